@@ -1,0 +1,60 @@
+# Onrush: build, run, test, measure. `make help` lists the targets.
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+ONRUSH_SERVER_BIN ?= $(TARGET)/release/onrush-server
+VENV := $(TARGET)/venv
+NODE_FOLDER := $(TARGET)/node
+CLIENTS := tests/clients
+ARGS ?=
+FUZZ_SECONDS ?= 30
+
+export ONRUSH_SERVER_BIN
+
+.PHONY: help build run test lint unit blackbox clients bench fuzz tools
+
+help: ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## the release build of the server
+	cargo build --release --locked -p onrush-server
+
+run: build ## start the server with defaults; more options through ARGS="--port 7000"
+	$(ONRUSH_SERVER_BIN) $(ARGS)
+
+test: tools lint unit blackbox clients ## everything: lint, unit and property tests, black-box tests, real clients
+
+lint: ## formatting and clippy, warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+unit: ## unit and property tests beside the code
+	cargo test --workspace --exclude onrush-tests --locked
+
+blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
+	cargo test -p onrush-tests --locked --lib --bins --test differential --test cases --test protocol --test command_table --test life
+	cargo test -p onrush-tests --locked --test pipelining -- --test-threads=1
+
+clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, redis-py, ioredis
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules node --test $(CLIENTS)
+
+bench: tools build ## measure against redis-server; options through ARGS="--quick"
+	if [ -f benchmarks/store-bench/Cargo.toml ]; then cargo build --release --locked -p onrush-store-bench; fi
+	python3 benchmarks/run.py $(ARGS)
+
+fuzz: tools build ## fuzz targets and random differential sequences for FUZZ_SECONDS each
+	scripts/fuzz-smoke.sh $(FUZZ_SECONDS)
+
+tools: ## install the Debian packages the tests need and that are missing (as root)
+	@scripts/install-tools.sh
+
+$(VENV)/.installed: $(CLIENTS)/requirements.txt
+	python3 -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(NODE_FOLDER)/.installed: $(CLIENTS)/package.json $(CLIENTS)/package-lock.json
+	mkdir -p $(NODE_FOLDER)
+	cp $^ $(NODE_FOLDER)/
+	cd $(NODE_FOLDER) && npm ci --silent --no-audit --no-fund
+	touch $@

@@ -1,0 +1,25 @@
+//! The Redis serialization protocol, both directions, without I/O.
+//!
+//! A server turns the bytes of a connection into commands with [`Decoder`]: each call yields one command
+//! as argument *ranges* over the caller's query buffer, so nothing is copied and nothing is allocated per
+//! command. Replies are appended to a [`Reply`], the reply buffer, which speaks RESP2 or RESP3 and carries
+//! large values by reference.
+//!
+//! Promises:
+//! - decoding does not depend on how the bytes were cut into reads;
+//! - every limit is a named field of [`Limits`] and has Redis's default;
+//! - malformed input is a [`ProtocolError`] with Redis's text, never a panic.
+//!
+//! The format is described in the Redis documentation under "Redis serialization protocol specification".
+
+#![forbid(unsafe_code)]
+
+mod decode;
+mod inline;
+mod number;
+mod reply;
+
+pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError};
+pub use inline::{InlineArgs, split_inline};
+pub use number::{format_double, format_long_double, parse_i64};
+pub use reply::{Mark, Proto, Reply};

@@ -1,0 +1,117 @@
+//! Numbers as the protocol and the commands spell them.
+
+/// Parses a decimal `i64` as strictly as Redis does: an optional `-`, no `+`, no leading zeros, no spaces.
+///
+/// Returns `None` for anything else, including values out of range. O(length).
+#[inline]
+pub fn parse_i64(text: &[u8]) -> Option<i64> {
+    match text {
+        [] => None,
+        [digit @ b'0'..=b'9'] => Some(i64::from(digit - b'0')),
+        [b'-', rest @ ..] => parse_magnitude(rest).and_then(|magnitude| {
+            if magnitude <= i64::MAX as u64 {
+                Some(-(magnitude as i64))
+            } else if magnitude == 1 << 63 {
+                Some(i64::MIN)
+            } else {
+                None
+            }
+        }),
+        _ => parse_magnitude(text).and_then(|magnitude| i64::try_from(magnitude).ok()),
+    }
+}
+
+/// The digits of a number of two digits or more, or of one that is not zero.
+#[inline]
+fn parse_magnitude(digits: &[u8]) -> Option<u64> {
+    let (&first, rest) = digits.split_first()?;
+    if !(b'1'..=b'9').contains(&first) || rest.len() > 19 {
+        return None;
+    }
+    let mut value = u64::from(first - b'0');
+    for &byte in rest {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(value)
+}
+
+/// Writes a double as Redis 7.2 does in replies: the shortest digits that read back to the same value, `inf`,
+/// `-inf` or `nan`, an exponent of at least two digits where C's `%.17g` would use one.
+pub fn format_double(value: f64) -> String {
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    if value == 0.0 {
+        return if value.is_sign_negative() { "-0" } else { "0" }.to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-5..=20).contains(&exponent) {
+        return format!("{value}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+/// Writes a number as `INCRBYFLOAT` stores it: at most 17 digits after the point, no exponent, no trailing zeros.
+pub fn format_long_double(value: f64) -> String {
+    let mut text = format!("{value:.17}");
+    if text.contains('.') {
+        let kept = text.trim_end_matches('0').trim_end_matches('.').len();
+        text.truncate(kept);
+    }
+    if text == "-0" { "0".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_strictly() {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-9223372036854775809", None),
+            ("99999999999999999999", None),
+            ("-0", None),
+            ("01", None),
+            ("+1", None),
+            ("", None),
+            ("-", None),
+            (" 1", None),
+            ("1 ", None),
+            ("1a", None),
+        ] {
+            assert_eq!(parse_i64(text.as_bytes()), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_written_as_redis_writes_them() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3.0, "3"),
+            (0.1, "0.1"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (1.5e-7, "1.5e-07"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(format_double(value), text);
+        }
+    }
+}

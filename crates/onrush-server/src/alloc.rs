@@ -1,0 +1,118 @@
+//! The allocator, and how much memory is in use.
+//!
+//! Every allocation is counted by its size. Each thread counts for itself and passes its balance on when it has
+//! grown by [`FLUSH_BYTES`], so the total is exact to that much per thread.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+#[cfg(feature = "jemalloc")]
+type Inner = tikv_jemallocator::Jemalloc;
+#[cfg(feature = "jemalloc")]
+const INNER: Inner = tikv_jemallocator::Jemalloc;
+#[cfg(feature = "jemalloc")]
+const NAME: &str = "jemalloc";
+
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+type Inner = mimalloc::MiMalloc;
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+const INNER: Inner = mimalloc::MiMalloc;
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+const NAME: &str = "mimalloc";
+
+#[cfg(not(any(feature = "mimalloc", feature = "jemalloc")))]
+type Inner = std::alloc::System;
+#[cfg(not(any(feature = "mimalloc", feature = "jemalloc")))]
+const INNER: Inner = std::alloc::System;
+#[cfg(not(any(feature = "mimalloc", feature = "jemalloc")))]
+const NAME: &str = "libc";
+
+/// A thread passes its balance on when it is this many bytes.
+const FLUSH_BYTES: i64 = 64 * 1024;
+
+static ALLOCATED: AtomicI64 = AtomicI64::new(0);
+
+thread_local! {
+    static BALANCE: Cell<i64> = const { Cell::new(0) };
+}
+
+/// The allocator with the counting around it.
+pub struct Counting {
+    inner: Inner,
+}
+
+#[global_allocator]
+static GLOBAL: Counting = Counting { inner: INNER };
+
+/// Bytes allocated, exact to [`FLUSH_BYTES`] per thread.
+pub fn allocated_bytes() -> u64 {
+    ALLOCATED.load(Relaxed).max(0) as u64
+}
+
+/// The allocator's name, for INFO.
+pub fn name() -> &'static str {
+    NAME
+}
+
+#[inline]
+fn count(bytes: i64) {
+    // A thread that ends has no cell any more: then the total is counted directly.
+    let counted = BALANCE.try_with(|balance| {
+        let now = balance.get() + bytes;
+        if now.abs() < FLUSH_BYTES {
+            balance.set(now);
+        } else {
+            balance.set(0);
+            ALLOCATED.fetch_add(now, Relaxed);
+        }
+    });
+    if counted.is_err() {
+        ALLOCATED.fetch_add(bytes, Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the inner allocator as it came; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as i64));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.dealloc(at, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size as i64 - layout.size() as i64);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.realloc(at, layout, new_size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_allocations_show_in_the_total() {
+        let before = allocated_bytes();
+        let block = vec![1u8; 64 << 20];
+        assert!(allocated_bytes() >= before + (60 << 20));
+        drop(block);
+        assert!(allocated_bytes() < before + (60 << 20));
+    }
+}

@@ -1,0 +1,401 @@
+//! CLIENT: what connections say about themselves, and how an operator sees, holds back and closes them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::parse_i64;
+
+use crate::client::ClientHandle;
+use crate::command::replies;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::server::unix_ms;
+use crate::session::ReplyMode;
+
+const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
+const BAD_CLIENT_ID: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
+const INVALID_CLIENT_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
+const TIMEOUT_NOT_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
+const TIMEOUT_NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
+const BAD_PAUSE_MODE: CommandError = CommandError::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL");
+const BAD_UNBLOCK_REASON: CommandError = CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+
+/// `CLIENT ID`
+pub fn client_id(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.int(ctx.session.handle.id as i64);
+    Ok(())
+}
+
+/// `CLIENT INFO`
+pub fn client_info(ctx: &mut Ctx<'_>) -> CommandResult {
+    publish_self(ctx);
+    let line = ctx.session.handle.info_line(&ctx.server.commands, unix_ms());
+    ctx.out.verbatim("txt", &line);
+    Ok(())
+}
+
+/// `CLIENT LIST [TYPE type | ID id [id ...]]`
+pub fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
+    publish_self(ctx);
+    let clients = &ctx.server.clients;
+    let listed: Vec<Arc<ClientHandle>> = match ctx.argc() {
+        2 => clients.all(),
+        4 if ctx.is(2, "TYPE") => match ClientType::parse(ctx.arg(3))? {
+            ClientType::Normal => clients.all(),
+            ClientType::Other => Vec::new(),
+        },
+        4.. if ctx.is(2, "ID") => {
+            let ids = (3..ctx.argc()).map(|index| ctx.int_or(index, INVALID_CLIENT_ID));
+            let ids = ids.collect::<Result<Vec<i64>, _>>()?;
+            ids.into_iter().filter_map(|id| clients.get(u64::try_from(id).ok()?)).collect()
+        }
+        _ => return Err(error::SYNTAX),
+    };
+    let now_ms = unix_ms();
+    let lines: Vec<u8> = listed.iter().flat_map(|client| client.info_line(&ctx.server.commands, now_ms)).collect();
+    ctx.out.verbatim("txt", &lines);
+    Ok(())
+}
+
+/// Brings what others see of this connection up to date in the middle of its batch.
+fn publish_self(ctx: &Ctx<'_>) {
+    let handle = &ctx.session.handle;
+    handle.db.store(ctx.session.db, Relaxed);
+    handle.last_interaction_ms.store(unix_ms(), Relaxed);
+}
+
+/// What kind a client is, as filters tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientType {
+    /// Every client there is so far.
+    Normal,
+    /// `master`, `replica` (or `slave`) and `pubsub`.
+    Other,
+}
+
+impl ClientType {
+    fn parse(word: &[u8]) -> Result<Self, CommandError> {
+        match word.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Self::Normal),
+            b"master" | b"replica" | b"slave" | b"pubsub" => Ok(Self::Other),
+            _ => Err(CommandError::bytes([b"ERR Unknown client type '", word, b"'"].concat())),
+        }
+    }
+}
+
+/// Which clients CLIENT KILL closes; what is `None` does not matter.
+#[derive(Default)]
+struct KillFilter<'a> {
+    id: Option<u64>,
+    kind: Option<ClientType>,
+    addr: Option<&'a [u8]>,
+    laddr: Option<&'a [u8]>,
+    user: Option<&'a [u8]>,
+    skip_me: bool,
+}
+
+impl<'a> KillFilter<'a> {
+    fn read(ctx: &Ctx<'a>) -> Result<Self, CommandError> {
+        let mut filter = Self { skip_me: true, ..Self::default() };
+        for index in (2..ctx.argc()).step_by(2) {
+            if index + 1 >= ctx.argc() {
+                return Err(error::SYNTAX);
+            }
+            let value = ctx.arg(index + 1);
+            if ctx.is(index, "ID") {
+                let id = parse_i64(value).filter(|&id| id > 0).ok_or(BAD_CLIENT_ID)?;
+                filter.id = Some(id as u64);
+            } else if ctx.is(index, "TYPE") {
+                filter.kind = Some(ClientType::parse(value)?);
+            } else if ctx.is(index, "ADDR") {
+                filter.addr = Some(value);
+            } else if ctx.is(index, "LADDR") {
+                filter.laddr = Some(value);
+            } else if ctx.is(index, "USER") {
+                if value != b"default" {
+                    return Err(CommandError::bytes([b"ERR No such user '", value, b"'"].concat()));
+                }
+                filter.user = Some(value);
+            } else if ctx.is(index, "SKIPME") {
+                filter.skip_me = yes_or_no(value)?;
+            } else {
+                return Err(error::SYNTAX);
+            }
+        }
+        Ok(filter)
+    }
+
+    fn matches(&self, client: &ClientHandle, me: u64) -> bool {
+        self.id.is_none_or(|id| id == client.id)
+            && self.kind.is_none_or(|kind| kind == ClientType::Normal)
+            && self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
+            && self.laddr.is_none_or(|laddr| laddr == client.laddr.as_bytes())
+            && self.user.is_none_or(|user| user == client.names.lock().user)
+            && !(self.skip_me && client.id == me)
+    }
+}
+
+fn yes_or_no(word: &[u8]) -> Result<bool, CommandError> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"yes" => Ok(true),
+        b"no" => Ok(false),
+        _ => Err(error::SYNTAX),
+    }
+}
+
+/// `CLIENT KILL ip:port` or `CLIENT KILL filter value [filter value ...]`
+pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+    let by_addr = ctx.argc() == 3;
+    let filter =
+        if by_addr { KillFilter { addr: Some(ctx.arg(2)), ..KillFilter::default() } } else { KillFilter::read(ctx)? };
+    let me = ctx.session.handle.id;
+    let mut killed = 0;
+    for client in ctx.server.clients.all() {
+        if !filter.matches(&client, me) {
+            continue;
+        }
+        killed += 1;
+        if client.id == me {
+            ctx.session.close_after_reply = true;
+        } else {
+            client.kill();
+        }
+    }
+    match (by_addr, killed) {
+        (true, 0) => return Err(NO_SUCH_CLIENT),
+        (true, _) => ctx.out.ok(),
+        (false, killed) => ctx.out.int(killed),
+    }
+    Ok(())
+}
+
+/// `CLIENT GETNAME`
+pub fn client_getname(ctx: &mut Ctx<'_>) -> CommandResult {
+    let names = ctx.session.handle.names.lock();
+    if names.name.is_empty() {
+        ctx.out.null();
+    } else {
+        ctx.out.bulk(&names.name);
+    }
+    Ok(())
+}
+
+/// `CLIENT SETNAME name`
+pub fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
+    set_name(ctx, ctx.arg(2))?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Names the connection; an empty name takes the name away.
+///
+/// # Errors
+/// The name is not printable ASCII without spaces.
+pub(super) fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> CommandResult {
+    check_name(name)?;
+    ctx.session.handle.names.lock().name = name.to_vec();
+    Ok(())
+}
+
+/// Whether a connection may have this name.
+///
+/// # Errors
+/// It is not printable ASCII without spaces.
+pub(super) fn check_name(name: &[u8]) -> CommandResult {
+    check_attribute(b"Client names", name)
+}
+
+/// Such texts stand in CLIENT LIST, where spaces and line ends separate fields and clients.
+fn check_attribute(what: &[u8], text: &[u8]) -> CommandResult {
+    if text.iter().all(u8::is_ascii_graphic) {
+        return Ok(());
+    }
+    Err(CommandError::bytes([b"ERR ", what, b" cannot contain spaces, newlines or special characters."].concat()))
+}
+
+/// `CLIENT SETINFO LIB-NAME libname | LIB-VER libver`
+pub fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (attribute, text) = (ctx.arg(2), ctx.arg(3));
+    let is_name = ctx.is(2, "LIB-NAME");
+    if !is_name && !ctx.is(2, "LIB-VER") {
+        return Err(CommandError::bytes([b"ERR Unrecognized option '", attribute, b"'"].concat()));
+    }
+    check_attribute(attribute, text)?;
+    let mut names = ctx.session.handle.names.lock();
+    let field = if is_name { &mut names.lib_name } else { &mut names.lib_ver };
+    *field = text.to_vec();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT REPLY ON | OFF | SKIP`
+pub fn client_reply(ctx: &mut Ctx<'_>) -> CommandResult {
+    let mode = &mut ctx.session.reply_mode;
+    match ctx.argv.get(2).to_ascii_lowercase().as_slice() {
+        b"on" => {
+            *mode = ReplyMode::On;
+            ctx.out.ok();
+        }
+        b"off" => *mode = ReplyMode::Off,
+        b"skip" if *mode != ReplyMode::Off => *mode = ReplyMode::SkipNext,
+        b"skip" => {}
+        _ => return Err(error::SYNTAX),
+    }
+    Ok(())
+}
+
+/// `CLIENT PAUSE timeout [WRITE | ALL]`, the timeout in milliseconds
+pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
+    let mode = match ctx.argc() {
+        3 => PAUSE_ALL,
+        4 if ctx.is(3, "WRITE") => PAUSE_WRITES,
+        4 if ctx.is(3, "ALL") => PAUSE_ALL,
+        4 => return Err(BAD_PAUSE_MODE),
+        _ => return Err(wrong_subcommand(ctx)),
+    };
+    let timeout_ms = ctx.int_or(2, TIMEOUT_NOT_INTEGER)?;
+    if timeout_ms < 0 {
+        return Err(TIMEOUT_NEGATIVE);
+    }
+    let now_ms = unix_ms();
+    let hot = &ctx.server.hot;
+    let old = (hot.pause_mode.load(Relaxed), hot.pause_until_ms.load(Relaxed));
+    let (mode, until_ms) = merge(now_ms, old, (mode, now_ms.saturating_add(timeout_ms)));
+    hot.pause_until_ms.store(until_ms, Relaxed);
+    hot.pause_mode.store(mode, Relaxed);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Values of [`Hot::pause_mode`](crate::server::Hot::pause_mode).
+const PAUSE_NONE: u8 = 0;
+const PAUSE_WRITES: u8 = 1;
+const PAUSE_ALL: u8 = 2;
+
+/// A pause: its mode, and its end in Unix milliseconds.
+type Pause = (u8, i64);
+
+/// What two pauses are together: the stricter mode until the later end, unless the first is over.
+fn merge(now_ms: i64, (old_mode, old_until_ms): Pause, (mode, until_ms): Pause) -> Pause {
+    if old_until_ms <= now_ms {
+        return (mode, until_ms);
+    }
+    (mode.max(old_mode), until_ms.max(old_until_ms))
+}
+
+/// `CLIENT UNPAUSE`
+pub fn client_unpause(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.server.hot.pause_mode.store(PAUSE_NONE, Relaxed);
+    ctx.server.hot.pause_until_ms.store(0, Relaxed);
+    for client in ctx.server.clients.all() {
+        client.wake();
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT NO-EVICT ON | OFF`
+pub fn client_no_evict(ctx: &mut Ctx<'_>) -> CommandResult {
+    let on = on_or_off(ctx.arg(2))?;
+    ctx.session.handle.no_evict.store(on, Relaxed);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT NO-TOUCH ON | OFF`
+pub fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
+    let on = on_or_off(ctx.arg(2))?;
+    ctx.session.no_touch = on;
+    ctx.session.handle.no_touch.store(on, Relaxed);
+    ctx.keys.clock = ctx.server.access_clock(ctx.now_ms(), on);
+    ctx.out.ok();
+    Ok(())
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(error::SYNTAX),
+    }
+}
+
+/// `CLIENT GETREDIR`: -1, tracking is off
+pub fn client_getredir(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.int(-1);
+    Ok(())
+}
+
+/// `CLIENT TRACKINGINFO`: tracking is off
+pub fn client_trackinginfo(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.map(3);
+    ctx.out.bulk(b"flags");
+    ctx.out.set(1);
+    ctx.out.bulk(b"off");
+    ctx.out.bulk(b"redirect");
+    ctx.out.int(-1);
+    ctx.out.bulk(b"prefixes");
+    ctx.out.array(0);
+    Ok(())
+}
+
+/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`: 0, no command blocks
+pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
+    match ctx.argc() {
+        3 => {}
+        4 if ctx.is(3, "TIMEOUT") || ctx.is(3, "ERROR") => {}
+        4 => return Err(BAD_UNBLOCK_REASON),
+        _ => return Err(wrong_subcommand(ctx)),
+    }
+    ctx.int(2)?;
+    ctx.out.int(0);
+    Ok(())
+}
+
+/// `CLIENT HELP`
+pub fn client_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.server.commands, ctx.command, ctx.out);
+    Ok(())
+}
+
+/// The error of a subcommand that takes fewer arguments than it got.
+fn wrong_subcommand(ctx: &Ctx<'_>) -> CommandError {
+    let name = ctx.arg(1);
+    CommandError::bytes(
+        [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try CLIENT HELP."].concat(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_pauses_the_stricter_mode_and_the_later_end_count() {
+        assert_eq!(merge(100, (PAUSE_NONE, 0), (PAUSE_WRITES, 200)), (PAUSE_WRITES, 200));
+        assert_eq!(merge(100, (PAUSE_WRITES, 200), (PAUSE_ALL, 150)), (PAUSE_ALL, 200));
+        assert_eq!(merge(100, (PAUSE_ALL, 200), (PAUSE_WRITES, 300)), (PAUSE_ALL, 300));
+        assert_eq!(merge(300, (PAUSE_ALL, 300), (PAUSE_WRITES, 500)), (PAUSE_WRITES, 500));
+    }
+
+    #[test]
+    fn names_are_printable_ascii_without_spaces() {
+        assert_eq!(check_name(b"!a~"), Ok(()));
+        assert_eq!(check_name(b""), Ok(()));
+        for name in [&b"a b"[..], b"a\n", b"\x7f", b"\xff", b"\0"] {
+            assert!(check_name(name).is_err());
+        }
+    }
+
+    #[test]
+    fn a_filter_closes_who_passes_all_of_it() {
+        let client = ClientHandle::new(7, "127.0.0.1:5".into(), "127.0.0.1:6379".into(), 9, false, 0, 0);
+        let all = || KillFilter { skip_me: true, ..KillFilter::default() };
+        assert!(all().matches(&client, 1));
+        assert!(!all().matches(&client, 7));
+        assert!(KillFilter { skip_me: false, ..all() }.matches(&client, 7));
+        assert!(KillFilter { id: Some(7), user: Some(b"default"), ..all() }.matches(&client, 1));
+        assert!(!KillFilter { id: Some(7), addr: Some(b"127.0.0.1:6"), ..all() }.matches(&client, 1));
+        assert!(!KillFilter { kind: Some(ClientType::Other), ..all() }.matches(&client, 1));
+    }
+}

@@ -1,0 +1,325 @@
+//! DEBUG: for tests of the server and of clients, behind `enable-debug-command`.
+
+mod digest;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use onrush_store::{Encoding, Entry, NewValue, Type, ValueRef, clock};
+
+use self::digest::Digest;
+use crate::config::Config;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::server::unix_ms;
+
+const REFUSED: CommandError = CommandError::fixed(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+const NO_SNAPSHOTS: CommandError =
+    CommandError::fixed("ERR DEBUG RELOAD and DEBUG LOADAOF are not supported yet: the server keeps no files");
+const NO_REPLICATION: CommandError =
+    CommandError::fixed("ERR DEBUG CHANGE-REPL-ID is not supported yet: there is no replication");
+const NOT_SDS: CommandError = CommandError::fixed("ERR Not an sds encoded string.");
+const NO_RESP2: CommandError = CommandError::fixed("ERR RESP2 is not supported by this command");
+const BAD_PACKED_THRESHOLD: CommandError =
+    CommandError::fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb");
+const BAD_PROTOCOL: CommandError = CommandError::fixed(
+    "ERR Wrong protocol type name. Please use one of the following: \
+     string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+);
+
+const HELP: &[&str] = &[
+    "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CHANGE-REPL-ID",
+    "    Changes the replication ids. Not supported yet.",
+    "DIGEST",
+    "    Returns a digest of all data: equal data has equal digests, on any server.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Returns a digest of each key's value.",
+    "ERROR <string>",
+    "    Returns the string as an error.",
+    "LOADAOF",
+    "    Reloads the append-only file. Not supported yet.",
+    "LOG <message>",
+    "    Writes the message to the server's log.",
+    "OBJECT <key>",
+    "    Tells how a key's value is kept.",
+    "PANIC",
+    "    Fails in the middle of the command, which closes this connection and no other.",
+    "POPULATE <count> [<prefix>] [<size>]",
+    "    Makes string keys <prefix>:<number> where there are none. The prefix is `key` by default; a size cuts",
+    "    values off or fills them up with zero bytes.",
+    "PROTOCOL <type>",
+    "    Returns a reply of a type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
+    "    true, false.",
+    "QUICKLIST-PACKED-THRESHOLD <size>",
+    "    Accepted and without effect: lists have no such nodes.",
+    "RELOAD",
+    "    Saves and loads the data. Not supported yet.",
+    "SDSLEN <key>",
+    "    Tells lengths of a key and of its string.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    Turns expiry in the background off and on.",
+    "SLEEP <seconds>",
+    "    Stops all work on the data for a time. Decimals allowed.",
+    "HELP",
+    "    Returns this text.",
+];
+
+/// `DEBUG subcommand [arg ...]`
+pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
+    let access = ctx.server.config.read().enable_debug_command;
+    if !access.allows(ctx.session.handle.is_local()) {
+        return Err(REFUSED);
+    }
+    match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
+        (b"change-repl-id", 2) => Err(NO_REPLICATION),
+        (b"digest", 2) => digest_all(ctx),
+        (b"digest-value", 2..) => digest_value(ctx),
+        (b"error", 3) => Err(CommandError::bytes(ctx.arg(2).to_vec())),
+        (b"help", 2) => help(ctx),
+        (b"log", 3) => log(ctx),
+        (b"object", 3) => object(ctx),
+        (b"panic", 2) => panic!("DEBUG PANIC was called"),
+        (b"populate", 3..=5) => populate(ctx),
+        (b"protocol", 3) => protocol(ctx),
+        (b"quicklist-packed-threshold", 3) => packed_threshold(ctx),
+        (b"reload" | b"loadaof", 2..) => Err(NO_SNAPSHOTS),
+        (b"sdslen", 3) => sds_len(ctx),
+        (b"set-active-expire", 3) => set_active_expire(ctx),
+        (b"sleep", 3) => sleep(ctx),
+        _ => Err(CommandError::bytes(
+            [
+                b"ERR unknown subcommand or wrong number of arguments for '",
+                &ctx.arg(1)[..ctx.arg(1).len().min(128)],
+                b"'. Try DEBUG HELP.",
+            ]
+            .concat(),
+        )),
+    }
+}
+
+fn help(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.array(HELP.len());
+    HELP.iter().for_each(|line| ctx.out.simple(line));
+    Ok(())
+}
+
+fn digest_all(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.keys.lock_keyspace();
+    let now_ms = ctx.now_ms();
+    let mut digest = Digest::default();
+    for index in 0..ctx.server.keyspace.databases() {
+        let Some(db) = ctx.server.keyspace.db(index) else { continue };
+        for shard in db.shards().iter().filter(|shard| !shard.is_empty()) {
+            shard.lock().for_each(&mut |entry| {
+                if !entry.is_expired(now_ms) {
+                    digest.add(&Digest::of_entry(index, entry));
+                }
+            });
+        }
+    }
+    ctx.out.simple(&digest.to_string());
+    Ok(())
+}
+
+fn digest_value(ctx: &mut Ctx<'_>) -> CommandResult {
+    let keys: Vec<_> = (2..ctx.argc()).map(|index| ctx.key(index)).collect();
+    let db = ctx.keys.db();
+    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)));
+    ctx.out.array(keys.len());
+    for key in &keys {
+        let digest = ctx.keys.peek(key).map_or_else(Digest::default, Digest::of_value);
+        ctx.out.simple(&digest.to_string());
+    }
+    Ok(())
+}
+
+fn log(ctx: &mut Ctx<'_>) -> CommandResult {
+    tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(ctx.arg(2)).escape_debug());
+    ctx.out.ok();
+    Ok(())
+}
+
+fn object(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(2);
+    let now_ms = ctx.now_ms();
+    let entry = ctx.keys.peek(&key).ok_or(error::NO_SUCH_KEY)?;
+    let line = format!(
+        "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
+        entry,
+        entry.encoding().name(),
+        serialized_len(entry),
+        entry.clock(),
+        clock::lru_idle_seconds(entry.clock(), now_ms)
+    );
+    ctx.out.simple(&line);
+    Ok(())
+}
+
+/// Bytes the value takes in an RDB file, uncompressed.
+fn serialized_len(entry: &Entry) -> usize {
+    match entry.value() {
+        ValueRef::Int(n) if i8::try_from(n).is_ok() => 2,
+        ValueRef::Int(n) if i16::try_from(n).is_ok() => 3,
+        ValueRef::Int(n) if i32::try_from(n).is_ok() => 5,
+        value => match value.len() {
+            len @ ..64 => len + 1,
+            len @ ..16_384 => len + 2,
+            len => len + 5,
+        },
+    }
+}
+
+fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
+    let positive = |index: usize| ctx.int(index).and_then(|n| u64::try_from(n).map_err(|_| error::NOT_POSITIVE));
+    let count = positive(2)?;
+    let prefix = if ctx.argc() > 3 { ctx.arg(3) } else { b"key" };
+    let size = if ctx.argc() > 4 { Some(positive(4)? as usize) } else { None };
+    let clock = ctx.keys.clock.fresh();
+    for number in 0..count {
+        let name = [prefix, format!(":{number}").as_bytes()].concat();
+        let key = ctx.keys.key(&name);
+        let mut value = format!("value:{number}").into_bytes();
+        if let Some(size) = size {
+            value.resize(size, 0);
+        }
+        let table = ctx.keys.table(&key);
+        if table.get(&name, key.hash).is_none() {
+            table.insert(&name, key.hash, NewValue::Bytes(&value), None, clock);
+        }
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+fn protocol(ctx: &mut Ctx<'_>) -> CommandResult {
+    let out = &mut *ctx.out;
+    match ctx.argv.get(2).to_ascii_lowercase().as_slice() {
+        b"string" => out.bulk(b"Hello World"),
+        b"integer" => out.int(12345),
+        b"double" => out.double(3.141),
+        b"null" => out.null(),
+        b"array" | b"set" => {
+            if ctx.argv.get(2).eq_ignore_ascii_case(b"set") {
+                out.set(3)
+            } else {
+                out.array(3)
+            }
+            (0..3).for_each(|n| out.int(n));
+        }
+        b"map" => {
+            out.map(3);
+            for n in 0..3 {
+                out.int(n);
+                out.bool(n == 1);
+            }
+        }
+        b"attrib" => {
+            if out.is_resp3() {
+                out.raw(b"|1\r\n$14\r\nkey-popularity\r\n*2\r\n$7\r\nkey:123\r\n:90\r\n");
+            }
+            out.bulk(b"Some real reply following the attribute");
+        }
+        b"push" if !out.is_resp3() => return Err(NO_RESP2),
+        b"push" => {
+            out.push(2);
+            out.bulk(b"server-cpu-usage");
+            out.int(42);
+            out.bulk(b"Some real reply following the push reply");
+        }
+        b"verbatim" => out.verbatim("txt", b"This is a verbatim\nstring"),
+        b"true" => out.bool(true),
+        b"false" => out.bool(false),
+        b"bignum" if out.is_resp3() => out.raw(b"(1234567999999999999999999999999999999\r\n"),
+        b"bignum" => out.bulk(b"1234567999999999999999999999999999999"),
+        _ => return Err(BAD_PROTOCOL),
+    }
+    Ok(())
+}
+
+fn packed_threshold(ctx: &mut Ctx<'_>) -> CommandResult {
+    let bytes = memory_value(&ctx.server.config.read(), ctx.arg(2));
+    bytes.filter(|&bytes| bytes <= 4 << 30).ok_or(BAD_PACKED_THRESHOLD)?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// A number of bytes with an optional unit, read as CONFIG SET would read it.
+fn memory_value(config: &Config, word: &[u8]) -> Option<u64> {
+    let change = config.set_many(&[(b"maxmemory", word)], false).ok()?;
+    Some(change.config.maxmemory)
+}
+
+fn sds_len(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(2);
+    let entry = ctx.keys.peek(&key).ok_or(error::NO_SUCH_KEY)?;
+    if entry.ty() != Type::String || entry.encoding() == Encoding::Int {
+        return Err(NOT_SDS);
+    }
+    let (key_len, value_len) = (key.bytes.len(), entry.value().len());
+    // Key and value share the entry's allocation: its size stands for the value's.
+    let line = format!(
+        "key_sds_len:{key_len}, key_sds_avail:0, key_zmalloc: {key_len}, val_sds_len:{value_len}, val_sds_avail:0, \
+         val_zmalloc: {}",
+        entry.size_bytes()
+    );
+    ctx.out.simple(&line);
+    Ok(())
+}
+
+fn set_active_expire(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.server.hot.active_expire.store(leading_number(ctx.arg(2)) as i64 != 0, Relaxed);
+    ctx.out.ok();
+    Ok(())
+}
+
+fn sleep(ctx: &mut Ctx<'_>) -> CommandResult {
+    if let Ok(time) = Duration::try_from_secs_f64(leading_number(ctx.arg(2))) {
+        ctx.keys.lock_keyspace();
+        std::thread::sleep(time);
+        ctx.keys.now_ms = unix_ms();
+        ctx.keys.clock = ctx.server.access_clock(ctx.keys.now_ms, ctx.session.no_touch);
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// The number that `text` starts with, 0 if there is none, as C's `strtod` reads it.
+fn leading_number(text: &[u8]) -> f64 {
+    let text = text.trim_ascii_start();
+    let end = text.iter().position(|byte| !b"+-.eE0123456789".contains(byte)).unwrap_or(text.len());
+    let digits = std::str::from_utf8(&text[..end]).unwrap_or("");
+    (1..=digits.len()).rev().find_map(|len| digits[..len].parse().ok()).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_may_be_followed_by_anything() {
+        for (text, value) in [
+            ("0.5", 0.5),
+            (" 1.5s", 1.5),
+            ("-1", -1.0),
+            ("1e", 1.0),
+            ("1e-2x", 0.01),
+            ("abc", 0.0),
+            ("", 0.0),
+            ("e", 0.0),
+        ] {
+            assert_eq!(leading_number(text.as_bytes()), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn help_lists_every_subcommand_in_order() {
+        let names: Vec<_> = HELP[1..].iter().filter(|line| !line.starts_with(' ')).collect();
+        let sorted = names[..names.len() - 1].is_sorted();
+        assert!(sorted, "{names:?}");
+        assert_eq!(names.last(), Some(&&"HELP"));
+    }
+}

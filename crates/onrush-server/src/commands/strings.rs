@@ -1,0 +1,622 @@
+//! Strings: SET and GET and their relatives, ranges, counters.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::{Reply, parse_i64};
+use onrush_store::{Entry, NewValue, Type, ValueRef};
+
+use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::error::{self, CommandError};
+use crate::keys::Key;
+use crate::long_double::LongDouble;
+
+/// The longest text of an `i64`.
+const INTEGER_LEN_MAX: usize = 20;
+
+/// How an expiry is given: its unit, and whether it counts from now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiryUnit {
+    /// Seconds from now.
+    Ex,
+    /// Milliseconds from now.
+    Px,
+    /// Unix time in seconds.
+    ExAt,
+    /// Unix time in milliseconds.
+    PxAt,
+}
+
+impl ExpiryUnit {
+    /// The unit an option names.
+    pub fn from_option(word: &[u8]) -> Option<Self> {
+        [("EX", Self::Ex), ("PX", Self::Px), ("EXAT", Self::ExAt), ("PXAT", Self::PxAt)]
+            .into_iter()
+            .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, unit)| unit)
+    }
+
+    /// Argument `index`, a positive number in this unit, as Unix time in milliseconds.
+    fn read(self, ctx: &Ctx<'_>, index: usize) -> Result<i64, CommandError> {
+        let value = ctx.int(index)?;
+        let invalid = || CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.command.full_name));
+        if value <= 0 {
+            return Err(invalid());
+        }
+        let scaled = match self {
+            Self::Ex | Self::ExAt => value.checked_mul(1000),
+            Self::Px | Self::PxAt => Some(value),
+        };
+        let at = match self {
+            Self::Ex | Self::Px => scaled.and_then(|scaled| scaled.checked_add(ctx.now_ms())),
+            Self::ExAt | Self::PxAt => scaled,
+        };
+        at.ok_or_else(invalid)
+    }
+}
+
+/// An argument as a value to store: its own buffer if it has one, an integer if it spells one.
+#[inline]
+fn new_value<'a>(ctx: &Ctx<'a>, index: usize) -> NewValue<'a> {
+    let bytes = ctx.arg(index);
+    if bytes.len() <= INTEGER_LEN_MAX {
+        if matches!(bytes.first(), Some(b'0'..=b'9' | b'-'))
+            && let Some(value) = parse_i64(bytes)
+        {
+            return NewValue::Int(value);
+        }
+    } else if let Some(owned) = ctx.argv.owned(index) {
+        return NewValue::Shared(owned.clone());
+    }
+    NewValue::Bytes(bytes)
+}
+
+/// Appends a string value to the reply.
+#[inline]
+fn reply_value(out: &mut Reply, value: ValueRef<'_>) -> CommandResult {
+    match value {
+        ValueRef::Bytes(bytes) => out.bulk(bytes),
+        ValueRef::Int(value) => out.bulk_int(value),
+        ValueRef::Shared(bytes) => out.bulk_shared(bytes),
+        _ => return Err(error::WRONG_TYPE),
+    }
+    Ok(())
+}
+
+/// Appends an entry's string, or null.
+#[inline]
+fn reply_entry(out: &mut Reply, entry: Option<&Entry>) -> CommandResult {
+    match entry {
+        Some(entry) => reply_value(out, entry.value()),
+        None => {
+            out.null();
+            Ok(())
+        }
+    }
+}
+
+fn check_string(entry: &Entry) -> CommandResult {
+    if entry.ty() == Type::String { Ok(()) } else { Err(error::WRONG_TYPE) }
+}
+
+/// Overwrites or creates a key, with its locks held; an old expiry goes.
+#[inline]
+fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
+    let clock = ctx.keys.clock.fresh();
+    let removed = ctx.keys.table(key).set(key.bytes, key.hash, value, expire, clock);
+    ctx.keys.discard(removed);
+}
+
+/// What the options of SET and GETEX say.
+#[derive(Default)]
+struct Options {
+    nx: bool,
+    xx: bool,
+    get: bool,
+    keep_ttl: bool,
+    persist: bool,
+    expiry: Option<(ExpiryUnit, usize)>,
+}
+
+impl Options {
+    /// The options of SET from argument `from` on.
+    fn of_set(ctx: &Ctx<'_>, from: usize) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut index = from;
+        while index < ctx.argc() {
+            if ctx.is(index, "NX") && !options.xx {
+                options.nx = true;
+            } else if ctx.is(index, "XX") && !options.nx {
+                options.xx = true;
+            } else if ctx.is(index, "GET") {
+                options.get = true;
+            } else if ctx.is(index, "KEEPTTL") && options.expiry.is_none() {
+                options.keep_ttl = true;
+            } else if !options.keep_ttl && options.expiry_at(ctx, index) {
+                index += 1;
+            } else {
+                return Err(error::SYNTAX);
+            }
+            index += 1;
+        }
+        Ok(options)
+    }
+
+    /// The options of GETEX from argument `from` on.
+    fn of_getex(ctx: &Ctx<'_>, from: usize) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut index = from;
+        while index < ctx.argc() {
+            if ctx.is(index, "PERSIST") && options.expiry.is_none() {
+                options.persist = true;
+            } else if !options.persist && options.expiry_at(ctx, index) {
+                index += 1;
+            } else {
+                return Err(error::SYNTAX);
+            }
+            index += 1;
+        }
+        Ok(options)
+    }
+
+    /// Takes an expiry option and the argument behind it, unless there was another kind of it before.
+    fn expiry_at(&mut self, ctx: &Ctx<'_>, index: usize) -> bool {
+        let Some(unit) = ExpiryUnit::from_option(ctx.arg(index)) else { return false };
+        let same = self.expiry.is_none_or(|(before, _)| before == unit);
+        if !same || index + 1 >= ctx.argc() {
+            return false;
+        }
+        self.expiry = Some((unit, index + 1));
+        true
+    }
+}
+
+/// `SET key value [options]`
+pub fn set(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.argc() > 3 {
+        return set_with_options(ctx);
+    }
+    let key = ctx.key(1);
+    let value = new_value(ctx, 2);
+    store(ctx, &key, value, None);
+    ctx.changed(EventClass::String, "set", key.bytes);
+    ctx.out.ok();
+    Ok(())
+}
+
+fn set_with_options(ctx: &mut Ctx<'_>) -> CommandResult {
+    let options = Options::of_set(ctx, 3)?;
+    set_generic(ctx, &options, 2)
+}
+
+fn set_generic(ctx: &mut Ctx<'_>, options: &Options, value_index: usize) -> CommandResult {
+    let mut expire = match options.expiry {
+        Some((unit, index)) => Some(unit.read(ctx, index)?),
+        None => None,
+    };
+    let key = ctx.key(1);
+    if options.get {
+        let entry = ctx.keys.read(&key);
+        reply_entry(ctx.out, entry)?;
+    }
+    if options.nx || options.xx || options.keep_ttl {
+        let found = ctx.keys.write(&key);
+        if (options.nx && found.is_some()) || (options.xx && found.is_none()) {
+            if !options.get {
+                ctx.out.null();
+            }
+            return Ok(());
+        }
+        if options.keep_ttl {
+            expire = found.and_then(|slot| slot.expire_at());
+        }
+    }
+    let value = new_value(ctx, value_index);
+    store(ctx, &key, value, expire);
+    ctx.changed(EventClass::String, "set", key.bytes);
+    if let (Some(at), Some(_)) = (expire, options.expiry)
+        && ctx.is_logged()
+    {
+        let mut text = itoa::Buffer::new();
+        ctx.log_instead(&[b"SET", key.bytes, ctx.arg(value_index), b"PXAT", text.format(at).as_bytes()]);
+    }
+    if !options.get {
+        ctx.out.ok();
+    }
+    Ok(())
+}
+
+/// `SETNX key value`
+pub fn setnx(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    if ctx.keys.write(&key).is_some() {
+        ctx.out.int(0);
+        return Ok(());
+    }
+    let value = new_value(ctx, 2);
+    store(ctx, &key, value, None);
+    ctx.changed(EventClass::String, "set", key.bytes);
+    ctx.out.int(1);
+    Ok(())
+}
+
+/// `SETEX key seconds value`
+pub fn setex(ctx: &mut Ctx<'_>) -> CommandResult {
+    let options = Options { expiry: Some((ExpiryUnit::Ex, 2)), ..Options::default() };
+    set_generic(ctx, &options, 3)
+}
+
+/// `PSETEX key milliseconds value`
+pub fn psetex(ctx: &mut Ctx<'_>) -> CommandResult {
+    let options = Options { expiry: Some((ExpiryUnit::Px, 2)), ..Options::default() };
+    set_generic(ctx, &options, 3)
+}
+
+/// `GET key`
+pub fn get(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    reply_entry(ctx.out, ctx.keys.read(&key))
+}
+
+/// `GETSET key value`
+pub fn getset(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    reply_entry(ctx.out, ctx.keys.read(&key))?;
+    let value = new_value(ctx, 2);
+    store(ctx, &key, value, None);
+    ctx.changed(EventClass::String, "set", key.bytes);
+    ctx.log_instead(&[b"SET", key.bytes, ctx.arg(2)]);
+    Ok(())
+}
+
+/// `GETDEL key`
+pub fn getdel(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let entry = ctx.keys.read(&key);
+    let found = entry.is_some();
+    reply_entry(ctx.out, entry)?;
+    if found {
+        let removed = ctx.keys.table(&key).remove(key.bytes, key.hash);
+        ctx.keys.discard(removed);
+        ctx.changed(EventClass::Generic, "del", key.bytes);
+        ctx.log_instead(&[b"DEL", key.bytes]);
+    }
+    Ok(())
+}
+
+/// `GETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST]`
+pub fn getex(ctx: &mut Ctx<'_>) -> CommandResult {
+    let options = Options::of_getex(ctx, 2)?;
+    let key = ctx.key(1);
+    let entry = ctx.keys.read(&key);
+    let volatile = entry.is_some_and(|entry| entry.expire_at().is_some());
+    let found = entry.is_some();
+    let mark = ctx.out.mark();
+    reply_entry(ctx.out, entry)?;
+    if !found {
+        return Ok(());
+    }
+    if let Some((unit, index)) = options.expiry {
+        let at = match unit.read(ctx, index) {
+            Ok(at) => at,
+            Err(error) => {
+                ctx.out.rewind(mark);
+                return Err(error);
+            }
+        };
+        getex_expire(ctx, &key, at);
+    } else if options.persist && volatile {
+        if let Some(mut slot) = ctx.keys.write(&key) {
+            slot.set_expire(None);
+        }
+        ctx.changed(EventClass::Generic, "persist", key.bytes);
+        ctx.log_instead(&[b"PERSIST", key.bytes]);
+    }
+    Ok(())
+}
+
+fn getex_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64) {
+    if at <= ctx.now_ms() {
+        let removed = ctx.keys.table(key).remove(key.bytes, key.hash);
+        ctx.keys.discard(removed);
+        ctx.changed(EventClass::Generic, "del", key.bytes);
+        ctx.log_instead(&[b"DEL", key.bytes]);
+        return;
+    }
+    if let Some(mut slot) = ctx.keys.write(key) {
+        slot.set_expire(Some(at));
+    }
+    ctx.changed(EventClass::Generic, "expire", key.bytes);
+    let mut text = itoa::Buffer::new();
+    ctx.log_instead(&[b"PEXPIREAT", key.bytes, text.format(at).as_bytes()]);
+}
+
+/// `MGET key [key …]`: atomic.
+pub fn mget(ctx: &mut Ctx<'_>) -> CommandResult {
+    lock_keys(ctx, 1);
+    ctx.out.array(ctx.argc() - 1);
+    for index in 1..ctx.argc() {
+        let key = ctx.key(index);
+        let entry = ctx.keys.read(&key);
+        match entry.filter(|entry| entry.ty() == Type::String) {
+            Some(entry) => reply_value(ctx.out, entry.value())?,
+            None => ctx.out.null(),
+        }
+    }
+    Ok(())
+}
+
+/// `MSET key value [key value …]`: atomic.
+pub fn mset(ctx: &mut Ctx<'_>) -> CommandResult {
+    check_pairs(ctx)?;
+    lock_keys(ctx, 2);
+    set_pairs(ctx);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `MSETNX key value [key value …]`: all or nothing.
+pub fn msetnx(ctx: &mut Ctx<'_>) -> CommandResult {
+    check_pairs(ctx)?;
+    lock_keys(ctx, 2);
+    for index in (1..ctx.argc()).step_by(2) {
+        let key = ctx.key(index);
+        if ctx.keys.write(&key).is_some() {
+            ctx.out.int(0);
+            return Ok(());
+        }
+    }
+    set_pairs(ctx);
+    ctx.out.int(1);
+    Ok(())
+}
+
+fn check_pairs(ctx: &Ctx<'_>) -> CommandResult {
+    if ctx.argc().is_multiple_of(2) { Err(ctx.command.wrong_arity()) } else { Ok(()) }
+}
+
+/// Locks the shards of every `step`-th argument.
+fn lock_keys(ctx: &mut Ctx<'_>, step: usize) {
+    let db = ctx.keys.db();
+    if ctx.argc() <= 1 + step {
+        // A single key: its lock is taken when it is touched.
+        return;
+    }
+    let hashes: smallvec::SmallVec<[_; 16]> =
+        (1..ctx.argc()).step_by(step).map(|index| (db, ctx.key(index).hash)).collect();
+    ctx.keys.lock_all(hashes);
+}
+
+fn set_pairs(ctx: &mut Ctx<'_>) {
+    for index in (1..ctx.argc()).step_by(2) {
+        let key = ctx.key(index);
+        let value = new_value(ctx, index + 1);
+        store(ctx, &key, value, None);
+        ctx.changed(EventClass::String, "set", key.bytes);
+    }
+}
+
+/// `STRLEN key`
+pub fn strlen(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let len = match ctx.keys.read(&key) {
+        Some(entry) => {
+            check_string(entry)?;
+            entry.value().len()
+        }
+        None => 0,
+    };
+    ctx.out.int(len as i64);
+    Ok(())
+}
+
+/// Refuses strings that would be longer than `proto-max-bulk-len`.
+fn check_length(ctx: &Ctx<'_>, len: u64) -> CommandResult {
+    let len_max = ctx.server.hot.bulk_len_max.load(Relaxed);
+    if len > len_max.max(0) as u64 { Err(error::STRING_TOO_LONG) } else { Ok(()) }
+}
+
+/// `APPEND key value`
+pub fn append(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let suffix = ctx.arg(2);
+    let old_len = match ctx.keys.write(&key) {
+        Some(slot) => {
+            check_string(&slot)?;
+            Some(slot.value().len())
+        }
+        None => None,
+    };
+    match old_len {
+        None => {
+            let value = new_value(ctx, 2);
+            store(ctx, &key, value, None);
+        }
+        Some(old_len) => {
+            check_length(ctx, old_len as u64 + suffix.len() as u64)?;
+            if let Some(mut slot) = ctx.keys.table(&key).find(key.bytes, key.hash) {
+                slot.append(suffix);
+            }
+        }
+    }
+    ctx.changed(EventClass::String, "append", key.bytes);
+    ctx.out.int((old_len.unwrap_or(0) + suffix.len()) as i64);
+    Ok(())
+}
+
+/// `SETRANGE key offset value`
+pub fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
+    let offset = ctx.int(2)?;
+    let patch = ctx.arg(3);
+    let offset = u64::try_from(offset).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
+    let key = ctx.key(1);
+    let old_len = match ctx.keys.write(&key) {
+        Some(slot) => {
+            check_string(&slot)?;
+            Some(slot.value().len())
+        }
+        None => None,
+    };
+    if patch.is_empty() {
+        ctx.out.int(old_len.unwrap_or(0) as i64);
+        return Ok(());
+    }
+    let end = offset.checked_add(patch.len() as u64).ok_or(error::STRING_TOO_LONG)?;
+    check_length(ctx, end)?;
+    let (offset, end) = (offset as usize, end as usize);
+    let len = old_len.unwrap_or(0).max(end);
+    if old_len.is_some() {
+        if let Some(mut slot) = ctx.keys.table(&key).find(key.bytes, key.hash) {
+            if end > slot.value().len() {
+                slot.resize(end);
+            }
+            slot.edit_bytes(|bytes| bytes[offset..end].copy_from_slice(patch));
+        }
+    } else {
+        let mut bytes = vec![0; end];
+        bytes[offset..].copy_from_slice(patch);
+        store(ctx, &key, NewValue::Raw(&bytes), None);
+    }
+    ctx.changed(EventClass::String, "setrange", key.bytes);
+    ctx.out.int(len as i64);
+    Ok(())
+}
+
+/// `GETRANGE key start end`
+pub fn getrange(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (start, end) = (ctx.int(2)?, ctx.int(3)?);
+    let key = ctx.key(1);
+    let Some(entry) = ctx.keys.read(&key) else {
+        ctx.out.bulk(b"");
+        return Ok(());
+    };
+    check_string(entry)?;
+    let mut buffer = itoa::Buffer::new();
+    let bytes = entry.value().to_bytes(&mut buffer);
+    ctx.out.bulk(range(bytes, start, end));
+    Ok(())
+}
+
+/// `SUBSTR key start end`
+pub fn substr(ctx: &mut Ctx<'_>) -> CommandResult {
+    getrange(ctx)
+}
+
+/// The bytes from `start` to `end`, both included; negative positions count from the end.
+fn range(bytes: &[u8], start: i64, end: i64) -> &[u8] {
+    let len = bytes.len() as i64;
+    if start < 0 && end < 0 && start > end {
+        return b"";
+    }
+    let absolute = |position: i64| if position < 0 { (len + position).max(0) } else { position };
+    let (start, end) = (absolute(start), absolute(end).min(len - 1));
+    if start > end || len == 0 { b"" } else { &bytes[start as usize..=end as usize] }
+}
+
+/// `INCR key`
+pub fn incr(ctx: &mut Ctx<'_>) -> CommandResult {
+    add(ctx, 1)
+}
+
+/// `DECR key`
+pub fn decr(ctx: &mut Ctx<'_>) -> CommandResult {
+    add(ctx, -1)
+}
+
+/// `INCRBY key increment`
+pub fn incrby(ctx: &mut Ctx<'_>) -> CommandResult {
+    let increment = ctx.int(2)?;
+    add(ctx, increment)
+}
+
+/// `DECRBY key decrement`
+pub fn decrby(ctx: &mut Ctx<'_>) -> CommandResult {
+    let decrement = ctx.int(2)?;
+    let increment = decrement.checked_neg().ok_or(CommandError::fixed("ERR decrement would overflow"))?;
+    add(ctx, increment)
+}
+
+#[inline]
+fn add(ctx: &mut Ctx<'_>, increment: i64) -> CommandResult {
+    let key = ctx.key(1);
+    let sum = match ctx.keys.write(&key) {
+        Some(mut slot) => {
+            let old = integer(slot.value())?;
+            let sum = old.checked_add(increment).ok_or(error::OVERFLOW)?;
+            let displaced = slot.set_int(sum);
+            ctx.keys.discard(displaced);
+            sum
+        }
+        None => {
+            store(ctx, &key, NewValue::Int(increment), None);
+            increment
+        }
+    };
+    ctx.changed(EventClass::String, "incrby", key.bytes);
+    ctx.out.int(sum);
+    Ok(())
+}
+
+#[inline]
+fn integer(value: ValueRef<'_>) -> Result<i64, CommandError> {
+    match value {
+        ValueRef::Int(value) => Ok(value),
+        ValueRef::Bytes(bytes) => parse_i64(bytes).ok_or(error::NOT_INTEGER),
+        ValueRef::Shared(_) => Err(error::NOT_INTEGER),
+        _ => Err(error::WRONG_TYPE),
+    }
+}
+
+/// `INCRBYFLOAT key increment`
+pub fn incrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let (old, expire) = match ctx.keys.write(&key) {
+        Some(slot) => {
+            let entry = &slot;
+            check_string(entry)?;
+            (float(entry.value())?, entry.expire_at())
+        }
+        None => (LongDouble::from_i64(0), None),
+    };
+    let increment = LongDouble::parse(ctx.arg(2)).ok_or(error::NOT_FLOAT)?;
+    let sum = old.add(increment).filter(|sum| !sum.is_infinite());
+    let sum = sum.ok_or(CommandError::fixed("ERR increment would produce NaN or Infinity"))?;
+    let text = sum.to_string();
+    store(ctx, &key, NewValue::Bytes(text.as_bytes()), expire);
+    ctx.changed(EventClass::String, "incrbyfloat", key.bytes);
+    ctx.log_instead(&[b"SET", key.bytes, text.as_bytes(), b"KEEPTTL"]);
+    ctx.out.bulk(text.as_bytes());
+    Ok(())
+}
+
+fn float(value: ValueRef<'_>) -> Result<LongDouble, CommandError> {
+    match value {
+        ValueRef::Int(value) => Ok(LongDouble::from_i64(value)),
+        ValueRef::Bytes(bytes) => LongDouble::parse(bytes).ok_or(error::NOT_FLOAT),
+        ValueRef::Shared(bytes) => LongDouble::parse(bytes).ok_or(error::NOT_FLOAT),
+        _ => Err(error::WRONG_TYPE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn ranges_are_clamped_to_the_string() {
+        for (start, end, expected) in [
+            (0, -1, "hello"),
+            (1, 3, "ell"),
+            (-3, -1, "llo"),
+            (-100, 100, "hello"),
+            (3, 1, ""),
+            (-1, -3, ""),
+            (10, 20, ""),
+            (0, -100, "h"),
+            (i64::MIN, i64::MIN, "h"),
+            (i64::MIN, i64::MAX, "hello"),
+        ] {
+            assert_eq!(range(b"hello", start, end), expected.as_bytes(), "{start} {end}");
+        }
+        assert_eq!(range(b"", 0, -1), b"");
+    }
+}

@@ -1,0 +1,233 @@
+//! Values of directives as typed fields.
+
+use std::fmt;
+
+use super::events::EventClasses;
+use super::limits::OutputLimits;
+use super::value::{SavePoint, Value};
+use super::{DIRECTIVES, find};
+
+/// Bytes that never show in a log.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(Vec<u8>);
+
+impl std::ops::Deref for Secret {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "(empty)" } else { "(redacted)" })
+    }
+}
+
+/// Who may do something that can harm the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody.
+    No,
+    /// Everybody.
+    Yes,
+    /// Connections from this machine.
+    Local,
+}
+
+impl Access {
+    /// Whether a connection may, given whether it comes from this machine.
+    pub fn allows(self, local: bool) -> bool {
+        match self {
+            Self::No => false,
+            Self::Yes => true,
+            Self::Local => local,
+        }
+    }
+}
+
+/// A type of field that a value of the table can be read as.
+trait FromValue {
+    /// The field's value. A table row of another kind is a mistake in this crate, which every test finds.
+    fn from_value(value: &Value) -> Self;
+}
+
+macro_rules! from_value {
+    ($($type:ty: $($pattern:pat => $result:expr),+;)*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Self {
+                match value {
+                    $($pattern => $result,)+
+                    other => unreachable!("{other:?} is no {}", stringify!($type)),
+                }
+            }
+        }
+    )*};
+}
+
+from_value! {
+    bool: Value::Bool(value) => *value;
+    i64: Value::Integer(n) => *n;
+    u64: Value::Integer(n) => *n as u64, Value::Memory(bytes) => *bytes,
+        Value::Permissions(mode) => u64::from(*mode);
+    usize: Value::Integer(n) => *n as usize;
+    &'static str: Value::Enum(word) => *word;
+    Access: Value::Enum("yes") => Access::Yes, Value::Enum("local") => Access::Local, Value::Enum(_) => Access::No;
+    String: Value::Text(text) => String::from_utf8_lossy(text).into_owned();
+    Secret: Value::Text(text) => Secret(text.clone());
+    Vec<String>: Value::Addresses(list) =>
+        list.iter().map(|address| String::from_utf8_lossy(address).into_owned()).collect();
+    Vec<SavePoint>: Value::SavePoints(points) => points.clone();
+    OutputLimits: Value::OutputLimits(limits) => *limits;
+    EventClasses: Value::EventClasses(classes) => *classes;
+    Vec<f64>: Value::Percentiles(list) => list.clone();
+}
+
+macro_rules! settings {
+    ($($(#[$doc:meta])* $field:ident: $type:ty = $name:literal,)*) => {
+        /// The directives the server acts on, as typed fields named after them.
+        ///
+        /// Counts and bounds are in the directive's unit. The rest of the table is reached by name, through
+        /// [`Config::get`](super::Config::get).
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Settings {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl Settings {
+            /// Reads the fields from the values of the table's rows.
+            pub(super) fn read(values: &[Value]) -> Self {
+                Self { $($field: FromValue::from_value(&values[row_of($name)]),)* }
+            }
+        }
+    };
+}
+
+fn row_of(name: &'static str) -> usize {
+    match find(name.as_bytes()) {
+        Some(index) if DIRECTIVES[index].name == name => index,
+        _ => unreachable!("no directive {name}"),
+    }
+}
+
+settings! {
+    /// Addresses to listen on; a leading `-` marks one that need not exist on this machine.
+    bind: Vec<String> = "bind",
+    /// TCP port; 0 is none.
+    port: u64 = "port",
+    /// Connections the kernel may hold for us.
+    tcp_backlog: u64 = "tcp-backlog",
+    /// Path of the Unix socket; empty is none.
+    unixsocket: String = "unixsocket",
+    /// Permissions of the Unix socket; 0 leaves them to the umask.
+    unixsocketperm: u64 = "unixsocketperm",
+    /// Seconds after which an idle client is closed; 0 is never.
+    timeout: u64 = "timeout",
+    /// Seconds between TCP keepalive probes; 0 is none.
+    tcp_keepalive: u64 = "tcp-keepalive",
+    /// Whether only this machine may connect while no password is set.
+    protected_mode: bool = "protected-mode",
+    /// Most clients at a time.
+    maxclients: u64 = "maxclients",
+    /// Most bytes a connection may have sent that are not executed yet.
+    client_query_buffer_limit: u64 = "client-query-buffer-limit",
+    /// Bounds on unread replies, after which a client is closed.
+    client_output_buffer_limit: OutputLimits = "client-output-buffer-limit",
+    /// Most bytes in one bulk of a request.
+    proto_max_bulk_len: u64 = "proto-max-bulk-len",
+    /// Bytes of unread replies above which a connection's commands wait.
+    pipeline_reply_limit: u64 = "pipeline-reply-limit",
+    /// Microseconds a connection may execute before it yields to the others.
+    pipeline_slice_us: u64 = "pipeline-slice-us",
+    /// Threads that execute commands.
+    workers: usize = "workers",
+    /// Whether to go to the background at start.
+    daemonize: bool = "daemonize",
+    /// File to write the process id to; empty is none.
+    pidfile: String = "pidfile",
+    /// `debug`, `verbose`, `notice` or `warning`.
+    loglevel: &'static str = "loglevel",
+    /// File to log to; empty is standard output.
+    logfile: String = "logfile",
+    /// Databases there are.
+    databases: usize = "databases",
+    /// Rounds of background work per second.
+    hz: u64 = "hz",
+    /// From 1 to 10: how much time expiry in the background may take.
+    active_expire_effort: u64 = "active-expire-effort",
+    /// Whether evicted values are freed on another thread.
+    lazyfree_lazy_eviction: bool = "lazyfree-lazy-eviction",
+    /// Whether expired values are.
+    lazyfree_lazy_expire: bool = "lazyfree-lazy-expire",
+    /// Whether values replaced by a command are.
+    lazyfree_lazy_server_del: bool = "lazyfree-lazy-server-del",
+    /// Whether DEL frees like UNLINK.
+    lazyfree_lazy_user_del: bool = "lazyfree-lazy-user-del",
+    /// Whether FLUSHALL and FLUSHDB without ASYNC or SYNC are asynchronous.
+    lazyfree_lazy_user_flush: bool = "lazyfree-lazy-user-flush",
+    /// Milliseconds after which a script that runs lets others be told that the server is busy.
+    busy_reply_threshold: u64 = "busy-reply-threshold",
+    /// Password of the default user; empty is none.
+    requirepass: Secret = "requirepass",
+    /// `allchannels` or `resetchannels`: what new users may subscribe to.
+    acl_pubsub_default: &'static str = "acl-pubsub-default",
+    /// Entries ACL LOG keeps.
+    acllog_max_len: u64 = "acllog-max-len",
+    /// Who may change directives that say where files are.
+    enable_protected_configs: Access = "enable-protected-configs",
+    /// Who may use DEBUG.
+    enable_debug_command: Access = "enable-debug-command",
+    /// Bytes the data may take; 0 is no limit.
+    maxmemory: u64 = "maxmemory",
+    /// What to evict above `maxmemory`.
+    maxmemory_policy: &'static str = "maxmemory-policy",
+    /// Keys looked at for each one evicted.
+    maxmemory_samples: u64 = "maxmemory-samples",
+    /// From 0 to 100: how long a command may evict.
+    maxmemory_eviction_tenacity: u64 = "maxmemory-eviction-tenacity",
+    /// How many accesses it takes to raise an LFU counter.
+    lfu_log_factor: u64 = "lfu-log-factor",
+    /// Minutes without access after which an LFU counter falls by one.
+    lfu_decay_time: u64 = "lfu-decay-time",
+    /// Most fields of a hash in a listpack.
+    hash_max_listpack_entries: u64 = "hash-max-listpack-entries",
+    /// Most bytes of a field or value of a hash in a listpack.
+    hash_max_listpack_value: u64 = "hash-max-listpack-value",
+    /// Most elements of a list's node, or, if negative, -1 to -5 for 4 to 64 KB.
+    list_max_listpack_size: i64 = "list-max-listpack-size",
+    /// Most members of a set in an intset.
+    set_max_intset_entries: u64 = "set-max-intset-entries",
+    /// Most members of a set in a listpack.
+    set_max_listpack_entries: u64 = "set-max-listpack-entries",
+    /// Most bytes of a member of a set in a listpack.
+    set_max_listpack_value: u64 = "set-max-listpack-value",
+    /// Most members of a sorted set in a listpack.
+    zset_max_listpack_entries: u64 = "zset-max-listpack-entries",
+    /// Most bytes of a member of a sorted set in a listpack.
+    zset_max_listpack_value: u64 = "zset-max-listpack-value",
+    /// Most bytes of a sparse HyperLogLog.
+    hll_sparse_max_bytes: u64 = "hll-sparse-max-bytes",
+    /// Most bytes of a stream's node; 0 is no limit.
+    stream_node_max_bytes: u64 = "stream-node-max-bytes",
+    /// Most entries of a stream's node; 0 is no limit.
+    stream_node_max_entries: u64 = "stream-node-max-entries",
+    /// Microseconds from which a command is logged as slow; -1 is never.
+    slowlog_log_slower_than: i64 = "slowlog-log-slower-than",
+    /// Entries SLOWLOG keeps.
+    slowlog_max_len: u64 = "slowlog-max-len",
+    /// Milliseconds from which LATENCY watches an event; 0 is never.
+    latency_monitor_threshold: u64 = "latency-monitor-threshold",
+    /// Whether each command has a histogram of its latencies.
+    latency_tracking: bool = "latency-tracking",
+    /// Percentiles INFO shows of them.
+    latency_tracking_info_percentiles: Vec<f64> = "latency-tracking-info-percentiles",
+    /// Which keyspace events are published.
+    notify_keyspace_events: EventClasses = "notify-keyspace-events",
+    /// Working directory, absolute.
+    dir: String = "dir",
+    /// File name of the snapshot.
+    dbfilename: String = "dbfilename",
+    /// When to take snapshots.
+    save: Vec<SavePoint> = "save",
+}

@@ -1,0 +1,269 @@
+//! The table of directives: every name Redis 7.2 knows, and our own.
+//!
+//! Ranges and defaults are Redis's, apart from `bind`, whose default here is the loopback interface. A row that ends
+//! in `no_effect` or `only_default` says what the server does not do; `docs/differences.md` lists those rows.
+
+use super::directive::Kind::{
+    Addresses, EnumSet, EventClasses, MemoryOrPercent, OomScores, OutputLimits, Percentiles, Permissions, Primary,
+    SavePoints, Text,
+};
+use super::directive::TextRule::{Directory, FileName, FileNameNotEmpty, Hostname, NodeName, TitleTemplate};
+use super::directive::{Directive, boolean, integer, memory, one_of, special, text};
+
+const I32_MIN: i64 = i32::MIN as i64;
+const I32_MAX: i64 = i32::MAX as i64;
+const U32_MAX: i64 = u32::MAX as i64;
+const I64_MAX: i64 = i64::MAX;
+const BYTES_MAX: u64 = i64::MAX as u64;
+
+/// Names of `maxmemory-policy`.
+const POLICIES: &[&str] = &[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+];
+const FACILITIES: &[&str] = &["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"];
+const SHUTDOWN: &[&str] = &["default", "save", "nosave", "now", "force"];
+const WHO: &[&str] = &["no", "yes", "local"];
+const TLS_AUTH: &[&str] = &["no", "yes", "optional"];
+
+const NO_ACL: &str = "there are no users besides the default one";
+const NO_APPEND_ONLY: &str = "there is no append-only file";
+const NO_CLUSTER: &str = "there is no cluster mode";
+const NO_COMPRESSION: &str = "nodes of lists are not compressed";
+const NO_CRASH_REPORT: &str = "there is no crash report and no watchdog";
+const NO_DEFRAG: &str = "there is no active defragmentation";
+const NO_IO_THREADS: &str = "`workers` sets how many threads read, execute and write";
+const NO_LOAD: &str = "no data is loaded at start";
+const NO_LOCALE: &str = "texts are compared byte by byte";
+const NO_MODULES: &str = "there are no modules";
+const NO_OS: &str = "left to the service manager";
+const NO_REHASH: &str = "the table of a shard is small and grows at once";
+const NO_REPLICATION: &str = "there is no replication";
+const NO_SNAPSHOT: &str = "there are no snapshots";
+const NO_SYSLOG: &str = "the log goes to standard output or `logfile`";
+const NO_TITLE: &str = "the process keeps its title";
+const NO_TLS: &str = "TLS is not supported yet";
+const NO_TRACKING: &str = "there is no client-side caching";
+
+const REPLICATION_REFUSED: &str = "replication is not supported yet";
+
+/// All directives.
+pub static DIRECTIVES: &[Directive] = &[
+    // Network.
+    special("bind", Addresses, "127.0.0.1 -::1").apply(),
+    text("bind-source-addr", "").no_effect(NO_REPLICATION),
+    integer("port", 0, 65535, "6379").apply(),
+    integer("tcp-backlog", 0, I32_MAX, "511").immutable(),
+    text("unixsocket", "").immutable(),
+    special("unixsocketperm", Permissions, "0").immutable(),
+    integer("timeout", 0, I32_MAX, "0"),
+    integer("tcp-keepalive", 0, I32_MAX, "300"),
+    boolean("protected-mode", "yes"),
+    integer("socket-mark-id", 0, U32_MAX, "0").immutable().no_effect(NO_OS),
+    integer("max-new-connections-per-cycle", 1, 1000, "10")
+        .no_effect("connections are accepted as they come, by a task of its own"),
+    integer("max-new-tls-connections-per-cycle", 1, 1000, "1").no_effect(NO_TLS),
+    // Clients and pipelines.
+    integer("maxclients", 1, U32_MAX, "10000").apply(),
+    special("maxmemory-clients", MemoryOrPercent, "0")
+        .no_effect("each connection's buffers are bounded, their sum is not"),
+    memory("client-query-buffer-limit", 1 << 20, BYTES_MAX, "1gb"),
+    special("client-output-buffer-limit", OutputLimits, "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60"),
+    memory("proto-max-bulk-len", 1 << 20, BYTES_MAX, "512mb"),
+    memory("pipeline-reply-limit", 16 << 10, BYTES_MAX, "1mb"),
+    integer("pipeline-slice-us", 50, 1_000_000, "1000"),
+    integer("tracking-table-max-keys", 0, I64_MAX, "1000000").no_effect(NO_TRACKING),
+    // Process.
+    integer("workers", 1, 1024, "").immutable(),
+    boolean("daemonize", "no").immutable(),
+    one_of("supervised", &["upstart", "systemd", "auto", "no"], "no")
+        .immutable()
+        .no_effect("readiness is not reported to a supervisor"),
+    text("pidfile", "").immutable(),
+    one_of("loglevel", &["debug", "verbose", "notice", "warning"], "notice").apply(),
+    text("logfile", "").immutable(),
+    boolean("syslog-enabled", "no").immutable().no_effect(NO_SYSLOG),
+    text("syslog-ident", "redis").immutable().no_effect(NO_SYSLOG),
+    one_of("syslog-facility", FACILITIES, "local0").immutable().no_effect(NO_SYSLOG),
+    boolean("crash-log-enabled", "yes").no_effect(NO_CRASH_REPORT),
+    boolean("crash-memcheck-enabled", "yes").no_effect(NO_CRASH_REPORT),
+    boolean("use-exit-on-panic", "no").hidden().no_effect(NO_CRASH_REPORT),
+    integer("watchdog-period", 0, I32_MAX, "0").hidden().no_effect(NO_CRASH_REPORT),
+    boolean("always-show-logo", "no").immutable().no_effect("there is no logo"),
+    boolean("set-proc-title", "yes").immutable().no_effect(NO_TITLE),
+    special("proc-title-template", Text(TitleTemplate), "\"{title} {listen-addr} {server-mode}\"").no_effect(NO_TITLE),
+    text("ignore-warnings", "").no_effect("nothing is checked that it could silence"),
+    text("locale-collate", "").no_effect(NO_LOCALE),
+    boolean("disable-thp", "yes").immutable().no_effect(NO_OS),
+    one_of("oom-score-adj", &["no", "yes", "relative", "absolute"], "no").no_effect(NO_OS),
+    special("oom-score-adj-values", OomScores, "0 200 800").no_effect(NO_OS),
+    text("server-cpulist", "").alias("server_cpulist").immutable().no_effect(NO_OS),
+    text("bio-cpulist", "").alias("bio_cpulist").immutable().no_effect(NO_OS),
+    text("aof-rewrite-cpulist", "").alias("aof_rewrite_cpulist").immutable().no_effect(NO_OS),
+    text("bgsave-cpulist", "").alias("bgsave_cpulist").immutable().no_effect(NO_OS),
+    integer("io-threads", 1, 128, "1").immutable().no_effect(NO_IO_THREADS),
+    boolean("io-threads-do-reads", "no").immutable().no_effect(NO_IO_THREADS),
+    integer("shutdown-timeout", 0, I32_MAX, "10").no_effect(NO_REPLICATION),
+    special("shutdown-on-sigint", EnumSet(SHUTDOWN), "default").no_effect(NO_SNAPSHOT),
+    special("shutdown-on-sigterm", EnumSet(SHUTDOWN), "default").no_effect(NO_SNAPSHOT),
+    boolean("jemalloc-bg-thread", "yes").no_effect("the allocator tends itself"),
+    // Databases, background work and time.
+    integer("databases", 1, I32_MAX, "16").immutable(),
+    integer("hz", 0, I32_MAX, "10").clamped(1, 500).apply(),
+    boolean("dynamic-hz", "yes").no_effect("background work is paced by `hz` alone"),
+    integer("active-expire-effort", 1, 10, "1"),
+    boolean("activerehashing", "yes").no_effect(NO_REHASH),
+    boolean("lazyfree-lazy-eviction", "no"),
+    boolean("lazyfree-lazy-expire", "no"),
+    boolean("lazyfree-lazy-server-del", "no"),
+    boolean("lazyfree-lazy-user-del", "no"),
+    boolean("lazyfree-lazy-user-flush", "no"),
+    boolean("activedefrag", "no").no_effect(NO_DEFRAG),
+    memory("active-defrag-ignore-bytes", 1, BYTES_MAX, "100mb").no_effect(NO_DEFRAG),
+    integer("active-defrag-threshold-lower", 0, 1000, "10").no_effect(NO_DEFRAG),
+    integer("active-defrag-threshold-upper", 0, 1000, "100").no_effect(NO_DEFRAG),
+    integer("active-defrag-cycle-min", 1, 99, "1").no_effect(NO_DEFRAG),
+    integer("active-defrag-cycle-max", 1, 99, "25").no_effect(NO_DEFRAG),
+    integer("active-defrag-max-scan-fields", 1, I64_MAX, "1000").no_effect(NO_DEFRAG),
+    integer("busy-reply-threshold", 0, I64_MAX, "5000").alias("lua-time-limit"),
+    boolean("lua-enable-deprecated-api", "no")
+        .hidden()
+        .immutable()
+        .no_effect("functions deprecated in Lua 5.1 are not there"),
+    // Security.
+    text("requirepass", "").sensitive().apply(),
+    text("aclfile", "").immutable().only_default("ACL files are not supported yet"),
+    one_of("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").no_effect(NO_ACL),
+    integer("acllog-max-len", 0, I64_MAX, "128").no_effect(NO_ACL),
+    one_of("enable-protected-configs", WHO, "no").immutable(),
+    one_of("enable-debug-command", WHO, "no").immutable(),
+    one_of("enable-module-command", WHO, "no").immutable().no_effect(NO_MODULES),
+    // Memory and eviction.
+    memory("maxmemory", 0, u64::MAX, "0").apply(),
+    one_of("maxmemory-policy", POLICIES, "noeviction"),
+    integer("maxmemory-samples", 1, I32_MAX, "5"),
+    integer("maxmemory-eviction-tenacity", 0, 100, "10").no_effect("a command evicts until memory is below the limit"),
+    integer("lfu-log-factor", 0, I32_MAX, "10"),
+    integer("lfu-decay-time", 0, I32_MAX, "1"),
+    // Thresholds of encodings.
+    integer("hash-max-listpack-entries", 0, I64_MAX, "512").alias("hash-max-ziplist-entries"),
+    memory("hash-max-listpack-value", 0, BYTES_MAX, "64").alias("hash-max-ziplist-value"),
+    integer("list-max-listpack-size", I32_MIN, I32_MAX, "-2").alias("list-max-ziplist-size"),
+    integer("list-compress-depth", 0, I32_MAX, "0").no_effect(NO_COMPRESSION),
+    integer("set-max-intset-entries", 0, I64_MAX, "512"),
+    integer("set-max-listpack-entries", 0, I64_MAX, "128"),
+    memory("set-max-listpack-value", 0, BYTES_MAX, "64"),
+    integer("zset-max-listpack-entries", 0, I64_MAX, "128").alias("zset-max-ziplist-entries"),
+    memory("zset-max-listpack-value", 0, BYTES_MAX, "64").alias("zset-max-ziplist-value"),
+    memory("hll-sparse-max-bytes", 0, BYTES_MAX, "3000"),
+    memory("stream-node-max-bytes", 0, BYTES_MAX, "4096"),
+    integer("stream-node-max-entries", 0, I64_MAX, "100"),
+    // What is watched.
+    integer("slowlog-log-slower-than", -1, I64_MAX, "10000"),
+    integer("slowlog-max-len", 0, I64_MAX, "128").apply(),
+    integer("latency-monitor-threshold", 0, I64_MAX, "0"),
+    boolean("latency-tracking", "yes").apply(),
+    special("latency-tracking-info-percentiles", Percentiles, "50 99 99.9"),
+    special("notify-keyspace-events", EventClasses, "\"\"").apply(),
+    // Snapshots.
+    special("dir", Text(Directory), "").protected().apply(),
+    special("dbfilename", Text(FileName), "dump.rdb").protected().no_effect(NO_SNAPSHOT),
+    special("save", SavePoints, "3600 1 300 100 60 10000").no_effect(NO_SNAPSHOT),
+    boolean("stop-writes-on-bgsave-error", "yes").no_effect(NO_SNAPSHOT),
+    boolean("rdbcompression", "yes").no_effect(NO_SNAPSHOT),
+    boolean("rdbchecksum", "yes").immutable().no_effect(NO_SNAPSHOT),
+    boolean("rdb-del-sync-files", "no").no_effect(NO_REPLICATION),
+    boolean("rdb-save-incremental-fsync", "yes").no_effect(NO_SNAPSHOT),
+    integer("rdb-key-save-delay", I32_MIN, I32_MAX, "0").hidden().no_effect(NO_SNAPSHOT),
+    integer("key-load-delay", I32_MIN, I32_MAX, "0").hidden().no_effect(NO_LOAD),
+    integer("loading-process-events-interval-bytes", 1024, I32_MAX, "2097152").hidden().no_effect(NO_LOAD),
+    one_of("sanitize-dump-payload", &["no", "yes", "clients"], "no")
+        .no_effect("what RESTORE is given is always checked in full"),
+    // Append-only file.
+    boolean("appendonly", "no").only_default("the append-only file is not supported yet"),
+    special("appendfilename", Text(FileNameNotEmpty), "appendonly.aof").immutable().no_effect(NO_APPEND_ONLY),
+    special("appenddirname", Text(FileNameNotEmpty), "appendonlydir").immutable().no_effect(NO_APPEND_ONLY),
+    one_of("appendfsync", &["everysec", "always", "no"], "everysec").no_effect(NO_APPEND_ONLY),
+    boolean("no-appendfsync-on-rewrite", "no").no_effect(NO_APPEND_ONLY),
+    integer("auto-aof-rewrite-percentage", 0, I32_MAX, "100").no_effect(NO_APPEND_ONLY),
+    memory("auto-aof-rewrite-min-size", 0, BYTES_MAX, "64mb").no_effect(NO_APPEND_ONLY),
+    boolean("aof-load-truncated", "yes").no_effect(NO_APPEND_ONLY),
+    boolean("aof-use-rdb-preamble", "yes").no_effect(NO_APPEND_ONLY),
+    boolean("aof-timestamp-enabled", "no").no_effect(NO_APPEND_ONLY),
+    boolean("aof-rewrite-incremental-fsync", "yes").no_effect(NO_APPEND_ONLY),
+    boolean("aof-disable-auto-gc", "no").hidden().no_effect(NO_APPEND_ONLY),
+    // Replication.
+    special("replicaof", Primary, "no one").alias("slaveof").immutable().only_default(REPLICATION_REFUSED),
+    text("masterauth", "").sensitive().no_effect(NO_REPLICATION),
+    text("masteruser", "").sensitive().no_effect(NO_REPLICATION),
+    boolean("replica-serve-stale-data", "yes").alias("slave-serve-stale-data").no_effect(NO_REPLICATION),
+    boolean("replica-read-only", "yes").alias("slave-read-only").no_effect(NO_REPLICATION),
+    boolean("replica-lazy-flush", "no").alias("slave-lazy-flush").no_effect(NO_REPLICATION),
+    boolean("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory").no_effect(NO_REPLICATION),
+    boolean("replica-ignore-disk-write-errors", "no").no_effect(NO_REPLICATION),
+    boolean("replica-announced", "yes").no_effect(NO_REPLICATION),
+    text("replica-announce-ip", "").alias("slave-announce-ip").no_effect(NO_REPLICATION),
+    integer("replica-announce-port", 0, 65535, "0").alias("slave-announce-port").no_effect(NO_REPLICATION),
+    integer("replica-priority", 0, I32_MAX, "100").alias("slave-priority").no_effect(NO_REPLICATION),
+    integer("min-replicas-to-write", 0, I32_MAX, "0").alias("min-slaves-to-write").only_default(REPLICATION_REFUSED),
+    integer("min-replicas-max-lag", 0, I32_MAX, "10").alias("min-slaves-max-lag").no_effect(NO_REPLICATION),
+    boolean("repl-diskless-sync", "yes").no_effect(NO_REPLICATION),
+    integer("repl-diskless-sync-delay", 0, I32_MAX, "5").no_effect(NO_REPLICATION),
+    integer("repl-diskless-sync-max-replicas", 0, I32_MAX, "0").no_effect(NO_REPLICATION),
+    one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").no_effect(NO_REPLICATION),
+    boolean("repl-disable-tcp-nodelay", "no").no_effect(NO_REPLICATION),
+    integer("repl-ping-replica-period", 1, I32_MAX, "10").alias("repl-ping-slave-period").no_effect(NO_REPLICATION),
+    integer("repl-timeout", 1, I32_MAX, "60").no_effect(NO_REPLICATION),
+    memory("repl-backlog-size", 1, BYTES_MAX, "1mb").clamped(16 << 10, I64_MAX).no_effect(NO_REPLICATION),
+    integer("repl-backlog-ttl", 0, I64_MAX, "3600").no_effect(NO_REPLICATION),
+    one_of("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").no_effect(NO_REPLICATION),
+    // Cluster.
+    boolean("cluster-enabled", "no").immutable().only_default("cluster mode is not supported yet"),
+    text("cluster-config-file", "nodes.conf").immutable().no_effect(NO_CLUSTER),
+    integer("cluster-port", 0, 65535, "0").immutable().no_effect(NO_CLUSTER),
+    integer("cluster-node-timeout", 0, I64_MAX, "15000").no_effect(NO_CLUSTER),
+    integer("cluster-replica-validity-factor", 0, I32_MAX, "10")
+        .alias("cluster-slave-validity-factor")
+        .no_effect(NO_CLUSTER),
+    boolean("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover").no_effect(NO_CLUSTER),
+    boolean("cluster-allow-replica-migration", "yes").no_effect(NO_CLUSTER),
+    integer("cluster-migration-barrier", 0, I32_MAX, "1").no_effect(NO_CLUSTER),
+    boolean("cluster-require-full-coverage", "yes").no_effect(NO_CLUSTER),
+    boolean("cluster-allow-reads-when-down", "no").no_effect(NO_CLUSTER),
+    boolean("cluster-allow-pubsubshard-when-down", "yes").no_effect(NO_CLUSTER),
+    memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0").no_effect(NO_CLUSTER),
+    text("cluster-announce-ip", "").no_effect(NO_CLUSTER),
+    integer("cluster-announce-port", 0, 65535, "0").no_effect(NO_CLUSTER),
+    integer("cluster-announce-tls-port", 0, 65535, "0").no_effect(NO_CLUSTER),
+    integer("cluster-announce-bus-port", 0, 65535, "0").no_effect(NO_CLUSTER),
+    special("cluster-announce-hostname", Text(Hostname), "").no_effect(NO_CLUSTER),
+    special("cluster-announce-human-nodename", Text(NodeName), "").no_effect(NO_CLUSTER),
+    one_of("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").no_effect(NO_CLUSTER),
+    // TLS.
+    integer("tls-port", 0, 65535, "0").only_default(NO_TLS),
+    text("tls-cert-file", "").only_default(NO_TLS),
+    text("tls-key-file", "").only_default(NO_TLS),
+    text("tls-key-file-pass", "").sensitive().only_default(NO_TLS),
+    text("tls-client-cert-file", "").only_default(NO_TLS),
+    text("tls-client-key-file", "").only_default(NO_TLS),
+    text("tls-client-key-file-pass", "").sensitive().only_default(NO_TLS),
+    text("tls-dh-params-file", "").only_default(NO_TLS),
+    text("tls-ca-cert-file", "").only_default(NO_TLS),
+    text("tls-ca-cert-dir", "").only_default(NO_TLS),
+    one_of("tls-auth-clients", TLS_AUTH, "yes").only_default(NO_TLS),
+    boolean("tls-replication", "no").only_default(NO_TLS),
+    boolean("tls-cluster", "no").only_default(NO_TLS),
+    text("tls-protocols", "").only_default(NO_TLS),
+    text("tls-ciphers", "").only_default(NO_TLS),
+    text("tls-ciphersuites", "").only_default(NO_TLS),
+    boolean("tls-prefer-server-ciphers", "no").only_default(NO_TLS),
+    boolean("tls-session-caching", "yes").only_default(NO_TLS),
+    integer("tls-session-cache-size", 0, I32_MAX, "20480").only_default(NO_TLS),
+    integer("tls-session-cache-timeout", 0, I32_MAX, "300").only_default(NO_TLS),
+];

@@ -1,0 +1,134 @@
+//! Rules for texts.
+
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use super::directive::TextRule;
+use super::value::Reason;
+
+const HOSTNAME_LEN_MAX: usize = 255;
+
+/// Variables a title template may use.
+const TITLE_VARIABLES: &[&str] =
+    &["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
+
+/// Checks a text and returns what to keep of it. A relative directory begins at `base`.
+///
+/// # Errors
+/// What the rule has against it.
+pub fn check_text(rule: TextRule, name: &str, word: &[u8], base: &Path) -> Result<Vec<u8>, Reason> {
+    match rule {
+        TextRule::Any => {}
+        TextRule::FileNameNotEmpty if word.is_empty() => {
+            return Err(format!("{name} can't be empty").into());
+        }
+        TextRule::FileName | TextRule::FileNameNotEmpty => {
+            if word.contains(&b'/') {
+                return Err(format!("{name} can't be a path, just a filename").into());
+            }
+        }
+        TextRule::Directory => return directory(word, base),
+        TextRule::Hostname => {
+            if word.len() > HOSTNAME_LEN_MAX {
+                return Err("Hostnames must be less than 256 characters".into());
+            }
+            if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')) {
+                return Err("Hostnames may only contain alphanumeric characters, hyphens or dots".into());
+            }
+        }
+        TextRule::NodeName => {
+            if word.iter().any(|byte| !byte.is_ascii_graphic() || b"!#$%&()*+:;<>?@[]^{|}~,='\"".contains(byte)) {
+                return Err("Announced human node name contained invalid character".into());
+            }
+        }
+        TextRule::TitleTemplate => {
+            if !is_title_template(word) {
+                return Err("template format is invalid or contains unknown variables".into());
+            }
+        }
+    }
+    Ok(word.to_vec())
+}
+
+fn directory(word: &[u8], base: &Path) -> Result<Vec<u8>, Reason> {
+    let path = base.join(std::ffi::OsStr::from_bytes(word));
+    if word.is_empty() {
+        return Err("No such file or directory".into());
+    }
+    let path = path.canonicalize().map_err(|error| Reason::from(os_reason(&error)))?;
+    if !path.is_dir() {
+        return Err("Not a directory".into());
+    }
+    Ok(path.into_os_string().into_vec())
+}
+
+/// The system's words for an error, without the number the standard library adds.
+pub fn os_reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((reason, _)) => reason.to_owned(),
+        None => text,
+    }
+}
+
+/// Not empty, and every `{…}` closed and known.
+fn is_title_template(word: &[u8]) -> bool {
+    let Ok(mut rest) = std::str::from_utf8(word) else {
+        return false;
+    };
+    if rest.is_empty() {
+        return false;
+    }
+    while let Some((_, after)) = rest.split_once('{') {
+        match after.split_once('}') {
+            Some((variable, after)) if TITLE_VARIABLES.contains(&variable) => rest = after,
+            _ => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rule: TextRule, word: &str) -> Result<String, String> {
+        match check_text(rule, "dbfilename", word.as_bytes(), Path::new("/")) {
+            Ok(text) => Ok(String::from_utf8(text).unwrap()),
+            Err(reason) => Err(reason.into_owned()),
+        }
+    }
+
+    #[test]
+    fn a_file_name_is_not_a_path() {
+        assert_eq!(check(TextRule::FileName, "a/b"), Err("dbfilename can't be a path, just a filename".into()));
+        assert_eq!(check(TextRule::FileName, ""), Ok("".into()));
+        assert_eq!(check(TextRule::FileNameNotEmpty, ""), Err("dbfilename can't be empty".into()));
+    }
+
+    #[test]
+    fn a_directory_must_exist_and_becomes_absolute() {
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        let there = check_text(TextRule::Directory, "dir", b".", &here).unwrap();
+        assert_eq!(there, here.as_os_str().as_bytes());
+        assert_eq!(check(TextRule::Directory, "/nowhere/at/all"), Err("No such file or directory".into()));
+        assert_eq!(check(TextRule::Directory, "/proc/self/status"), Err("Not a directory".into()));
+    }
+
+    #[test]
+    fn titles_use_known_variables() {
+        for (template, fine) in
+            [("plain", true), ("{title} {port}}", true), ("{x}", false), ("{title", false), ("", false)]
+        {
+            assert_eq!(check(TextRule::TitleTemplate, template).is_ok(), fine, "{template}");
+        }
+    }
+
+    #[test]
+    fn hostnames_are_letters_digits_hyphens_and_dots() {
+        assert!(check(TextRule::Hostname, "node-1.example.org").is_ok());
+        assert!(check(TextRule::Hostname, "a_b").is_err());
+        assert!(check(TextRule::Hostname, &"a".repeat(256)).is_err());
+    }
+}

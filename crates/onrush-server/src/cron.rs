@@ -1,0 +1,188 @@
+//! The maintenance thread's regular work: active expiry, rates, idle clients.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use onrush_store::Removed;
+
+use crate::server::{Samples, Server, unix_ms};
+
+/// Share of its period that active expiry may use, in percent (Redis's default effort).
+const EXPIRE_SHARE_PERCENT: u32 = 25;
+
+/// A shard waits for a pass one millisecond for each so many of its volatile entries.
+const EXPIRE_BATCHING: i64 = 8;
+
+/// Shards looked at between two looks at the clock and the gate.
+const EXPIRE_STRIDE: usize = 256;
+
+/// Samples a rate is the mean of, as in Redis.
+const RATE_SAMPLES: usize = 16;
+
+/// Period of the rate samples.
+const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
+
+/// Does the regular work until the runtime ends.
+pub async fn run(server: &'static Server) {
+    let mut expire = ExpireCycle::new(server);
+    let mut rates = Rates::default();
+    let mut last_sample = Instant::now();
+    let mut last_timeouts = Instant::now();
+    loop {
+        let hz = server.config.read().hz.clamp(1, 500);
+        let period = Duration::from_micros(1_000_000 / hz);
+        tokio::time::sleep(period).await;
+        if server.hot.active_expire.load(Relaxed) {
+            expire.run(period * EXPIRE_SHARE_PERCENT / 100);
+        }
+        if last_sample.elapsed() >= SAMPLE_PERIOD {
+            let stale = expire.stale_percent();
+            rates.sample(server, last_sample.elapsed(), stale);
+            last_sample = Instant::now();
+            server.used_memory();
+        }
+        if last_timeouts.elapsed() >= Duration::from_secs(1) {
+            last_timeouts = Instant::now();
+            close_idle(server);
+        }
+    }
+}
+
+/// Closes clients that were silent for longer than `timeout`.
+fn close_idle(server: &Server) {
+    let timeout_s = server.config.read().timeout;
+    if timeout_s == 0 {
+        return;
+    }
+    let now_ms = unix_ms();
+    for client in server.clients.all() {
+        if now_ms - client.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {
+            tracing::debug!("Closing idle client id={} addr={}", client.id, client.addr);
+            client.kill();
+        }
+    }
+}
+
+/// Deletes keys whose time has come, without anybody asking for them.
+///
+/// Each shard knows a lower bound of its earliest expiry, so a shard with nothing due costs one load. A run
+/// goes on where the last one had to stop.
+struct ExpireCycle {
+    server: &'static Server,
+    db: usize,
+    shard: usize,
+    freed: Vec<Removed>,
+    capped: bool,
+}
+
+impl ExpireCycle {
+    fn new(server: &'static Server) -> Self {
+        Self { server, db: 0, shard: 0, freed: Vec::new(), capped: false }
+    }
+
+    /// Goes through all shards once, for at most `time`.
+    fn run(&mut self, time: Duration) {
+        let started = Instant::now();
+        let shards = crate::server::SHARDS;
+        let total = self.server.keyspace.databases() * shards;
+        let mut seen = 0;
+        self.capped = false;
+        while seen < total {
+            if self.server.keyspace.db(self.db).is_none_or(|db| db.volatile_len() == 0) {
+                seen += shards - self.shard;
+                self.next_db();
+                continue;
+            }
+            let stride = EXPIRE_STRIDE.min(shards - self.shard);
+            let more = self.visit(stride, started, time);
+            self.shard += stride;
+            seen += stride;
+            if self.shard == shards {
+                self.next_db();
+            }
+            if more || started.elapsed() >= time {
+                self.capped = true;
+                self.server.expire_time_capped.fetch_add(1, Relaxed);
+                break;
+            }
+        }
+        self.server.expire_cycle_us.fetch_add(started.elapsed().as_micros() as u64, Relaxed);
+    }
+
+    fn next_db(&mut self) {
+        self.shard = 0;
+        self.db = (self.db + 1) % self.server.keyspace.databases();
+    }
+
+    /// Expires in `stride` shards from the present one on; says whether time ran out before they were done.
+    fn visit(&mut self, stride: usize, started: Instant, time: Duration) -> bool {
+        let server = self.server;
+        let Some(db) = server.keyspace.db(self.db) else { return false };
+        let now_ms = unix_ms();
+        let stats = &server.stats.threads[server.maintenance_thread()];
+        for shard in self.shard..self.shard + stride {
+            let shard = db.shard(shard);
+            // A pass reads all volatile entries of the shard: the more there are, the more may wait for it.
+            let due = shard.next_expire_ms();
+            if due > now_ms || due.saturating_add(shard.volatile_len() as i64 / EXPIRE_BATCHING) > now_ms {
+                continue;
+            }
+            {
+                let _entered = server.gate.enter(server.maintenance_thread());
+                let mut table = shard.lock();
+                let freed = &mut self.freed;
+                table.expire_due(now_ms, 0, usize::MAX, &mut |removed| freed.push(removed));
+                if server.log.is_listening() {
+                    for removed in &self.freed {
+                        server.log.append(self.db as u32, &[b"DEL", removed.key()]);
+                    }
+                }
+            }
+            stats.expired_keys.add(self.freed.len() as u64);
+            for removed in self.freed.drain(..) {
+                server.lazyfree.free(removed.into());
+            }
+            if started.elapsed() >= time {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// An upper bound of the share of volatile keys that are past their time, for INFO: 0 when the last run saw
+    /// every shard.
+    fn stale_percent(&self) -> f64 {
+        if self.capped { 100.0 } else { 0.0 }
+    }
+}
+
+/// Rates per second as the mean of the last samples.
+#[derive(Default)]
+struct Rates {
+    last: [u64; 3],
+    ring: [[u64; 3]; RATE_SAMPLES],
+    next: usize,
+}
+
+impl Rates {
+    fn sample(&mut self, server: &Server, elapsed: Duration, stale: f64) {
+        let now = [
+            server.stats.sum(|thread| &thread.commands_processed),
+            server.stats.sum(|thread| &thread.net_input_bytes),
+            server.stats.sum(|thread| &thread.net_output_bytes),
+        ];
+        let elapsed_ms = (elapsed.as_millis() as u64).max(1);
+        for (index, now) in now.iter().enumerate() {
+            self.ring[self.next][index] = now.saturating_sub(self.last[index]) * 1000 / elapsed_ms;
+        }
+        self.last = now;
+        self.next = (self.next + 1) % RATE_SAMPLES;
+        let mean = |index: usize| self.ring.iter().map(|sample| sample[index]).sum::<u64>() / RATE_SAMPLES as u64;
+        *server.samples.lock() = Samples {
+            ops_per_s: mean(0),
+            input_bytes_per_s: mean(1),
+            output_bytes_per_s: mean(2),
+            expired_stale_perc: stale,
+        };
+    }
+}

@@ -1,0 +1,235 @@
+//! What a command handler gets to work with.
+
+use std::sync::Arc;
+
+use onrush_resp::{ArgRange, Reply, parse_i64};
+use onrush_store::KeyHash;
+
+use crate::command::Command;
+use crate::error::{self, CommandError};
+use crate::keys::{Key, Keys};
+use crate::server::Server;
+use crate::session::Session;
+
+/// How a handler ends. An error becomes the command's reply; whatever it appended before is dropped.
+pub type CommandResult = Result<(), CommandError>;
+
+/// The arguments of one command: ranges over the query buffer.
+#[derive(Clone, Copy)]
+pub struct Argv<'a> {
+    bytes: &'a [u8],
+    ranges: &'a [ArgRange],
+    owned: &'a [Arc<Vec<u8>>],
+}
+
+impl<'a> Argv<'a> {
+    /// Arguments `ranges` over `bytes`, which starts at the first byte of the command.
+    #[inline]
+    pub fn new(bytes: &'a [u8], ranges: &'a [ArgRange], owned: &'a [Arc<Vec<u8>>]) -> Self {
+        Self { bytes, ranges, owned }
+    }
+
+    /// How many there are, the command's name included.
+    #[inline]
+    #[allow(clippy::len_without_is_empty, reason = "a command has at least its name")]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Argument `index`; 0 is the command's name.
+    #[inline]
+    pub fn get(&self, index: usize) -> &'a [u8] {
+        self.ranges[index].of(self.bytes, self.owned)
+    }
+
+    /// Argument `index` when it was read into a buffer of its own, which may then become a value as it is.
+    #[inline]
+    pub fn owned(&self, index: usize) -> Option<&'a Arc<Vec<u8>>> {
+        self.ranges[index].owned_index().map(|at| &self.owned[at])
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        let argv = *self;
+        (0..argv.len()).map(move |index| argv.get(index))
+    }
+}
+
+/// Classes of keyspace events, as `notify-keyspace-events` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventClass {
+    /// `g`: commands that are not about one type.
+    Generic,
+    /// `$`: strings.
+    String,
+    /// `l`: lists.
+    List,
+    /// `s`: sets.
+    Set,
+    /// `h`: hashes.
+    Hash,
+    /// `z`: sorted sets.
+    SortedSet,
+    /// `t`: streams.
+    Stream,
+    /// `x`: expiry.
+    Expired,
+    /// `e`: eviction.
+    Evicted,
+}
+
+/// Keys of the present command whose hashes the planner made.
+#[derive(Clone, Copy, Default)]
+pub struct PlannedKeys<'a> {
+    /// Index of the first key.
+    pub first: u32,
+    /// Distance between keys.
+    pub step: u32,
+    /// Their hashes.
+    pub hashes: &'a [KeyHash],
+}
+
+/// Everything a handler may use: arguments, reply, keys, session, server.
+pub struct Ctx<'a> {
+    /// The server.
+    pub server: &'static Server,
+    /// The connection's state.
+    pub session: &'a mut Session,
+    /// Where the reply goes.
+    pub out: &'a mut Reply,
+    /// The way to keys.
+    pub keys: &'a mut Keys,
+    /// The arguments.
+    pub argv: Argv<'a>,
+    /// The row of the command table; of the subcommand, if there is one.
+    pub command: &'static Command,
+    /// The connection's worker.
+    pub thread: usize,
+    pub(crate) planned: PlannedKeys<'a>,
+    pub(crate) changes: u64,
+    pub(crate) log: bool,
+    pub(crate) effects: Effects,
+}
+
+/// What stands in the command log for a command.
+#[derive(Default)]
+pub(crate) enum Effects {
+    /// The command as it was sent.
+    #[default]
+    AsSent,
+    /// Other commands, which have the same effect at any time.
+    Rewritten(Vec<Vec<Vec<u8>>>),
+}
+
+impl<'a> Ctx<'a> {
+    /// Number of arguments, the command's name included.
+    #[inline]
+    pub fn argc(&self) -> usize {
+        self.argv.len()
+    }
+
+    /// Argument `index`; 0 is the command's name.
+    #[inline]
+    pub fn arg(&self, index: usize) -> &'a [u8] {
+        self.argv.get(index)
+    }
+
+    /// Argument `index` as a key, with the hash the planner made if it made one.
+    #[inline]
+    pub fn key(&self, index: usize) -> Key<'a> {
+        let bytes = self.argv.get(index);
+        let PlannedKeys { first, step, hashes } = self.planned;
+        let distance = (index as u32).wrapping_sub(first);
+        let nth = if step <= 1 { distance } else { distance / step };
+        match hashes.get(nth as usize) {
+            Some(&hash) if step <= 1 || distance.is_multiple_of(step) => Key { bytes, hash },
+            _ => self.keys.key(bytes),
+        }
+    }
+
+    /// Argument `index` as an integer.
+    ///
+    /// # Errors
+    /// `ERR value is not an integer or out of range`
+    #[inline]
+    pub fn int(&self, index: usize) -> Result<i64, CommandError> {
+        parse_i64(self.argv.get(index)).ok_or(error::NOT_INTEGER)
+    }
+
+    /// Argument `index` as an integer, with another text when it is none.
+    ///
+    /// # Errors
+    /// The one given.
+    #[inline]
+    pub fn int_or(&self, index: usize, error: CommandError) -> Result<i64, CommandError> {
+        parse_i64(self.argv.get(index)).ok_or(error)
+    }
+
+    /// Whether argument `index` is this word, in any case.
+    #[inline]
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.argv.get(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The time of this command in Unix milliseconds.
+    #[inline]
+    pub fn now_ms(&self) -> i64 {
+        self.keys.now_ms
+    }
+
+    /// Notes a change of `key` in the present database: every write passes here, once per key it changed, while it
+    /// still holds the key's lock. The command is logged as it was sent unless [`Ctx::log_instead`] is called too.
+    #[inline]
+    pub fn changed(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        let db = self.keys.db();
+        self.changed_in(db, class, event, key);
+    }
+
+    /// As [`Ctx::changed`] for a key in database `db`.
+    #[inline]
+    pub fn changed_in(&mut self, _db: u32, _class: EventClass, _event: &'static str, _key: &[u8]) {
+        self.changes += 1;
+    }
+
+    /// Notes a change that belongs to no key (FLUSHALL, SWAPDB).
+    #[inline]
+    pub fn changed_keyspace(&mut self, changes: u64) {
+        self.changes += changes.max(1);
+    }
+
+    /// Whether anybody follows the command log: only then is it worth to make the arguments of
+    /// [`Ctx::log_instead`].
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.log
+    }
+
+    /// Logs this command in place of the one sent: what was done, with no dependence on time or chance. Several
+    /// calls log several commands.
+    pub fn log_instead(&mut self, args: &[&[u8]]) {
+        if !self.log {
+            return;
+        }
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        match &mut self.effects {
+            Effects::Rewritten(commands) => commands.push(args),
+            effects @ Effects::AsSent => *effects = Effects::Rewritten(vec![args]),
+        }
+    }
+
+    /// Changes the selected database.
+    pub fn select(&mut self, db: u32) {
+        self.session.db = db;
+        self.keys.set_db(db);
+    }
+}
+
+impl crate::command::Argv for Argv<'_> {
+    fn len(&self) -> usize {
+        Argv::len(self)
+    }
+
+    fn get(&self, index: usize) -> &[u8] {
+        Argv::get(self, index)
+    }
+}

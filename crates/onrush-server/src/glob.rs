@@ -1,0 +1,191 @@
+//! Glob patterns, as KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules use them.
+//!
+//! `*` stands for any bytes, `?` for one byte, `[abc]`, `[a-z]` and `[^a]` for one byte of a set, and `\` takes the
+//! next byte as it is. Patterns and subjects are bytes, not text.
+
+/// Whether `string` as a whole matches `pattern`; with `nocase`, ASCII letters match in either case.
+///
+/// Odd patterns mean what they mean in Redis: a set that is never closed ends with the pattern, a range may be written
+/// backwards, and a lone backslash at the end stands for itself.
+///
+/// Only the latest `*` is ever widened, which is enough because every other element takes exactly one byte. So the
+/// cost is at most `pattern.len() * string.len()`, however many stars there are.
+///
+/// ```
+/// use onrush_server::glob::glob_match;
+/// assert!(glob_match(b"user:*:na[mn]e", b"user:17:name", false));
+/// assert!(!glob_match(b"user:?", b"user:17", false));
+/// ```
+pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
+    let (mut p, mut s) = (0, 0);
+    // Where the latest star's remainder begins in the pattern, and how far into the string the star reaches.
+    let mut star: Option<(usize, usize)> = None;
+    while s < string.len() {
+        if pattern.get(p) == Some(&b'*') {
+            while pattern.get(p) == Some(&b'*') {
+                p += 1;
+            }
+            if p == pattern.len() {
+                return true;
+            }
+            star = Some((p, s));
+            continue;
+        }
+        let element = pattern.get(p..).filter(|rest| !rest.is_empty());
+        match element.map(|rest| match_byte(rest, string[s], nocase)) {
+            Some((true, len)) => {
+                p += len;
+                s += 1;
+            }
+            _ => match &mut star {
+                Some((rest, reach)) => {
+                    *reach += 1;
+                    (p, s) = (*rest, *reach);
+                }
+                None => return false,
+            },
+        }
+    }
+    // An empty subject matches an empty pattern alone unless stars are all there is.
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+/// Whether the first element of `pattern` takes `byte`, and the element's length. `pattern` is not empty and does not
+/// begin with a star.
+fn match_byte(pattern: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
+    match pattern[0] {
+        b'?' => (true, 1),
+        b'[' => match_set(pattern, byte, nocase),
+        b'\\' if pattern.len() > 1 => (same(pattern[1], byte, nocase), 2),
+        literal => (same(literal, byte, nocase), 1),
+    }
+}
+
+/// Whether the set at the start of `pattern` holds `byte`, and the length of the set with its brackets.
+fn match_set(pattern: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
+    let negated = pattern.get(1) == Some(&b'^');
+    let mut at = 1 + usize::from(negated);
+    let mut found = false;
+    loop {
+        match &pattern[at.min(pattern.len())..] {
+            [] => break,
+            [b'\\', escaped, ..] => {
+                found |= same(*escaped, byte, nocase);
+                at += 2;
+            }
+            [b']', ..] => {
+                at += 1;
+                break;
+            }
+            [from, b'-', to, ..] => {
+                found |= in_range(*from, *to, byte, nocase);
+                at += 3;
+            }
+            [literal, ..] => {
+                found |= same(*literal, byte, nocase);
+                at += 1;
+            }
+        }
+    }
+    (found != negated, at)
+}
+
+fn same(a: u8, b: u8, nocase: bool) -> bool {
+    a == b || (nocase && a.eq_ignore_ascii_case(&b))
+}
+
+fn in_range(from: u8, to: u8, byte: u8, nocase: bool) -> bool {
+    let fold = |b: u8| if nocase { b.to_ascii_lowercase() } else { b };
+    let (low, high) = (from.min(to), from.max(to));
+    (fold(low).min(fold(high))..=fold(low).max(fold(high))).contains(&fold(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The definition, with every split of a star tried in turn.
+    fn naive(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
+        match (pattern, string) {
+            ([], _) => string.is_empty(),
+            ([b'*', rest @ ..], _) => (0..=string.len()).any(|n| naive(rest, &string[n..], nocase)),
+            (_, []) => false,
+            (_, [byte, tail @ ..]) => {
+                let (matched, len) = match_byte(pattern, *byte, nocase);
+                matched && naive(&pattern[len..], tail, nocase)
+            }
+        }
+    }
+
+    fn matches(pattern: &str, string: &str) -> bool {
+        glob_match(pattern.as_bytes(), string.as_bytes(), false)
+    }
+
+    #[test]
+    fn stars_and_question_marks() {
+        assert!(matches("*", ""));
+        assert!(matches("", ""));
+        assert!(!matches("", "a"));
+        assert!(!matches("?", ""));
+        assert!(matches("h?llo", "hello"));
+        assert!(matches("h*llo", "hllo"));
+        assert!(matches("*a*b*c", "xxaxxbxbxc"));
+        assert!(!matches("*a*b*c", "xxaxxbxbx"));
+        assert!(matches("a**", "a"));
+    }
+
+    #[test]
+    fn sets_ranges_and_negation() {
+        assert!(matches("h[ae]llo", "hallo"));
+        assert!(!matches("h[ae]llo", "hillo"));
+        assert!(matches("h[^e]llo", "hallo"));
+        assert!(!matches("h[^e]llo", "hello"));
+        assert!(matches("[a-c]x", "bx"));
+        assert!(matches("[c-a]x", "bx"));
+        assert!(matches("[\\]]", "]"));
+        assert!(matches("[a\\-c]", "-"));
+        assert!(!matches("[a\\-c]", "b"));
+    }
+
+    #[test]
+    fn unfinished_sets_and_escapes_stand_for_what_they_can() {
+        assert!(matches("[ab", "a"));
+        assert!(!matches("[", "a"));
+        assert!(matches("[^", "a"));
+        assert!(!matches("[]", "]"));
+        assert!(matches("a\\", "a\\"));
+        assert!(matches("\\*", "*"));
+        assert!(!matches("\\*", "a"));
+    }
+
+    #[test]
+    fn case_is_ignored_only_when_asked() {
+        assert!(glob_match(b"H[A-C]*", b"hbLLO", true));
+        assert!(!glob_match(b"H*", b"hello", false));
+    }
+
+    #[test]
+    fn many_stars_do_not_blow_up() {
+        let pattern = b"a*".repeat(2_000);
+        let string = vec![b'a'; 4_000];
+        assert!(glob_match(&pattern, &string, false));
+        let mut pattern = pattern;
+        pattern.push(b'b');
+        assert!(!glob_match(&pattern, &string, false));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_definition(
+            pattern in "[abAB*?\\[\\]\\\\^-]{0,12}",
+            string in "[abcAB\\]-]{0,10}",
+            nocase: bool,
+        ) {
+            prop_assert_eq!(
+                glob_match(pattern.as_bytes(), string.as_bytes(), nocase),
+                naive(pattern.as_bytes(), string.as_bytes(), nocase)
+            );
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Access to keys: which locks a command holds, expiry on access, and the access clock.
+//!
+//! Lock order: the gate first (shared, once per batch, or exclusive), then shards by ascending database and
+//! shard number. A command with one key takes its shard's lock when it first touches the key and the lock is kept
+//! for as long as the commands that follow in the chunk are on the same shard; before any other lock is taken it is
+//! given back. A command with several keys locks all their shards at once with [`Keys::lock_all`].
+
+use onrush_store::clock;
+use onrush_store::{Db, Entry, KeyHash, Removed, ShardGuard, Slot, Table};
+use smallvec::SmallVec;
+
+use crate::gate::{Entered, Exclusive};
+use crate::lazyfree::Garbage;
+use crate::server::Server;
+
+/// A key and its hash.
+#[derive(Clone, Copy)]
+pub struct Key<'k> {
+    /// Its bytes.
+    pub bytes: &'k [u8],
+    /// Its hash in the keyspace.
+    pub hash: KeyHash,
+}
+
+struct Held {
+    db: u32,
+    shard: usize,
+    guard: ShardGuard<'static>,
+}
+
+enum GateState {
+    Outside,
+    Shared(#[allow(dead_code, reason = "held for its drop")] Entered<'static>),
+    Exclusive(#[allow(dead_code, reason = "held for its drop")] Exclusive<'static>),
+}
+
+/// A thread's way into the keyspace during one slice of work.
+pub struct Keys {
+    server: &'static Server,
+    thread: usize,
+    gate: GateState,
+    db: u32,
+    /// The time this chunk takes for now, in Unix milliseconds.
+    pub now_ms: i64,
+    /// Access clock for entries touched now.
+    pub clock: AccessClock,
+    one: Option<Held>,
+    many: SmallVec<[Held; 4]>,
+    expired: Vec<(u32, Removed)>,
+    garbage: Vec<Garbage>,
+    /// Lookups for reading that found their key.
+    pub hits: u64,
+    /// Lookups for reading that did not.
+    pub misses: u64,
+}
+
+/// How an access is noted in an entry.
+#[derive(Clone, Copy, Debug)]
+pub enum AccessClock {
+    /// The LRU clock: seconds, 24 bits.
+    Lru(u32),
+    /// A logarithmic counter of accesses that decays, and its settings.
+    Lfu {
+        /// The time in Unix milliseconds.
+        now_ms: i64,
+        /// `lfu-log-factor`.
+        log_factor: u32,
+        /// `lfu-decay-time` in minutes.
+        decay_minutes: u32,
+        /// State of the random numbers for the logarithmic counter.
+        random: u64,
+    },
+    /// CLIENT NO-TOUCH: reads leave no trace.
+    Untouched(u32),
+}
+
+impl AccessClock {
+    /// The clock of a new entry.
+    #[inline]
+    pub fn fresh(&self) -> u32 {
+        match *self {
+            Self::Lru(seconds) | Self::Untouched(seconds) => seconds,
+            Self::Lfu { now_ms, .. } => clock::lfu(clock::LFU_INIT, now_ms),
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, slot: &mut Slot<'_>) {
+        match self {
+            Self::Lru(seconds) => {
+                if slot.clock() != *seconds {
+                    slot.set_clock(*seconds);
+                }
+            }
+            Self::Untouched(_) => {}
+            Self::Lfu { now_ms, log_factor, decay_minutes, random } => {
+                *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                slot.set_clock(clock::lfu_touch(slot.clock(), *now_ms, *decay_minutes, *log_factor, *random));
+            }
+        }
+    }
+}
+
+impl Keys {
+    /// No locks yet; [`Keys::enter`] comes first.
+    pub fn new(server: &'static Server, thread: usize) -> Self {
+        Self {
+            server,
+            thread,
+            gate: GateState::Outside,
+            db: 0,
+            now_ms: 0,
+            clock: AccessClock::Lru(0),
+            one: None,
+            many: SmallVec::new(),
+            expired: Vec::new(),
+            garbage: Vec::new(),
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// Enters the gate, shared.
+    pub fn enter(&mut self) {
+        self.gate = GateState::Shared(self.server.gate.enter(self.thread));
+    }
+
+    /// Leaves the gate and gives every lock back; what was deleted meanwhile is freed.
+    pub fn leave(&mut self) {
+        self.release();
+        self.gate = GateState::Outside;
+        self.free_garbage();
+    }
+
+    /// The database commands work on.
+    #[inline]
+    pub fn db(&self) -> u32 {
+        self.db
+    }
+
+    /// Changes the database, in step with the session.
+    #[inline]
+    pub fn set_db(&mut self, db: u32) {
+        self.db = db;
+    }
+
+    /// A key with its hash.
+    #[inline]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.server.keyspace.hash(bytes) }
+    }
+
+    /// The locked table of a key in the present database.
+    #[inline]
+    pub fn table(&mut self, key: &Key<'_>) -> &mut Table {
+        self.table_in(self.db, key)
+    }
+
+    /// The locked table of a key in database `db`. Takes the lock unless [`Keys::lock_all`] has it.
+    #[inline]
+    pub fn table_in(&mut self, db: u32, key: &Key<'_>) -> &mut Table {
+        Self::locked(self.server, &mut self.one, &mut self.many, db, key.hash)
+    }
+
+    #[inline]
+    fn locked<'a>(
+        server: &'static Server,
+        one: &'a mut Option<Held>,
+        many: &'a mut SmallVec<[Held; 4]>,
+        db: u32,
+        hash: KeyHash,
+    ) -> &'a mut Table {
+        let database = server.keyspace.db_or_create(db as usize);
+        let shard = database.shard_index(hash);
+        if !many.is_empty() {
+            let held = many.binary_search_by_key(&(db, shard), |held| (held.db, held.shard));
+            let held = held.expect("a multi-key command locks all its keys");
+            return &mut many[held].guard;
+        }
+        if !one.as_ref().is_some_and(|held| held.shard == shard && held.db == db) {
+            // The old lock goes back before the new one is asked for.
+            *one = None;
+            let guard = database.shard(shard).lock();
+            *one = Some(Held { db, shard, guard });
+        }
+        match one {
+            Some(held) => &mut held.guard,
+            None => unreachable!("set above"),
+        }
+    }
+
+    /// Locks the shards of several keys at once, in order; they stay locked until the command ends. The keys may
+    /// come in any order and repeat.
+    pub fn lock_all(&mut self, keys: impl IntoIterator<Item = (u32, KeyHash)>) {
+        self.release();
+        let mut wanted: SmallVec<[(u32, usize); 16]> =
+            keys.into_iter().map(|(db, hash)| (db, self.database(db).shard_index(hash))).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        for (db, shard) in wanted {
+            let guard = self.database(db).shard(shard).lock();
+            self.many.push(Held { db, shard, guard });
+        }
+    }
+
+    /// Takes the whole keyspace for this command. References into tables end before.
+    pub fn lock_keyspace(&mut self) {
+        self.release();
+        self.gate = GateState::Outside;
+        self.gate = GateState::Exclusive(self.server.gate.exclusive());
+    }
+
+    /// A database, made if it was not there yet. The caller locks its shards by itself.
+    pub fn database(&self, db: u32) -> &'static Db {
+        self.server.keyspace.db_or_create(db as usize)
+    }
+
+    /// Gives back the locks of shards.
+    #[inline]
+    pub fn release(&mut self) {
+        self.one = None;
+        self.many.clear();
+    }
+
+    /// Ends a command: locks for several keys and the exclusive gate go back; a single shard's lock may stay.
+    #[inline]
+    pub fn end_command(&mut self) {
+        if !self.many.is_empty() {
+            self.many.clear();
+        }
+        if matches!(self.gate, GateState::Exclusive(_)) {
+            self.release();
+            self.gate = GateState::Outside;
+            self.enter();
+        }
+    }
+
+    /// A key's entry for reading: an expired one is deleted, a hit or miss counted, the access noted.
+    #[inline]
+    pub fn read(&mut self, key: &Key<'_>) -> Option<&Entry> {
+        self.find(self.db, key, true).map(Slot::into_entry)
+    }
+
+    /// A key's entry without any trace of the access, in database `db`; an expired one is not there.
+    #[inline]
+    pub fn peek_in(&mut self, db: u32, key: &Key<'_>) -> Option<&Entry> {
+        let now_ms = self.now_ms;
+        let table = Self::locked(self.server, &mut self.one, &mut self.many, db, key.hash);
+        table.get(key.bytes, key.hash).filter(|entry| !entry.is_expired(now_ms))
+    }
+
+    /// As [`Keys::peek_in`] for the present database.
+    #[inline]
+    pub fn peek(&mut self, key: &Key<'_>) -> Option<&Entry> {
+        self.peek_in(self.db, key)
+    }
+
+    /// A key's entry for changing it: an expired one is deleted first, the access noted.
+    #[inline]
+    pub fn write(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
+        self.find(self.db, key, false)
+    }
+
+    /// As [`Keys::write`] in database `db`.
+    #[inline]
+    pub fn write_in(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
+        self.find(db, key, false)
+    }
+
+    #[inline]
+    fn find<'a>(&'a mut self, db: u32, key: &Key<'_>, count: bool) -> Option<Slot<'a>> {
+        let Self { server, one, many, clock, expired, hits, misses, now_ms, .. } = self;
+        let table = Self::locked(server, one, many, db, key.hash);
+        let Some(mut slot) = table.find(key.bytes, key.hash) else {
+            *misses += u64::from(count);
+            return None;
+        };
+        if slot.is_expired(*now_ms) {
+            expired.push((db, slot.remove()));
+            *misses += u64::from(count);
+            return None;
+        }
+        *hits += u64::from(count);
+        clock.touch(&mut slot);
+        Some(slot)
+    }
+
+    /// Sees to it that something taken out of the store is freed off its shard's lock.
+    #[inline]
+    pub fn discard(&mut self, garbage: Option<impl Into<Garbage>>) {
+        if let Some(garbage) = garbage {
+            self.garbage.push(garbage.into());
+        }
+    }
+
+    /// Keys deleted on access since the last call, oldest first, with their databases.
+    #[inline]
+    pub fn take_expired(&mut self) -> Vec<(u32, Removed)> {
+        std::mem::take(&mut self.expired)
+    }
+
+    /// Whether keys were deleted on access.
+    #[inline]
+    pub fn has_expired(&self) -> bool {
+        !self.expired.is_empty()
+    }
+
+    /// Frees what was discarded; large things in the background. No locks may be held.
+    pub fn free_garbage(&mut self) {
+        for removed in self.garbage.drain(..) {
+            self.server.lazyfree.free(removed);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Freeing large values on a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use onrush_store::{Cleared, Removed, Value};
+
+/// From this many allocations on a value is freed in the background (as in Redis).
+const BACKGROUND_EFFORT_MIN: usize = 64;
+
+/// From this many bytes on a value is freed in the background: giving pages back to the system takes a while.
+const BACKGROUND_BYTES_MIN: usize = 1 << 20;
+
+/// Something that left the store.
+pub enum Garbage {
+    /// An entry.
+    Entry(Removed),
+    /// A value.
+    Value(Value),
+    /// All entries of some tables, of which somebody asked that they are freed before he is answered.
+    Tables(Vec<Cleared>),
+}
+
+impl From<Removed> for Garbage {
+    fn from(removed: Removed) -> Self {
+        Self::Entry(removed)
+    }
+}
+
+impl From<Value> for Garbage {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl Garbage {
+    fn is_expensive(&self) -> bool {
+        let (effort, bytes) = match self {
+            Self::Entry(entry) => (entry.free_effort(), entry.size_bytes()),
+            Self::Value(value) => (value.free_effort(), value.as_ref().len()),
+            Self::Tables(_) => return false,
+        };
+        effort >= BACKGROUND_EFFORT_MIN || bytes >= BACKGROUND_BYTES_MIN
+    }
+}
+
+/// The handle to the freeing thread.
+pub struct LazyFree {
+    queue: Sender<Box<dyn Send>>,
+    pending: Arc<AtomicU64>,
+    freed: Arc<AtomicU64>,
+}
+
+impl LazyFree {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn start() -> std::io::Result<Self> {
+        let (queue, garbage) = channel();
+        let (pending, freed) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        std::thread::Builder::new().name("lazyfree".into()).spawn(move || run(&garbage))?;
+        Ok(Self { queue, pending, freed })
+    }
+
+    /// Drops what left the store: here if that is quick, else in the background.
+    pub fn free(&self, garbage: Garbage) {
+        if garbage.is_expensive() {
+            self.free_later(Box::new(garbage), 1);
+        }
+    }
+
+    /// Drops anything in the background; it counts as `objects`.
+    pub fn free_later(&self, garbage: Box<dyn Send>, objects: u64) {
+        self.pending.fetch_add(objects, Relaxed);
+        let counted = Box::new(Counted(garbage, objects, Arc::clone(&self.pending), Arc::clone(&self.freed)));
+        // A send fails only when the thread is gone; then the value is dropped here.
+        drop(self.queue.send(counted));
+    }
+
+    /// Objects waiting to be freed.
+    pub fn pending(&self) -> u64 {
+        self.pending.load(Relaxed)
+    }
+
+    /// Objects freed in the background so far.
+    pub fn freed(&self) -> u64 {
+        self.freed.load(Relaxed)
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset_freed(&self) {
+        self.freed.store(0, Relaxed);
+    }
+}
+
+struct Counted(#[allow(dead_code, reason = "held for its drop")] Box<dyn Send>, u64, Arc<AtomicU64>, Arc<AtomicU64>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.2.fetch_sub(self.1, Relaxed);
+        self.3.fetch_add(self.1, Relaxed);
+    }
+}
+
+fn run(garbage: &Receiver<Box<dyn Send>>) {
+    while let Ok(value) = garbage.recv() {
+        drop(value);
+    }
+}

@@ -1,0 +1,32 @@
+//! The Onrush server: listeners, connections, the batch pipeline and the commands.
+//!
+//! The way of a batch: [`connection`] reads it, [`batch`] decodes, plans and executes it chunk by chunk, a handler in
+//! [`commands`] finds its keys through [`keys`] and answers into the reply buffer, which [`connection`] writes at
+//! once. What threads share is in [`server`]; what commands there are is in [`command`]; from start to end leads
+//! [`lifecycle`].
+//!
+//! `unsafe` stands in [`alloc`] (the counting around the allocator) and [`os`] (three calls of the system) alone.
+
+pub mod alloc;
+pub mod batch;
+pub mod client;
+pub mod command;
+pub mod commands;
+pub mod config;
+pub mod connection;
+pub mod cron;
+pub mod ctx;
+pub mod error;
+pub mod gate;
+pub mod glob;
+pub mod keys;
+pub mod lazyfree;
+pub mod lifecycle;
+pub mod listener;
+pub mod log;
+pub mod long_double;
+pub mod os;
+pub mod server;
+pub mod session;
+pub mod stats;
+pub mod worker;

@@ -1,0 +1,290 @@
+//! Listening sockets: binding them, accepting connections, and turning away those that may not come in.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use crate::client::ClientHandle;
+use crate::config::Config;
+use crate::server::{Server, unix_ms};
+use crate::worker::{Accepted, Inbox};
+
+/// Wait before the next try when the system cannot accept, for want of file descriptors mostly.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// At most one log line about failed accepts in this time.
+const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
+
+const PROTECTED: &[u8] = b"-DENIED Onrush is running in protected mode: no password is set for the default user, so \
+only clients on this machine may connect. To let others in, set a password with 'requirepass', or if the network is \
+trusted turn the check off with 'CONFIG SET protected-mode no' from this machine or with '--protected-mode no' at \
+start.\r\n";
+
+/// The sockets of a server, bound and listening.
+pub struct Listeners {
+    tcp: Vec<std::net::TcpListener>,
+    unix: Option<std::os::unix::net::UnixListener>,
+}
+
+impl Listeners {
+    /// Binds what the configuration asks for.
+    ///
+    /// # Errors
+    /// A text that says which address could not be had, and why.
+    pub fn bind(config: &Config) -> Result<Self, String> {
+        let mut tcp = Vec::new();
+        if config.port != 0 {
+            for name in &config.bind {
+                let (name, optional) = match name.strip_prefix('-') {
+                    Some(rest) => (rest, true),
+                    None => (name.as_str(), false),
+                };
+                match bind_tcp(name, config.port as u16, config.tcp_backlog as i32) {
+                    Ok(listener) => tcp.push(listener),
+                    Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
+                        tracing::debug!("Not listening on {name}:{}: {error}", config.port);
+                    }
+                    Err(error) => {
+                        return Err(format!(
+                            "Could not create server TCP listening socket {name}:{}: bind: {}",
+                            config.port,
+                            reason(&error)
+                        ));
+                    }
+                }
+            }
+            if tcp.is_empty() {
+                return Err(format!("Failed listening on port {} (TCP), aborting.", config.port));
+            }
+        }
+        let unix = match config.unixsocket.as_str() {
+            "" => None,
+            path => Some(
+                bind_unix(path, config.unixsocketperm as u32)
+                    .map_err(|error| format!("Failed opening Unix socket {path}: bind: {}", reason(&error)))?,
+            ),
+        };
+        if tcp.is_empty() && unix.is_none() {
+            return Err("Configured to not listen anywhere, exiting.".to_owned());
+        }
+        Ok(Self { tcp, unix })
+    }
+
+    /// Starts a task for each socket on the present runtime.
+    ///
+    /// # Errors
+    /// The runtime cannot watch a socket.
+    pub fn serve(self, server: &'static Server, workers: Arc<[Inbox]>) -> io::Result<Vec<tokio::task::JoinHandle<()>>> {
+        let mut tasks = Vec::new();
+        for listener in self.tcp {
+            let listener = TcpListener::from_std(listener)?;
+            tasks.push(tokio::spawn(accept_tcp(server, listener, Arc::clone(&workers))));
+        }
+        if let Some(listener) = self.unix {
+            let listener = UnixListener::from_std(listener)?;
+            tasks.push(tokio::spawn(accept_unix(server, listener, workers)));
+        }
+        Ok(tasks)
+    }
+}
+
+/// An error as C programs spell it, without the number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn bind_tcp(name: &str, port: u16, backlog: i32) -> io::Result<std::net::TcpListener> {
+    let ip = match name {
+        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        _ => match name.parse() {
+            Ok(ip) => ip,
+            Err(_) => resolve(name)?,
+        },
+    };
+    let address = SocketAddr::new(ip, port);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn resolve(name: &str) -> io::Result<IpAddr> {
+    use std::net::ToSocketAddrs;
+    let found = (name, 0).to_socket_addrs()?.next();
+    found.map(|address| address.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+fn bind_unix(path: &str, mode: u32) -> io::Result<std::os::unix::net::UnixListener> {
+    if Path::new(path).exists() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    if mode != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Keeps the log readable while accepts fail again and again.
+#[derive(Default)]
+struct Complaints {
+    last: Option<std::time::Instant>,
+}
+
+impl Complaints {
+    fn tell(&mut self, error: &io::Error) {
+        if self.last.is_none_or(|last| last.elapsed() >= ACCEPT_LOG_INTERVAL) {
+            self.last = Some(std::time::Instant::now());
+            tracing::warn!("Accepting client connection: accept: {}", reason(error));
+        }
+    }
+}
+
+async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc<[Inbox]>) {
+    let mut complaints = Complaints::default();
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                if let Err(error) = admit_tcp(server, stream, peer, &workers) {
+                    tracing::debug!("Client {peer} went away while it was accepted: {error}");
+                }
+            }
+            Err(error) => {
+                complaints.tell(&error);
+                tokio::time::sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, workers: &[Inbox]) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (keepalive_s, protected) = {
+        let config = server.config.read();
+        (config.tcp_keepalive, config.protected_mode && config.requirepass.is_empty())
+    };
+    if keepalive_s > 0 {
+        let interval = Duration::from_secs((keepalive_s / 3).max(1));
+        let keepalive =
+            TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval).with_retries(3);
+        SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    }
+    if protected && !peer.ip().to_canonical().is_loopback() {
+        refuse(server, stream, PROTECTED);
+        return Ok(());
+    }
+    let Some(place) = Place::take(server) else {
+        refuse(server, stream, TOO_MANY_CLIENTS);
+        return Ok(());
+    };
+    let laddr = stream.local_addr()?.to_string();
+    let fd = stream.as_raw_fd();
+    let stream = stream.into_std()?;
+    place.hand_over(workers, peer.to_string(), laddr, fd, false, |handle| Accepted::Tcp(stream, handle));
+    Ok(())
+}
+
+async fn accept_unix(server: &'static Server, listener: UnixListener, workers: Arc<[Inbox]>) {
+    let mut complaints = Complaints::default();
+    let path = server.config.read().unixsocket.clone();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                if let Err(error) = admit_unix(server, stream, &path, &workers) {
+                    tracing::debug!("A client went away while it was accepted: {error}");
+                }
+            }
+            Err(error) => {
+                complaints.tell(&error);
+                tokio::time::sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: &[Inbox]) -> io::Result<()> {
+    let Some(place) = Place::take(server) else {
+        refuse(server, stream, TOO_MANY_CLIENTS);
+        return Ok(());
+    };
+    let fd = stream.as_raw_fd();
+    let stream = stream.into_std()?;
+    let addr = format!("{path}:0");
+    place.hand_over(workers, addr.clone(), addr, fd, true, |handle| Accepted::Unix(stream, handle));
+    Ok(())
+}
+
+/// A place among the `maxclients`; given back unless a connection takes it over.
+struct Place(&'static Server);
+
+impl Place {
+    fn take(server: &'static Server) -> Option<Self> {
+        let place = Self(server);
+        let connected = server.connected.fetch_add(1, Relaxed);
+        (connected < server.config.read().maxclients as usize).then_some(place)
+    }
+
+    fn hand_over(
+        self,
+        workers: &[Inbox],
+        addr: String,
+        laddr: String,
+        fd: i32,
+        unix: bool,
+        accepted: impl FnOnce(Arc<ClientHandle>) -> Accepted,
+    ) {
+        let server = self.0;
+        server.connections_received.fetch_add(1, Relaxed);
+        let id = server.clients.next_id();
+        let worker = id as usize % workers.len();
+        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, worker, unix_ms()));
+        server.clients.add(Arc::clone(&handle));
+        if workers[worker].send(accepted(handle)).is_ok() {
+            std::mem::forget(self);
+        } else {
+            server.clients.remove(id);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connected.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Tells a client why it may not come in, as far as the kernel takes the text at once, and closes.
+fn refuse(
+    server: &'static Server,
+    mut stream: impl tokio::io::AsyncWrite + Unpin + Send + 'static,
+    why: &'static [u8],
+) {
+    server.connections_rejected.fetch_add(1, Relaxed);
+    tokio::spawn(async move {
+        let told = async {
+            stream.write_all(why).await?;
+            stream.shutdown().await
+        };
+        // Whoever does not take the answer in a second does not get it.
+        let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
+    });
+}

@@ -1,0 +1,27 @@
+//! `onrush-server [file] [--name value …]`
+
+use std::process::ExitCode;
+
+use onrush_server::config::{self, Invocation};
+use onrush_server::lifecycle;
+
+fn main() -> ExitCode {
+    let command_line = match config::parse_arguments(std::env::args_os().skip(1)) {
+        Invocation::Serve(command_line) => command_line,
+        Invocation::Version => {
+            println!("{}", config::version());
+            return ExitCode::SUCCESS;
+        }
+        Invocation::Help => {
+            println!("{}", config::usage());
+            return ExitCode::SUCCESS;
+        }
+    };
+    match config::load(&command_line, &mut std::io::stdin()) {
+        Ok(loaded) => lifecycle::run(loaded.config, loaded.config_file),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

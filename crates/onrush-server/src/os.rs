@@ -1,0 +1,68 @@
+//! The few things asked of the operating system that no library here wraps.
+
+use std::io;
+
+/// Detaches from the terminal: the caller goes on in a child process with no controlling terminal and with its
+/// standard streams closed; the parent ends. Call it before any thread is started.
+///
+/// # Errors
+/// The system cannot start a process.
+pub fn daemonize() -> io::Result<()> {
+    // SAFETY: no other thread runs yet, so the child has everything the parent had.
+    if unsafe { libc::daemon(1, 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sees to it that this process may open `wanted` files; returns how many it may.
+pub fn raise_open_files(wanted: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place to write to.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return 1024;
+    }
+    if limit.rlim_cur >= wanted {
+        return limit.rlim_cur;
+    }
+    for hard in [limit.rlim_max.max(wanted), limit.rlim_max] {
+        let raised = libc::rlimit { rlim_cur: wanted.min(hard), rlim_max: hard };
+        // SAFETY: `raised` is a valid limit to read from.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+            return raised.rlim_cur;
+        }
+    }
+    limit.rlim_cur
+}
+
+/// Resident memory of this process in bytes, 0 if the system does not tell.
+pub fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()));
+    pages.unwrap_or(0) * page_bytes()
+}
+
+/// CPU time of this process so far, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTimes {
+    /// In the kernel.
+    pub system_us: u64,
+    /// In its own code.
+    pub user_us: u64,
+}
+
+/// CPU time this process has used so far; zeros if the system does not tell.
+pub fn cpu_times() -> CpuTimes {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is a valid place to write to.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0 {
+        return CpuTimes::default();
+    }
+    // SAFETY: zeroed bytes are a valid `rusage`, and the call has filled it in.
+    let usage = unsafe { usage.assume_init() };
+    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    CpuTimes { system_us: micros(usage.ru_stime), user_us: micros(usage.ru_utime) }
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: asks for a constant of the system.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}

@@ -1,0 +1,262 @@
+//! The server: what all threads share.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use onrush_persist::CommandLog;
+use onrush_store::{Keyspace, KeyspaceOptions};
+use parking_lot::{Mutex, RwLock};
+
+use crate::client::Registry;
+use crate::command::CommandTable;
+use crate::config::Config;
+use crate::gate::Gate;
+use crate::keys::AccessClock;
+use crate::lazyfree::LazyFree;
+use crate::stats::Stats;
+
+/// Shards of each database. Many and small: two threads then rarely want the same one, and a shard's table
+/// doubles in microseconds.
+pub const SHARDS: usize = 16_384;
+
+/// Settings read in every slice of work, kept as atomics beside the configuration.
+pub struct Hot {
+    /// `pipeline-reply-limit` in bytes.
+    pub reply_limit_bytes: AtomicUsize,
+    /// `client-query-buffer-limit` in bytes.
+    pub query_limit_bytes: AtomicUsize,
+    /// `pipeline-slice-us`.
+    pub slice_us: AtomicU64,
+    /// `proto-max-bulk-len` in bytes.
+    pub bulk_len_max: AtomicI64,
+    /// `maxmemory` in bytes; 0 is no limit.
+    pub maxmemory: AtomicU64,
+    /// Whether `maxmemory-policy` is an LFU one.
+    pub lfu: AtomicBool,
+    /// `lfu-log-factor`.
+    pub lfu_log_factor: AtomicU32,
+    /// `lfu-decay-time` in minutes.
+    pub lfu_decay_minutes: AtomicU32,
+    /// Whether clients have to authenticate.
+    pub password_set: AtomicBool,
+    /// Whether active expiry runs (`DEBUG SET-ACTIVE-EXPIRE`).
+    pub active_expire: AtomicBool,
+    /// CLIENT PAUSE: 0 not paused, 1 writes, 2 everything.
+    pub pause_mode: AtomicU8,
+    /// Unix time in milliseconds at which the pause ends.
+    pub pause_until_ms: AtomicI64,
+}
+
+/// What CLIENT PAUSE holds back at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing.
+    None,
+    /// Commands that write.
+    Writes,
+    /// All commands.
+    All,
+}
+
+/// Everything the threads share; one per process, made at start and never dropped.
+pub struct Server {
+    /// The configuration.
+    pub config: RwLock<Config>,
+    /// What every slice reads of it.
+    pub hot: Hot,
+    /// The data.
+    pub keyspace: Keyspace,
+    /// The gate in front of it.
+    pub gate: Gate,
+    /// The command table.
+    pub commands: CommandTable,
+    /// Connected clients.
+    pub clients: Registry,
+    /// Counters.
+    pub stats: Stats,
+    /// The log of effects.
+    pub log: CommandLog,
+    /// The freeing thread.
+    pub lazyfree: LazyFree,
+    /// Threads that execute; thread numbers below this are workers, the next one is the maintenance thread.
+    pub workers: usize,
+    /// When it started.
+    pub started: Instant,
+    /// 40 hexadecimal digits, different at every start.
+    pub run_id: String,
+    /// Identifies the history of the data, as INFO's `master_replid`.
+    pub replid: String,
+    /// Connections accepted.
+    pub connections_received: AtomicU64,
+    /// Connections refused because of `maxclients`.
+    pub connections_rejected: AtomicU64,
+    /// Connections there are now.
+    pub connected: AtomicUsize,
+    /// Changes since the last save.
+    pub dirty: AtomicU64,
+    /// What the once-in-100-ms samples say.
+    pub samples: Mutex<Samples>,
+    /// Most memory used so far in bytes.
+    pub peak_memory: AtomicU64,
+    /// Memory used when the server had started, in bytes.
+    pub startup_memory: AtomicU64,
+    /// Set when the server is to stop.
+    pub shutdown: tokio::sync::Notify,
+    /// Path of the configuration file, if there is one.
+    pub config_file: Option<std::path::PathBuf>,
+    /// Times a full pass of active expiry ran out of its time.
+    pub expire_time_capped: AtomicU64,
+    /// Microseconds spent in active expiry.
+    pub expire_cycle_us: AtomicU64,
+    /// Port listened on.
+    pub port: AtomicU32,
+}
+
+/// Rates, from samples taken by the maintenance thread.
+#[derive(Default, Clone, Copy)]
+pub struct Samples {
+    /// Commands per second.
+    pub ops_per_s: u64,
+    /// Bytes read per second.
+    pub input_bytes_per_s: u64,
+    /// Bytes written per second.
+    pub output_bytes_per_s: u64,
+    /// Estimated share of keys with an expiry that are past it, in percent.
+    pub expired_stale_perc: f64,
+}
+
+impl Server {
+    /// A server with this configuration and no connections.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn new(config: Config, config_file: Option<std::path::PathBuf>) -> std::io::Result<Self> {
+        let commands = CommandTable::new(crate::commands::FAMILIES);
+        let workers = config.workers;
+        let threads = workers + 1;
+        let hot = Hot::new(&config);
+        Ok(Self {
+            hot,
+            keyspace: Keyspace::new(KeyspaceOptions { databases: config.databases, shards: SHARDS, seed: None }),
+            gate: Gate::new(threads),
+            stats: Stats::new(threads, commands.len()),
+            commands,
+            clients: Registry::default(),
+            log: CommandLog::new(),
+            lazyfree: LazyFree::start()?,
+            workers,
+            started: Instant::now(),
+            run_id: random_hex(),
+            replid: random_hex(),
+            connections_received: AtomicU64::new(0),
+            connections_rejected: AtomicU64::new(0),
+            connected: AtomicUsize::new(0),
+            dirty: AtomicU64::new(0),
+            samples: Mutex::default(),
+            peak_memory: AtomicU64::new(0),
+            startup_memory: AtomicU64::new(0),
+            shutdown: tokio::sync::Notify::new(),
+            config_file,
+            expire_time_capped: AtomicU64::new(0),
+            expire_cycle_us: AtomicU64::new(0),
+            port: AtomicU32::new(config.port as u32),
+            config: RwLock::new(config),
+        })
+    }
+
+    /// Number of the maintenance thread, in counters and at the gate.
+    pub fn maintenance_thread(&self) -> usize {
+        self.workers
+    }
+
+    /// The access clock at a time.
+    pub fn access_clock(&self, now_ms: i64, no_touch: bool) -> AccessClock {
+        let seconds = onrush_store::clock::lru(now_ms);
+        if self.hot.lfu.load(Relaxed) {
+            AccessClock::Lfu {
+                now_ms,
+                log_factor: self.hot.lfu_log_factor.load(Relaxed),
+                decay_minutes: self.hot.lfu_decay_minutes.load(Relaxed),
+                random: (now_ms as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            }
+        } else if no_touch {
+            AccessClock::Untouched(seconds)
+        } else {
+            AccessClock::Lru(seconds)
+        }
+    }
+
+    /// What is paused at a time.
+    #[inline]
+    pub fn pause(&self, now_ms: i64) -> Pause {
+        match self.hot.pause_mode.load(Relaxed) {
+            0 => Pause::None,
+            _ if self.hot.pause_until_ms.load(Relaxed) <= now_ms => Pause::None,
+            1 => Pause::Writes,
+            _ => Pause::All,
+        }
+    }
+
+    /// Memory in use, in bytes.
+    pub fn used_memory(&self) -> u64 {
+        let used = crate::alloc::allocated_bytes();
+        self.peak_memory.fetch_max(used, Relaxed);
+        used
+    }
+}
+
+impl Hot {
+    fn new(config: &Config) -> Self {
+        let hot = Self {
+            reply_limit_bytes: AtomicUsize::new(0),
+            query_limit_bytes: AtomicUsize::new(0),
+            slice_us: AtomicU64::new(0),
+            bulk_len_max: AtomicI64::new(0),
+            maxmemory: AtomicU64::new(0),
+            lfu: AtomicBool::new(false),
+            lfu_log_factor: AtomicU32::new(0),
+            lfu_decay_minutes: AtomicU32::new(0),
+            password_set: AtomicBool::new(false),
+            active_expire: AtomicBool::new(true),
+            pause_mode: AtomicU8::new(0),
+            pause_until_ms: AtomicI64::new(0),
+        };
+        hot.refresh(config);
+        hot
+    }
+
+    /// Takes over the settings of a changed configuration.
+    pub fn refresh(&self, config: &Config) {
+        self.reply_limit_bytes.store(config.pipeline_reply_limit as usize, Relaxed);
+        self.query_limit_bytes.store(config.client_query_buffer_limit as usize, Relaxed);
+        self.slice_us.store(config.pipeline_slice_us, Relaxed);
+        self.bulk_len_max.store(config.proto_max_bulk_len as i64, Relaxed);
+        self.maxmemory.store(config.maxmemory, Relaxed);
+        self.lfu.store(config.maxmemory_policy.contains("lfu"), Relaxed);
+        self.lfu_log_factor.store(config.lfu_log_factor as u32, Relaxed);
+        self.lfu_decay_minutes.store(config.lfu_decay_time as u32, Relaxed);
+        self.password_set.store(!config.requirepass.is_empty(), Relaxed);
+    }
+}
+
+/// Unix time in milliseconds.
+pub fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// Unix time in microseconds.
+pub fn unix_us() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
+}
+
+/// A number nobody can foresee, from the standard library's hash seeds.
+pub fn random_u64() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+fn random_hex() -> String {
+    let mut text: String = (0..3).map(|_| format!("{:016x}", random_u64())).collect();
+    text.truncate(40);
+    text
+}

@@ -1,0 +1,62 @@
+//! Worker threads: each runs its connections on a runtime of its own.
+
+use std::sync::Arc;
+
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::client::ClientHandle;
+use crate::connection::Connection;
+use crate::server::Server;
+
+/// A socket just accepted.
+pub enum Accepted {
+    /// TCP.
+    Tcp(std::net::TcpStream, Arc<ClientHandle>),
+    /// Unix.
+    Unix(std::os::unix::net::UnixStream, Arc<ClientHandle>),
+}
+
+/// The way to hand connections to a worker. Bounded by `maxclients`.
+pub type Inbox = UnboundedSender<Accepted>;
+
+/// Starts worker `thread`.
+///
+/// # Errors
+/// The system has no thread or no event queue to give.
+pub fn start(server: &'static Server, thread: usize) -> std::io::Result<Inbox> {
+    let (inbox, accepted) = unbounded_channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new()
+        .name(format!("worker-{thread}"))
+        .spawn(move || runtime.block_on(run(server, thread, accepted)))?;
+    Ok(inbox)
+}
+
+async fn run(server: &'static Server, thread: usize, mut accepted: UnboundedReceiver<Accepted>) {
+    while let Some(accepted) = accepted.recv().await {
+        let handle = match &accepted {
+            Accepted::Tcp(_, handle) | Accepted::Unix(_, handle) => Arc::clone(handle),
+        };
+        if let Err(error) = adopt(server, thread, accepted) {
+            tracing::warn!("Cannot serve client {}: {error}", handle.addr);
+            server.clients.remove(handle.id);
+            server.connected.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
+/// Gives a connection its task.
+fn adopt(server: &'static Server, thread: usize, accepted: Accepted) -> std::io::Result<()> {
+    match accepted {
+        Accepted::Tcp(stream, handle) => {
+            let stream = TcpStream::from_std(stream)?;
+            tokio::spawn(Connection::new(stream, server, thread, handle));
+        }
+        Accepted::Unix(stream, handle) => {
+            let stream = UnixStream::from_std(stream)?;
+            tokio::spawn(Connection::new(stream, server, thread, handle));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,620 @@
+//! Buckets: one cache line of eight tagged pointers, and the array of them that is a shard's hash table.
+//!
+//! A bucket's words are filled from the first on, without gaps. When a ninth entry comes to a full bucket, the
+//! last word becomes a link to a bucket in overflow, which never holds fewer than two.
+
+use std::alloc::{self, Layout};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use crate::Entry;
+use crate::entry::Header;
+use crate::entry_box::EntryBox;
+
+/// Words in a bucket.
+pub(crate) const BUCKET_LEN: usize = 8;
+const LINK_INDEX: usize = BUCKET_LEN - 1;
+
+const POINTER_BITS: u32 = 48;
+const POINTER_MASK: usize = (1 << POINTER_BITS) - 1;
+const TAG_SHIFT: u32 = 56;
+/// The entry has an expiry: the expiry scan reads no other entries.
+const VOLATILE: usize = 1 << POINTER_BITS;
+/// The pointer is to a bucket in overflow, not to an entry.
+const LINK: usize = 1 << (POINTER_BITS + 1);
+
+/// How many buckets ahead of a walk over all entries they are asked for.
+pub(crate) const PREFETCH_AHEAD: usize = 2;
+
+/// Asks for the cache line at `address` without reading it: any address will do.
+#[inline(always)]
+pub(crate) fn prefetch<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch neither faults nor changes anything.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: a prefetch neither faults nor changes anything.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = address;
+}
+
+/// A place in a bucket: nothing, an entry with its tag, or a link.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Word(*mut u8);
+
+impl Word {
+    const EMPTY: Word = Word(ptr::null_mut());
+
+    fn pack<T>(pointer: NonNull<T>, bits: usize) -> Self {
+        let pointer: *mut u8 = pointer.as_ptr().cast();
+        assert!(pointer.addr() & !POINTER_MASK == 0, "the allocator handed out an address above 48 bits");
+        Word(pointer.map_addr(|address| address | bits))
+    }
+
+    /// Takes over an entry; it is the bucket's from here on.
+    pub(crate) fn new(entry: EntryBox, tag: u8) -> Self {
+        let volatile = entry.is_volatile();
+        let bits = (tag as usize) << TAG_SHIFT | if volatile { VOLATILE } else { 0 };
+        Self::pack(entry.into_raw(), bits)
+    }
+
+    fn link(bucket: NonNull<Bucket>) -> Self {
+        Self::pack(bucket, LINK)
+    }
+
+    #[inline]
+    fn pointer(self) -> *mut u8 {
+        self.0.map_addr(|address| address & POINTER_MASK)
+    }
+
+    #[inline]
+    fn tag(self) -> u8 {
+        (self.0.addr() >> TAG_SHIFT) as u8
+    }
+
+    #[inline]
+    fn is_link(self) -> bool {
+        self.0.addr() & LINK != 0
+    }
+
+    /// Whether the entry has an expiry.
+    #[inline]
+    pub(crate) fn is_volatile(self) -> bool {
+        self.0.addr() & VOLATILE != 0
+    }
+
+    /// Asks for the entry's cache line.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        prefetch(self.pointer());
+    }
+
+    /// # Safety
+    /// The word holds an entry.
+    #[inline]
+    unsafe fn header(self) -> NonNull<Header> {
+        // SAFETY: the pointer came from a `NonNull`, per the caller.
+        unsafe { NonNull::new_unchecked(self.pointer().cast()) }
+    }
+
+    /// # Safety
+    /// The word holds an entry, and its bucket is neither changed nor freed during `'a`.
+    #[inline]
+    pub(crate) unsafe fn entry<'a>(self) -> &'a Entry {
+        // SAFETY: per the caller.
+        unsafe { EntryBox::borrow(self.header()) }
+    }
+
+    /// # Safety
+    /// The word holds an entry, and has been taken out of its bucket.
+    #[inline]
+    pub(crate) unsafe fn into_entry(self) -> EntryBox {
+        // SAFETY: per the caller.
+        unsafe { EntryBox::from_raw(self.header()) }
+    }
+}
+
+/// Eight words in one cache line.
+#[repr(C, align(64))]
+pub(crate) struct Bucket {
+    words: [Word; BUCKET_LEN],
+}
+
+/// What all empty tables point at, so that a lookup needs no branch for them. Never written.
+struct EmptyBucket(Bucket);
+
+// SAFETY: it holds no pointers and is never written.
+unsafe impl Sync for EmptyBucket {}
+
+static EMPTY: EmptyBucket = EmptyBucket(Bucket::EMPTY);
+
+impl Bucket {
+    const EMPTY: Bucket = Bucket { words: [Word::EMPTY; BUCKET_LEN] };
+
+    /// The words with this tag, as a bit mask. Empty words and links have the tag zero.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline]
+    fn with_tag(&self, tag: u8) -> u32 {
+        use std::arch::x86_64::*;
+        /// Picks the upper half of every word.
+        const UPPER: i32 = 0b11_01_11_01;
+        // SAFETY: SSE2 is part of x86-64, and a bucket is four aligned vectors.
+        unsafe {
+            let words = self.words.as_ptr().cast::<f32>();
+            let half = |at: usize| {
+                let (a, b) = (_mm_load_ps(words.add(at)), _mm_load_ps(words.add(at + 4)));
+                let upper = _mm_castps_si128(_mm_shuffle_ps::<UPPER>(a, b));
+                let tags = _mm_srli_epi32::<24>(upper);
+                _mm_cmpeq_epi32(tags, _mm_set1_epi32(i32::from(tag)))
+            };
+            let equal = _mm_packs_epi32(half(0), half(8));
+            _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u32
+        }
+    }
+
+    /// The words with this tag, as a bit mask. Empty words and links have the tag zero.
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[inline]
+    fn with_tag(&self, tag: u8) -> u32 {
+        let mut mask = 0;
+        for (i, word) in self.words.iter().enumerate() {
+            mask |= u32::from(word.tag() == tag) << i;
+        }
+        mask
+    }
+
+    /// How many words hold entries.
+    #[inline]
+    fn entries(&self) -> usize {
+        (self.with_tag(0) | 1 << BUCKET_LEN).trailing_zeros() as usize
+    }
+
+    /// The bucket in overflow behind this one.
+    #[inline]
+    fn overflow(&self) -> Option<NonNull<Bucket>> {
+        let last = self.words[LINK_INDEX];
+        if last.is_link() { NonNull::new(last.pointer().cast()) } else { None }
+    }
+}
+
+/// A word of a bucket that belongs to a [`BucketArray`], as long as that does not change.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    bucket: NonNull<Bucket>,
+    index: usize,
+}
+
+/// Number of buckets in a table of the given size class: 1, 2, 3, 4, 6, 8, 12, 16, 24 … for 1, 2, 3 …. Two steps
+/// per doubling waste little and fall into the allocators' own classes. Class 0 is the one shared empty bucket.
+#[inline]
+pub(crate) fn bucket_count(class: u8) -> usize {
+    ((2 | class as usize & 1) << (class >> 1)) >> 1
+}
+
+/// A table's buckets: a pointer with the size class in its upper bits, so that one word says where and how many.
+pub(crate) struct BucketArray(*mut Bucket);
+
+// SAFETY: the array owns its buckets and their entries, which are `Send`.
+unsafe impl Send for BucketArray {}
+
+impl BucketArray {
+    pub(crate) const fn empty() -> Self {
+        BucketArray((&raw const EMPTY.0).cast_mut())
+    }
+
+    pub(crate) fn new(class: u8) -> Self {
+        if class == 0 {
+            return Self::empty();
+        }
+        let layout = Self::layout(class);
+        // SAFETY: the layout is not empty; words of zero bits are empty words.
+        let buckets = unsafe { alloc::alloc_zeroed(layout) };
+        let Some(buckets) = NonNull::new(buckets.cast::<Bucket>()) else { alloc::handle_alloc_error(layout) };
+        let bits = (class as usize) << TAG_SHIFT;
+        BucketArray(Word::pack(buckets, bits).0.cast())
+    }
+
+    fn layout(class: u8) -> Layout {
+        Layout::array::<Bucket>(bucket_count(class)).expect("far below isize::MAX")
+    }
+
+    #[inline]
+    pub(crate) fn class(&self) -> u8 {
+        Word(self.0.cast()).tag()
+    }
+
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        bucket_count(self.class())
+    }
+
+    /// The array's pointer and size class in one word, for [`prefetch_home`].
+    #[inline]
+    pub(crate) fn shadow(&self) -> *mut () {
+        self.0.cast()
+    }
+
+    #[inline]
+    fn base(&self) -> *mut Bucket {
+        Word(self.0.cast()).pointer().cast()
+    }
+
+    /// Index of the bucket that `position` falls into: grows with the position, whatever the count.
+    #[inline]
+    pub(crate) fn index_of(&self, position: u32) -> usize {
+        home_index(position, self.count())
+    }
+
+    /// The lowest position that falls into the bucket after `index`; `None` after the last.
+    pub(crate) fn position_after(&self, index: usize) -> Option<u32> {
+        let next = (index as u64 + 1) << 32;
+        u32::try_from(next.div_ceil(self.count() as u64)).ok()
+    }
+
+    #[inline]
+    fn home(&self, position: u32) -> NonNull<Bucket> {
+        self.bucket(self.index_of(position))
+    }
+
+    #[inline]
+    fn bucket(&self, index: usize) -> NonNull<Bucket> {
+        debug_assert!(index < self.count());
+        // SAFETY: within the array; `index_of` yields no other index, and every other caller checks.
+        unsafe { NonNull::new_unchecked(self.base().add(index)) }
+    }
+
+    /// Bytes of the buckets, those in overflow included.
+    pub(crate) fn size_bytes(&self) -> usize {
+        if self.class() == 0 {
+            return 0;
+        }
+        let mut buckets = 0;
+        for home in 0..self.count() {
+            let mut next = Some(self.bucket(home));
+            while let Some(bucket) = next {
+                buckets += 1;
+                // SAFETY: the array's buckets are whole, those in overflow as well.
+                next = unsafe { bucket.as_ref() }.overflow();
+            }
+        }
+        buckets * size_of::<Bucket>()
+    }
+
+    /// Asks for the cache lines of the entries that may have this position and tag.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, position: u32, tag: u8) {
+        // SAFETY: the array's buckets are whole.
+        let bucket = unsafe { self.home(position).as_ref() };
+        let mut mask = bucket.with_tag(tag);
+        if mask == 0
+            && let Some(overflow) = bucket.overflow()
+        {
+            prefetch(overflow.as_ptr());
+        }
+        while mask != 0 {
+            bucket.words[mask.trailing_zeros() as usize].prefetch();
+            mask &= mask - 1;
+        }
+    }
+
+    /// Asks for the cache lines of the entries in a bucket, if there is one at `index`.
+    pub(crate) fn prefetch_entries(&self, index: usize) {
+        if index < self.count() {
+            // SAFETY: the array's buckets are whole.
+            for word in unsafe { &self.bucket(index).as_ref().words } {
+                word.prefetch();
+            }
+        }
+    }
+
+    /// Finds an entry.
+    #[inline]
+    pub(crate) fn find(&self, position: u32, tag: u8, key: &[u8]) -> Option<Place> {
+        let mut next = Some(self.home(position));
+        while let Some(bucket) = next {
+            // SAFETY: the array's buckets are whole, those in overflow as well.
+            let words = unsafe { bucket.as_ref() };
+            let mut mask = words.with_tag(tag);
+            while mask != 0 {
+                let index = mask.trailing_zeros() as usize;
+                // SAFETY: a tag that is not zero marks an entry.
+                if unsafe { words.words[index].entry() }.key() == key {
+                    return Some(Place { bucket, index });
+                }
+                mask &= mask - 1;
+            }
+            next = words.overflow();
+        }
+        None
+    }
+
+    /// The word at a place.
+    #[inline]
+    pub(crate) fn word(&self, place: Place) -> Word {
+        // SAFETY: the place is in this array, which has not changed since.
+        unsafe { place.bucket.as_ref().words[place.index] }
+    }
+
+    /// The entry at a place.
+    #[inline]
+    pub(crate) fn entry(&self, place: Place) -> &Entry {
+        // SAFETY: places are only made for entries, and the borrow keeps the array from changing.
+        unsafe { self.word(place).entry() }
+    }
+
+    /// The entry at a place, to be changed where it is.
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, place: Place) -> &mut Entry {
+        // SAFETY: places are only made for entries, and the borrow makes this the only way to it.
+        unsafe { EntryBox::borrow_mut(self.word(place).header()) }
+    }
+
+    /// Edits the entry at a place; it may move.
+    #[inline]
+    pub(crate) fn edit<R>(&mut self, place: Place, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
+        /// Stores the entry's pointer again, also when the edit panics.
+        struct Edit {
+            place: Place,
+            tag: u8,
+            entry: Option<EntryBox>,
+        }
+        impl Drop for Edit {
+            fn drop(&mut self) {
+                if let Some(entry) = self.entry.take() {
+                    let word = Word::new(entry, self.tag);
+                    // SAFETY: the place stays valid while the array is borrowed.
+                    unsafe { self.place.bucket.as_mut().words[self.place.index] = word };
+                }
+            }
+        }
+        let word = self.word(place);
+        let mut guard = Edit {
+            place,
+            tag: word.tag(),
+            // SAFETY: the guard puts the entry back before anyone looks at the word.
+            entry: Some(unsafe { word.into_entry() }),
+        };
+        edit(guard.entry.as_mut().expect("just set"))
+    }
+
+    /// Adds an entry. The caller has seen to it that its key is not there, and that this is not the empty array.
+    pub(crate) fn push(&mut self, position: u32, word: Word) -> Place {
+        assert!(self.class() != 0, "the empty array is shared");
+        let mut bucket = self.home(position);
+        // SAFETY: the array's buckets are whole and, through `self`, this thread's alone.
+        unsafe {
+            while let Some(overflow) = bucket.as_ref().overflow() {
+                bucket = overflow;
+            }
+            let mut index = bucket.as_ref().entries();
+            if index == BUCKET_LEN {
+                let overflow = NonNull::from(Box::leak(Box::new(Bucket::EMPTY)));
+                let last = &mut bucket.as_mut().words[LINK_INDEX];
+                (*overflow.as_ptr()).words[0] = *last;
+                *last = Word::link(overflow);
+                bucket = overflow;
+                index = 1;
+            }
+            bucket.as_mut().words[index] = word;
+            Place { bucket, index }
+        }
+    }
+
+    /// Takes out the entry at a place under the given home bucket. The chain's last entry moves into the gap.
+    pub(crate) fn remove(&mut self, home: usize, place: Place) -> EntryBox {
+        assert!(home < self.count());
+        let mut before = None;
+        let mut last = self.bucket(home);
+        // SAFETY: the array's buckets are whole and, through `self`, this thread's alone.
+        unsafe {
+            while let Some(overflow) = last.as_ref().overflow() {
+                before = Some(last);
+                last = overflow;
+            }
+            let last_index = last.as_ref().entries() - 1;
+            let filler = last.as_ref().words[last_index];
+            let removed = self.word(place);
+            (*place.bucket.as_ptr()).words[place.index] = filler;
+            last.as_mut().words[last_index] = Word::EMPTY;
+            if let Some(mut before) = before
+                && last_index == 1
+            {
+                before.as_mut().words[LINK_INDEX] = last.as_ref().words[0];
+                drop(Box::from_raw(last.as_ptr()));
+            }
+            removed.into_entry()
+        }
+    }
+
+    /// The entries under a home bucket.
+    #[inline]
+    pub(crate) fn chain(&self, home: usize) -> Chain<'_> {
+        assert!(home < self.count());
+        Chain { bucket: self.bucket(home), index: 0, array: PhantomData }
+    }
+
+    /// Takes out all entries, one home bucket after the other, and leaves the array empty. `take` must not panic:
+    /// entries that it has not seen by then are leaked.
+    pub(crate) fn drain(self, mut take: impl FnMut(EntryBox)) {
+        let class = self.class();
+        if class == 0 {
+            return;
+        }
+        let count = self.count();
+        for index in 0..count {
+            self.prefetch_entries(index + PREFETCH_AHEAD);
+            let mut next = Some(self.bucket(index));
+            let mut in_overflow = false;
+            while let Some(bucket) = next {
+                // SAFETY: the array's buckets are whole; `self` is consumed, so that nobody sees the words again,
+                // and a bucket in overflow was boxed and is left behind here.
+                unsafe {
+                    let words = bucket.as_ref();
+                    next = words.overflow();
+                    for word in &words.words[..words.entries()] {
+                        take(word.into_entry());
+                    }
+                    if in_overflow {
+                        drop(Box::from_raw(bucket.as_ptr()));
+                    }
+                }
+                in_overflow = true;
+            }
+        }
+        // SAFETY: allocated with this very layout in `new`.
+        unsafe { alloc::dealloc(self.base().cast(), Self::layout(class)) };
+    }
+}
+
+/// Iterates over the places of the entries under one home bucket.
+pub(crate) struct Chain<'a> {
+    bucket: NonNull<Bucket>,
+    index: usize,
+    array: PhantomData<&'a BucketArray>,
+}
+
+impl Iterator for Chain<'_> {
+    type Item = Place;
+
+    #[inline]
+    fn next(&mut self) -> Option<Place> {
+        // SAFETY: the array is borrowed, and its buckets are whole, those in overflow as well.
+        let mut words = unsafe { self.bucket.as_ref() };
+        if self.index == LINK_INDEX
+            && let Some(overflow) = words.overflow()
+        {
+            // SAFETY: as above.
+            words = unsafe { overflow.as_ref() };
+            self.bucket = overflow;
+            self.index = 0;
+        }
+        if self.index == BUCKET_LEN || words.words[self.index].tag() == 0 {
+            return None;
+        }
+        let index = self.index;
+        self.index += 1;
+        Some(Place { bucket: self.bucket, index })
+    }
+}
+
+#[inline]
+fn home_index(position: u32, count: usize) -> usize {
+    ((position as u64 * count as u64) >> 32) as usize
+}
+
+/// Asks for the home bucket's cache line in an array known by its shadow alone. Reads nothing: the shadow may be
+/// out of date and its buckets freed.
+#[inline]
+pub(crate) fn prefetch_home(shadow: *mut (), position: u32) {
+    let word = Word(shadow.cast());
+    let index = home_index(position, bucket_count(word.tag()));
+    prefetch(word.pointer().cast::<Bucket>().wrapping_add(index));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::value::Payload;
+
+    fn word(n: i64, tag: u8, expire: Option<i64>) -> Word {
+        Word::new(EntryBox::new(&n.to_be_bytes(), Payload::Int(n), expire, 0), tag)
+    }
+
+    fn keys(array: &BucketArray, home: usize) -> Vec<Vec<u8>> {
+        let places = array.chain(home);
+        places.map(|place| array.entry(place).key().to_vec()).collect()
+    }
+
+    #[test]
+    fn sizes_go_up_in_two_steps_per_doubling() {
+        let counts: Vec<_> = (1..12).map(bucket_count).collect();
+        assert_eq!(counts, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]);
+        assert_eq!(BucketArray::empty().count(), 1);
+    }
+
+    #[test]
+    fn buckets_divide_the_positions_evenly_and_in_order() {
+        for class in 0..9 {
+            let array = BucketArray::new(class);
+            let mut position = Some(0);
+            for index in 0..array.count() {
+                let first = position.expect("as many parts as buckets");
+                assert_eq!(array.index_of(first), index);
+                assert!(first == 0 || array.index_of(first - 1) == index - 1);
+                position = array.position_after(index);
+            }
+            assert_eq!(position, None);
+            assert_eq!(array.index_of(u32::MAX), array.count() - 1);
+            array.drain(drop);
+        }
+    }
+
+    #[test]
+    fn a_chain_stays_whole_whatever_leaves_it() {
+        let lens: &[usize] = if cfg!(miri) { &[8, 9, 17] } else { &[1, 7, 8, 9, 10, 15, 16, 17, 40] };
+        for &len in lens {
+            for leaver in 0..len {
+                let mut array = BucketArray::new(1);
+                for n in 0..len {
+                    array.push(0, word(n as i64, 1 + (n % 3) as u8, None));
+                }
+                let mut expected: BTreeSet<_> = keys(&array, 0).into_iter().collect();
+                assert_eq!(expected.len(), len);
+                // One from anywhere, then the rest from the front.
+                let mut next = array.chain(0).nth(leaver);
+                while let Some(place) = next {
+                    let removed = array.remove(0, place);
+                    assert!(expected.remove(removed.key()));
+                    assert_eq!(keys(&array, 0).into_iter().collect::<BTreeSet<_>>(), expected);
+                    next = array.chain(0).next();
+                }
+                assert!(expected.is_empty());
+                array.drain(drop);
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_found_by_tag_and_key_along_the_chain() {
+        let mut array = BucketArray::new(2);
+        for n in 0..30 {
+            array.push(if n % 2 == 0 { 0 } else { u32::MAX }, word(n, 1 + (n % 4) as u8, None));
+        }
+        for n in 0..30_i64 {
+            let position = if n % 2 == 0 { 0 } else { u32::MAX };
+            let (tag, key) = (1 + (n % 4) as u8, n.to_be_bytes());
+            let place = array.find(position, tag, &key).expect("pushed");
+            assert_eq!(array.entry(place).key(), key);
+            assert!(array.find(!position, tag, &key).is_none());
+            array.prefetch_entry(position, tag);
+        }
+        assert!(BucketArray::empty().find(5, 1, b"k").is_none());
+        array.drain(drop);
+    }
+
+    #[test]
+    fn an_edit_that_panics_leaves_the_entry_in_place() {
+        let mut array = BucketArray::new(1);
+        let place = array.push(0, word(1, 9, None));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            array.edit(place, |entry| {
+                entry.set_expire(Some(5));
+                panic!("midway");
+            })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(array.entry(place).expire_at(), Some(5));
+        assert!(array.word(place).is_volatile());
+        assert!(array.find(0, 9, &1_i64.to_be_bytes()).is_some());
+        array.drain(drop);
+    }
+}

@@ -1,0 +1,356 @@
+//! An entry: a key with its value and expiry in one allocation.
+//!
+//! ```text
+//! header 8 bytes | wide expiry 8 | word 8 | narrow expiry 5 | key length 4 | key | embedded value | to 8
+//! ```
+//!
+//! All but the header and the key are there only if they are needed; the header's flags and lengths say so, and the
+//! size of the allocation follows from the entry alone. The word holds an integer, or the one pointer to a value
+//! that lives outside. An expiry within 34 years of September 2020 is narrow: a 16-byte key and a 3-byte value
+//! then stay within 32 bytes with an expiry as without, where allocators step by 16. The key's length is apart from
+//! the header when it is over 255. All of the body is always initialised.
+
+use std::alloc::Layout;
+use std::ptr;
+use std::sync::Arc;
+
+use crate::value::{Payload, string_encoding};
+use crate::{Encoding, Type, Value, ValueRef};
+
+/// Bits of [`Header::flags`]: what the body is made of.
+const WIDE_EXPIRE: u8 = 1;
+pub(crate) const HAS_WORD: u8 = 1 << 1;
+pub(crate) const LONG_KEY: u8 = 1 << 2;
+const NARROW_EXPIRE: u8 = 1 << 3;
+pub(crate) const EXPIRE_FLAGS: u8 = WIDE_EXPIRE | NARROW_EXPIRE;
+const LAYOUT_FLAGS: u8 = EXPIRE_FLAGS | HAS_WORD | LONG_KEY;
+/// A string to be reported as `raw` whatever its length.
+pub(crate) const RAW: u8 = 1 << 4;
+/// For the snapshot: which side of the cut the entry was last saved on.
+pub(crate) const SNAPSHOT: u8 = 1 << 5;
+
+/// Bits of [`Header::meta`].
+pub(crate) const CLOCK_MASK: u32 = 0x00ff_ffff;
+pub(crate) const TYPE_SHIFT: u32 = 24;
+pub(crate) const REPR_SHIFT: u32 = 28;
+
+/// How the value is represented.
+pub(crate) const REPR_EMBEDDED: u32 = 0;
+pub(crate) const REPR_INT: u32 = 1;
+pub(crate) const REPR_SHARED: u32 = 2;
+
+pub(crate) const WORD_LEN: usize = 8;
+const LONG_KEY_LEN_BYTES: usize = 4;
+const NARROW_LEN: usize = 5;
+/// What a narrow expiry counts from, in milliseconds since the Unix epoch.
+const NARROW_BASE_MS: i64 = 1_600_000_000_000;
+
+/// The fixed part of an entry.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub(crate) struct Header {
+    /// Access clock (24 bits), type (4), representation (4).
+    pub(crate) meta: u32,
+    pub(crate) flags: u8,
+    /// Of a short key; a long one has its length before it.
+    pub(crate) key_len: u8,
+    /// Of an embedded value.
+    pub(crate) value_len: u16,
+}
+
+/// A key with its value, expiry and access clock, as found in a table. Reading it costs no allocation.
+#[repr(C)]
+pub struct Entry {
+    pub(crate) header: Header,
+    pub(crate) body: [u8],
+}
+
+/// Which parts an entry has and how long they are; all offsets are into the body.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) flags: u8,
+    pub(crate) key_len: usize,
+    pub(crate) value_len: usize,
+}
+
+impl Shape {
+    pub(crate) fn new(key_len: usize, payload: &Payload<'_>, expire: Option<i64>) -> Self {
+        assert!(key_len <= u32::MAX as usize, "a key is at most 4 GiB long");
+        let (word, value_len) = match payload {
+            Payload::Int(_) | Payload::Shared(_) => (HAS_WORD, 0),
+            Payload::Embedded { bytes, .. } => (0, bytes.len()),
+        };
+        let is_long = key_len > u8::MAX as usize;
+        let shape = Shape { flags: word | if is_long { LONG_KEY } else { 0 }, key_len, value_len };
+        shape.with_expire(expire)
+    }
+
+    /// The same with room for the given expiry.
+    #[inline]
+    pub(crate) fn with_expire(self, expire: Option<i64>) -> Self {
+        let expire_flag = match expire {
+            None => 0,
+            Some(at) if at.wrapping_sub(NARROW_BASE_MS) as u64 >> (8 * NARROW_LEN) == 0 => NARROW_EXPIRE,
+            Some(_) => WIDE_EXPIRE,
+        };
+        Shape { flags: self.flags & !EXPIRE_FLAGS | expire_flag, ..self }
+    }
+
+    /// # Safety
+    /// `entry` points at a whole entry and may read all of it.
+    #[inline]
+    pub(crate) unsafe fn read(entry: *const Header) -> Self {
+        // SAFETY: the header is initialised, per the caller.
+        let header = unsafe { *entry };
+        let mut shape = Shape {
+            flags: header.flags & LAYOUT_FLAGS,
+            key_len: header.key_len as usize,
+            value_len: header.value_len as usize,
+        };
+        if header.flags & LONG_KEY != 0 {
+            // SAFETY: with LONG_KEY set the body has the length at this offset.
+            let key_len = unsafe {
+                let body = entry.add(1).cast::<u8>();
+                body.add(shape.key_len_at()).cast::<u32>().read_unaligned()
+            };
+            shape.key_len = key_len as usize;
+        }
+        shape
+    }
+
+    #[inline]
+    pub(crate) fn has_word(self) -> bool {
+        self.flags & HAS_WORD != 0
+    }
+
+    #[inline]
+    pub(crate) fn word_at(self) -> usize {
+        WORD_LEN * (self.flags & WIDE_EXPIRE) as usize
+    }
+
+    #[inline]
+    fn narrow_at(self) -> usize {
+        WORD_LEN * (self.flags & (WIDE_EXPIRE | HAS_WORD)).count_ones() as usize
+    }
+
+    #[inline]
+    pub(crate) fn key_len_at(self) -> usize {
+        self.narrow_at() + NARROW_LEN * usize::from(self.flags & NARROW_EXPIRE != 0)
+    }
+
+    #[inline]
+    pub(crate) fn key_at(self) -> usize {
+        self.key_len_at() + LONG_KEY_LEN_BYTES * usize::from(self.flags & LONG_KEY != 0)
+    }
+
+    #[inline]
+    pub(crate) fn value_at(self) -> usize {
+        self.key_at() + self.key_len
+    }
+
+    #[inline]
+    pub(crate) fn end(self) -> usize {
+        self.value_at() + self.value_len
+    }
+
+    #[inline]
+    pub(crate) fn body_len(self) -> usize {
+        self.end().next_multiple_of(WORD_LEN)
+    }
+
+    #[inline]
+    pub(crate) fn size(self) -> usize {
+        size_of::<Header>() + self.body_len()
+    }
+
+    /// Writes the expiry that the shape was made for into a body.
+    ///
+    /// # Safety
+    /// `body` starts at a multiple of 8 and has room for the shape.
+    #[inline]
+    pub(crate) unsafe fn write_expire(self, body: *mut u8, expire: Option<i64>) {
+        let Some(at) = expire else { return };
+        // SAFETY: the parts lie where the shape says, per the caller.
+        unsafe {
+            if self.flags & WIDE_EXPIRE != 0 {
+                body.cast::<i64>().write(at);
+            } else {
+                let narrow = (at - NARROW_BASE_MS).to_le_bytes();
+                let to = body.add(self.narrow_at());
+                ptr::copy_nonoverlapping(narrow.as_ptr(), to, NARROW_LEN);
+            }
+        }
+    }
+
+    pub(crate) fn layout(self) -> Layout {
+        Layout::from_size_align(self.size(), align_of::<Header>()).expect("an entry is far below isize::MAX")
+    }
+}
+
+impl Entry {
+    #[inline]
+    pub(crate) fn shape(&self) -> Shape {
+        // SAFETY: `self` spans the header and all of the body.
+        unsafe { Shape::read(ptr::from_ref(self).cast()) }
+    }
+
+    #[inline]
+    pub(crate) fn repr(&self) -> u32 {
+        self.header.meta >> REPR_SHIFT
+    }
+
+    /// # Safety
+    /// The body holds a `T` at offset `at`, which is a multiple of 8.
+    #[inline]
+    pub(crate) unsafe fn part<T>(&self, at: usize) -> &T {
+        // SAFETY: per the caller; the body starts at a multiple of 8.
+        unsafe { &*self.body.as_ptr().add(at).cast() }
+    }
+
+    /// # Safety
+    /// As for [`Entry::part`].
+    #[inline]
+    pub(crate) unsafe fn part_mut<T>(&mut self, at: usize) -> &mut T {
+        // SAFETY: per the caller; the body starts at a multiple of 8.
+        unsafe { &mut *self.body.as_mut_ptr().add(at).cast() }
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        let shape = self.shape();
+        // SAFETY: the body has the parts its shape says.
+        unsafe { self.body.get_unchecked(shape.key_at()..shape.value_at()) }
+    }
+
+    /// The value, in place.
+    #[inline]
+    pub fn value(&self) -> ValueRef<'_> {
+        let shape = self.shape();
+        // SAFETY: the body has the parts its shape says, and the word is what the representation says.
+        unsafe {
+            match self.repr() {
+                REPR_EMBEDDED => ValueRef::Bytes(self.body.get_unchecked(shape.value_at()..shape.end())),
+                REPR_INT => ValueRef::Int(*self.part(shape.word_at())),
+                _ => ValueRef::Shared(self.part(shape.word_at())),
+            }
+        }
+    }
+
+    /// A copy of the value. O(length); a long string is shared instead.
+    pub fn to_value(&self) -> Value {
+        match self.value() {
+            ValueRef::Int(n) => Value::Int(n),
+            ValueRef::Bytes(bytes) if self.has(RAW) => Value::Raw(bytes.to_vec()),
+            ValueRef::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
+            ValueRef::Shared(bytes) => Value::Shared(Arc::clone(bytes)),
+        }
+    }
+
+    /// The value's type.
+    #[inline]
+    pub fn ty(&self) -> Type {
+        Type::from_number((self.header.meta >> TYPE_SHIFT) as u8 & 0xf)
+    }
+
+    /// The value's encoding, as OBJECT ENCODING reports it.
+    pub fn encoding(&self) -> Encoding {
+        match self.value() {
+            ValueRef::Int(_) => Encoding::Int,
+            ValueRef::Bytes(bytes) => string_encoding(bytes.len(), self.has(RAW)),
+            ValueRef::Shared(bytes) => string_encoding(bytes.len(), self.has(RAW)),
+        }
+    }
+
+    /// When the entry expires, in milliseconds since the Unix epoch; `None` if it does not.
+    #[inline]
+    pub fn expire_at(&self) -> Option<i64> {
+        if !self.has(EXPIRE_FLAGS) {
+            return None;
+        }
+        if self.has(WIDE_EXPIRE) {
+            // SAFETY: the body starts with a wide expiry.
+            return Some(unsafe { *self.part(0) });
+        }
+        let from = self.shape().narrow_at();
+        let mut narrow = [0; WORD_LEN];
+        narrow[..NARROW_LEN].copy_from_slice(&self.body[from..from + NARROW_LEN]);
+        Some(NARROW_BASE_MS + i64::from_le_bytes(narrow))
+    }
+
+    /// Whether the entry has an expiry.
+    #[inline]
+    pub fn is_volatile(&self) -> bool {
+        self.has(EXPIRE_FLAGS)
+    }
+
+    /// Whether the entry's time is over at `now_ms`.
+    #[inline]
+    pub fn is_expired(&self, now_ms: i64) -> bool {
+        self.expire_at().is_some_and(|at| at <= now_ms)
+    }
+
+    /// The access clock: 24 bits, an LRU time or an LFU counter (see [`crate::clock`]).
+    #[inline]
+    pub fn clock(&self) -> u32 {
+        self.header.meta & CLOCK_MASK
+    }
+
+    #[inline]
+    pub(crate) fn set_clock(&mut self, clock: u32) {
+        self.header.meta = self.header.meta & !CLOCK_MASK | clock & CLOCK_MASK;
+    }
+
+    /// Overwrites an integer by another.
+    ///
+    /// Returns false, and does nothing, when the value is not an integer.
+    #[inline]
+    pub(crate) fn overwrite_int(&mut self, n: i64) -> bool {
+        let is_int = self.repr() == REPR_INT;
+        if is_int {
+            let at = self.shape().word_at();
+            // SAFETY: the representation says that the word is an integer.
+            unsafe { *self.part_mut(at) = n };
+        }
+        is_int
+    }
+
+    /// The snapshot bit: which side of a cut the entry was last saved on.
+    #[inline]
+    pub fn snapshot_bit(&self) -> bool {
+        self.has(SNAPSHOT)
+    }
+
+    pub(crate) fn set_snapshot_bit(&mut self, on: bool) {
+        self.put(SNAPSHOT, on);
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.header.flags & flag != 0
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, flag: u8, on: bool) {
+        self.header.flags = self.header.flags & !flag | if on { flag } else { 0 };
+    }
+
+    /// Bytes that the entry has allocated, its value's own allocations included. O(1) for a string.
+    pub fn size_bytes(&self) -> usize {
+        // What an `Arc` keeps beside its value.
+        const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+        let outside = match self.value() {
+            ValueRef::Shared(bytes) => COUNTS_BYTES + size_of::<Vec<u8>>() + bytes.capacity(),
+            ValueRef::Int(_) | ValueRef::Bytes(_) => 0,
+        };
+        size_of_val(self) + outside
+    }
+
+    /// How many allocations freeing the entry gives back: what decides whether a lazy free pays.
+    pub fn free_effort(&self) -> usize {
+        match self.value() {
+            ValueRef::Int(_) | ValueRef::Bytes(_) => 1,
+            ValueRef::Shared(_) => 3,
+        }
+    }
+}

@@ -1,0 +1,547 @@
+//! An owned entry: made, edited and freed here.
+
+use std::alloc;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use crate::entry::{
+    CLOCK_MASK, EXPIRE_FLAGS, Header, LONG_KEY, RAW, REPR_EMBEDDED, REPR_INT, REPR_SHARED, REPR_SHIFT, SNAPSHOT, Shape,
+    TYPE_SHIFT, WORD_LEN,
+};
+use crate::value::{EMBED_VALUE_LEN_MAX, Payload};
+use crate::{Entry, Type, Value, ValueRef};
+
+/// Owns an entry through one thin pointer. It may move when it is edited, so that who holds a copy of the pointer
+/// has to store the new one.
+pub(crate) struct EntryBox(NonNull<Header>);
+
+// SAFETY: an `EntryBox` owns everything it points at, all of which is `Send` and `Sync`.
+unsafe impl Send for EntryBox {}
+// SAFETY: as above.
+unsafe impl Sync for EntryBox {}
+
+impl EntryBox {
+    pub(crate) fn new(key: &[u8], payload: Payload<'_>, expire: Option<i64>, clock: u32) -> Self {
+        let shape = Shape::new(key.len(), &payload, expire);
+        let entry = Self::allocate(shape);
+        // SAFETY: freshly allocated for `shape`, and `key` is outside of it.
+        unsafe {
+            entry.write(Header {
+                meta: (Type::String as u32) << TYPE_SHIFT | clock & CLOCK_MASK,
+                flags: 0,
+                key_len: 0,
+                value_len: 0,
+            });
+            let body = entry.add(1).cast::<u8>();
+            if shape.flags & LONG_KEY != 0 {
+                let key_len_at = body.add(shape.key_len_at()).cast::<u32>();
+                key_len_at.write_unaligned(shape.key_len as u32);
+            }
+            let key_at = body.add(shape.key_at()).as_ptr();
+            ptr::copy_nonoverlapping(key.as_ptr(), key_at, key.len());
+            Self::write(entry, shape, payload, expire);
+        }
+        EntryBox(entry)
+    }
+
+    /// Takes over an entry given up by [`EntryBox::into_raw`].
+    ///
+    /// # Safety
+    /// `entry` came from `into_raw`, and this is its only owner.
+    #[inline]
+    pub(crate) unsafe fn from_raw(entry: NonNull<Header>) -> Self {
+        EntryBox(entry)
+    }
+
+    #[inline]
+    pub(crate) fn into_raw(self) -> NonNull<Header> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Borrows an entry through a pointer that someone else owns.
+    ///
+    /// # Safety
+    /// `entry` came from `into_raw` and is neither freed nor changed during `'a`.
+    #[inline]
+    pub(crate) unsafe fn borrow<'a>(entry: NonNull<Header>) -> &'a Entry {
+        // SAFETY: the entry is whole, per the caller.
+        unsafe { &*Self::span(entry) }
+    }
+
+    /// As [`EntryBox::borrow`], for changing what does not move.
+    ///
+    /// # Safety
+    /// As for `borrow`, and nobody else borrows the entry during `'a`.
+    #[inline]
+    pub(crate) unsafe fn borrow_mut<'a>(entry: NonNull<Header>) -> &'a mut Entry {
+        // SAFETY: the entry is whole and ours alone, per the caller.
+        unsafe { &mut *Self::span(entry) }
+    }
+
+    /// The wide pointer to an entry: its length is in the entry itself.
+    ///
+    /// # Safety
+    /// `entry` points at a whole entry.
+    #[inline]
+    unsafe fn span(entry: NonNull<Header>) -> *mut Entry {
+        // SAFETY: per the caller.
+        let body_len = unsafe { Shape::read(entry.as_ptr()) }.body_len();
+        ptr::slice_from_raw_parts_mut(entry.as_ptr().cast::<u8>(), body_len) as *mut Entry
+    }
+
+    /// Room for an entry. The bytes that pad it to its size are zero, the rest is not initialised.
+    fn allocate(shape: Shape) -> NonNull<Header> {
+        let layout = shape.layout();
+        // SAFETY: the layout holds at least the header.
+        let raw = unsafe { alloc::alloc(layout) };
+        let Some(entry) = NonNull::new(raw.cast::<Header>()) else { alloc::handle_alloc_error(layout) };
+        // SAFETY: the size is a multiple of 8 and at least 8.
+        unsafe {
+            let last = raw.add(layout.size() - WORD_LEN);
+            last.cast::<u64>().write(0);
+        }
+        entry
+    }
+
+    /// Writes all of the entry but the key and its length.
+    ///
+    /// # Safety
+    /// `entry` has room for `shape`, the header is initialised, the word holds nothing that is to be dropped, and
+    /// the key is in place. `payload` and `expire` are what `shape` was made of.
+    #[inline]
+    unsafe fn write(entry: NonNull<Header>, shape: Shape, payload: Payload<'_>, expire: Option<i64>) {
+        // SAFETY: every part lies where `shape` says; words are at multiples of 8.
+        unsafe {
+            let body = entry.add(1).cast::<u8>();
+            shape.write_expire(body.as_ptr(), expire);
+            let word = body.add(shape.word_at());
+            let (repr, raw) = match payload {
+                Payload::Int(n) => {
+                    word.cast::<i64>().write(n);
+                    (REPR_INT, false)
+                }
+                Payload::Shared(bytes) => {
+                    word.cast::<Arc<Vec<u8>>>().write(bytes);
+                    (REPR_SHARED, false)
+                }
+                Payload::Embedded { bytes, raw } => {
+                    let value = body.add(shape.value_at()).as_ptr();
+                    ptr::copy_nonoverlapping(bytes.as_ptr(), value, bytes.len());
+                    (REPR_EMBEDDED, raw)
+                }
+            };
+            let header = &mut *entry.as_ptr();
+            header.meta = header.meta & CLOCK_MASK | (Type::String as u32) << TYPE_SHIFT | repr << REPR_SHIFT;
+            header.flags = header.flags & SNAPSHOT | shape.flags | if raw { RAW } else { 0 };
+            header.key_len = if shape.flags & LONG_KEY != 0 { 0 } else { shape.key_len as u8 };
+            header.value_len = shape.value_len as u16;
+        }
+    }
+
+    /// Takes a value that lives outside of the entry.
+    ///
+    /// # Safety
+    /// The caller writes the word, or frees the entry without looking at it, before anyone sees it again.
+    #[inline]
+    unsafe fn take_outside(&mut self) -> Option<Value> {
+        if self.repr() != REPR_SHARED {
+            return None;
+        }
+        let at = self.shape().word_at();
+        // SAFETY: the representation says that the word is an `Arc`; it is not read again, per the caller.
+        Some(Value::Shared(unsafe { ptr::read(self.part(at)) }))
+    }
+
+    /// Replaces value and expiry, in place where the size allows. Returns a displaced value that lives outside.
+    pub(crate) fn rewrite(&mut self, payload: Payload<'_>, expire: Option<i64>) -> Option<Value> {
+        let old = self.shape();
+        let new = Shape::new(old.key_len, &payload, expire);
+        // SAFETY: the word is written below, and nothing in between can panic.
+        let displaced = unsafe { self.take_outside() };
+        self.reshape(new, old.value_at() - old.key_len_at());
+        // SAFETY: the entry has room for `new`, with the key in place.
+        unsafe { Self::write(self.0, new, payload, expire) };
+        displaced
+    }
+
+    /// Makes room for `new`, in place if the size allows, and takes along the header, the word if both have one, and
+    /// `tail_len` bytes from the key's length on. All else, the expiry too, is left for the caller to bring in line, through `self.0`
+    /// alone: until then it must not be seen as an `Entry`.
+    #[inline]
+    fn reshape(&mut self, new: Shape, tail_len: usize) {
+        let old = self.shape();
+        let in_place = new.size() == old.size();
+        if in_place && new.flags == old.flags {
+            return;
+        }
+        let target = if in_place { self.0 } else { Self::allocate(new) };
+        // SAFETY: all parts lie within their bodies. In place, what moves up is copied from the end on, what moves
+        // down from the start on, so that nothing is overwritten before it is copied.
+        unsafe {
+            let from = self.0.add(1).cast::<u8>();
+            let to = target.add(1).cast::<u8>();
+            let move_word = || {
+                if old.has_word() && new.has_word() {
+                    from.add(old.word_at()).copy_to(to.add(new.word_at()), WORD_LEN);
+                }
+            };
+            let move_tail = || {
+                let tail = from.add(old.key_len_at());
+                tail.copy_to(to.add(new.key_len_at()), tail_len);
+            };
+            if new.key_len_at() > old.key_len_at() {
+                move_tail();
+                move_word();
+            } else {
+                move_word();
+                move_tail();
+            }
+            if !in_place {
+                target.write(*self.0.as_ptr());
+                alloc::dealloc(self.0.as_ptr().cast(), old.layout());
+                self.0 = target;
+            }
+        }
+    }
+
+    /// Sets or takes away the expiry.
+    pub(crate) fn set_expire(&mut self, expire: Option<i64>) {
+        let old = self.shape();
+        let new = old.with_expire(expire);
+        self.reshape(new, old.end() - old.key_len_at());
+        // SAFETY: the allocation has the parts that `new` says, and the flags say so from here on.
+        unsafe {
+            let body = self.0.add(1).cast::<u8>();
+            new.write_expire(body.as_ptr(), expire);
+            let flags = &mut (*self.0.as_ptr()).flags;
+            *flags = *flags & !EXPIRE_FLAGS | new.flags & EXPIRE_FLAGS;
+        }
+    }
+
+    /// Turns a string into one that is edited as bytes: an integer is spelled out, and it counts as `raw` now.
+    fn make_raw(&mut self) {
+        if let ValueRef::Int(n) = self.value() {
+            let expire = self.expire_at();
+            let mut digits = itoa::Buffer::new();
+            let bytes = digits.format(n).as_bytes();
+            self.rewrite(Payload::Embedded { bytes, raw: true }, expire);
+        }
+        self.put(RAW, true);
+    }
+
+    /// The string's bytes for editing in place; a buffer that a reply still holds is copied first.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.make_raw();
+        let shape = self.shape();
+        if self.repr() == REPR_SHARED {
+            return self.outside_mut();
+        }
+        // SAFETY: the body has the parts its shape says.
+        unsafe { self.body.get_unchecked_mut(shape.value_at()..shape.end()) }
+    }
+
+    fn outside_mut(&mut self) -> &mut Vec<u8> {
+        debug_assert_eq!(self.repr(), REPR_SHARED);
+        let at = self.shape().word_at();
+        // SAFETY: the representation says that the word is an `Arc`.
+        let bytes: &mut Arc<Vec<u8>> = unsafe { self.part_mut(at) };
+        Arc::make_mut(bytes)
+    }
+
+    /// Appends to the string; returns its new length.
+    pub(crate) fn append(&mut self, tail: &[u8]) -> usize {
+        self.make_raw();
+        let old_len = self.value().len();
+        if self.repr() == REPR_SHARED {
+            let bytes = self.outside_mut();
+            bytes.extend_from_slice(tail);
+        } else if old_len + tail.len() <= EMBED_VALUE_LEN_MAX {
+            self.resize_embedded(old_len + tail.len());
+            self.bytes_mut()[old_len..].copy_from_slice(tail);
+        } else {
+            self.move_outside(old_len + tail.len()).extend_from_slice(tail);
+        }
+        old_len + tail.len()
+    }
+
+    /// Makes the string `len` bytes long, cutting it or filling it up with zero bytes.
+    pub(crate) fn resize(&mut self, len: usize) {
+        self.make_raw();
+        if self.repr() == REPR_SHARED {
+            self.outside_mut().resize(len, 0);
+        } else if len <= EMBED_VALUE_LEN_MAX {
+            self.resize_embedded(len);
+        } else {
+            self.move_outside(len).resize(len, 0);
+        }
+    }
+
+    /// Gives an embedded string a buffer of its own, with room for `len` bytes and some more to grow.
+    fn move_outside(&mut self, len: usize) -> &mut Vec<u8> {
+        let mut bytes = Vec::with_capacity(len.saturating_add(len / 4));
+        bytes.extend_from_slice(self.bytes_mut());
+        let expire = self.expire_at();
+        self.rewrite(Payload::Shared(Arc::new(bytes)), expire);
+        self.put(RAW, true);
+        self.outside_mut()
+    }
+
+    /// Resizes an embedded string within `EMBED_VALUE_LEN_MAX`, in place where the size allows.
+    fn resize_embedded(&mut self, len: usize) {
+        debug_assert!(len <= EMBED_VALUE_LEN_MAX && self.repr() == REPR_EMBEDDED);
+        let old = self.shape();
+        let new = Shape { value_len: len, ..old };
+        let expire = self.expire_at();
+        self.reshape(new, old.end().min(new.end()) - old.key_len_at());
+        // SAFETY: the allocation fits `new`; what was not copied or not there before is zeroed here, before the
+        // header says that it is part of the entry.
+        unsafe {
+            let body = self.0.add(1).cast::<u8>();
+            new.write_expire(body.as_ptr(), expire);
+            if new.end() > old.end() {
+                body.add(old.end()).write_bytes(0, new.end() - old.end());
+            }
+            (*self.0.as_ptr()).value_len = len as u16;
+        }
+    }
+
+    /// Takes the value and frees the rest.
+    pub(crate) fn into_value(self) -> Value {
+        if self.repr() != REPR_SHARED {
+            return self.to_value();
+        }
+        // SAFETY: the entry is gone after this, and `ManuallyDrop` keeps its drop from running.
+        let outside = unsafe { ManuallyDrop::new(self).free() };
+        outside.expect("a shared value is outside of its entry")
+    }
+
+    /// Frees the entry and hands out a value that lives outside of it.
+    ///
+    /// # Safety
+    /// The entry is not used after this.
+    #[inline]
+    unsafe fn free(&mut self) -> Option<Value> {
+        // SAFETY: allocated with this very layout; the word is not looked at again.
+        unsafe {
+            let outside = self.take_outside();
+            let layout = self.shape().layout();
+            alloc::dealloc(self.0.as_ptr().cast(), layout);
+            outside
+        }
+    }
+}
+
+impl Deref for EntryBox {
+    type Target = Entry;
+
+    #[inline]
+    fn deref(&self) -> &Entry {
+        // SAFETY: `self` owns the entry.
+        unsafe { &*Self::span(self.0) }
+    }
+}
+
+impl DerefMut for EntryBox {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Entry {
+        // SAFETY: `self` owns the entry.
+        unsafe { &mut *Self::span(self.0) }
+    }
+}
+
+impl Drop for EntryBox {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this is the last use of the entry.
+        drop(unsafe { self.free() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Encoding;
+
+    fn embedded(bytes: &[u8]) -> Payload<'_> {
+        Payload::Embedded { bytes, raw: false }
+    }
+
+    fn shared(len: usize) -> Payload<'static> {
+        Payload::Shared(Arc::new(vec![b'x'; len]))
+    }
+
+    fn bytes(entry: &Entry) -> Vec<u8> {
+        entry.value().to_bytes(&mut itoa::Buffer::new()).to_vec()
+    }
+
+    /// None, wide ones, and narrow ones with their bounds.
+    const EXPIRES: [Option<i64>; 7] = [
+        None,
+        Some(i64::MIN),
+        Some(1_599_999_999_999),
+        Some(1_600_000_000_000),
+        Some(1_600_000_000_000 + (1 << 40) - 1),
+        Some(1_600_000_000_000 + (1 << 40)),
+        Some(i64::MAX),
+    ];
+
+    #[test]
+    fn short_entries_take_few_bytes() {
+        let key = b"key:000000000001";
+        let size = |payload, expire| EntryBox::new(key, payload, expire, 0).size_bytes();
+        assert_eq!(size(embedded(b"abc"), None), 32);
+        assert_eq!(size(embedded(b"abc"), Some(1_700_000_000_000)), 32);
+        assert_eq!(size(embedded(b"abc"), Some(1)), 40);
+        assert_eq!(size(Payload::Int(-1), Some(1_700_000_000_000)), 40);
+        assert_eq!(size(Payload::Int(-1), None), 32);
+        assert_eq!(size(shared(600), None), 32 + 16 + 24 + 600);
+    }
+
+    #[test]
+    fn an_entry_reads_back_what_it_was_made_of() {
+        for key_len in [0, 1, 7, 8, 255, 256, 1000] {
+            let key = vec![b'k'; key_len];
+            for expire in EXPIRES {
+                for value_len in [0, 1, 44, 45, EMBED_VALUE_LEN_MAX] {
+                    let value = vec![b'v'; value_len];
+                    let entry = EntryBox::new(&key, embedded(&value), expire, 0x0123_4567);
+                    assert_eq!(entry.key(), key);
+                    assert_eq!(entry.value(), ValueRef::Bytes(&value));
+                    assert_eq!(entry.expire_at(), expire);
+                    assert_eq!(entry.clock(), 0x23_4567);
+                    let encoding = [Encoding::Embstr, Encoding::Raw][usize::from(value_len > 44)];
+                    assert_eq!(entry.encoding(), encoding);
+                }
+                let entry = EntryBox::new(&key, Payload::Int(i64::MIN), expire, 0);
+                assert_eq!((entry.key(), entry.expire_at()), (&key[..], expire));
+                assert_eq!(entry.value(), ValueRef::Int(i64::MIN));
+            }
+        }
+    }
+
+    /// Every value turns into every other, with and without an expiry before and after.
+    #[test]
+    fn rewriting_keeps_the_key_the_clock_and_the_snapshot_bit() {
+        let values = [
+            NewForm::Int,
+            NewForm::Embedded(0),
+            NewForm::Embedded(3),
+            NewForm::Embedded(11),
+            NewForm::Embedded(512),
+            NewForm::Shared,
+        ];
+        let key_lens: &[usize] = if cfg!(miri) { &[5, 300] } else { &[0, 5, 16, 255, 256, 300] };
+        for &key_len in key_lens {
+            let key = vec![b'k'; key_len];
+            for (from, to) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
+                let expires = [None, Some(4), Some(1_700_000_000_000)];
+                for (before, after) in expires.iter().flat_map(|a| expires.map(|b| (*a, b))) {
+                    let mut entry = EntryBox::new(&key, from.payload(), before, 7);
+                    entry.set_snapshot_bit(true);
+                    let displaced = entry.rewrite(to.payload(), after);
+                    assert_eq!(displaced.is_some(), matches!(from, NewForm::Shared));
+                    assert_eq!(entry.key(), key);
+                    assert_eq!((entry.expire_at(), entry.clock()), (after, 7));
+                    assert!(entry.snapshot_bit());
+                    let fresh = EntryBox::new(&key, to.payload(), after, 7);
+                    assert_eq!(entry.value(), fresh.value());
+                    assert_eq!(entry.size_bytes(), fresh.size_bytes());
+                }
+            }
+        }
+    }
+
+    enum NewForm {
+        Int,
+        Embedded(usize),
+        Shared,
+    }
+
+    impl NewForm {
+        fn payload(&self) -> Payload<'static> {
+            match self {
+                NewForm::Int => Payload::Int(42),
+                NewForm::Embedded(len) => embedded(&[b'e'; 512][..*len]),
+                NewForm::Shared => shared(513),
+            }
+        }
+    }
+
+    #[test]
+    fn an_expiry_comes_and_goes_without_touching_the_rest() {
+        for payload in [embedded(b"value"), Payload::Int(7), shared(600)] {
+            let mut entry = EntryBox::new(&[b'k'; 300], payload, None, 3);
+            let value = bytes(&entry);
+            for expire in EXPIRES.iter().flat_map(|a| EXPIRES.map(|b| [*a, b])).flatten() {
+                entry.set_expire(expire);
+                assert_eq!(entry.expire_at(), expire);
+                assert_eq!(entry.key(), [b'k'; 300]);
+                assert_eq!(bytes(&entry), value);
+            }
+        }
+    }
+
+    #[test]
+    fn appending_goes_from_an_integer_to_a_buffer_of_its_own() {
+        for expire in [None, Some(9), Some(1_700_000_000_000)] {
+            let mut entry = EntryBox::new(b"k", Payload::Int(-12), expire, 0);
+            let mut expected = b"-12".to_vec();
+            for _ in 0..150 {
+                expected.extend_from_slice(b"abcde");
+                assert_eq!(entry.append(b"abcde"), expected.len());
+                assert_eq!(bytes(&entry), expected);
+                assert_eq!(entry.encoding(), Encoding::Raw);
+                assert_eq!((entry.key(), entry.expire_at()), (&b"k"[..], expire));
+            }
+            assert!(matches!(entry.value(), ValueRef::Shared(_)));
+        }
+    }
+
+    #[test]
+    fn resizing_fills_up_with_zero_bytes() {
+        let mut entry = EntryBox::new(b"k", embedded(b"abc"), None, 0);
+        for len in [5, 2, 9, 2, 512, 4, 600, 3, 700] {
+            let mut expected = bytes(&entry);
+            expected.resize(len, 0);
+            entry.resize(len);
+            assert_eq!(bytes(&entry), expected);
+            entry.bytes_mut().fill(b'y');
+            assert_eq!(bytes(&entry), vec![b'y'; len]);
+        }
+    }
+
+    #[test]
+    fn a_shared_value_that_is_edited_leaves_the_readers_copy_alone() {
+        let mut entry = EntryBox::new(b"k", shared(600), None, 0);
+        let ValueRef::Shared(held) = entry.value() else { panic!("a long value is shared") };
+        let held = Arc::clone(held);
+        entry.append(b"tail");
+        entry.bytes_mut()[0] = b'!';
+        assert_eq!(*held, vec![b'x'; 600]);
+        assert_eq!(bytes(&entry).len(), 604);
+        assert_eq!(bytes(&entry)[0], b'!');
+    }
+
+    #[test]
+    fn a_value_outlives_its_entry() {
+        let value = |payload| EntryBox::new(b"k", payload, Some(1), 0).into_value();
+        assert_eq!(value(Payload::Int(3)), Value::Int(3));
+        assert_eq!(value(embedded(b"abc")), Value::Bytes(b"abc".to_vec()));
+        assert_eq!(value(shared(600)), Value::Shared(Arc::new(vec![b'x'; 600])));
+        let mut edited = EntryBox::new(b"k", embedded(b"abc"), None, 0);
+        edited.append(b"d");
+        assert_eq!(edited.to_value(), Value::Raw(b"abcd".to_vec()));
+        assert_eq!(edited.into_value(), Value::Raw(b"abcd".to_vec()));
+    }
+
+    #[test]
+    fn a_copied_value_equals_the_one_in_the_entry() {
+        for payload in [Payload::Int(-3), embedded(b"abc"), shared(600)] {
+            let entry = EntryBox::new(b"k", payload, None, 0);
+            let copy = entry.to_value();
+            assert_eq!(copy, entry.into_value());
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The keyspace of Onrush: databases, shards, entries and values.
+//!
+//! A [`Keyspace`] has numbered databases ([`Db`]), a database has thousands of [`Shard`]s, and a shard is a
+//! [`Table`] of [`Entry`]s behind a mutex. A key's [`KeyHash`] says which shard and which bucket it is in. A
+//! command's way through it:
+//!
+//! ```
+//! use onrush_store::{Keyspace, KeyspaceOptions, NewValue, ValueRef};
+//!
+//! let keyspace = Keyspace::new(KeyspaceOptions::default());
+//! let hash = keyspace.hash(b"greeting");
+//! let shard = keyspace.db_or_create(0).shard_of(hash);
+//!
+//! // Ahead of time, for a whole chunk of commands: the bucket, then the entry.
+//! shard.prefetch_bucket(hash);
+//! shard.lock().prefetch_entry(hash);
+//!
+//! let mut table = shard.lock();
+//! let displaced = table.set(b"greeting", hash, NewValue::Bytes(b"hello"), None, 0);
+//! assert!(displaced.is_none());
+//! let entry = table.get(b"greeting", hash).unwrap();
+//! assert_eq!(entry.value(), ValueRef::Bytes(b"hello"));
+//! ```
+//!
+//! What holds throughout:
+//! - The store does no I/O and knows no protocol. It reads no clock and draws no random numbers: both come in as
+//!   arguments, times as milliseconds since the Unix epoch.
+//! - It never judges by itself that an entry has expired: [`Entry::is_expired`] and [`Table::expire_due`] are told
+//!   the time.
+//! - Everything behind a shard's lock is single-threaded code. A thread that holds several locks takes them in
+//!   ascending order of database and shard; debug builds check that.
+//! - What may be expensive to free is handed out ([`Removed`], [`Value`], [`Cleared`]), to be dropped off the lock.
+//! - `unsafe` stands in `entry`, `entry_box` and `bucket` alone.
+
+mod bucket;
+pub mod clock;
+mod db;
+mod entry;
+mod entry_box;
+mod hash;
+mod keyspace;
+mod kind;
+mod lock_order;
+mod random;
+mod removed;
+mod shard;
+mod slot;
+mod table;
+mod value;
+
+pub use db::Db;
+pub use entry::Entry;
+pub use hash::{Hasher, KeyHash, SHARDS_MAX};
+pub use keyspace::{Keyspace, KeyspaceOptions};
+pub use kind::{Encoding, Type};
+pub use removed::{Cleared, Removed};
+pub use shard::{Shard, ShardGuard};
+pub use slot::Slot;
+pub use table::{ExpireProgress, Table};
+pub use value::{EMBED_VALUE_LEN_MAX, NewValue, Value, ValueRef};

@@ -1,0 +1,66 @@
+//! What leaves a table: owned by the caller, to be read, kept or freed off the shard's lock.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::entry_box::EntryBox;
+use crate::table::Table;
+use crate::{Entry, Value};
+
+/// An entry that was taken out of its table. Reads as an [`Entry`]; dropping it frees it, which is better done
+/// after the shard is unlocked.
+pub struct Removed(pub(crate) EntryBox);
+
+impl Removed {
+    /// Keeps the value and frees the rest. An embedded string is copied out.
+    pub fn into_value(self) -> Value {
+        self.0.into_value()
+    }
+}
+
+impl Deref for Removed {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Removed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Removed").field(&&*self.0).finish()
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key().escape_ascii().to_string())
+            .field("value", &self.value())
+            .field("expire_at", &self.expire_at())
+            .finish()
+    }
+}
+
+/// All that a table held. Dropping it frees the entries, O(entries).
+pub struct Cleared {
+    pub(crate) table: Table,
+}
+
+impl Cleared {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether the table was empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for Cleared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cleared").field("len", &self.len()).finish()
+    }
+}

@@ -1,0 +1,102 @@
+//! A slot: an entry located in its table, to be read and changed without another lookup.
+
+use std::ops::Deref;
+
+use crate::bucket::Place;
+use crate::table::Table;
+use crate::value::with_payload;
+use crate::{Entry, NewValue, Removed, Value};
+
+/// An entry located in its table. Reads as an [`Entry`].
+pub struct Slot<'t> {
+    table: &'t mut Table,
+    place: Place,
+    position: u32,
+}
+
+impl<'t> Slot<'t> {
+    #[inline]
+    pub(crate) fn new(table: &'t mut Table, place: Place, position: u32) -> Self {
+        Slot { table, place, position }
+    }
+
+    /// The entry, for as long as the table stays borrowed.
+    #[inline]
+    pub fn into_entry(self) -> &'t Entry {
+        let table: &'t Table = self.table;
+        table.buckets.entry(self.place)
+    }
+
+    /// Sets the access clock (24 bits). O(1), in place.
+    #[inline]
+    pub fn set_clock(&mut self, clock: u32) {
+        self.table.buckets.entry_mut(self.place).set_clock(clock);
+    }
+
+    /// Sets the snapshot bit. O(1), in place.
+    pub fn set_snapshot_bit(&mut self, on: bool) {
+        let entry = self.table.buckets.entry_mut(self.place);
+        entry.set_snapshot_bit(on);
+    }
+
+    /// Replaces the value by an integer; the expiry stays. In place when it was an integer before. Returns a
+    /// displaced value that was kept outside of the entry.
+    #[inline]
+    pub fn set_int(&mut self, n: i64) -> Option<Value> {
+        if self.table.buckets.entry_mut(self.place).overwrite_int(n) {
+            return None;
+        }
+        self.set_value(NewValue::Int(n))
+    }
+
+    /// Replaces the value; the expiry stays. Returns a displaced value that was kept outside of the entry, for the
+    /// caller to free off the lock. O(length) of what is copied.
+    pub fn set_value(&mut self, value: NewValue<'_>) -> Option<Value> {
+        let expire = self.expire_at();
+        self.set_value_and_expire(value, expire)
+    }
+
+    /// Replaces value and expiry (milliseconds since the Unix epoch). Returns a displaced value as
+    /// [`Slot::set_value`] does.
+    pub fn set_value_and_expire(&mut self, value: NewValue<'_>, expire: Option<i64>) -> Option<Value> {
+        self.table.edit(self.place, |entry| with_payload(value, |payload| entry.rewrite(payload, expire)))
+    }
+
+    /// Sets the expiry (milliseconds since the Unix epoch), or takes it away. O(1), with a copy of the entry when it
+    /// did not have one or loses it.
+    pub fn set_expire(&mut self, expire: Option<i64>) {
+        self.table.edit(self.place, |entry| entry.set_expire(expire));
+    }
+
+    /// Appends to a string, which is reported as `raw` from then on, and returns its new length in bytes. An integer
+    /// is spelled out first. Amortised O(length of `tail`); a buffer that a reply still holds is copied first.
+    pub fn append(&mut self, tail: &[u8]) -> usize {
+        self.table.edit(self.place, |entry| entry.append(tail))
+    }
+
+    /// Makes a string `len` bytes long, cutting it or filling it up with zero bytes. It is reported as `raw` from
+    /// then on.
+    pub fn resize(&mut self, len: usize) {
+        self.table.edit(self.place, |entry| entry.resize(len));
+    }
+
+    /// Lets `edit` change a string's bytes without changing their number. The string is reported as `raw` from then
+    /// on; an integer is spelled out first, and a buffer that a reply still holds is copied first.
+    pub fn edit_bytes<R>(&mut self, edit: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.table.edit(self.place, |entry| edit(entry.bytes_mut()))
+    }
+
+    /// Takes the entry out of its table. Amortised O(1).
+    pub fn remove(self) -> Removed {
+        self.table.remove_place(self.place, self.position)
+    }
+}
+
+impl Deref for Slot<'_> {
+    type Target = Entry;
+
+    #[inline]
+    fn deref(&self) -> &Entry {
+        self.table.buckets.entry(self.place)
+    }
+}

@@ -1,0 +1,599 @@
+//! A shard's hash table: plain single-threaded code behind the shard's lock.
+//!
+//! Buckets divide the range of positions evenly, and a bucket's index grows with the position whatever their
+//! number. So a scan's cursor is a position: it means the same after any number of resizes. A table holds few
+//! entries (a database has thousands of shards), so that it grows and shrinks in one go.
+
+use crate::bucket::{BucketArray, PREFETCH_AHEAD, Place, Word, bucket_count};
+use crate::entry_box::EntryBox;
+use crate::hash::{Hasher, KeyHash};
+use crate::random::Random;
+use crate::value::with_payload;
+use crate::{Cleared, Entry, NewValue, Removed, Slot, Value};
+
+/// The bound of a table in which nothing expires.
+pub(crate) const NEVER_MS: i64 = i64::MAX;
+
+/// Entries that a table made smaller has per bucket.
+const SHRUNK_LOAD: usize = 5;
+
+/// The entries of one shard.
+pub struct Table {
+    pub(crate) buckets: BucketArray,
+    hasher: Hasher,
+    next_expire_ms: i64,
+    len: u32,
+    volatile_len: u32,
+}
+
+/// What one call of [`Table::expire_due`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpireProgress {
+    /// Entries with an expiry that were looked at.
+    pub examined: usize,
+    /// Entries among them that were due and have been removed.
+    pub removed: usize,
+    /// Where to go on; `None` when the table has been gone through to its end.
+    pub next: Option<u32>,
+}
+
+impl Table {
+    /// An empty table; allocates nothing.
+    pub fn new(hasher: Hasher) -> Self {
+        Table { buckets: BucketArray::empty(), hasher, next_expire_ms: NEVER_MS, len: 0, volatile_len: 0 }
+    }
+
+    /// Number of entries, expired ones included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are no entries.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of entries with an expiry.
+    #[inline]
+    pub fn volatile_len(&self) -> usize {
+        self.volatile_len as usize
+    }
+
+    /// No entry expires before this time, in milliseconds since the Unix epoch; `i64::MAX` if none ever does.
+    #[inline]
+    pub fn next_expire_ms(&self) -> i64 {
+        self.next_expire_ms
+    }
+
+    /// Bytes allocated for the buckets; the entries are not counted. O(buckets).
+    pub fn buckets_bytes(&self) -> usize {
+        self.buckets.size_bytes()
+    }
+
+    /// Asks the processor for the entries that a lookup of `hash` may read. O(1); reads one bucket.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: KeyHash) {
+        self.buckets.prefetch_entry(hash.position(), hash.tag());
+    }
+
+    /// Finds an entry to read. Expiry is for the caller to judge. O(1).
+    #[inline]
+    pub fn get(&self, key: &[u8], hash: KeyHash) -> Option<&Entry> {
+        let place = self.find_place(key, hash)?;
+        Some(self.buckets.entry(place))
+    }
+
+    /// Finds an entry to read and to change. Expiry is for the caller to judge. O(1).
+    #[inline]
+    pub fn find(&mut self, key: &[u8], hash: KeyHash) -> Option<Slot<'_>> {
+        let place = self.find_place(key, hash)?;
+        Some(Slot::new(self, place, hash.position()))
+    }
+
+    #[inline]
+    fn find_place(&self, key: &[u8], hash: KeyHash) -> Option<Place> {
+        self.buckets.find(hash.position(), hash.tag(), key)
+    }
+
+    /// Inserts an entry, or overwrites all of the one that has its key: value, expiry (milliseconds since the Unix
+    /// epoch) and clock. Returns a displaced value only if it was kept outside of its entry, for the caller to free
+    /// off the lock. Amortised O(1) beside copying the value.
+    #[inline]
+    pub fn set(
+        &mut self,
+        key: &[u8],
+        hash: KeyHash,
+        value: NewValue<'_>,
+        expire: Option<i64>,
+        clock: u32,
+    ) -> Option<Value> {
+        let Some(place) = self.find_place(key, hash) else {
+            self.insert(key, hash, value, expire, clock);
+            return None;
+        };
+        self.edit(place, |entry| {
+            entry.set_clock(clock);
+            with_payload(value, |payload| entry.rewrite(payload, expire))
+        })
+    }
+
+    /// Inserts an entry whose key is not in the table: the caller has just looked. Amortised O(1) beside copying
+    /// the value.
+    ///
+    /// # Panics
+    /// In debug builds, when the key is there.
+    pub fn insert(
+        &mut self,
+        key: &[u8],
+        hash: KeyHash,
+        value: NewValue<'_>,
+        expire: Option<i64>,
+        clock: u32,
+    ) -> Slot<'_> {
+        debug_assert!(self.find_place(key, hash).is_none());
+        let entry = with_payload(value, |payload| EntryBox::new(key, payload, expire, clock));
+        self.insert_box(entry, hash)
+    }
+
+    /// Puts back an entry that was removed, under the same key, from a table of the same keyspace (another
+    /// database's, say). The caller has just seen that its key is not here.
+    ///
+    /// # Panics
+    /// In debug builds, when the key is there.
+    pub fn insert_entry(&mut self, removed: Removed, hash: KeyHash) -> Slot<'_> {
+        debug_assert!(self.find_place(removed.key(), hash).is_none());
+        self.insert_box(removed.0, hash)
+    }
+
+    fn insert_box(&mut self, entry: EntryBox, hash: KeyHash) -> Slot<'_> {
+        let expire = entry.expire_at();
+        let word = Word::new(entry, hash.tag());
+        self.grow_for(self.len() + 1);
+        let place = self.buckets.push(hash.position(), word);
+        self.len += 1;
+        self.count_expire(false, expire);
+        Slot::new(self, place, hash.position())
+    }
+
+    /// Removes an entry. Amortised O(1).
+    pub fn remove(&mut self, key: &[u8], hash: KeyHash) -> Option<Removed> {
+        self.find(key, hash).map(Slot::remove)
+    }
+
+    /// Takes all entries at once, for the caller to free off the lock. O(1).
+    pub fn clear(&mut self) -> Cleared {
+        let empty = Table::new(self.hasher);
+        Cleared { table: std::mem::replace(self, empty) }
+    }
+
+    /// An entry chosen evenly among all, by `random`. Expected O(1).
+    pub fn random_entry(&self, random: u64) -> Option<&Entry> {
+        self.random_word(random, self.len, |_| true)
+    }
+
+    /// An entry chosen evenly among those with an expiry, by `random`. Expected O(entries / those).
+    pub fn random_volatile_entry(&self, random: u64) -> Option<&Entry> {
+        self.random_word(random, self.volatile_len, Word::is_volatile)
+    }
+
+    /// Draws a bucket and a rank among the entries it could have, until there is one: so every entry is as likely as
+    /// any other, however full its bucket. Sparse tables are walked after a while.
+    fn random_word(&self, random: u64, len: u32, wanted: fn(Word) -> bool) -> Option<&Entry> {
+        /// Almost no bucket has more entries than this.
+        const RANKS: usize = 16;
+        const DRAWS_MAX: usize = 64;
+
+        if len == 0 {
+            return None;
+        }
+        let count = self.buckets.count();
+        let mut random = Random::new(random);
+        let wanted = |place: &Place| wanted(self.buckets.word(*place));
+        for _ in 0..DRAWS_MAX {
+            let (bucket, rank) = (random.below(count), random.below(RANKS));
+            let chosen = self.buckets.chain(bucket).filter(&wanted).nth(rank);
+            if let Some(place) = chosen {
+                return Some(self.buckets.entry(place));
+            }
+        }
+        let start = random.below(count);
+        let place = (start..count).chain(0..start).find_map(|bucket| self.buckets.chain(bucket).find(&wanted))?;
+        Some(self.buckets.entry(place))
+    }
+
+    /// Visits the entries at `position` and after it in one bucket, and returns the next bucket's first position;
+    /// `None` at the table's end. Going on like this from 0 visits every entry that is there all the time at least
+    /// once, whatever is inserted, removed or resized in between. O(entries in the bucket).
+    pub fn scan(&self, position: u32, visit: &mut dyn FnMut(&Entry)) -> Option<u32> {
+        let bucket = self.buckets.index_of(position);
+        let is_whole = position == 0 || self.buckets.index_of(position.wrapping_sub(1)) != bucket;
+        for place in self.buckets.chain(bucket) {
+            let entry = self.buckets.entry(place);
+            if is_whole || self.hasher.hash(entry.key()).position() >= position {
+                visit(entry);
+            }
+        }
+        self.buckets.position_after(bucket)
+    }
+
+    /// Visits all entries. O(entries).
+    pub fn for_each(&self, visit: &mut dyn FnMut(&Entry)) {
+        for bucket in 0..self.buckets.count() {
+            self.buckets.prefetch_entries(bucket + PREFETCH_AHEAD);
+            for place in self.buckets.chain(bucket) {
+                visit(self.buckets.entry(place));
+            }
+        }
+    }
+
+    /// Removes entries that are due at `now_ms`, from position `from` on, and hands them to `remove`. Stops at the
+    /// end of a bucket once `budget` entries have been looked at; entries without an expiry are not read. A call
+    /// that goes through all of the table finds anew when the next entry will be due, so that a budget of
+    /// `volatile_len` or more keeps later calls from coming in vain.
+    pub fn expire_due(
+        &mut self,
+        now_ms: i64,
+        from: u32,
+        budget: usize,
+        remove: &mut dyn FnMut(Removed),
+    ) -> ExpireProgress {
+        let mut progress = ExpireProgress::default();
+        if now_ms < self.next_expire_ms {
+            return progress;
+        }
+        let mut next_expire_ms = NEVER_MS;
+        let count = self.buckets.count();
+        let first = self.buckets.index_of(from);
+        for bucket in first..count {
+            if progress.examined >= budget.max(1) {
+                progress.next = self.buckets.position_after(bucket - 1);
+                break;
+            }
+            self.prefetch_volatile(bucket + PREFETCH_AHEAD);
+            while let Some(place) = self.due_place(bucket, now_ms) {
+                progress.examined += 1;
+                progress.removed += 1;
+                let entry = self.take(place, bucket);
+                remove(Removed(entry));
+            }
+            for at in self.volatile_expires(bucket) {
+                progress.examined += 1;
+                next_expire_ms = next_expire_ms.min(at);
+            }
+        }
+        if first == 0 && progress.next.is_none() {
+            self.next_expire_ms = next_expire_ms;
+        }
+        if progress.removed > 0 {
+            self.shrink();
+        }
+        progress
+    }
+
+    fn prefetch_volatile(&self, bucket: usize) {
+        if bucket < self.buckets.count() {
+            for place in self.buckets.chain(bucket) {
+                let word = self.buckets.word(place);
+                if word.is_volatile() {
+                    word.prefetch();
+                }
+            }
+        }
+    }
+
+    fn due_place(&self, bucket: usize, now_ms: i64) -> Option<Place> {
+        self.buckets
+            .chain(bucket)
+            .find(|&place| self.buckets.word(place).is_volatile() && self.buckets.entry(place).is_expired(now_ms))
+    }
+
+    fn volatile_expires(&self, bucket: usize) -> impl Iterator<Item = i64> {
+        self.buckets
+            .chain(bucket)
+            .filter(|&place| self.buckets.word(place).is_volatile())
+            .filter_map(|place| self.buckets.entry(place).expire_at())
+    }
+
+    /// Edits an entry that may move, and keeps the table's books on expiry.
+    #[inline]
+    pub(crate) fn edit<R>(&mut self, place: Place, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
+        let was_volatile = self.buckets.word(place).is_volatile();
+        let (result, expire) = self.buckets.edit(place, |entry| {
+            let result = edit(entry);
+            (result, entry.expire_at())
+        });
+        self.count_expire(was_volatile, expire);
+        result
+    }
+
+    #[inline]
+    fn count_expire(&mut self, was_volatile: bool, expire: Option<i64>) {
+        if let Some(at) = expire {
+            self.next_expire_ms = self.next_expire_ms.min(at);
+            self.volatile_len += u32::from(!was_volatile);
+        } else if was_volatile {
+            self.volatile_len -= 1;
+            if self.volatile_len == 0 {
+                self.next_expire_ms = NEVER_MS;
+            }
+        }
+    }
+
+    /// Takes an entry out without resizing.
+    fn take(&mut self, place: Place, home: usize) -> EntryBox {
+        let entry = self.buckets.remove(home, place);
+        self.len -= 1;
+        self.count_expire(entry.is_volatile(), None);
+        entry
+    }
+
+    pub(crate) fn remove_place(&mut self, place: Place, position: u32) -> Removed {
+        let entry = self.take(place, self.buckets.index_of(position));
+        self.shrink();
+        Removed(entry)
+    }
+
+    /// Makes room for `len` entries: at most 6.5 per bucket.
+    #[inline]
+    fn grow_for(&mut self, len: usize) {
+        let class = self.buckets.class();
+        if class == 0 || 2 * len > 13 * bucket_count(class) {
+            self.resize(class + 1);
+        }
+    }
+
+    /// Gives back buckets when there are fewer than 2 entries for each.
+    #[inline]
+    fn shrink(&mut self) {
+        let class = self.buckets.class();
+        if self.len() >= 2 * bucket_count(class) || class == 1 && !self.is_empty() {
+            return;
+        }
+        let mut class = 0;
+        while !self.is_empty() && (class == 0 || bucket_count(class) * SHRUNK_LOAD < self.len()) {
+            class += 1;
+        }
+        self.resize(class);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resize(&mut self, class: u8) {
+        let mut buckets = BucketArray::new(class);
+        let old = std::mem::replace(&mut self.buckets, BucketArray::empty());
+        old.drain(|entry| {
+            let hash = self.hasher.hash(entry.key());
+            buckets.push(hash.position(), Word::new(entry, hash.tag()));
+        });
+        self.buckets = buckets;
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        std::mem::replace(&mut self.buckets, BucketArray::empty()).drain(drop);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::*;
+    use crate::ValueRef;
+
+    fn table() -> Table {
+        Table::new(Hasher::seeded(7))
+    }
+
+    fn key(n: usize) -> Vec<u8> {
+        format!("key:{n:06}").into_bytes()
+    }
+
+    fn put(table: &mut Table, n: usize, expire: Option<i64>) {
+        let key = key(n);
+        let hash = table.hasher.hash(&key);
+        table.set(&key, hash, NewValue::Int(n as i64), expire, 0);
+    }
+
+    fn take(table: &mut Table, n: usize) -> Option<Removed> {
+        let key = key(n);
+        let hash = table.hasher.hash(&key);
+        table.remove(&key, hash)
+    }
+
+    fn has(table: &Table, n: usize) -> bool {
+        let key = key(n);
+        table.get(&key, table.hasher.hash(&key)).is_some()
+    }
+
+    const MANY: usize = if cfg!(miri) { 60 } else { 5000 };
+
+    #[test]
+    fn a_table_grows_and_shrinks_with_its_entries() {
+        let mut table = table();
+        assert_eq!(table.buckets.class(), 0);
+        for n in 0..MANY {
+            put(&mut table, n, None);
+            assert!(2 * table.len() <= 13 * table.buckets.count());
+        }
+        assert!(table.buckets.count() * 9 / 2 <= MANY);
+        for n in 0..MANY {
+            assert!(has(&table, n));
+            assert!(take(&mut table, n).is_some());
+            assert!(table.len() >= 2 * table.buckets.count() || table.buckets.class() < 2);
+        }
+        assert_eq!(table.buckets.class(), 0);
+    }
+
+    #[test]
+    fn only_a_value_kept_outside_is_handed_back_when_it_is_overwritten() {
+        let mut table = table();
+        let hash = table.hasher.hash(b"k");
+        let long = vec![b'l'; 600];
+        assert_eq!(table.set(b"k", hash, NewValue::Bytes(&long), None, 0), None);
+        let displaced = table.set(b"k", hash, NewValue::Bytes(b"short"), Some(5), 1);
+        assert_eq!(displaced.unwrap().as_ref().as_bytes(), Some(&long[..]));
+        assert_eq!(table.set(b"k", hash, NewValue::Int(1), None, 2), None);
+        assert_eq!((table.len(), table.volatile_len()), (1, 0));
+        let entry = table.get(b"k", hash).unwrap();
+        assert_eq!((entry.value(), entry.clock()), (ValueRef::Int(1), 2));
+    }
+
+    #[test]
+    fn an_entry_moves_between_tables_whole() {
+        let (mut from, mut to) = (table(), table());
+        put(&mut from, 1, Some(77));
+        let removed = take(&mut from, 1).unwrap();
+        let hash = to.hasher.hash(removed.key());
+        let slot = to.insert_entry(removed, hash);
+        assert_eq!((slot.value(), slot.expire_at()), (ValueRef::Int(1), Some(77)));
+        assert_eq!((from.volatile_len(), to.volatile_len()), (0, 1));
+        assert_eq!(to.next_expire_ms(), 77);
+    }
+
+    #[test]
+    fn expiry_removes_what_is_due_and_knows_when_to_come_back() {
+        let mut table = table();
+        for n in 0..MANY {
+            put(&mut table, n, (n % 3 == 0).then_some(100 + n as i64));
+        }
+        assert_eq!(table.next_expire_ms(), 100);
+        let none = table.expire_due(99, 0, usize::MAX, &mut |_| panic!("nothing is due"));
+        assert_eq!(none, ExpireProgress::default());
+
+        let half = 100 + MANY as i64 / 2;
+        let mut removed = HashSet::new();
+        let progress = table.expire_due(half, 0, usize::MAX, &mut |entry| {
+            assert!(entry.is_expired(half));
+            assert!(removed.insert(entry.key().to_vec()));
+        });
+        let due = (0..=MANY / 2).filter(|n| n % 3 == 0).count();
+        let all = (0..MANY).filter(|n| n % 3 == 0).count();
+        assert_eq!((progress.removed, progress.examined), (due, all));
+        assert_eq!(removed.len(), due);
+        assert_eq!(table.volatile_len(), all - due);
+        assert!(table.next_expire_ms() > half);
+        assert!(has(&table, 1) && !has(&table, 0));
+
+        table.expire_due(i64::MAX - 1, 0, usize::MAX, &mut drop);
+        assert_eq!((table.volatile_len(), table.next_expire_ms()), (0, NEVER_MS));
+        assert_eq!(table.len(), MANY - all);
+    }
+
+    #[test]
+    fn expiry_within_a_budget_goes_on_where_it_stopped() {
+        let mut table = table();
+        for n in 0..MANY {
+            put(&mut table, n, Some(1));
+        }
+        let first = table.expire_due(1, 0, 10, &mut drop);
+        assert!((10..50).contains(&first.examined));
+        let (mut from, mut removed) = (first.next, first.removed);
+        while let Some(position) = from {
+            let progress = table.expire_due(1, position, 10, &mut drop);
+            removed += progress.removed;
+            assert!(progress.next.is_none_or(|next| next > position));
+            from = progress.next;
+        }
+        assert_eq!(removed, MANY);
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn random_entries_are_chosen_evenly() {
+        const ENTRIES: usize = if cfg!(miri) { 10 } else { 50 };
+        const DRAWS: usize = if cfg!(miri) { 50 } else { 50_000 };
+        let mut table = table();
+        assert!(table.random_entry(1).is_none());
+        for n in 0..ENTRIES {
+            put(&mut table, n, (n % 5 == 0).then_some(9));
+        }
+        let mut drawn: HashMap<_, usize> = HashMap::new();
+        for n in 0..DRAWS {
+            let entry = table.random_entry(n as u64).unwrap();
+            *drawn.entry(entry.key().to_vec()).or_default() += 1;
+            let volatile = table.random_volatile_entry(n as u64).unwrap();
+            assert!(volatile.expire_at().is_some());
+        }
+        if !cfg!(miri) {
+            let even = DRAWS / ENTRIES;
+            assert_eq!(drawn.len(), ENTRIES);
+            assert!(drawn.values().all(|n| (even / 2..even * 3 / 2).contains(n)), "{drawn:?}");
+        }
+    }
+
+    #[test]
+    fn a_random_entry_is_found_in_a_sparse_table() {
+        let mut table = table();
+        for n in 0..MANY {
+            put(&mut table, n, None);
+        }
+        put(&mut table, 3, Some(1));
+        for random in 0..20 {
+            assert_eq!(table.random_volatile_entry(random).unwrap().key(), key(3));
+        }
+    }
+
+    /// Keys come, go and expire between the steps of a scan, so that the table resizes many times.
+    #[test]
+    fn a_scan_returns_every_key_that_stays_through_resizes() {
+        let rounds = if cfg!(miri) { 2 } else { 200 };
+        for round in 0..rounds {
+            let mut random = Random::new(round);
+            let mut table = table();
+            let stays = if cfg!(miri) { 10 } else { random.below(300) };
+            for n in 0..stays {
+                put(&mut table, n, (n % 2 == 0).then_some(1_000_000));
+            }
+            let mut seen = HashSet::new();
+            let mut position = Some(0);
+            let mut extra = stays..stays;
+            while let Some(at) = position {
+                for _ in 0..random.below(if cfg!(miri) { 20 } else { 200 }) {
+                    match random.below(3) {
+                        0 if !extra.is_empty() => drop(take(&mut table, extra.next().unwrap())),
+                        1 => {
+                            put(&mut table, extra.end, Some(random.below(100) as i64));
+                            extra.end += 1;
+                        }
+                        _ => {
+                            put(&mut table, extra.end, None);
+                            extra.end += 1;
+                        }
+                    }
+                }
+                if random.below(8) == 0 {
+                    extra.by_ref().for_each(|n| drop(take(&mut table, n)));
+                }
+                table.expire_due(random.below(100) as i64, 0, 1000, &mut drop);
+                let next = table.scan(at, &mut |entry| {
+                    seen.insert(entry.key().to_vec());
+                });
+                assert!(next.is_none_or(|next| next > at));
+                position = next;
+            }
+            assert!((0..stays).all(|n| seen.contains(&key(n))), "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_scan_of_a_resting_table_returns_every_key_once() {
+        let mut table = table();
+        for n in 0..MANY {
+            put(&mut table, n, None);
+        }
+        let (mut position, mut seen) = (Some(0), 0);
+        while let Some(at) = position {
+            position = table.scan(at, &mut |_| seen += 1);
+        }
+        assert_eq!(seen, MANY);
+        let mut walked = 0;
+        table.for_each(&mut |_| walked += 1);
+        assert_eq!(walked, MANY);
+        assert_eq!(table.clear().len(), MANY);
+        assert!(table.is_empty());
+    }
+}

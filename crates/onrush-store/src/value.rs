@@ -1,0 +1,155 @@
+//! Values: as they come in, as they are read in place, and as they leave.
+
+use std::sync::Arc;
+
+use crate::{Encoding, Type};
+
+/// The longest string that is kept inside its entry, in bytes. A longer one has an allocation of its own.
+pub const EMBED_VALUE_LEN_MAX: usize = 512;
+
+/// The longest string that is reported as `embstr`, in bytes.
+pub(crate) const EMBSTR_LEN_MAX: usize = 44;
+
+/// A value to be stored.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NewValue<'a> {
+    /// An integer string.
+    Int(i64),
+    /// A string, copied in. Whether it spells an integer is for the caller to find out.
+    Bytes(&'a [u8]),
+    /// A string, copied in, that is reported as `raw` whatever its length.
+    Raw(&'a [u8]),
+    /// A string whose buffer is taken over when it is too long to be embedded, and copied when it is not.
+    Shared(Arc<Vec<u8>>),
+    /// A value that was taken out of an entry before.
+    Owned(Value),
+}
+
+/// A value on its own, outside any entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Value {
+    /// An integer string.
+    Int(i64),
+    /// A string that was embedded in its entry.
+    Bytes(Vec<u8>),
+    /// The same, reported as `raw` whatever its length.
+    Raw(Vec<u8>),
+    /// A long string. Cloning shares it.
+    Shared(Arc<Vec<u8>>),
+}
+
+/// A value read in place, under its shard's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ValueRef<'a> {
+    /// An integer string.
+    Int(i64),
+    /// A string embedded in its entry.
+    Bytes(&'a [u8]),
+    /// A long string; clone the `Arc` to keep it past the lock.
+    Shared(&'a Arc<Vec<u8>>),
+}
+
+impl Value {
+    /// The value's type.
+    pub fn ty(&self) -> Type {
+        match self {
+            Value::Int(_) | Value::Bytes(_) | Value::Raw(_) | Value::Shared(_) => Type::String,
+        }
+    }
+
+    /// Reads the value. O(1).
+    pub fn as_ref(&self) -> ValueRef<'_> {
+        match self {
+            Value::Int(n) => ValueRef::Int(*n),
+            Value::Bytes(bytes) | Value::Raw(bytes) => ValueRef::Bytes(bytes),
+            Value::Shared(bytes) => ValueRef::Shared(bytes),
+        }
+    }
+
+    /// How many allocations dropping the value gives back: what decides whether a lazy free pays.
+    pub fn free_effort(&self) -> usize {
+        match self {
+            Value::Int(_) => 0,
+            Value::Bytes(_) | Value::Raw(_) | Value::Shared(_) => 1,
+        }
+    }
+}
+
+impl<'a> ValueRef<'a> {
+    /// The bytes of a string that is not an integer; `None` for an integer.
+    #[inline]
+    pub fn as_bytes(self) -> Option<&'a [u8]> {
+        match self {
+            ValueRef::Int(_) => None,
+            ValueRef::Bytes(bytes) => Some(bytes),
+            ValueRef::Shared(bytes) => Some(bytes),
+        }
+    }
+
+    /// The bytes of a string; an integer is spelled out into `buffer`. O(1) otherwise.
+    #[inline]
+    pub fn to_bytes(self, buffer: &'a mut itoa::Buffer) -> &'a [u8] {
+        match self {
+            ValueRef::Int(n) => buffer.format(n).as_bytes(),
+            ValueRef::Bytes(bytes) => bytes,
+            ValueRef::Shared(bytes) => bytes,
+        }
+    }
+
+    /// Length of a string in bytes, an integer's as it is spelled.
+    pub fn len(self) -> usize {
+        match self {
+            ValueRef::Int(n) => itoa::Buffer::new().format(n).len(),
+            ValueRef::Bytes(bytes) => bytes.len(),
+            ValueRef::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether a string has no bytes.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The encoding of a string that is not an integer.
+pub(crate) fn string_encoding(len: usize, raw: bool) -> Encoding {
+    if raw || len > EMBSTR_LEN_MAX { Encoding::Raw } else { Encoding::Embstr }
+}
+
+/// What [`NewValue`] becomes before it is written: short strings borrowed, long ones in their own buffer.
+pub(crate) enum Payload<'a> {
+    Int(i64),
+    Embedded { bytes: &'a [u8], raw: bool },
+    Shared(Arc<Vec<u8>>),
+}
+
+/// Calls `write` with the value in the form it is kept in.
+#[inline]
+pub(crate) fn with_payload<R>(value: NewValue<'_>, write: impl FnOnce(Payload<'_>) -> R) -> R {
+    let (bytes, raw) = match value {
+        NewValue::Int(n) | NewValue::Owned(Value::Int(n)) => return write(Payload::Int(n)),
+        NewValue::Bytes(bytes) => return write(copied(bytes, false)),
+        NewValue::Raw(bytes) => return write(copied(bytes, true)),
+        NewValue::Shared(bytes) | NewValue::Owned(Value::Shared(bytes)) => {
+            if bytes.len() > EMBED_VALUE_LEN_MAX {
+                return write(Payload::Shared(bytes));
+            }
+            return write(copied(&bytes, false));
+        }
+        NewValue::Owned(Value::Bytes(bytes)) => (bytes, false),
+        NewValue::Owned(Value::Raw(bytes)) => (bytes, true),
+    };
+    if bytes.len() > EMBED_VALUE_LEN_MAX { write(Payload::Shared(Arc::new(bytes))) } else { write(copied(&bytes, raw)) }
+}
+
+#[inline]
+fn copied(bytes: &[u8], raw: bool) -> Payload<'_> {
+    if bytes.len() <= EMBED_VALUE_LEN_MAX {
+        Payload::Embedded { bytes, raw }
+    } else {
+        Payload::Shared(Arc::new(bytes.to_vec()))
+    }
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs what the tests need and this machine lacks. Installs as root only; otherwise names the packages.
+set -euo pipefail
+
+missing=()
+need() { # need COMMAND PACKAGE...
+    if ! command -v "$1" >/dev/null; then
+        missing+=("${@:2}")
+    fi
+}
+
+need redis-server redis-server
+need redis-cli redis-tools
+need redis-benchmark redis-tools
+need nc netcat-openbsd
+need taskset util-linux
+need git git
+need cc build-essential
+need python3 python3 python3-venv
+need node nodejs npm
+need npm npm
+if command -v python3 >/dev/null && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
+    missing+=(python3-venv)
+fi
+
+if [ ${#missing[@]} -eq 0 ]; then
+    exit 0
+fi
+mapfile -t packages < <(printf '%s\n' "${missing[@]}" | sort -u)
+if [ "$(id -u)" -ne 0 ]; then
+    echo "missing packages, install them as root: ${packages[*]}" >&2
+    exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# RUNLEVEL=1 keeps packages from starting their services: the tests start their own servers.
+RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${packages[@]}"

@@ -1,0 +1,367 @@
+//! Random arguments by kind, chosen so that commands meet on the same keys and at the limits.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::grammar::Words;
+use crate::rng::Rng;
+
+/// Makes random arguments of every kind that [`crate::families`] names.
+pub struct Arguments {
+    now_ms: i64,
+}
+
+const INTEGERS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "2",
+    "5",
+    "10",
+    "-7",
+    "100",
+    "1000",
+    "12345",
+    "9999",
+    "10000",
+    "2147483647",
+    "2147483648",
+    "-2147483649",
+    "4294967296",
+    "9223372036854775806",
+    "9223372036854775807",
+    "-9223372036854775807",
+    "-9223372036854775808",
+];
+
+const NOT_INTEGERS: &[&str] = &[
+    "",
+    " ",
+    "abc",
+    "1.5",
+    "1.0",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551616",
+    "0x10",
+    " 1",
+    "1 ",
+    "+1",
+    "1e3",
+    "-0",
+    "00",
+    "007",
+    "-",
+    "--1",
+    "1\0",
+    "99999999999999999999999999",
+    "inf",
+    "nan",
+    "1\r\n2",
+];
+
+const FLOATS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "0.1",
+    "0.2",
+    "0.3",
+    "1.5",
+    "-2.25",
+    "3.0",
+    "10.5",
+    "5.0e3",
+    "1e3",
+    "200",
+    "1e17",
+    "-1e17",
+    "1e-5",
+    "3.14159265358979",
+    "0.000001",
+    "123456789.987654321",
+    "-0.0",
+    "1e19",
+    "9007199254740993",
+    ".5",
+    "5.",
+];
+
+const NOT_FLOATS: &[&str] = &[
+    "", " ", "abc", "1.5x", " 1.5", "1.5 ", "nan", "inf", "-inf", "+inf", "infinity", "1e5000", "--1", "1,5", "1e",
+    "e5", "1.5\0", "0x", "1..2",
+];
+
+const PATTERNS: &[&str] = &[
+    "*", "a*", "*b", "?", "k?*", "[abc]", "[^a]", "[a-c]*", "\\*", "k{1}", "", "nothing*", "**", "*[b-", "k[0-9]",
+    "[c-a]", "\\", "[\\a]", "[", "[]", "*\n*",
+];
+
+const NAMES: &[&str] = &["foo", "", "with blank", "new\nline", "nonsense", "a-b_c.d", "é", "%s%n", "x\0y", "'quoted'"];
+
+const COMMANDS: &[&str] = &[
+    "get",
+    "SET",
+    "mset",
+    "msetnx",
+    "mget",
+    "del",
+    "copy",
+    "rename",
+    "lcs",
+    "getex",
+    "expire",
+    "object",
+    "object|encoding",
+    "incr",
+    "append",
+    "setrange",
+    "getdel",
+    "exists",
+    "touch",
+    "unlink",
+    "ping",
+    "echo",
+    "select",
+    "move",
+    "ttl",
+    "client",
+    "client|list",
+    "config|get",
+    "config",
+    "command",
+    "flushall",
+    "swapdb",
+    "scan",
+    "keys",
+    "dbsize",
+    "type",
+    "nosuch",
+    "incrbyfloat",
+    "getrange",
+    "hello",
+    "auth",
+    "quit",
+    "reset",
+    "time",
+    "role",
+    "persist",
+    "randomkey",
+    "object|nosuch",
+];
+
+const PARAMETERS: &[&str] = &[
+    "maxmemory",
+    "maxmemory-policy",
+    "timeout",
+    "databases",
+    "hz",
+    "proto-max-bulk-len",
+    "client-query-buffer-limit",
+    "lazyfree-lazy-user-del",
+    "tcp-keepalive",
+    "maxclients",
+    "hash-max-listpack-entries",
+    "hash-max-ziplist-entries",
+    "zset-max-listpack-value",
+    "set-max-intset-entries",
+    "list-max-listpack-size",
+    "appendfsync",
+    "appendonly",
+    "save",
+    "no-such-parameter",
+    "MAXMEMORY",
+    "slowlog-max-len",
+    "requirepass",
+    "maxmemory-samples",
+    "slowlog-*",
+    "h[az]*",
+    "bind",
+    "",
+    "lfu-log-factor",
+    "active-expire-effort",
+    "port-not",
+    "unixsocket",
+    "tcp-backlog",
+    "dbfilename",
+    "daemonize",
+];
+
+/// Arguments that are one of a few words; `|` stands between them.
+const KINDS: &[(&str, &str)] = &[
+    ("db", "0|0|0|1|1|9|15|16|-1|abc||99999999999|01"),
+    ("cursor", "0|0|5|abc||-1|18446744073709551616|1.5| 0|0 "),
+    ("count", "1|2|10|100|1000000"),
+    ("type", "string|STRING|list|hash|zset|stream|set"),
+    ("proto", "2|3|3|1|4|abc||03|-3"),
+    ("user", "default|default|nobody|"),
+    ("user-rare", "nobody||somebody"),
+    ("pass", "secret|secret|wrong||secret "),
+    ("client-type", "normal|master|replica|slave|pubsub|nosuch|NORMAL|"),
+    ("client-type-rare", "master|replica|pubsub|nosuch|"),
+    ("id", "0|-1|999999999|abc||1.5|9223372036854775808"),
+    ("addr", "127.0.0.1:1|nonsense||[::1]:99|0.0.0.0:0"),
+    ("yes-no", "yes|no|YES|maybe||1"),
+    ("category", "string|keyspace|fast|nosuch|@read|"),
+    ("policy", "noeviction|allkeys-lru|volatile-lru|volatile-ttl|allkeys-random|ALLKEYS-LRU|nosuch|"),
+    ("memory", "0|1gb|100mb|2G|1000000kb|-1|abc||1.5gb|100000000|12xb"),
+    ("timeout", "0|1000|2000|-1|abc||99999999999|1.5"),
+    ("config-pair", "maxmemory|hz|timeout|nosuch"),
+    ("section", "server|clients|memory|keyspace|stats|all|everything|default|nosuch|"),
+];
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Arguments::new()
+    }
+}
+
+impl Arguments {
+    /// Arguments for now: Unix times lie around the present.
+    pub fn new() -> Arguments {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock behind 1970");
+        Arguments { now_ms: now.as_millis() as i64 }
+    }
+
+    fn key(rng: &mut Rng) -> Vec<u8> {
+        match rng.below(40) {
+            0 => Vec::new(),
+            1 => b"bin\0\xff\r\nkey".to_vec(),
+            2 => vec![b'K'; one_of(rng, &[44, 300, 70_000])],
+            3..6 => rng.pick(&["k{1}", "k2", "some:longer:name:of:a:key"]).into(),
+            _ => rng.pick(&["a", "b", "c", "d"]).into(),
+        }
+    }
+
+    fn value(rng: &mut Rng) -> Vec<u8> {
+        match rng.below(20) {
+            0..4 => rng.pick(INTEGERS).into(),
+            4 => rng.pick(FLOATS).into(),
+            5 => rng.pick(NOT_INTEGERS).into(),
+            6 | 7 => Vec::new(),
+            8..10 => Self::bytes(rng, &[43, 44, 45, 63, 64, 65]),
+            10 => Self::bytes(rng, &[511, 512, 513]),
+            11 if rng.percent(40) => Self::bytes(rng, &[16_383, 16_384, 16_385, 40_000]),
+            _ => Self::bytes(rng, &[1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 20, 21, 24]),
+        }
+    }
+
+    /// Text of few letters, so that LCS finds something, or now and then any bytes.
+    fn bytes(rng: &mut Rng, lens: &[usize]) -> Vec<u8> {
+        let len = one_of(rng, lens);
+        let binary = rng.percent(15);
+        let byte = |rng: &mut Rng| {
+            if binary { rng.next_u64() as u8 } else { b"abcde"[rng.below(5)] }
+        };
+        (0..len).map(|_| byte(rng)).collect()
+    }
+
+    fn number(rng: &mut Rng, good: &[&str], bad: &[&str]) -> Vec<u8> {
+        match rng.below(10) {
+            0 => rng.pick(bad).into(),
+            1..5 => rng.pick(good).into(),
+            _ => rng.between(-20, 20).to_string().into_bytes(),
+        }
+    }
+
+    /// Indexes into strings; never such that a string would grow beyond 100 kB.
+    fn offset(rng: &mut Rng) -> Vec<u8> {
+        match rng.below(12) {
+            0 => rng.pick(NOT_INTEGERS).into(),
+            1 => rng
+                .pick(&["536870912", "4294967296", "9223372036854775807", "-9223372036854775808", "2147483648"])
+                .into(),
+            2 => rng.pick(&["44", "43", "45", "500", "16384", "40000", "-16384", "-40000", "90000"]).into(),
+            _ => rng.between(-8, 30).to_string().into_bytes(),
+        }
+    }
+
+    /// A length of time in units of `1/per_s` seconds: far away, long ago, or wrong, but never soon.
+    fn duration(rng: &mut Rng, per_s: i64) -> Vec<u8> {
+        match rng.below(14) {
+            0 => rng.pick(NOT_INTEGERS).into(),
+            1 => rng
+                .pick(&[
+                    "9223372036854775807",
+                    "-9223372036854775808",
+                    "9223372036854775",
+                    "9223372036854776",
+                    "-9223372036854775",
+                    "-9223372036854776",
+                    "9223370000000000",
+                    "9223370000000000000",
+                    "99999999999",
+                ])
+                .into(),
+            2 => b"0".to_vec(),
+            3 => b"-1".to_vec(),
+            4 => (-per_s * rng.between(1, 100_000)).to_string().into_bytes(),
+            _ => (per_s * rng.between(100, 200_000)).to_string().into_bytes(),
+        }
+    }
+
+    fn unix_time(&self, rng: &mut Rng, per_s: i64) -> Vec<u8> {
+        if rng.percent(20) {
+            return Self::duration(rng, per_s);
+        }
+        let now = self.now_ms / 1000 * per_s;
+        (now + per_s * rng.between(100, 200_000)).to_string().into_bytes()
+    }
+}
+
+impl Words for Arguments {
+    fn word(&mut self, rng: &mut Rng, name: &str) -> Option<Vec<u8>> {
+        let words = match name {
+            "key" => return Some(Self::key(rng)),
+            "value" => return Some(Self::value(rng)),
+            "number" if rng.percent(50) => return Some(Self::number(rng, FLOATS, NOT_FLOATS)),
+            "number" | "int" => return Some(Self::number(rng, INTEGERS, NOT_INTEGERS)),
+            "float" => return Some(Self::number(rng, FLOATS, NOT_FLOATS)),
+            "offset" => return Some(Self::offset(rng)),
+            "seconds" => return Some(Self::duration(rng, 1)),
+            "ms" => return Some(Self::duration(rng, 1000)),
+            "unix-s" => return Some(self.unix_time(rng, 1)),
+            "unix-ms" => return Some(self.unix_time(rng, 1000)),
+            "pattern" => PATTERNS,
+            "name" => NAMES,
+            "command" => COMMANDS,
+            "param" => PARAMETERS,
+            _ => {
+                let (_, words) = KINDS.iter().find(|(kind, _)| *kind == name)?;
+                let words: Vec<&str> = words.split('|').collect();
+                return Some(rng.pick(&words).into());
+            }
+        };
+        Some(rng.pick(words).into())
+    }
+
+    fn junk(&mut self, rng: &mut Rng) -> Vec<u8> {
+        match rng.below(5) {
+            0 => rng.pick(NOT_INTEGERS).into(),
+            1 => rng.pick(INTEGERS).into(),
+            2 => rng
+                .pick(&["NX", "XX", "GET", "EX", "KEEPTTL", "REPLACE", "DB", "COUNT", "MATCH", "LEN", "bogus", "ASYNC"])
+                .into(),
+            3 => Self::key(rng),
+            _ => Self::value(rng),
+        }
+    }
+}
+
+fn one_of(rng: &mut Rng, numbers: &[usize]) -> usize {
+    numbers[rng.below(numbers.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_random_string_grows_beyond_bounds() {
+        let mut rng = Rng::new(9);
+        for _ in 0..10_000 {
+            let text = String::from_utf8_lossy(&Arguments::offset(&mut rng)).into_owned();
+            let grows = text.parse::<i64>().is_ok_and(|n| (100_000..536_870_912).contains(&n));
+            assert!(!grows, "SETRANGE at {text} would need a lot of memory");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Runs the differential tests of one family, or of one file of cases, and stops at the first difference.
+//!
+//! ```text
+//! onrush-diff FAMILY [--seed N] [--sequences N] [--commands N]     random sequences
+//! onrush-diff path/to/cases.txt                                    hand-made sequences
+//! onrush-diff --list                                               the families
+//! ```
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use onrush_tests::cases;
+use onrush_tests::diff::{Mode, Runner};
+use onrush_tests::families::{self, FAMILIES, Family, Generator};
+use onrush_tests::rng::Rng;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("--list") => {
+            FAMILIES.iter().for_each(|f| println!("{}", f.name));
+            ExitCode::SUCCESS
+        }
+        Some(path) if path.ends_with(".txt") => run_file(Path::new(path)),
+        Some(name) => match families::family(name) {
+            Some(family) => run_family(family, &args[1..]),
+            None => {
+                eprintln!("no family '{name}'; --list shows them");
+                ExitCode::FAILURE
+            }
+        },
+        None => {
+            eprintln!("usage: onrush-diff FAMILY|FILE.txt|--list [--seed N] [--sequences N] [--commands N]");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn option(args: &[String], name: &str, default: u64) -> u64 {
+    let at = args.iter().position(|a| a == name);
+    at.and_then(|i| args.get(i + 1)?.parse().ok()).unwrap_or(default)
+}
+
+fn run_family(family: &Family, args: &[String]) -> ExitCode {
+    let first = option(args, "--seed", 1);
+    let count = option(args, "--sequences", 500);
+    let commands = option(args, "--commands", 60) as usize;
+    let mut runner = Runner::for_family(family);
+    let mut generator = Generator::new(family);
+    for seed in first..first + count {
+        let (protocol, mode) = family.travel(seed);
+        let sequence = generator.sequence(&mut Rng::new(seed), protocol, commands);
+        runner.check(&format!("{} --seed {seed}", family.name), &sequence, mode);
+    }
+    println!("{}: {count} sequences of {commands} commands agree", family.name);
+    ExitCode::SUCCESS
+}
+
+fn run_file(path: &Path) -> ExitCode {
+    let mut runner = Runner::new(&["--enable-debug-command", "yes"], &[]);
+    let cases = cases::read(path);
+    for case in &cases {
+        for sequence in &case.sequences {
+            runner.check(&case.name, sequence, Mode::Single);
+            runner.check(&case.name, sequence, Mode::Pipeline);
+        }
+    }
+    println!("{}: {} cases agree", path.display(), cases.len());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,234 @@
+//! How two replies to the same command are held against each other.
+
+use crate::resp::Value;
+
+/// The ways to compare; everything but [`Compare::Exact`] must be declared in [`crate::exceptions`].
+///
+/// Whatever the way, an error reply must be answered by the very same error reply, except under
+/// [`Compare::Anything`] and [`Compare::Literal`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Compare {
+    /// Byte by byte.
+    Exact,
+    /// Not at all, as long as there is a reply.
+    Anything,
+    /// The reply must be these bytes; the oracle is not asked.
+    Literal(Vec<u8>),
+    /// Same type of reply, its contents are free.
+    Type,
+    /// Same types all the way down and same lengths of arrays, maps and sets.
+    Shape,
+    /// Arrays, sets and maps with the same items in any order.
+    Unordered,
+    /// Maps (or flat arrays of pairs, as RESP2 has them) with the same pairs in any order.
+    Pairs,
+    /// Integers not further apart than this; negative ones must be equal.
+    Within(i64),
+    /// Maps with the same keys; values are compared byte by byte except for the named keys, whose types count.
+    FieldsExcept(&'static [&'static str]),
+    /// Lines of `name=value` words: the named words must be the same, others are free.
+    Words(&'static [&'static str]),
+    /// COMMAND INFO: name, arity, flags, key positions and categories must be the same, the rest is free.
+    CommandInfo,
+}
+
+impl Compare {
+    /// Holds our raw reply against the oracle's. The error says what differs.
+    pub fn judge(&self, ours: &[u8], theirs: &[u8]) -> Result<(), String> {
+        match self {
+            Compare::Anything => return Ok(()),
+            Compare::Literal(want) if ours == want.as_slice() => return Ok(()),
+            Compare::Literal(want) => {
+                return Err(format!("expected literally:\n{}", crate::resp::pretty(want)));
+            }
+            _ if ours == theirs => return Ok(()),
+            Compare::Exact => return Err("replies differ".into()),
+            _ => {}
+        }
+        let (ours, theirs) = (Value::parse(ours)?, Value::parse(theirs)?);
+        if ours.is_error() || theirs.is_error() {
+            return Err("error replies differ".into());
+        }
+        self.judge_values(&ours, &theirs)
+    }
+
+    fn judge_values(&self, ours: &Value, theirs: &Value) -> Result<(), String> {
+        match self {
+            Compare::Type => same_type(ours, theirs),
+            Compare::Shape => same_shape(ours, theirs),
+            Compare::Unordered if sorted(ours) == sorted(theirs) => Ok(()),
+            Compare::Unordered => Err("the items differ, in whatever order".into()),
+            Compare::Pairs => same_pairs(ours, theirs),
+            Compare::Within(distance) => within(ours, theirs, *distance),
+            Compare::FieldsExcept(free) => same_fields(ours, theirs, free),
+            Compare::Words(names) => same_words(ours, theirs, names),
+            Compare::CommandInfo => same_command_infos(ours, theirs),
+            Compare::Exact | Compare::Anything | Compare::Literal(_) => unreachable!("judged raw"),
+        }
+    }
+}
+
+fn same_type(ours: &Value, theirs: &Value) -> Result<(), String> {
+    if std::mem::discriminant(ours) == std::mem::discriminant(theirs) {
+        Ok(())
+    } else {
+        Err("the types of the replies differ".into())
+    }
+}
+
+fn same_shape(ours: &Value, theirs: &Value) -> Result<(), String> {
+    same_type(ours, theirs)?;
+    if let (Some(a), Some(b)) = (ours.items(), theirs.items()) {
+        if a.len() != b.len() {
+            return Err(format!("{} items, not {}", a.len(), b.len()));
+        }
+        return a.iter().zip(b).try_for_each(|(a, b)| same_shape(a, b));
+    }
+    if let (Value::Map(a), Value::Map(b)) = (ours, theirs) {
+        if a.len() != b.len() {
+            return Err(format!("{} pairs, not {}", a.len(), b.len()));
+        }
+        for ((key_a, value_a), (key_b, value_b)) in a.iter().zip(b) {
+            same_shape(key_a, key_b)?;
+            same_shape(value_a, value_b)?;
+        }
+    }
+    Ok(())
+}
+
+/// The value with every array, set and map in one canonical order.
+fn sorted(value: &Value) -> Value {
+    let by_text = |items: &[Value]| {
+        let mut items: Vec<Value> = items.iter().map(sorted).collect();
+        items.sort_by_cached_key(|item| format!("{item:?}"));
+        items
+    };
+    match value {
+        Value::Array(items) => Value::Array(by_text(items)),
+        Value::Set(items) => Value::Set(by_text(items)),
+        Value::Map(pairs) => {
+            let mut pairs: Vec<_> = pairs.iter().map(|(k, v)| (sorted(k), sorted(v))).collect();
+            pairs.sort_by_cached_key(|pair| format!("{pair:?}"));
+            Value::Map(pairs)
+        }
+        other => other.clone(),
+    }
+}
+
+fn same_pairs(ours: &Value, theirs: &Value) -> Result<(), String> {
+    same_type(ours, theirs)?;
+    match (ours.pairs(), theirs.pairs()) {
+        (Some(a), Some(b)) if sorted(&Value::Map(a.clone())) == sorted(&Value::Map(b.clone())) => Ok(()),
+        (Some(_), Some(_)) => Err("the pairs differ, in whatever order".into()),
+        _ => Err("not two maps".into()),
+    }
+}
+
+fn within(ours: &Value, theirs: &Value, distance: i64) -> Result<(), String> {
+    match (ours, theirs) {
+        (Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 && a.abs_diff(*b) <= distance as u64 => Ok(()),
+        (Value::Int(a), Value::Int(b)) => Err(format!("{a} is not within {distance} of {b}")),
+        _ => Err("not two integers".into()),
+    }
+}
+
+fn same_fields(ours: &Value, theirs: &Value, free: &[&str]) -> Result<(), String> {
+    same_type(ours, theirs)?;
+    let (Some(ours), Some(theirs)) = (ours.pairs(), theirs.pairs()) else {
+        return Err("not two maps".into());
+    };
+    let keys = |pairs: &[(Value, Value)]| pairs.iter().map(|(k, _)| k.text()).collect::<Vec<_>>();
+    if keys(&ours) != keys(&theirs) {
+        return Err(format!("fields {:?}, not {:?}", keys(&ours), keys(&theirs)));
+    }
+    for ((key, a), (_, b)) in ours.iter().zip(&theirs) {
+        if free.contains(&key.text().as_str()) {
+            same_type(a, b).map_err(|e| format!("field {}: {e}", key.text()))?;
+        } else if a != b {
+            return Err(format!("field {} differs", key.text()));
+        }
+    }
+    Ok(())
+}
+
+fn same_words(ours: &Value, theirs: &Value, names: &[&str]) -> Result<(), String> {
+    same_type(ours, theirs)?;
+    let (ours, theirs) = (ours.text(), theirs.text());
+    let word = |text: &str, name: &str| {
+        let mut values = text.split_whitespace().filter_map(|w| w.strip_prefix(name)?.strip_prefix('='));
+        values.next().map(str::to_owned)
+    };
+    for name in names {
+        let (a, b) = (word(&ours, name), word(&theirs, name));
+        if a != b {
+            return Err(format!("{name} is {a:?}, not {b:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Name, arity, flags (a set), first and last key, step, categories (a set).
+fn same_command_infos(ours: &Value, theirs: &Value) -> Result<(), String> {
+    let (Some(ours), Some(theirs)) = (ours.items(), theirs.items()) else {
+        return Err("not two arrays".into());
+    };
+    if ours.len() != theirs.len() {
+        return Err(format!("{} commands, not {}", ours.len(), theirs.len()));
+    }
+    ours.iter().zip(theirs).try_for_each(|(a, b)| same_command_info(a, b))
+}
+
+fn same_command_info(ours: &Value, theirs: &Value) -> Result<(), String> {
+    let (a, b) = match (ours.items(), theirs.items()) {
+        (Some(a), Some(b)) => (a, b),
+        _ => return same_type(ours, theirs),
+    };
+    if a.len() != b.len() {
+        return Err(format!("an entry of {} fields, not {}", a.len(), b.len()));
+    }
+    let fields = ["name", "arity", "flags", "first key", "last key", "step", "categories"];
+    for (index, field) in fields.iter().enumerate().take(b.len()) {
+        if sorted(&a[index]) != sorted(&b[index]) {
+            return Err(format!("{} of {}:\n{}\nnot\n{}", field, b[0].text(), a[index], b[index]));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_always_compared_exactly() {
+        assert!(Compare::Type.judge(b"-ERR a\r\n", b"-ERR b\r\n").is_err());
+        assert!(Compare::Shape.judge(b":1\r\n", b"-ERR b\r\n").is_err());
+        assert!(Compare::Type.judge(b"-ERR a\r\n", b"-ERR a\r\n").is_ok());
+    }
+
+    #[test]
+    fn order_is_free_only_where_declared() {
+        let (a, b) = (b"*2\r\n:1\r\n:2\r\n", b"*2\r\n:2\r\n:1\r\n");
+        assert!(Compare::Unordered.judge(a, b).is_ok());
+        assert!(Compare::Exact.judge(a, b).is_err());
+        assert!(Compare::Unordered.judge(a, b"*2\r\n:2\r\n:2\r\n").is_err());
+    }
+
+    #[test]
+    fn tolerance_ends_at_zero() {
+        assert!(Compare::Within(5).judge(b":100\r\n", b":97\r\n").is_ok());
+        assert!(Compare::Within(5).judge(b":100\r\n", b":90\r\n").is_err());
+        assert!(Compare::Within(5).judge(b":-1\r\n", b":-2\r\n").is_err());
+        assert!(Compare::Within(5).judge(b":1\r\n", b":-1\r\n").is_err());
+    }
+
+    #[test]
+    fn words_and_fields_pick_what_counts() {
+        let words = Compare::Words(&["db"]);
+        assert!(words.judge(b"$10\r\nid=1 db=3 \r\n", b"$10\r\nid=22 db=3\r\n").is_ok());
+        assert!(words.judge(b"$9\r\nid=1 db=3\r\n", b"$9\r\nid=1 db=4\r\n").is_err());
+        let fields = Compare::FieldsExcept(&["id"]);
+        assert!(fields.judge(b"*2\r\n$2\r\nid\r\n:1\r\n", b"*2\r\n$2\r\nid\r\n:2\r\n").is_ok());
+        assert!(fields.judge(b"*2\r\n$2\r\nxd\r\n:1\r\n", b"*2\r\n$2\r\nxd\r\n:2\r\n").is_err());
+    }
+}

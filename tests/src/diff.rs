@@ -1,0 +1,423 @@
+//! The differential runner: the same sequence on Onrush and on the oracle, every reply and the final state compared.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use crate::argv::{Argv, quote};
+use crate::client::Conn;
+use crate::compare::Compare;
+use crate::exceptions::{DELAY_MS_MAX, compare_for, modernized};
+use crate::resp::{Value, pretty};
+use crate::rng::Rng;
+use crate::server::{Server, is_stand_in};
+use crate::{argv, families::Family};
+
+/// How long one reply may take.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Databases whose contents are compared.
+const DATABASES: usize = 16;
+
+/// Runs spent on making a failing sequence shorter.
+const SHRINK_RUNS_MAX: usize = 400;
+
+/// One thing to do on one of the connections.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Index of the connection; connections are opened when first used.
+    pub conn: usize,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Calls a command. With `expect` our raw reply must be that, and the oracle's is not compared.
+    Call {
+        /// The command.
+        argv: Argv,
+        /// The reply to expect instead of the oracle's.
+        expect: Option<Vec<u8>>,
+    },
+    /// Follows SCAN with these options from cursor 0 back to 0 and compares the sets of keys.
+    ScanAll(Argv),
+    /// Repeats a command on each server until its raw reply starts with `want`.
+    Until {
+        /// The command.
+        argv: Argv,
+        /// The awaited reply.
+        want: Vec<u8>,
+    },
+}
+
+/// Steps that start from an empty keyspace.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// 2 or 3; with 3 every connection starts with `HELLO 3`.
+    pub protocol: u8,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+}
+
+/// How commands travel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// Each command waits for the reply to the one before.
+    Single,
+    /// Neighbouring commands on a connection go out with one write.
+    Pipeline,
+    /// As `Pipeline`, but the bytes go out in random pieces.
+    Pieces,
+}
+
+/// What came back for a command.
+#[derive(Clone, Debug, PartialEq)]
+enum Outcome {
+    Reply(Vec<u8>),
+    Closed,
+    Silent,
+    Garbage(String),
+}
+
+impl Outcome {
+    fn read(conn: &mut Conn) -> Outcome {
+        match conn.read_reply() {
+            Ok(reply) => Outcome::Reply(reply),
+            Err(e) if e.kind() == ErrorKind::InvalidData => Outcome::Garbage(e.to_string()),
+            Err(e) if e.kind() == ErrorKind::WouldBlock || e.kind() == ErrorKind::TimedOut => Outcome::Silent,
+            Err(_) => Outcome::Closed,
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Outcome::Reply(raw) => pretty(raw),
+            Outcome::Closed => "(connection closed)".into(),
+            Outcome::Silent => "(no reply in time)".into(),
+            Outcome::Garbage(reason) => format!("({reason})"),
+        }
+    }
+}
+
+/// A difference between the servers.
+#[derive(Debug)]
+pub struct Mismatch {
+    step: usize,
+    what: String,
+}
+
+struct Pair {
+    ours: Conn,
+    oracle: Conn,
+}
+
+/// The two servers and the connections of the sequence that runs.
+pub struct Runner {
+    ours: Server,
+    oracle: Server,
+    reset: Vec<Argv>,
+    password: Option<String>,
+    pairs: Vec<Option<Pair>>,
+    rng: Rng,
+}
+
+impl Runner {
+    /// Starts both servers with `args`. Every sequence begins with `reset` (after FLUSHALL) on both.
+    pub fn new(args: &[&str], reset: &[&str]) -> Runner {
+        let ours = Server::start_onrush(&[&["--workers", "2"], args].concat());
+        let oracle = Server::start_redis(args);
+        let password = args.iter().position(|a| *a == "--requirepass").map(|i| args[i + 1].to_owned());
+        let reset = reset.iter().map(|l| Argv::parse(l).expect("a well-quoted line")).collect();
+        Runner { ours, oracle, reset, password, pairs: Vec::new(), rng: Rng::new(1) }
+    }
+
+    /// The runner for a family of commands.
+    pub fn for_family(family: &Family) -> Runner {
+        Runner::new(family.args, family.reset)
+    }
+
+    /// Runs a sequence; on a difference panics with the shortest sequence found that still shows it.
+    pub fn check(&mut self, name: &str, sequence: &Sequence, mode: Mode) {
+        if let Err(mismatch) = self.run(sequence, mode) {
+            panic!("{}", self.explain(name, sequence, mode, mismatch));
+        }
+    }
+
+    /// Runs a sequence and compares all replies, then the state.
+    pub fn run(&mut self, sequence: &Sequence, mode: Mode) -> Result<(), Mismatch> {
+        self.start_over();
+        let mut at = 0;
+        while at < sequence.steps.len() {
+            let batch = if mode == Mode::Single { 1 } else { batch_len(&sequence.steps[at..]) };
+            let steps = &sequence.steps[at..at + batch.max(1)];
+            self.run_steps(sequence.protocol, steps, mode == Mode::Pieces)
+                .map_err(|(offset, what)| Mismatch { step: at + offset, what })?;
+            at += steps.len();
+        }
+        let step = sequence.steps.len();
+        self.compare_state().map_err(|what| Mismatch { step, what })
+    }
+
+    fn start_over(&mut self) {
+        self.pairs.clear();
+        let flush = argv!["FLUSHALL"];
+        let mut pair = self.open(2);
+        for argv in std::iter::once(&flush).chain(&self.reset) {
+            pair.ours.call(argv);
+            pair.oracle.call(argv);
+        }
+    }
+
+    /// Opens a pair of connections that speak `protocol`.
+    fn open(&self, protocol: u8) -> Pair {
+        let connect = |server: &Server| {
+            let mut conn = server.connect();
+            conn.set_timeout(REPLY_TIMEOUT);
+            if let Some(password) = &self.password {
+                conn.call(&argv!["AUTH", password]);
+            }
+            if protocol == 3 {
+                conn.call(&argv!["HELLO", "3"]);
+            }
+            conn
+        };
+        Pair { ours: connect(&self.ours), oracle: connect(&self.oracle) }
+    }
+
+    fn pair(&mut self, index: usize, protocol: u8) -> &mut Pair {
+        if self.pairs.len() <= index {
+            self.pairs.resize_with(index + 1, || None);
+        }
+        if self.pairs[index].is_none() {
+            self.pairs[index] = Some(self.open(protocol));
+        }
+        self.pairs[index].as_mut().expect("just opened")
+    }
+
+    /// Runs steps that are one call, one special step, or a batch of calls on one connection.
+    fn run_steps(&mut self, protocol: u8, steps: &[Step], cut: bool) -> Result<(), (usize, String)> {
+        let conn = steps[0].conn;
+        match &steps[0].action {
+            Action::Call { .. } => self.run_batch(protocol, conn, steps, cut),
+            Action::ScanAll(options) => {
+                let pair = self.pair(conn, protocol);
+                let (ours, oracle) = (scan_all(&mut pair.ours, options), scan_all(&mut pair.oracle, options));
+                if ours == oracle {
+                    return Ok(());
+                }
+                Err((0, format!("a whole SCAN {options} gives\n{ours:?}\nnot\n{oracle:?}")))
+            }
+            Action::Until { argv, want } => {
+                let pair = self.pair(conn, protocol);
+                until(&mut pair.ours, argv, want).map_err(|e| (0, e))?;
+                until(&mut pair.oracle, argv, want).map_err(|e| (0, format!("oracle: {e}")))
+            }
+        }
+    }
+
+    fn run_batch(&mut self, protocol: u8, conn: usize, steps: &[Step], cut: bool) -> Result<(), (usize, String)> {
+        let mut bytes = Vec::new();
+        for step in steps {
+            if let Action::Call { argv, .. } = &step.action {
+                argv.encode(&mut bytes);
+            }
+        }
+        let pieces = if cut { self.rng.cut(&bytes) } else { vec![&bytes[..]] };
+        let pair = self.pair(conn, protocol);
+        for piece in pieces {
+            // A server that has closed the connection shows when its reply is read.
+            let _ = pair.oracle.send(piece);
+            let _ = pair.ours.send(piece);
+        }
+        for (index, step) in steps.iter().enumerate() {
+            let Action::Call { argv, expect } = &step.action else {
+                continue;
+            };
+            let (oracle, ours) = (Outcome::read(&mut pair.oracle), Outcome::read(&mut pair.ours));
+            judge(argv, expect.as_ref(), &ours, &oracle).map_err(|what| (index, what))?;
+            if ours == Outcome::Closed {
+                self.pairs[conn] = None;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares type, value, remaining time to live and encoding of every key in every database.
+    fn compare_state(&mut self) -> Result<(), String> {
+        let mut pair = self.open(2);
+        let (ours, oracle) = (dump(&mut pair.ours), dump(&mut pair.oracle));
+        let keys = |dump: &[Record]| dump.iter().map(|r| (r.db, r.key.clone())).collect::<Vec<_>>();
+        if keys(&ours) != keys(&oracle) {
+            let show = |dump: &[Record]| {
+                dump.iter().map(|r| format!("  db{} {}\n", r.db, quote(&r.key, 80))).collect::<String>()
+            };
+            return Err(format!("the keys differ: ours\n{}oracle's\n{}", show(&ours), show(&oracle)));
+        }
+        for (a, b) in ours.iter().zip(&oracle) {
+            let ttl = Compare::Within(DELAY_MS_MAX).judge(&a.pttl, &b.pttl);
+            if a.facts != b.facts || ttl.is_err() {
+                let show = |r: &Record| {
+                    r.facts.iter().chain([&r.pttl]).map(|f| format!("  {}\n", pretty(f))).collect::<String>()
+                };
+                return Err(format!("key {} of db{}: ours\n{}oracle's\n{}", quote(&a.key, 80), a.db, show(a), show(b)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the sequence shorter while it still fails, and tells everything a person needs to see it again.
+    fn explain(&mut self, name: &str, sequence: &Sequence, mode: Mode, mismatch: Mismatch) -> String {
+        let mut best = (sequence.clone(), mismatch);
+        best.0.steps.truncate(best.1.step + 1);
+        let mut runs = 0;
+        let mut chunk = best.0.steps.len().div_ceil(2);
+        while chunk > 0 && self.ours.exited().is_none() {
+            let mut at = 0;
+            while at < best.0.steps.len() && runs < SHRINK_RUNS_MAX {
+                let mut shorter = best.0.clone();
+                shorter.steps.drain(at..(at + chunk).min(shorter.steps.len()));
+                runs += 1;
+                match self.run(&shorter, mode) {
+                    Err(mismatch) => best = (shorter, mismatch),
+                    Ok(()) => at += chunk,
+                }
+                if self.ours.exited().is_some() {
+                    break;
+                }
+            }
+            chunk /= 2;
+        }
+        let mut text = format!("{name}: RESP{}, {mode:?}: {}\n", sequence.protocol, best.1.what);
+        let _ = writeln!(
+            text,
+            "shortest sequence found, as a case file:\n[{} resp{}]",
+            name.replace(' ', "-"),
+            sequence.protocol
+        );
+        for step in &best.0.steps {
+            let _ = writeln!(text, "{}", show_step(step));
+        }
+        let _ = write!(text, "{}", self.ours.log_tail());
+        text
+    }
+}
+
+/// The number of calls on one connection that stand at the front.
+fn batch_len(steps: &[Step]) -> usize {
+    let same = |s: &&Step| s.conn == steps[0].conn && matches!(s.action, Action::Call { .. });
+    steps.iter().take_while(same).count()
+}
+
+fn judge(argv: &Argv, expect: Option<&Vec<u8>>, ours: &Outcome, oracle: &Outcome) -> Result<(), String> {
+    // A stand-in is of the oracle's version and cannot know what only a later one has.
+    let expect = expect.filter(|_| !is_stand_in());
+    let how = expect.map_or_else(|| compare_for(argv), |want| Compare::Literal(want.clone()));
+    let verdict = match (ours, oracle) {
+        (Outcome::Reply(a), Outcome::Reply(b)) => how.judge(a, &modernized_error(b)),
+        (Outcome::Closed, Outcome::Closed) => Ok(()),
+        (Outcome::Reply(a), _) if expect.is_some() => how.judge(a, b""),
+        _ => Err("one replies, the other does not".into()),
+    };
+    verdict.map_err(|reason| format!("{reason}\n>>> {argv}\nours:   {}\noracle: {}", ours.show(), oracle.show()))
+}
+
+/// Only errors are searched for changed texts: values are the clients' own.
+fn modernized_error(raw: &[u8]) -> Cow<'_, [u8]> {
+    if raw.starts_with(b"-") { modernized(raw).into() } else { raw.into() }
+}
+
+fn show_step(step: &Step) -> String {
+    let prefix = if step.conn == 0 { String::new() } else { format!("@{} ", step.conn + 1) };
+    match &step.action {
+        Action::Call { argv, .. } if argv.0.iter().any(|a| a.len() > 2_000) => {
+            format!("{prefix}{argv}")
+        }
+        Action::Call { argv, .. } => format!("{prefix}{}", argv.quoted()),
+        Action::ScanAll(options) => format!("{prefix}SCANALL {}", options.quoted()),
+        Action::Until { argv, want } => {
+            format!("{prefix}!until {} {}", quote(want, 200), argv.quoted())
+        }
+    }
+}
+
+/// All keys a whole scan returns, sorted, each once; or the error it ended with.
+fn scan_all(conn: &mut Conn, options: &Argv) -> Result<Vec<Vec<u8>>, String> {
+    let mut cursor = b"0".to_vec();
+    let mut keys = Vec::new();
+    for _ in 0..100_000 {
+        let mut argv = argv!["SCAN", cursor];
+        argv.0.extend(options.0.iter().cloned());
+        let raw = conn.try_call(&argv).map_err(|e| e.to_string())?;
+        let value = Value::parse(&raw)?;
+        let Some([next, page]) = value.items() else {
+            return Err(value.to_string());
+        };
+        let page = page.items().ok_or_else(|| format!("no array of keys: {value}"))?;
+        keys.extend(page.iter().filter_map(|k| k.bytes().map(<[u8]>::to_vec)));
+        cursor = next.bytes().unwrap_or_default().to_vec();
+        if cursor == b"0" {
+            keys.sort();
+            keys.dedup();
+            return Ok(keys);
+        }
+    }
+    Err("the scan never ends".into())
+}
+
+fn until(conn: &mut Conn, argv: &Argv, want: &[u8]) -> Result<(), String> {
+    let deadline = Instant::now() + REPLY_TIMEOUT;
+    loop {
+        let raw = conn.try_call(argv).map_err(|e| e.to_string())?;
+        if raw.starts_with(want) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("{argv} never replies {}, but {}", quote(want, 200), pretty(&raw)));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What is compared of a key.
+struct Record {
+    db: usize,
+    key: Vec<u8>,
+    facts: Vec<Vec<u8>>,
+    pttl: Vec<u8>,
+}
+
+fn dump(conn: &mut Conn) -> Vec<Record> {
+    let mut records = Vec::new();
+    let lists: Vec<Argv> =
+        (0..DATABASES).flat_map(|db| [argv!["SELECT", db.to_string()], argv!["KEYS", "*"]]).collect();
+    let replies = conn.pipeline(&lists);
+    for db in 0..DATABASES {
+        let value = Value::parse(&replies[db * 2 + 1]).expect("a complete reply");
+        let items = value.items().unwrap_or_else(|| panic!("KEYS in database {db}: {value}"));
+        let mut keys: Vec<Vec<u8>> = items.iter().filter_map(|k| k.bytes().map(<[u8]>::to_vec)).collect();
+        keys.sort();
+        if keys.is_empty() {
+            continue;
+        }
+        let mut commands = vec![argv!["SELECT", db.to_string()]];
+        for key in &keys {
+            commands.extend([
+                argv!["OBJECT", "ENCODING", key],
+                argv!["TYPE", key],
+                argv!["GET", key],
+                argv!["PTTL", key],
+            ]);
+        }
+        let mut replies = conn.pipeline(&commands).into_iter().skip(1);
+        for key in keys {
+            let facts = replies.by_ref().take(3).collect();
+            let pttl = replies.next().expect("four replies per key");
+            records.push(Record { db, key, facts, pttl });
+        }
+    }
+    records
+}

@@ -1,0 +1,358 @@
+//! The commands under differential test, by family.
+
+use crate::arguments::Arguments;
+use crate::argv::Argv;
+use crate::diff::{Action, Mode, Sequence, Step};
+use crate::grammar::Syntax;
+use crate::rng::Rng;
+
+/// A family of commands that are tried together.
+pub struct Family {
+    /// The name, as `onrush-diff` takes it.
+    pub name: &'static str,
+    /// Arguments for both servers.
+    pub args: &'static [&'static str],
+    /// Whether sequences are sent as pipelines, too.
+    pub pipelined: bool,
+    /// Commands that every sequence starts with.
+    pub reset: &'static [&'static str],
+    /// How often a line is chosen, and its syntax. Lines with weight 0 are for [`arity_sweep`] only: damaged, they
+    /// could stall the server.
+    pub lines: &'static [(u32, &'static str)],
+}
+
+/// All families.
+pub const FAMILIES: &[Family] = &[STRINGS, COUNTERS, KEYS, EXPIRY, CONNECTION, AUTH, SERVER];
+
+/// Values of all sizes and the commands on them.
+pub const STRINGS: Family = Family {
+    name: "strings",
+    args: &[],
+    pipelined: true,
+    reset: &[],
+    lines: &[
+        (10, "SET key value [NX | XX] [GET] [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL]"),
+        (8, "GET key"),
+        (3, "GETSET key value"),
+        (3, "GETDEL key"),
+        (4, "GETEX key [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | PERSIST]"),
+        (3, "SETNX key value"),
+        (3, "SETEX key seconds value"),
+        (3, "PSETEX key ms value"),
+        (4, "MSET (key value)..."),
+        (3, "MSETNX (key value)..."),
+        (5, "MGET key..."),
+        (6, "APPEND key value"),
+        (4, "STRLEN key"),
+        (5, "GETRANGE key offset offset"),
+        (2, "SUBSTR key offset offset"),
+        (6, "SETRANGE key offset value"),
+        (3, "INCR key"),
+        (4, "LCS key key [LEN] [IDX] [MINMATCHLEN int] [WITHMATCHLEN]"),
+        (4, "OBJECT ENCODING key"),
+        (2, "DEL key"),
+        (2, "TYPE key"),
+        (2, "PTTL key"),
+    ],
+};
+
+/// Integers and floats: limits, formats, encodings.
+pub const COUNTERS: Family = Family {
+    name: "counters",
+    args: &[],
+    pipelined: true,
+    reset: &[],
+    lines: &[
+        (8, "SET key number"),
+        (4, "SET key value"),
+        (8, "INCR key"),
+        (8, "DECR key"),
+        (8, "INCRBY key int"),
+        (8, "DECRBY key int"),
+        (12, "INCRBYFLOAT key float"),
+        (4, "APPEND key number"),
+        (3, "SETRANGE key offset number"),
+        (4, "GET key"),
+        (4, "OBJECT ENCODING key"),
+        (2, "STRLEN key"),
+        (2, "GETSET key number"),
+        (1, "EXPIRE key seconds"),
+        (1, "DEL key..."),
+    ],
+};
+
+/// The keyspace: names, databases, scans.
+pub const KEYS: Family = Family {
+    name: "keys",
+    args: &[],
+    pipelined: true,
+    reset: &[],
+    lines: &[
+        (12, "SET key value [EX seconds]"),
+        (3, "MSET (key value)..."),
+        (3, "DEL key..."),
+        (3, "UNLINK key..."),
+        (4, "EXISTS key..."),
+        (3, "TOUCH key..."),
+        (3, "TYPE key"),
+        (5, "RENAME key key"),
+        (5, "RENAMENX key key"),
+        (8, "COPY key key [DB db] [REPLACE]"),
+        (5, "MOVE key db"),
+        (2, "RANDOMKEY"),
+        (4, "KEYS pattern"),
+        (2, "SCAN cursor [MATCH pattern] [COUNT int] [TYPE type]"),
+        (4, "SCANALL [MATCH pattern] [COUNT count] [TYPE type]"),
+        (4, "DBSIZE"),
+        (1, "FLUSHDB [ASYNC | SYNC]"),
+        (1, "FLUSHALL [ASYNC | SYNC]"),
+        (3, "SWAPDB db db"),
+        (8, "SELECT db"),
+        (3, "OBJECT ENCODING key"),
+        (2, "OBJECT REFCOUNT key"),
+        (2, "OBJECT IDLETIME key"),
+        (1, "OBJECT FREQ key"),
+        (1, "OBJECT HELP"),
+        (1, "OBJECT name key"),
+        (3, "GET key"),
+        (2, "PTTL key"),
+    ],
+};
+
+/// Times to live.
+pub const EXPIRY: Family = Family {
+    name: "expiry",
+    args: &[],
+    pipelined: true,
+    reset: &[],
+    lines: &[
+        (10, "SET key value [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL]"),
+        (8, "EXPIRE key seconds [NX | XX | GT | LT]"),
+        (8, "PEXPIRE key ms [NX | XX | GT | LT]"),
+        (8, "EXPIREAT key unix-s [NX | XX | GT | LT]"),
+        (8, "PEXPIREAT key unix-ms [NX | XX | GT | LT]"),
+        (4, "TTL key"),
+        (6, "PTTL key"),
+        (3, "EXPIRETIME key"),
+        (3, "PEXPIRETIME key"),
+        (4, "PERSIST key"),
+        (3, "GETEX key [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | PERSIST]"),
+        (2, "SETEX key seconds value"),
+        (2, "PSETEX key ms value"),
+        (3, "RENAME key key"),
+        (3, "COPY key key [REPLACE]"),
+        (2, "GETSET key value"),
+        (2, "GETDEL key"),
+        (2, "APPEND key value"),
+        (2, "SETRANGE key offset value"),
+        (2, "INCRBY key int"),
+        (2, "INCRBYFLOAT key float"),
+        (2, "MSET (key value)..."),
+        (3, "EXISTS key..."),
+        (2, "DBSIZE"),
+        (1, "MOVE key db"),
+    ],
+};
+
+/// The connection and its own state.
+pub const CONNECTION: Family = Family {
+    name: "connection",
+    args: &[],
+    pipelined: true,
+    reset: &["CLIENT UNPAUSE"],
+    lines: &[
+        (6, "HELLO [proto] [AUTH user pass] [SETNAME name]"),
+        (3, "AUTH [user] pass"),
+        (6, "PING [value]"),
+        (4, "ECHO value"),
+        (5, "SELECT db"),
+        (1, "QUIT"),
+        (2, "RESET"),
+        (2, "CLIENT ID"),
+        (4, "CLIENT INFO"),
+        (3, "CLIENT LIST [TYPE client-type | ID id...]"),
+        (4, "CLIENT GETNAME"),
+        (5, "CLIENT SETNAME name"),
+        (2, "CLIENT KILL addr"),
+        (3, "CLIENT KILL [ID id] [TYPE client-type-rare] [ADDR addr] [LADDR addr] [USER user-rare] [SKIPME yes-no]"),
+        (0, "CLIENT PAUSE"),
+        (2, "CLIENT UNPAUSE"),
+        (2, "CLIENT NO-EVICT (ON | OFF)"),
+        (2, "CLIENT GETREDIR"),
+        (2, "CLIENT TRACKINGINFO"),
+        (2, "CLIENT UNBLOCK id [TIMEOUT | ERROR]"),
+        (1, "CLIENT HELP"),
+        (2, "CLIENT name [value]"),
+        (3, "GET key"),
+        (3, "SET key value"),
+        (2, "DBSIZE"),
+    ],
+};
+
+/// What a server with a password says before and after the password.
+pub const AUTH: Family = Family {
+    name: "auth",
+    args: &["--requirepass", "secret"],
+    // The oracle closes clients that have no password but many unread replies.
+    pipelined: false,
+    reset: &[],
+    lines: &[
+        (6, "AUTH [user] pass"),
+        (6, "HELLO [proto] [AUTH user pass] [SETNAME name]"),
+        (3, "RESET"),
+        (4, "PING"),
+        (4, "GET key"),
+        (4, "SET key value"),
+        (2, "CLIENT ID"),
+        (2, "COMMAND COUNT"),
+        (2, "name [value]"),
+        (1, "QUIT"),
+        (2, "SELECT db"),
+        (2, "CONFIG GET param"),
+    ],
+};
+
+/// Introspection, configuration, and commands that do not exist.
+pub const SERVER: Family = Family {
+    name: "server",
+    args: &["--enable-debug-command", "yes"],
+    pipelined: true,
+    reset: &["CONFIG SET maxmemory 0 maxmemory-policy noeviction timeout 0 hz 10 lazyfree-lazy-user-del no \
+         tcp-keepalive 300 slowlog-max-len 128 maxmemory-samples 5 appendfsync everysec"],
+    lines: &[
+        (6, "CONFIG GET param..."),
+        (2, "CONFIG GET =maxmem*"),
+        (3, "CONFIG SET =maxmemory-policy policy"),
+        (3, "CONFIG SET =hz int"),
+        (3, "CONFIG SET =lazyfree-lazy-user-del yes-no"),
+        (3, "CONFIG SET =timeout timeout"),
+        (3, "CONFIG SET =tcp-keepalive timeout"),
+        (3, "CONFIG SET =maxmemory-samples int"),
+        (2, "CONFIG SET =appendfsync yes-no"),
+        (3, "CONFIG SET (config-pair memory)... =databases int"),
+        (3, "CONFIG SET =slowlog-max-len timeout =maxmemory-policy policy"),
+        (2, "CONFIG SET =slowlog-max-len timeout =slowlog-max-len timeout"),
+        (2, "CONFIG SET name value"),
+        (1, "CONFIG RESETSTAT"),
+        (1, "CONFIG HELP"),
+        (1, "CONFIG name [value]"),
+        (1, "COMMAND COUNT"),
+        (1, "COMMAND"),
+        (6, "COMMAND INFO command..."),
+        (2, "COMMAND LIST [FILTERBY ACLCAT category | FILTERBY PATTERN pattern | FILTERBY MODULE name]"),
+        (6, "COMMAND GETKEYS MSET (key value)..."),
+        (6, "COMMAND GETKEYS command key [key] [value]"),
+        (4, "COMMAND GETKEYSANDFLAGS command key [key] [value]"),
+        (3, "COMMAND GETKEYSANDFLAGS SET key value [EX seconds] [GET] [NX]"),
+        (2, "COMMAND DOCS command"),
+        (1, "COMMAND HELP"),
+        (1, "COMMAND name"),
+        (2, "TIME"),
+        (2, "ROLE"),
+        (3, "MEMORY USAGE key [SAMPLES int]"),
+        (1, "MEMORY HELP"),
+        (1, "MEMORY name"),
+        (0, "DEBUG SLEEP"),
+        (2, "DEBUG JMAP"),
+        (1, "DEBUG name"),
+        (4, "name [value]..."),
+        (2, "INFO [section]"),
+        (2, "SET key value"),
+        (1, "GET key"),
+    ],
+};
+
+impl Family {
+    /// The protocol and the mode of travel that belong to a seed.
+    pub fn travel(&self, seed: u64) -> (u8, Mode) {
+        let protocol = if seed.is_multiple_of(2) { 3 } else { 2 };
+        let modes = if self.pipelined { 3 } else { 1 };
+        let mode = [Mode::Single, Mode::Pipeline, Mode::Pieces][(seed / 2 % modes) as usize];
+        (protocol, mode)
+    }
+}
+
+/// Finds a family by name.
+pub fn family(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|f| f.name == name)
+}
+
+/// Makes random sequences of a family's commands.
+pub struct Generator {
+    lines: Vec<Syntax>,
+    weights: Vec<u32>,
+    words: Arguments,
+}
+
+impl Generator {
+    /// A generator for one family.
+    pub fn new(family: &Family) -> Generator {
+        Generator {
+            lines: family.lines.iter().map(|(_, line)| Syntax::parse(line)).collect(),
+            weights: family.lines.iter().map(|(weight, _)| *weight).collect(),
+            words: Arguments::new(),
+        }
+    }
+
+    /// A random sequence of `len` steps, the same for the same state of `rng` (but for Unix times). One in four
+    /// uses several connections.
+    pub fn sequence(&mut self, rng: &mut Rng, protocol: u8, len: usize) -> Sequence {
+        let conns = if rng.percent(25) { 3 } else { 1 };
+        let step = |_| Step { conn: rng.below(conns), action: self.action(rng) };
+        Sequence { protocol, steps: (0..len).map(step).collect() }
+    }
+
+    /// The fixed words each line of the family starts with, damaged lines aside.
+    pub fn names(&self) -> Vec<Vec<&str>> {
+        self.lines.iter().map(Syntax::names).collect()
+    }
+
+    fn action(&mut self, rng: &mut Rng) -> Action {
+        let mut ticket = rng.below(self.weights.iter().sum::<u32>() as usize) as u32;
+        let mut line = 0;
+        while ticket >= self.weights[line] {
+            ticket -= self.weights[line];
+            line += 1;
+        }
+        let mut argv = self.lines[line].generate(rng, &mut self.words);
+        if argv.upper(0) == "SCANALL" {
+            argv.0.remove(0);
+            return Action::ScanAll(argv);
+        }
+        Action::Call { argv, expect: None }
+    }
+}
+
+/// Every command and subcommand of the family with 0 to 6 senseless arguments.
+pub fn arity_sweep(family: &Family) -> Vec<Argv> {
+    let generator = Generator::new(family);
+    let mut names: Vec<Vec<&str>> = generator.names();
+    names.retain(|n| !n.is_empty() && n[0] != "SCANALL");
+    names.iter_mut().for_each(|n| n.truncate(2));
+    names.sort();
+    names.dedup();
+    let mut sweep = Vec::new();
+    for name in names {
+        for args in 0..=6 {
+            let mut argv = Argv::new(&name);
+            argv.0.extend((0..args).map(|i| format!("arg{i}").into_bytes()));
+            sweep.push(argv);
+        }
+    }
+    sweep
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_every_family_can_be_generated() {
+        for family in FAMILIES {
+            let mut generator = Generator::new(family);
+            let mut rng = Rng::new(5);
+            let sequence = generator.sequence(&mut rng, 2, 5_000);
+            assert_eq!(sequence.steps.len(), 5_000, "{}", family.name);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Support for Onrush's black-box tests: servers as child processes, a raw client, and a differential runner that
+//! holds every reply against a living redis-server.
+//!
+//! Where things are:
+//! - [`server`] starts and ends servers, [`process`] reads what the kernel knows of them;
+//! - [`client`] speaks raw RESP, [`resp`] decodes and shows replies, [`argv`] reads and prints commands;
+//! - [`latency`] measures round trips;
+//! - [`stream`] compares whole byte streams until the server closes;
+//! - [`grammar`] makes random commands from syntax lines, [`families`] lists the lines by command family,
+//!   [`arguments`] makes what they name;
+//! - [`diff`] runs sequences on both servers, [`compare`] judges the replies, [`exceptions`] is the one list of
+//!   declared differences, [`cases`] reads hand-made sequences from `cases/*.txt`.
+//!
+//! The tests themselves, in `tests/`: `differential` (random sequences), `cases` (hand-made ones), `protocol` (byte
+//! streams), `command_table` (what COMMAND says), `pipelining` (the contract of the README, a test per promise),
+//! `life` (start, signals, files, limits). Real clients are in `clients/`.
+//!
+//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_SEED`, `ONRUSH_TEST_SEQUENCES`.
+
+pub mod arguments;
+pub mod argv;
+pub mod cases;
+pub mod client;
+pub mod compare;
+pub mod diff;
+pub mod exceptions;
+pub mod families;
+pub mod grammar;
+pub mod latency;
+pub mod process;
+pub mod resp;
+pub mod rng;
+pub mod server;
+pub mod stream;

@@ -1,0 +1,40 @@
+//! What the kernel tells about a process: CPU time, memory, open files; and signals to it.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+/// CPU time the process (all its threads) has used so far, in user and kernel mode; resolution is 10 ms.
+pub fn cpu_time(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The second field is the name in parentheses and may hold blanks itself.
+    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let fields: Vec<&str> = after_name.split(' ').collect();
+    let ticks = |index: usize| fields.get(index).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+}
+
+/// Resident memory in kilobytes; 0 when the process is gone.
+pub fn rss_kb(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Number of open file descriptors.
+pub fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// Whether a process of that id runs; one that has ended but that nobody has waited for does not.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// Sends a signal by name (`TERM`, `INT`, `HUP`, `KILL`, `STOP` …) to one process.
+pub fn signal(pid: u32, name: &str) {
+    let script = format!("kill -s {name} {pid}");
+    let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
+    assert!(status.success(), "cannot send {name} to process {pid}");
+}

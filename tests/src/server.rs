@@ -1,0 +1,329 @@
+//! Servers under test as child processes, each with its own port, directory and log.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::Conn;
+use crate::process;
+
+/// How long a server may take to answer its first PING or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Options that only Onrush knows; dropped (with their value) when a redis-server stands in for it.
+const ONRUSH_ONLY: &[&str] = &["--workers"];
+
+/// The Onrush binary: `ONRUSH_SERVER_BIN`, else the release build in the workspace's target folder.
+pub fn onrush_bin() -> PathBuf {
+    if let Some(path) = std::env::var_os("ONRUSH_SERVER_BIN") {
+        return PathBuf::from(path);
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
+    target.join("release/onrush-server")
+}
+
+/// The oracle's binary: `REDIS_SERVER_BIN`, else `redis-server` on the search path.
+pub fn redis_bin() -> PathBuf {
+    std::env::var_os("REDIS_SERVER_BIN").map_or_else(|| "redis-server".into(), PathBuf::from)
+}
+
+/// Whether the server under test is a redis-server that stands in for Onrush, to check the tests themselves.
+pub fn is_stand_in() -> bool {
+    onrush_bin().file_name().is_some_and(|n| n.to_string_lossy().starts_with("redis-server"))
+}
+
+/// A running server. Dropping it kills the process and removes its directory.
+pub struct Server {
+    child: Child,
+    dir: TempDir,
+    port: u16,
+    unix: Option<PathBuf>,
+    is_oracle: bool,
+    exit: Option<ExitStatus>,
+}
+
+impl Server {
+    /// Starts Onrush on a free port with `args` added and waits until it answers. Panics when it does not.
+    pub fn start_onrush(args: &[&str]) -> Server {
+        Launch::onrush().args(args).start()
+    }
+
+    /// Starts the oracle, as [`Server::start_onrush`] does.
+    pub fn start_redis(args: &[&str]) -> Server {
+        Launch::redis().args(args).start()
+    }
+
+    /// The TCP port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The server's working directory, removed with the server.
+    pub fn dir(&self) -> &Path {
+        &self.dir.0
+    }
+
+    /// A new connection. Panics when the server does not accept it.
+    pub fn connect(&self) -> Conn {
+        self.try_connect().unwrap_or_else(|e| panic!("cannot connect: {e}\n{}", self.log_tail()))
+    }
+
+    /// A new connection, or the error.
+    pub fn try_connect(&self) -> io::Result<Conn> {
+        match &self.unix {
+            Some(path) => Conn::unix(path),
+            None => Conn::tcp(self.port),
+        }
+    }
+
+    /// CPU time used so far.
+    pub fn cpu_time(&self) -> Duration {
+        process::cpu_time(self.pid())
+    }
+
+    /// Resident memory in kilobytes.
+    pub fn rss_kb(&self) -> u64 {
+        process::rss_kb(self.pid())
+    }
+
+    /// Everything the server has written to its standard output and error, and to `logfile` in its directory.
+    pub fn log(&self) -> String {
+        let mut text = String::new();
+        for name in ["output", "server.log"] {
+            let bytes = fs::read(self.dir.0.join(name)).unwrap_or_default();
+            text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        text
+    }
+
+    /// The end of the log, for failure messages.
+    pub fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(12)..];
+        format!("--- log of process {} ---\n{}", self.pid(), tail.join("\n"))
+    }
+
+    /// Sends a signal by name.
+    pub fn signal(&self, name: &str) {
+        process::signal(self.pid(), name);
+    }
+
+    /// The exit status if the process has ended.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        if self.exit.is_none() {
+            self.exit = self.child.try_wait().expect("the child can be waited for");
+        }
+        self.exit
+    }
+
+    /// Waits for the process to end. Panics when it does not.
+    pub fn wait_exit(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the server ends", || {
+            status = self.exited();
+            status.is_some()
+        });
+        status.expect("waited for")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.exited().is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() && !self.is_oracle {
+            eprintln!("{}", self.log_tail());
+        }
+    }
+}
+
+/// How to start a server.
+pub struct Launch {
+    bin: PathBuf,
+    args: Vec<String>,
+    is_oracle: bool,
+    unix: bool,
+    files_max: Option<u32>,
+    config_file: Option<PathBuf>,
+}
+
+impl Launch {
+    /// Onrush, nothing on disk.
+    pub fn onrush() -> Launch {
+        Launch::of(onrush_bin(), false)
+    }
+
+    /// The oracle, nothing on disk.
+    pub fn redis() -> Launch {
+        Launch::of(redis_bin(), true)
+    }
+
+    fn of(bin: PathBuf, is_oracle: bool) -> Launch {
+        Launch { bin, is_oracle, args: Vec::new(), unix: false, files_max: None, config_file: None }
+    }
+
+    /// Adds command line arguments.
+    pub fn args(mut self, args: &[&str]) -> Launch {
+        self.args.extend(args.iter().map(|a| a.to_string()));
+        self
+    }
+
+    /// Also listens on a Unix socket in the server's directory; [`Server::connect`] then uses it.
+    pub fn unix_socket(mut self) -> Launch {
+        self.unix = true;
+        self
+    }
+
+    /// Starts from a configuration file; the command line (port, directory …) goes on top of it.
+    pub fn config_file(mut self, path: &Path) -> Launch {
+        self.config_file = Some(path.to_owned());
+        self
+    }
+
+    /// Limits the number of file descriptors the process may have.
+    pub fn files_max(mut self, files_max: u32) -> Launch {
+        self.files_max = Some(files_max);
+        self
+    }
+
+    /// Starts the server and waits until it answers. Panics when it does not.
+    pub fn start(self) -> Server {
+        for _ in 0..5 {
+            let mut server = self.spawn();
+            match wait_ready(&mut server) {
+                Ok(()) => return server,
+                // Somebody else took the port between our look and the server's bind.
+                Err(_) if server.log().to_lowercase().contains("in use") => continue,
+                Err(reason) => panic!("{} {}\n{}", self.bin.display(), reason, server.log_tail()),
+            }
+        }
+        panic!("no free port found");
+    }
+
+    /// Starts the process without waiting for it to answer.
+    pub fn spawn(&self) -> Server {
+        let dir = TempDir::new();
+        let port = free_port();
+        let output = File::create(dir.0.join("output")).expect("a log file");
+        let unix = self.unix.then(|| dir.0.join("socket"));
+        let mut command = self.command();
+        command.args(&self.config_file);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        command.arg("--dir").arg(&dir.0);
+        if let Some(path) = &unix {
+            command.arg("--unixsocket").arg(path);
+        }
+        command.args(self.known_args());
+        command.current_dir(&dir.0).stdin(Stdio::null());
+        command.stdout(output.try_clone().expect("a second handle")).stderr(output);
+        let child = command.spawn().unwrap_or_else(|e| {
+            panic!("cannot start {}: {e} (build it, or set ONRUSH_SERVER_BIN)", self.bin.display())
+        });
+        Server { child, dir, port, unix, is_oracle: self.is_oracle, exit: None }
+    }
+
+    /// Runs the binary with exactly the given arguments to its end and returns status and output.
+    pub fn run_to_end(bin: &Path, args: &[&str]) -> (ExitStatus, String) {
+        let output = Command::new(bin).args(args).stdin(Stdio::null()).output().expect("it starts");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status, String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn command(&self) -> Command {
+        match self.files_max {
+            None => Command::new(&self.bin),
+            Some(files_max) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", &format!("ulimit -n {files_max} && exec \"$0\" \"$@\"")]);
+                command.arg(&self.bin);
+                command
+            }
+        }
+    }
+
+    fn known_args(&self) -> Vec<&str> {
+        let drop_own = self.bin.file_name().is_some_and(|n| n.to_string_lossy().starts_with("redis-server"));
+        let mut known = Vec::new();
+        let mut args = self.args.iter();
+        while let Some(arg) = args.next() {
+            if drop_own && ONRUSH_ONLY.contains(&arg.as_str()) {
+                args.next();
+            } else {
+                known.push(arg.as_str());
+            }
+        }
+        known
+    }
+}
+
+fn wait_ready(server: &mut Server) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(status) = server.exited() {
+            return Err(format!("ended at once: {status}"));
+        }
+        if let Ok(mut conn) = server.try_connect()
+            && let Ok(reply) = conn.try_call(&crate::argv!["PING"])
+            && (reply.starts_with(b"+PONG") || reply.starts_with(b"-NOAUTH"))
+        {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Err("does not answer PING".into())
+}
+
+/// Polls `done` until it holds; panics with `what` when it has not held for twenty seconds.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound socket").port()
+}
+
+/// A directory of its own, removed when dropped.
+pub struct TempDir(pub PathBuf);
+
+impl TempDir {
+    /// Creates a fresh directory under the system's temporary directory.
+    pub fn new() -> TempDir {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("onrush-test-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a temporary directory");
+        TempDir(path)
+    }
+}
+
+impl Default for TempDir {
+    fn default() -> Self {
+        TempDir::new()
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,100 @@
+//! What COMMAND tells about the commands, against the oracle and against what the tests cover.
+
+use std::collections::BTreeSet;
+
+use onrush_tests::argv;
+use onrush_tests::argv::Argv;
+use onrush_tests::client::Conn;
+use onrush_tests::compare::Compare;
+use onrush_tests::families::{FAMILIES, Generator};
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Server, is_stand_in};
+
+/// Commands that no random sequence may hold, because they end the server or its replies, or write files.
+const TRIED_BY_HAND: &[&str] = &["shutdown", "client|reply", "config|rewrite"];
+
+/// The names of all commands, and of all subcommands in the form `config|get`.
+fn all_names(conn: &mut Conn) -> BTreeSet<String> {
+    let reply = conn.run("COMMAND LIST");
+    reply.items().expect("an array of names").iter().map(Value::text).collect()
+}
+
+/// The names of all commands.
+fn names(conn: &mut Conn) -> BTreeSet<String> {
+    all_names(conn).into_iter().filter(|name| !name.contains('|')).collect()
+}
+
+#[test]
+fn entries_are_the_oracles() {
+    let (ours, oracle) = (Server::start_onrush(&[]), Server::start_redis(&[]));
+    let (mut ours, mut oracle) = (ours.connect(), oracle.connect());
+    let known = all_names(&mut oracle);
+    let mut differences = Vec::new();
+    for name in all_names(&mut ours).intersection(&known) {
+        let info = argv!["COMMAND", "INFO", name];
+        let raw = (ours.try_call(&info).expect("a reply"), oracle.try_call(&info).expect("a reply"));
+        if let Err(difference) = Compare::CommandInfo.judge(&raw.0, &raw.1) {
+            differences.push(format!("{name}: {difference}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+}
+
+#[test]
+fn every_command_is_documented() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    for name in names(&mut conn) {
+        let reply = conn.call(&argv!["COMMAND", "DOCS", name]);
+        let docs = reply.pairs().and_then(|p| p.first().cloned()).unwrap_or_else(|| panic!("{name}: {reply}"));
+        assert_eq!(docs.0.text(), name);
+        let fields = docs.1.pairs().expect("a map of fields");
+        for field in ["summary", "since", "group"] {
+            let value = fields.iter().find(|(key, _)| key.text() == field);
+            assert!(value.is_some_and(|(_, v)| !v.text().is_empty()), "{name} has no {field}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn the_ways_to_list_commands_agree() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    let names = names(&mut conn);
+    assert_eq!(conn.run("COMMAND COUNT"), Value::Int(names.len() as i64));
+    let all = conn.run("COMMAND");
+    let listed = all.items().expect("an array").iter().map(|e| e.items().expect("an entry")[0].text());
+    assert_eq!(listed.collect::<BTreeSet<_>>(), names);
+    let docs = conn.run("COMMAND DOCS");
+    let documented = docs.pairs().expect("pairs").iter().map(|(name, _)| name.text()).collect::<BTreeSet<_>>();
+    assert_eq!(documented, names);
+}
+
+#[test]
+fn every_command_is_under_differential_test() {
+    if is_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let mut covered: BTreeSet<String> = TRIED_BY_HAND.iter().map(|n| n.to_string()).collect();
+    for family in FAMILIES {
+        let generator = Generator::new(family);
+        covered.extend(generator.names().iter().filter_map(|n| n.first()).map(|n| n.to_ascii_lowercase()));
+    }
+    let names = all_names(&mut server.connect());
+    let missing: Vec<_> = names.difference(&covered).collect();
+    assert!(missing.is_empty(), "no line in families.rs for {missing:?}");
+}
+
+#[test]
+fn keys_are_found_in_every_command_that_has_some() {
+    let (ours, oracle) = (Server::start_onrush(&[]), Server::start_redis(&[]));
+    let (mut ours, mut oracle) = (ours.connect(), oracle.connect());
+    for name in names(&mut ours) {
+        for args in 0..6 {
+            let words = ["COMMAND", "GETKEYS", &name].into_iter().map(str::to_owned);
+            let argv = Argv::new(&words.chain((0..args).map(|i| format!("arg{i}"))).collect::<Vec<_>>());
+            assert_eq!(ours.call(&argv), oracle.call(&argv), "{argv}");
+        }
+    }
+}

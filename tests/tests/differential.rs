@@ -1,0 +1,71 @@
+//! Random sequences against the oracle. `ONRUSH_TEST_SEED` repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.
+
+use onrush_tests::diff::{Action, Mode, Runner, Sequence, Step};
+use onrush_tests::families::{self, FAMILIES, Family, Generator};
+use onrush_tests::rng::Rng;
+
+const COMMANDS_PER_SEQUENCE: usize = 60;
+
+fn number_from_env(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+fn random_sequences(family: &Family) {
+    let first = number_from_env("ONRUSH_TEST_SEED", 1);
+    let count = number_from_env("ONRUSH_TEST_SEQUENCES", 240);
+    let mut runner = Runner::for_family(family);
+    let mut generator = Generator::new(family);
+    for seed in first..first + count {
+        let mut rng = Rng::new(seed);
+        let (protocol, mode) = family.travel(seed);
+        let sequence = generator.sequence(&mut rng, protocol, COMMANDS_PER_SEQUENCE);
+        runner.check(&format!("{} ONRUSH_TEST_SEED={seed}", family.name), &sequence, mode);
+    }
+}
+
+#[test]
+fn strings_reply_as_the_oracle_does() {
+    random_sequences(&families::STRINGS);
+}
+
+#[test]
+fn counters_reply_as_the_oracle_does() {
+    random_sequences(&families::COUNTERS);
+}
+
+#[test]
+fn keys_reply_as_the_oracle_does() {
+    random_sequences(&families::KEYS);
+}
+
+#[test]
+fn expiry_replies_as_the_oracle_does() {
+    random_sequences(&families::EXPIRY);
+}
+
+#[test]
+fn connection_commands_reply_as_the_oracle_does() {
+    random_sequences(&families::CONNECTION);
+}
+
+#[test]
+fn authentication_replies_as_the_oracle_does() {
+    random_sequences(&families::AUTH);
+}
+
+#[test]
+fn server_commands_reply_as_the_oracle_does() {
+    random_sequences(&families::SERVER);
+}
+
+#[test]
+fn any_number_of_arguments_replies_as_the_oracle_does() {
+    for family in FAMILIES {
+        let mut runner = Runner::for_family(family);
+        for argv in families::arity_sweep(family) {
+            let name = format!("arity of {argv}");
+            let steps = vec![Step { conn: 0, action: Action::Call { argv, expect: None } }];
+            runner.check(&name, &Sequence { protocol: 2, steps }, Mode::Single);
+        }
+    }
+}
