@@ -94,7 +94,8 @@ def main():
             results.append(result)
             print(report.table([result]).splitlines()[-1])
     if not options.no_record:
-        command_line = shlex.join(["benchmarks/run.py", *sys.argv[1:]])
+        shown = [os.path.basename(arg) if os.path.exists(arg) else arg for arg in sys.argv[1:]]
+        command_line = shlex.join(["benchmarks/run.py", *shown])
         path = report.record(os.path.join(HERE, "runs"), ROOT, command_line, results, kinds, store_text)
         print("recorded in", os.path.relpath(path))
     missed = report.missed(results)

@@ -1,6 +1,5 @@
 //! The differential runner: the same sequence on Onrush and on the oracle, every reply and the final state compared.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -89,6 +88,14 @@ impl Outcome {
             Err(e) if e.kind() == ErrorKind::InvalidData => Outcome::Garbage(e.to_string()),
             Err(e) if e.kind() == ErrorKind::WouldBlock || e.kind() == ErrorKind::TimedOut => Outcome::Silent,
             Err(_) => Outcome::Closed,
+        }
+    }
+
+    /// Only errors are searched for changed texts: values are the clients' own.
+    fn modernized(self) -> Outcome {
+        match self {
+            Outcome::Reply(raw) if raw.starts_with(b"-") => Outcome::Reply(modernized(&raw)),
+            other => other,
         }
     }
 
@@ -236,7 +243,8 @@ impl Runner {
             let Action::Call { argv, expect } = &step.action else {
                 continue;
             };
-            let (oracle, ours) = (Outcome::read(&mut pair.oracle), Outcome::read(&mut pair.ours));
+            let oracle = Outcome::read(&mut pair.oracle).modernized();
+            let ours = Outcome::read(&mut pair.ours);
             judge(argv, expect.as_ref(), &ours, &oracle).map_err(|what| (index, what))?;
             if ours == Outcome::Closed {
                 self.pairs[conn] = None;
@@ -317,17 +325,12 @@ fn judge(argv: &Argv, expect: Option<&Vec<u8>>, ours: &Outcome, oracle: &Outcome
     let expect = expect.filter(|_| !is_stand_in());
     let how = expect.map_or_else(|| compare_for(argv), |want| Compare::Literal(want.clone()));
     let verdict = match (ours, oracle) {
-        (Outcome::Reply(a), Outcome::Reply(b)) => how.judge(a, &modernized_error(b)),
+        (Outcome::Reply(a), Outcome::Reply(b)) => how.judge(a, b),
         (Outcome::Closed, Outcome::Closed) => Ok(()),
         (Outcome::Reply(a), _) if expect.is_some() => how.judge(a, b""),
         _ => Err("one replies, the other does not".into()),
     };
     verdict.map_err(|reason| format!("{reason}\n>>> {argv}\nours:   {}\noracle: {}", ours.show(), oracle.show()))
-}
-
-/// Only errors are searched for changed texts: values are the clients' own.
-fn modernized_error(raw: &[u8]) -> Cow<'_, [u8]> {
-    if raw.starts_with(b"-") { modernized(raw).into() } else { raw.into() }
 }
 
 fn show_step(step: &Step) -> String {

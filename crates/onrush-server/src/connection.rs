@@ -4,13 +4,14 @@
 //! commands are read on but not executed; a slice of execution ends after a bounded time; a write that the kernel
 //! does not take yet keeps nothing else from going on.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io::IoSlice;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BufMut;
 use onrush_resp::{Decoder, Reply};
@@ -26,6 +27,12 @@ use crate::session::Session;
 /// one stays in the connection's query buffer.
 const CARRY_LEN_MAX: usize = 16 * 1024;
 
+/// Commands that have to wait are kept in segments of this many bytes, so that nothing is moved as they pile up.
+const SEGMENT_LEN: usize = 1024 * 1024;
+
+/// Reads of one turn; then others get theirs.
+const TURN_READS_MAX: usize = 8;
+
 /// Slices of one vectored write.
 const WRITE_SLICES_MAX: usize = 64;
 
@@ -33,6 +40,31 @@ const WRITE_SLICES_MAX: usize = 64;
 struct BigBulk {
     buf: Vec<u8>,
     len: usize,
+}
+
+/// How long a connection has been at work since others had their turn.
+#[derive(Default)]
+struct Turn {
+    reads: usize,
+    started: Option<Instant>,
+}
+
+impl Turn {
+    /// Asked before each read. Most turns have one read and one that finds nothing: the clock is not read for those.
+    fn is_over(&mut self, server: &Server) -> bool {
+        self.reads += 1;
+        match self.started {
+            None if self.reads == 1 => false,
+            None => {
+                self.started = Some(Instant::now());
+                false
+            }
+            Some(started) => {
+                self.reads > TURN_READS_MAX
+                    || started.elapsed() >= Duration::from_micros(server.hot.slice_us.load(Relaxed))
+            }
+        }
+    }
 }
 
 /// What the last slice of work left.
@@ -54,14 +86,19 @@ pub struct Connection<S> {
     session: Session,
     decoder: Decoder,
     reply: Reply,
+    /// Commands to be executed next, from `query_pos` on.
     query: Vec<u8>,
     query_pos: usize,
+    /// What was read while those wait, in order.
+    later: VecDeque<Vec<u8>>,
+    later_len: usize,
     big: Option<BigBulk>,
     spilled: bool,
     input: Input,
     eof: bool,
     closing: bool,
     woken: bool,
+    unpublished: bool,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -78,12 +115,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             reply: Reply::new(),
             query: Vec::new(),
             query_pos: 0,
+            later: VecDeque::new(),
+            later_len: 0,
             big: None,
             spilled: false,
             input: Input::UsedUp,
             eof: false,
             closing: false,
             woken: false,
+            unpublished: false,
             pause: None,
         }
     }
@@ -93,6 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.session.handle.set_waker(cx.waker());
             self.woken = true;
         }
+        let mut turn = Turn::default();
         loop {
             if self.session.handle.is_killed() {
                 return Poll::Ready(());
@@ -104,6 +145,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if !self.reply.is_empty() && self.write(cx).is_err() {
                 return Poll::Ready(());
             }
+            if std::mem::take(&mut self.unpublished) {
+                self.publish();
+            }
             if self.reply.is_empty() {
                 scratch.give_reply_buffer(self.reply.take_buffer());
                 if self.closing || (self.eof && self.input == Input::UsedUp) {
@@ -113,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.closing {
                 return Poll::Pending;
             }
-            if time_up {
+            if time_up || turn.is_over(self.server) {
                 // Wakes this task after the others that are ready and after a look at the sockets.
                 let _ = pin!(tokio::task::yield_now()).poll(cx);
                 return Poll::Pending;
@@ -143,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Bytes of commands that were read and not executed.
     fn query_len(&self) -> usize {
         let big = self.big.as_ref().map_or(0, |big| big.buf.len());
-        self.query.len() - self.query_pos + big + self.decoder.held_bytes()
+        self.query.len() - self.query_pos + self.later_len + big + self.decoder.held_bytes()
     }
 
     fn may_execute(&mut self, cx: &mut Context<'_>) -> bool {
@@ -180,23 +224,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let result = self.run_slice(&query[self.query_pos..], scratch);
         self.query = query;
         self.query_pos += result.consumed;
-        if let SliceEnd::NeedBulk { at, len } = result.end {
-            self.start_big_bulk(self.query_pos + at, len);
-        }
         if let Some(mut requeued) = result.requeue {
             requeued.extend_from_slice(&self.query[self.query_pos..]);
             self.query = requeued;
             self.query_pos = 0;
         }
+        if self.input == Input::UsedUp
+            && !self.closing
+            && let Some(segment) = self.later.pop_front()
+        {
+            self.append_segment(segment);
+        } else if let SliceEnd::NeedBulk { at, len } = result.end {
+            self.start_big_bulk(self.query_pos + at, len);
+        }
         if self.query_pos == self.query.len() {
             self.query = Vec::new();
             self.query_pos = 0;
-        } else if self.query_pos > self.query.len() / 2 {
-            self.query.drain(..self.query_pos);
-            self.query_pos = 0;
-            self.query.shrink_to(self.query.len() * 2);
         }
         result.end == SliceEnd::TimeUp
+    }
+
+    /// Goes on with what was read while commands waited.
+    fn append_segment(&mut self, segment: Vec<u8>) {
+        self.later_len -= segment.len();
+        self.input = Input::Pending;
+        if self.query_pos == self.query.len() {
+            self.query = segment;
+        } else {
+            self.query.drain(..self.query_pos);
+            self.query.extend_from_slice(&segment);
+        }
+        self.query_pos = 0;
     }
 
     /// Executes from the thread's read buffer, which starts with what the query buffer held.
@@ -243,7 +301,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Input::UsedUp
             }
         };
-        self.publish();
+        self.unpublished = true;
         result
     }
 
@@ -272,15 +330,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             ready!(self.read_big(cx))?
         } else if self.input == Input::UsedUp && self.query.len() <= CARRY_LEN_MAX && self.query_pos == 0 {
             return self.read_and_execute(cx, scratch);
-        } else {
+        } else if self.input == Input::UsedUp {
             self.query.drain(..std::mem::take(&mut self.query_pos));
             self.query.reserve(READ_LEN_MAX);
             let read = pin!(self.stream.read_buf(&mut self.query));
             let len = ready!(read.poll(cx))?;
-            if self.input == Input::UsedUp {
-                self.input = Input::Pending;
-            }
+            self.input = Input::Pending;
             len
+        } else {
+            ready!(self.read_later(cx))?
         };
         stats.net_input_bytes.add(len as u64);
         stats.reads_processed.add(1);
@@ -304,6 +362,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         scratch.read = space;
         read
+    }
+
+    /// Reads behind commands that wait.
+    fn read_later(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        if self.later.back().is_none_or(|segment| segment.len() == segment.capacity()) {
+            self.later.push_back(Vec::with_capacity(SEGMENT_LEN));
+        }
+        let Some(segment) = self.later.back_mut() else { return Poll::Ready(Ok(0)) };
+        let free = segment.capacity() - segment.len();
+        let mut space = segment.limit(free);
+        let read = pin!(self.stream.read_buf(&mut space));
+        let len = ready!(read.poll(cx))?;
+        self.later_len += len;
+        Poll::Ready(Ok(len))
     }
 
     fn read_big(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {

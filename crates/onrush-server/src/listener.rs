@@ -24,6 +24,10 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// At most one log line about failed accepts in this time.
 const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often, and how far apart, it is looked whether there is room again before a client is refused.
+const FULL_CHECKS: usize = 10;
+const FULL_WAIT: Duration = Duration::from_millis(1);
+
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
 const PROTECTED: &[u8] = b"-DENIED Onrush is running in protected mode: no password is set for the default user, so \
@@ -164,7 +168,11 @@ async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                if let Err(error) = admit_tcp(server, stream, peer, &workers) {
+                if is_full(server) {
+                    tokio::spawn(admit_late(server, Arc::clone(&workers), move |workers| {
+                        admit_tcp(server, stream, peer, workers)
+                    }));
+                } else if let Err(error) = admit_tcp(server, stream, peer, &workers) {
                     tracing::debug!("Client {peer} went away while it was accepted: {error}");
                 }
             }
@@ -209,7 +217,12 @@ async fn accept_unix(server: &'static Server, listener: UnixListener, workers: A
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                if let Err(error) = admit_unix(server, stream, &path, &workers) {
+                if is_full(server) {
+                    let path = path.clone();
+                    tokio::spawn(admit_late(server, Arc::clone(&workers), move |workers| {
+                        admit_unix(server, stream, &path, workers)
+                    }));
+                } else if let Err(error) = admit_unix(server, stream, &path, &workers) {
                     tracing::debug!("A client went away while it was accepted: {error}");
                 }
             }
@@ -231,6 +244,28 @@ fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: 
     let addr = format!("{path}:0");
     place.hand_over(workers, addr.clone(), addr, fd, true, |handle| Accepted::Unix(stream, handle));
     Ok(())
+}
+
+fn is_full(server: &Server) -> bool {
+    server.connected.load(Relaxed) >= server.config.read().maxclients as usize
+}
+
+/// Admits a client after giving workers a moment to notice that others have left: a client that closes one connection
+/// and opens another must not be one too many.
+async fn admit_late(
+    server: &'static Server,
+    workers: Arc<[Inbox]>,
+    admit: impl FnOnce(&[Inbox]) -> io::Result<()> + Send,
+) {
+    for _ in 0..FULL_CHECKS {
+        tokio::time::sleep(FULL_WAIT).await;
+        if !is_full(server) {
+            break;
+        }
+    }
+    if let Err(error) = admit(&workers) {
+        tracing::debug!("A client went away while it was accepted: {error}");
+    }
 }
 
 /// A place among the `maxclients`; given back unless a connection takes it over.

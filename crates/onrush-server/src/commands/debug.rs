@@ -195,6 +195,7 @@ fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+#[expect(clippy::approx_constant, reason = "the double that Redis answers")]
 fn protocol(ctx: &mut Ctx<'_>) -> CommandResult {
     let out = &mut *ctx.out;
     match ctx.argv.get(2).to_ascii_lowercase().as_slice() {

@@ -49,12 +49,14 @@ const SECTIONS: &[Section] = &[
 pub fn info(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut text = Text::default();
     for section in SECTIONS {
-        let asked = ctx.argv.iter().skip(1).any(|word| asks_for(word, section));
-        if !asked && !(ctx.argc() == 1 && section.by_default) {
-            continue;
+        let asked = match ctx.argc() {
+            1 => section.by_default,
+            _ => ctx.argv.iter().skip(1).any(|word| asks_for(word, section)),
+        };
+        if asked {
+            text.head(section.title);
+            (section.write)(ctx.server, &mut text);
         }
-        text.head(section.title);
-        (section.write)(ctx.server, &mut text);
     }
     ctx.out.verbatim("txt", text.0.as_bytes());
     Ok(())
