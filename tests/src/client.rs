@@ -174,6 +174,12 @@ impl Conn {
         Ok(all)
     }
 
+    /// Drops what has been read but not yet taken.
+    pub fn forget(&mut self) {
+        self.buf.clear();
+        self.start = 0;
+    }
+
     /// The number of bytes read but not yet taken as replies.
     pub fn buffered_len(&self) -> usize {
         self.buf.len() - self.start

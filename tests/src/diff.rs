@@ -146,11 +146,9 @@ impl Runner {
         Runner::new(family.args, family.reset)
     }
 
-    /// Runs a sequence; on a difference panics with the shortest sequence found that still shows it.
-    pub fn check(&mut self, name: &str, sequence: &Sequence, mode: Mode) {
-        if let Err(mismatch) = self.run(sequence, mode) {
-            panic!("{}", self.explain(name, sequence, mode, mismatch));
-        }
+    /// Runs a sequence. Errors: a difference, told with the shortest sequence found that still shows it.
+    pub fn check(&mut self, name: &str, sequence: &Sequence, mode: Mode) -> Result<(), String> {
+        self.run(sequence, mode).map_err(|mismatch| self.explain(name, sequence, mode, mismatch))
     }
 
     /// Runs a sequence and compares all replies, then the state.

@@ -16,8 +16,7 @@ pub struct Family {
     pub pipelined: bool,
     /// Commands that every sequence starts with.
     pub reset: &'static [&'static str],
-    /// How often a line is chosen, and its syntax. Lines with weight 0 are for [`arity_sweep`] only: damaged, they
-    /// could stall the server.
+    /// How often a line is chosen, and its syntax.
     pub lines: &'static [(u32, &'static str)],
 }
 
@@ -173,9 +172,9 @@ pub const CONNECTION: Family = Family {
         (3, "CLIENT LIST [TYPE client-type | ID id...]"),
         (4, "CLIENT GETNAME"),
         (5, "CLIENT SETNAME name"),
-        (2, "CLIENT KILL addr"),
-        (3, "CLIENT KILL [ID id] [TYPE client-type-rare] [ADDR addr] [LADDR addr] [USER user-rare] [SKIPME yes-no]"),
-        (0, "CLIENT PAUSE"),
+        (2, "!CLIENT KILL addr"),
+        (3, "!CLIENT KILL (ID id | ADDR addr) [TYPE client-type-rare] [LADDR addr] [USER user-rare] [SKIPME yes-no]"),
+        (3, "!CLIENT PAUSE pause-ms [WRITE | ALL]"),
         (2, "CLIENT UNPAUSE"),
         (2, "CLIENT NO-EVICT (ON | OFF)"),
         (2, "CLIENT GETREDIR"),
@@ -252,7 +251,7 @@ pub const SERVER: Family = Family {
         (3, "MEMORY USAGE key [SAMPLES int]"),
         (1, "MEMORY HELP"),
         (1, "MEMORY name"),
-        (0, "DEBUG SLEEP"),
+        (1, "!DEBUG SLEEP 0"),
         (2, "DEBUG JMAP"),
         (1, "DEBUG name"),
         (4, "name [value]..."),

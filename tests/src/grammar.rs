@@ -1,5 +1,6 @@
 //! Random commands from syntax lines such as `SET key value [NX | XX] [EX seconds | KEEPTTL]`.
 //!
+//! A line that starts with `!` is never damaged: its commands could stall or disturb the tests.
 //! Words in lower case stand for random arguments of that kind ([`Words`] decides), all others for themselves, as
 //! does a word in lower case behind `=`;
 //! `[ ]` is optional, `( )` groups, `|` separates alternatives and `...` repeats what stands before it.
@@ -18,7 +19,10 @@ pub trait Words {
 
 /// A parsed syntax line.
 #[derive(Debug)]
-pub struct Syntax(Vec<Node>);
+pub struct Syntax {
+    nodes: Vec<Node>,
+    undamaged: bool,
+}
 
 #[derive(Debug)]
 enum Node {
@@ -32,6 +36,10 @@ enum Node {
 impl Syntax {
     /// Parses a line. Panics when it is malformed, since lines are part of the program.
     pub fn parse(line: &str) -> Syntax {
+        let (line, undamaged) = match line.strip_prefix('!') {
+            Some(rest) => (rest, true),
+            None => (line, false),
+        };
         let spaced: String = line
             .replace("...", " … ")
             .chars()
@@ -41,13 +49,13 @@ impl Syntax {
         let mut at = 0;
         let mut alternatives = parse_alternatives(&tokens, &mut at);
         assert!(at == tokens.len() && alternatives.len() == 1, "malformed syntax line: {line}");
-        Syntax(alternatives.remove(0))
+        Syntax { nodes: alternatives.remove(0), undamaged }
     }
 
     /// The words the line starts with that stand for themselves: the command and subcommand names.
     pub fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
-        for node in &self.0 {
+        for node in &self.nodes {
             let Node::Literal(word) = node else { break };
             names.push(word.as_str());
         }
@@ -57,8 +65,8 @@ impl Syntax {
     /// A random command of this syntax; about one in six is damaged on purpose.
     pub fn generate(&self, rng: &mut Rng, words: &mut impl Words) -> Argv {
         let mut args = Vec::new();
-        emit_all(&self.0, rng, words, &mut args);
-        if rng.percent(16) {
+        emit_all(&self.nodes, rng, words, &mut args);
+        if rng.percent(16) && !self.undamaged {
             damage(&mut args, rng, words);
         }
         Argv(args)

@@ -13,10 +13,13 @@ fn hand_made_sequences_reply_as_the_oracle_does() {
     files.sort();
     assert!(!files.is_empty());
     let mut runner = Runner::new(&["--enable-debug-command", "yes"], &[]);
+    let mut failures = Vec::new();
     for case in files.iter().flat_map(|file| cases::read(file)) {
         for sequence in &case.sequences {
-            runner.check(&case.name, sequence, Mode::Single);
-            runner.check(&case.name, sequence, Mode::Pipeline);
+            let single = runner.check(&case.name, sequence, Mode::Single);
+            let checked = single.and_then(|()| runner.check(&case.name, sequence, Mode::Pipeline));
+            failures.extend(checked.err());
         }
     }
+    assert!(failures.is_empty(), "{} differences:\n\n{}", failures.len(), failures.join("\n"));
 }

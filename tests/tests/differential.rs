@@ -19,7 +19,8 @@ fn random_sequences(family: &Family) {
         let mut rng = Rng::new(seed);
         let (protocol, mode) = family.travel(seed);
         let sequence = generator.sequence(&mut rng, protocol, COMMANDS_PER_SEQUENCE);
-        runner.check(&format!("{} ONRUSH_TEST_SEED={seed}", family.name), &sequence, mode);
+        let name = format!("{} ONRUSH_TEST_SEED={seed}", family.name);
+        runner.check(&name, &sequence, mode).unwrap_or_else(|difference| panic!("{difference}"));
     }
 }
 
@@ -60,12 +61,14 @@ fn server_commands_reply_as_the_oracle_does() {
 
 #[test]
 fn any_number_of_arguments_replies_as_the_oracle_does() {
+    let mut failures = Vec::new();
     for family in FAMILIES {
         let mut runner = Runner::for_family(family);
         for argv in families::arity_sweep(family) {
             let name = format!("arity of {argv}");
             let steps = vec![Step { conn: 0, action: Action::Call { argv, expect: None } }];
-            runner.check(&name, &Sequence { protocol: 2, steps }, Mode::Single);
+            failures.extend(runner.check(&name, &Sequence { protocol: 2, steps }, Mode::Single).err());
         }
     }
+    assert!(failures.is_empty(), "{} differences:\n\n{}", failures.len(), failures.join("\n"));
 }

@@ -180,35 +180,52 @@ fn a_client_that_never_reads_is_closed_at_the_query_buffer_limit() {
         let server = start(workers, &["--client-query-buffer-limit", "8mb"]);
         let mut probe = server.connect();
         probe.call(&argv!["SET", "key", "v".repeat(1_000)]);
-        let ping = argv!["GET", "key"];
-        let quiet = Latencies::measure(&mut probe, &ping, |calls| calls < 5_000);
+        let get = argv!["GET", "key"];
         let before_kb = server.rss_kb();
-        let (stop, closed, highest_kb) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        let disturbed = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    closed.fetch_add(u64::from(flood(&server, &stop)), Ordering::Relaxed);
-                    highest_kb.fetch_max(server.rss_kb(), Ordering::Relaxed);
-                }
-            });
-            let deadline = Instant::now() + Duration::from_secs(15);
-            let disturbed = Latencies::measure(&mut probe, &ping, |calls| {
-                let enough = calls >= 5_000 && closed.load(Ordering::Relaxed) >= 2;
-                !enough && Instant::now() < deadline
-            });
-            stop.store(true, Ordering::Relaxed);
-            disturbed
+        let mut closed = 0;
+        holds_once(|| {
+            let quiet = Latencies::measure(&mut probe, &get, |calls| calls < 5_000);
+            let flooded = latencies_beside_floods(&server, &mut probe, &get);
+            closed += flooded.closed;
+            let grown_kb = flooded.highest_kb.saturating_sub(before_kb);
+            assert!(grown_kb < 128 * 1024, "grown by {grown_kb} kB");
+            let limit = (quiet.quantile(990) * 2).max(Duration::from_millis(3));
+            let fits = flooded.latencies.quantile(990) < limit;
+            if fits { Ok(()) } else { Err(format!("quiet: {quiet}\nflooded: {}", flooded.latencies)) }
         });
-        let closed = closed.into_inner();
-        assert!(closed >= 2, "the server closed {closed} connections");
         let counter = probe.info_number("client_query_buffer_limit_disconnections");
         assert!(counter >= Some(closed as i64), "INFO counts {counter:?}, not {closed}");
         assert!(server.log().to_lowercase().contains("query buffer"), "nothing logged");
-        let grown_kb = highest_kb.into_inner().saturating_sub(before_kb);
-        assert!(grown_kb < 128 * 1024, "grown by {grown_kb} kB");
-        let limit = (quiet.quantile(990) * 2).max(Duration::from_millis(3));
-        assert!(disturbed.quantile(990) < limit, "quiet: {quiet}\ndisturbed: {disturbed}");
     }
+}
+
+struct Flooded {
+    latencies: Latencies,
+    closed: u64,
+    highest_kb: u64,
+}
+
+/// Calls `get` on one connection while others, one after the other, send what they can and never read.
+fn latencies_beside_floods(server: &Server, probe: &mut Conn, get: &Argv) -> Flooded {
+    let (stop, closed, highest_kb) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let latencies = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                closed.fetch_add(u64::from(flood(server, &stop)), Ordering::Relaxed);
+                highest_kb.fetch_max(server.rss_kb(), Ordering::Relaxed);
+            }
+        });
+        let deadline = Instant::now() + Duration::from_secs(15);
+        let latencies = Latencies::measure(probe, get, |calls| {
+            let enough = calls >= 5_000 && closed.load(Ordering::Relaxed) >= 2;
+            !enough && Instant::now() < deadline
+        });
+        stop.store(true, Ordering::Relaxed);
+        latencies
+    });
+    let (closed, highest_kb) = (closed.into_inner(), highest_kb.into_inner());
+    assert!(closed >= 2, "the server closed {closed} connections");
+    Flooded { latencies, closed, highest_kb }
 }
 
 /// Sends requests without reading until the server closes the connection (true) or `stop` is set.
@@ -231,34 +248,44 @@ fn flood(server: &Server, stop: &AtomicBool) -> bool {
 #[test]
 fn a_long_pipeline_takes_turns_with_others_on_its_worker() {
     let server = start(1, &[]);
-    let mut probe = server.connect();
-    probe.call(&argv!["SET", "key", "v"]);
+    server.connect().call(&argv!["SET", "key", "v"]);
+    holds_once(|| {
+        let latencies = latencies_beside_pipelines(&server);
+        let fits =
+            latencies.quantile(999) < Duration::from_millis(8) && latencies.quantile(500) < Duration::from_millis(3);
+        if fits { Ok(()) } else { Err(latencies.to_string()) }
+    });
+}
+
+/// Calls GET on one connection while another sends one pipeline of a million commands after the other.
+fn latencies_beside_pipelines(server: &Server) -> Latencies {
     let stop = AtomicBool::new(false);
-    let pipelines = AtomicU64::new(0);
-    let latencies = std::thread::scope(|scope| {
-        scope.spawn(|| {
+    std::thread::scope(|scope| {
+        let mut conn = server.connect();
+        let mut writer = conn.writer().expect("a second handle");
+        let stop = &stop;
+        scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                let mut conn = server.connect();
-                let mut writer = conn.writer().expect("a second handle");
-                std::thread::scope(|inner| {
-                    inner.spawn(move || {
-                        write_copies(&mut writer, &encode(&argv!["SET", "other", "v"]), MILLION).expect("taken");
-                    });
-                    conn.discard(5 * MILLION as u64).expect("a million +OK");
-                });
-                pipelines.fetch_add(1, Ordering::Relaxed);
+                write_copies(&mut writer, &encode(&argv!["SET", "other", "v"]), MILLION).expect("taken");
+            }
+            writer.half_close();
+        });
+        scope.spawn(move || {
+            while !matches!(conn.fill(), Ok(0)) {
+                conn.forget()
             }
         });
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let latencies = Latencies::measure(&mut probe, &argv!["GET", "key"], |calls| {
-            let enough = calls >= 3_000 && pipelines.load(Ordering::Relaxed) >= 3;
-            !enough && Instant::now() < deadline
-        });
+        let mut probe = server.connect();
+        let latencies = Latencies::measure(&mut probe, &argv!["GET", "key"], |calls| calls < 3_000);
         stop.store(true, Ordering::Relaxed);
         latencies
-    });
-    assert!(latencies.quantile(999) < Duration::from_millis(10), "{latencies}");
-    assert!(latencies.quantile(500) < Duration::from_millis(2), "{latencies}");
+    })
+}
+
+/// For limits of time: other programs only ever make them harder to keep, so keeping them once in three is enough.
+fn holds_once(mut check: impl FnMut() -> Result<(), String>) {
+    let failures: Vec<String> = (0..3).map_while(|_| check().err()).collect();
+    assert!(failures.len() < 3, "{}", failures.join("\n"));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::command::{Command, Flags};
 use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
 use crate::error::{self, CommandError};
 use crate::keys::Keys;
-use crate::server::{Pause, Server, unix_ms};
+use crate::server::{Pause, Server};
 use crate::session::{ReplyMode, Session};
 
 /// Commands planned together.
@@ -42,6 +42,8 @@ pub struct Scratch {
     args: Vec<ArgRange>,
     hashes: Vec<KeyHash>,
     spare_replies: Vec<Vec<u8>>,
+    /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
+    keys: Option<Box<Keys>>,
     /// Where sockets are read into while their connection holds no unfinished command.
     pub read: Vec<u8>,
 }
@@ -53,6 +55,7 @@ impl Scratch {
             args: Vec::new(),
             hashes: Vec::new(),
             spare_replies: Vec::new(),
+            keys: None,
             read: vec![0; READ_LEN_MAX],
         }
     }
@@ -120,6 +123,8 @@ pub struct SliceResult {
     pub end: SliceEnd,
     /// A command that was taken from the input but not executed: its bytes, to be put in front of the rest.
     pub requeue: Option<Vec<u8>>,
+    /// The time of its last chunk, in Unix milliseconds.
+    pub ended_ms: i64,
 }
 
 /// One connection's turn on one thread.
@@ -141,16 +146,17 @@ pub struct Slice<'a> {
 impl Slice<'_> {
     /// Executes commands from `input`, which starts at the first byte of a command.
     pub fn run(mut self, input: &[u8], scratch: &mut Scratch) -> SliceResult {
-        let mut keys = Keys::new(self.server, self.thread);
+        let mut keys = scratch.keys.take().unwrap_or_else(|| Box::new(Keys::new(self.server, self.thread)));
         keys.enter();
         keys.set_db(self.session.db);
         let result = self.run_chunks(input, scratch, &mut keys);
         let stats = &self.server.stats.threads[self.thread];
         if keys.hits + keys.misses > 0 {
-            stats.keyspace_hits.add(keys.hits);
-            stats.keyspace_misses.add(keys.misses);
+            stats.keyspace_hits.add(std::mem::take(&mut keys.hits));
+            stats.keyspace_misses.add(std::mem::take(&mut keys.misses));
         }
         keys.leave();
+        scratch.keys = Some(keys);
         result
     }
 
@@ -160,43 +166,46 @@ impl Slice<'_> {
         let reply_limit = hot.reply_limit_bytes.load(Relaxed);
         let mut limits = Limits { bulk_len_max: hot.bulk_len_max.load(Relaxed), ..Limits::default() };
         let started = Instant::now();
-        let mut chunk_started = started;
+        let mut now = started;
         let mut consumed = 0;
         loop {
             limits.unauthenticated = !self.session.authenticated;
-            keys.now_ms = unix_ms();
-            keys.clock = self.server.access_clock(keys.now_ms, self.session.no_touch);
+            let now_ms = self.server.clock.unix_ms(now);
+            keys.now_ms = now_ms;
+            keys.clock = self.server.access_clock(now_ms, self.session.no_touch);
             let decoded = self.decode_chunk(input, consumed, scratch, &limits, keys);
-            let pause = self.server.pause(keys.now_ms);
-            let ended = self.execute_chunk(input, scratch, keys, decoded.owned, reply_limit, pause, chunk_started);
+            let pause = self.server.pause(now_ms);
+            let (ended, executed) = self.execute_chunk(input, scratch, keys, decoded.owned, reply_limit, pause);
+            let chunk_started = std::mem::replace(&mut now, Instant::now());
+            if executed.len > 0 {
+                self.count(&scratch.planned[..executed.len], now - chunk_started, executed.timed_ns);
+            }
+            let result = |consumed, end, requeue| SliceResult { consumed, end, requeue, ended_ms: now_ms };
             match ended {
                 ChunkEnd::Done => consumed = decoded.consumed,
-                ChunkEnd::Close => {
-                    return SliceResult { consumed: decoded.consumed, end: SliceEnd::Close, requeue: None };
-                }
+                ChunkEnd::Close => return result(decoded.consumed, SliceEnd::Close, None),
                 ChunkEnd::Stopped { next, end, requeue } => {
                     self.decoder.reset();
                     let consumed = match &requeue {
                         Some(_) => scratch.planned[next].end,
                         None => scratch.planned[next].start,
                     };
-                    return SliceResult { consumed, end, requeue };
+                    return result(consumed, end, requeue);
                 }
             }
             match decoded.stop {
                 None => {}
-                Some(Ok(end)) => return SliceResult { consumed, end, requeue: None },
+                Some(Ok(end)) => return result(consumed, end, None),
                 Some(Err(error)) => {
                     self.server.stats.threads[self.thread].protocol_errors.add(1);
                     if self.session.reply_mode == ReplyMode::On {
                         self.reply.error(&format!("ERR {error}"));
                     }
-                    return SliceResult { consumed: input.len(), end: SliceEnd::Close, requeue: None };
+                    return result(input.len(), SliceEnd::Close, None);
                 }
             }
-            chunk_started = Instant::now();
-            if chunk_started - started >= slice_max {
-                return SliceResult { consumed, end: SliceEnd::TimeUp, requeue: None };
+            if now - started >= slice_max {
+                return result(consumed, SliceEnd::TimeUp, None);
             }
         }
     }
@@ -292,11 +301,11 @@ impl Slice<'_> {
         owned: Vec<Arc<Vec<u8>>>,
         reply_limit: usize,
         mut pause: Pause,
-        started: Instant,
-    ) -> ChunkEnd {
+    ) -> (ChunkEnd, Executed) {
         let planned = &scratch.planned;
+        let mut executed = Executed::default();
         if planned.is_empty() {
-            return ChunkEnd::Done;
+            return (ChunkEnd::Done, executed);
         }
         let server = self.server;
         let stats = &server.stats.threads[self.thread];
@@ -317,8 +326,6 @@ impl Slice<'_> {
             effects: Effects::AsSent,
         };
         let mut end = ChunkEnd::Done;
-        let mut done = 0;
-        let mut timed_ns = 0;
         for (index, command) in planned.iter().enumerate() {
             let ranges = &scratch.args[command.args.0 as usize..command.args.1 as usize];
             ctx.argv = Argv::new(&input[command.start..], ranges, &owned);
@@ -341,8 +348,8 @@ impl Slice<'_> {
                 hashes: &scratch.hashes[command.hashes.0 as usize..command.hashes.1 as usize],
             };
             let long_ns = execute(&mut ctx, command.command, full);
-            timed_ns += long_ns;
-            done += 1;
+            executed.timed_ns += long_ns;
+            executed.len += 1;
             if long_ns > 0 {
                 ctx.keys.release();
                 ctx.log = server.log.is_listening();
@@ -355,19 +362,45 @@ impl Slice<'_> {
         }
         ctx.keys.release();
         ctx.keys.free_garbage();
-        let changes = ctx.changes;
+        if ctx.changes > 0 {
+            stats.changes.add(ctx.changes);
+        }
         *self.spilled = false;
-        if changes > 0 {
-            server.dirty.fetch_add(changes, Relaxed);
-        }
-        stats.commands_processed.add(done as u64);
-        share_time(server, self.thread, &planned[..done], started, timed_ns);
-        if let Some(last) = planned[..done].last().and_then(|planned| planned.command) {
-            self.session.handle.last_command.store(u32::from(last.id), Relaxed);
-        }
-        self.session.handle.commands.fetch_add(done as u64, Relaxed);
-        end
+        (end, executed)
     }
+
+    /// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
+    fn count(&self, done: &[Planned], took: Duration, timed_ns: u64) {
+        let stats = &self.server.stats.threads[self.thread];
+        stats.commands_processed.add(done.len() as u64);
+        let handle = &self.session.handle;
+        handle.commands.store(handle.commands.load(Relaxed) + done.len() as u64, Relaxed);
+        let short = done.iter().filter_map(|planned| planned.command).filter(|command| command.is_short());
+        let short_len = short.clone().count() as u64;
+        if short_len == 0 {
+            return;
+        }
+        let each_ns = (took.as_nanos() as u64).saturating_sub(timed_ns) / short_len;
+        let mut last = None;
+        for command in short {
+            let counters = &stats.commands[command.id as usize];
+            counters.calls.add(1);
+            counters.nanos.add(each_ns);
+            last = Some(command.id);
+        }
+        if let Some(last) = last {
+            handle.last_command.store(u32::from(last), Relaxed);
+        }
+    }
+}
+
+/// How much of a chunk was executed.
+#[derive(Default)]
+struct Executed {
+    /// Commands.
+    len: usize,
+    /// Time of those that are timed by themselves, in nanoseconds.
+    timed_ns: u64,
 }
 
 /// Looks up the commands of a chunk and hashes their keys.
@@ -440,22 +473,6 @@ enum ChunkEnd {
     Done,
     Close,
     Stopped { next: usize, end: SliceEnd, requeue: Option<Vec<u8>> },
-}
-
-/// Spreads a chunk's time evenly over its short commands; long ones were timed by themselves.
-fn share_time(server: &Server, thread: usize, done: &[Planned], started: Instant, timed_ns: u64) {
-    let short = done.iter().filter_map(|planned| planned.command).filter(|command| command.is_short());
-    let count = short.clone().count() as u64;
-    if count == 0 {
-        return;
-    }
-    let each_ns = (started.elapsed().as_nanos() as u64).saturating_sub(timed_ns) / count;
-    let counters = &server.stats.threads[thread].commands;
-    for command in short {
-        let counters = &counters[command.id as usize];
-        counters.calls.add(1);
-        counters.nanos.add(each_ns);
-    }
 }
 
 /// Whether CLIENT PAUSE applies to a command.
@@ -570,7 +587,7 @@ fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
 fn record(ctx: &mut Ctx<'_>) {
     let changes = if ctx.log { std::mem::take(&mut ctx.changes) } else { 0 };
     let expired: Vec<(u32, Removed)> = ctx.keys.take_expired();
-    ctx.server.dirty.fetch_add(expired.len() as u64, Relaxed);
+    ctx.server.stats.threads[ctx.thread].changes.add(expired.len() as u64);
     ctx.server.stats.threads[ctx.thread].expired_keys.add(expired.len() as u64);
     for (db, removed) in expired {
         if ctx.log {
@@ -588,7 +605,7 @@ fn record(ctx: &mut Ctx<'_>) {
                 }
             }
         }
-        ctx.server.dirty.fetch_add(changes, Relaxed);
+        ctx.server.stats.threads[ctx.thread].changes.add(changes);
     }
     ctx.effects = Effects::AsSent;
 }

@@ -98,7 +98,8 @@ pub struct Connection<S> {
     eof: bool,
     closing: bool,
     woken: bool,
-    unpublished: bool,
+    /// Time of the last slice in Unix milliseconds, until it is published.
+    unpublished_ms: Option<i64>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -123,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             eof: false,
             closing: false,
             woken: false,
-            unpublished: false,
+            unpublished_ms: None,
             pause: None,
         }
     }
@@ -145,8 +146,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if !self.reply.is_empty() && self.write(cx).is_err() {
                 return Poll::Ready(());
             }
-            if std::mem::take(&mut self.unpublished) {
-                self.publish();
+            if let Some(now_ms) = self.unpublished_ms.take() {
+                self.publish(now_ms);
             }
             if self.reply.is_empty() {
                 scratch.give_reply_buffer(self.reply.take_buffer());
@@ -301,14 +302,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Input::UsedUp
             }
         };
-        self.unpublished = true;
+        self.unpublished_ms = Some(result.ended_ms);
         result
     }
 
     /// Lets others see how this connection is.
-    fn publish(&self) {
+    fn publish(&self, now_ms: i64) {
         let handle = &self.session.handle;
-        handle.last_interaction_ms.store(unix_ms(), Relaxed);
+        handle.last_interaction_ms.store(now_ms, Relaxed);
         handle.reply_bytes.store(self.reply.len() as u64, Relaxed);
         handle.reply_capacity_bytes.store(self.reply.capacity() as u64, Relaxed);
         handle.query_bytes.store(self.query_len() as u64, Relaxed);

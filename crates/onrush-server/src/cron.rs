@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use onrush_store::Removed;
 
+use crate::os;
 use crate::server::{Samples, Server, unix_ms};
 
 /// Share of its period that active expiry may use, in percent (Redis's default effort).
@@ -19,6 +20,9 @@ const EXPIRE_STRIDE: usize = 256;
 /// Samples a rate is the mean of, as in Redis.
 const RATE_SAMPLES: usize = 16;
 
+/// From this much memory in use on, in bytes, huge pages are worth having.
+const HUGE_PAGES_BYTES_MIN: u64 = 16 * 1024 * 1024;
+
 /// Period of the rate samples.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
 
@@ -28,10 +32,12 @@ pub async fn run(server: &'static Server) {
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
+    let mut huge_pages = false;
     loop {
         let hz = server.config.read().hz.clamp(1, 500);
         let period = Duration::from_micros(1_000_000 / hz);
         tokio::time::sleep(period).await;
+        server.clock.synchronize();
         if server.hot.active_expire.load(Relaxed) {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
         }
@@ -39,7 +45,11 @@ pub async fn run(server: &'static Server) {
             let stale = expire.stale_percent();
             rates.sample(server, last_sample.elapsed(), stale);
             last_sample = Instant::now();
-            server.used_memory();
+            let used_bytes = server.used_memory();
+            if !huge_pages && used_bytes >= HUGE_PAGES_BYTES_MIN {
+                huge_pages = true;
+                os::allow_huge_pages(true);
+            }
         }
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
             last_timeouts = Instant::now();
@@ -139,6 +149,7 @@ impl ExpireCycle {
                 }
             }
             stats.expired_keys.add(self.freed.len() as u64);
+            stats.changes.add(self.freed.len() as u64);
             for removed in self.freed.drain(..) {
                 server.lazyfree.free(removed.into());
             }

@@ -306,7 +306,11 @@ impl Keys {
     }
 
     /// Frees what was discarded; large things in the background. No locks may be held.
+    #[inline]
     pub fn free_garbage(&mut self) {
+        if self.garbage.is_empty() {
+            return;
+        }
         for removed in self.garbage.drain(..) {
             self.server.lazyfree.free(removed);
         }

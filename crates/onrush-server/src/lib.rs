@@ -5,7 +5,7 @@
 //! once. What threads share is in [`server`]; what commands there are is in [`command`]; from start to end leads
 //! [`lifecycle`].
 //!
-//! `unsafe` stands in [`alloc`] (the counting around the allocator) and [`os`] (three calls of the system) alone.
+//! `unsafe` stands in [`alloc`] (the counting around the allocator) and [`os`] (a few calls of the system) alone.
 
 pub mod alloc;
 pub mod batch;

@@ -21,6 +21,7 @@ const RESERVED_FILES: u64 = 32;
 /// Goes to the background first if `daemonize` says so; no thread may run yet. Errors are logged; the exit code says whether there
 /// were any.
 pub fn run(mut config: Config, config_file: Option<PathBuf>) -> ExitCode {
+    os::allow_huge_pages(false);
     if let Err(error) = std::env::set_current_dir(&config.dir) {
         eprintln!("Can't chdir to '{}': {error}", config.dir);
         return ExitCode::FAILURE;

@@ -92,8 +92,8 @@ pub struct Server {
     pub connections_rejected: AtomicU64,
     /// Connections there are now.
     pub connected: AtomicUsize,
-    /// Changes since the last save.
-    pub dirty: AtomicU64,
+    /// The time, read once per chunk.
+    pub clock: Clock,
     /// What the once-in-100-ms samples say.
     pub samples: Mutex<Samples>,
     /// Most memory used so far in bytes.
@@ -151,7 +151,7 @@ impl Server {
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
             connected: AtomicUsize::new(0),
-            dirty: AtomicU64::new(0),
+            clock: Clock::new(),
             samples: Mutex::default(),
             peak_memory: AtomicU64::new(0),
             startup_memory: AtomicU64::new(0),
@@ -202,6 +202,33 @@ impl Server {
         let used = crate::alloc::allocated_bytes();
         self.peak_memory.fetch_max(used, Relaxed);
         used
+    }
+}
+
+/// Unix time from the monotonic clock, so that one reading of one clock serves a chunk for everything.
+pub struct Clock {
+    base: Instant,
+    offset_us: AtomicI64,
+}
+
+impl Clock {
+    fn new() -> Self {
+        let clock = Self { base: Instant::now(), offset_us: AtomicI64::new(0) };
+        clock.synchronize();
+        clock
+    }
+
+    /// Takes over what the system's clock says now; called regularly, for it may be set.
+    pub fn synchronize(&self) {
+        self.offset_us.store(unix_us() - self.base.elapsed().as_micros() as i64, Relaxed);
+    }
+
+    /// Unix time in milliseconds at `instant`.
+    #[inline]
+    pub fn unix_ms(&self, instant: Instant) -> i64 {
+        let since = instant - self.base;
+        let since_us = since.as_secs() as i64 * 1_000_000 + i64::from(since.subsec_micros());
+        (since_us + self.offset_us.load(Relaxed)) / 1000
     }
 }
 

@@ -46,6 +46,8 @@ macro_rules! counters {
         #[repr(align(128))]
         pub struct ThreadStats {
             $($(#[$doc])* pub $name: Counter,)*
+            /// Changes to the keyspace, of all time: CONFIG RESETSTAT leaves it alone.
+            pub changes: Counter,
             /// By command id.
             pub commands: Box<[CommandCounters]>,
         }
@@ -54,6 +56,7 @@ macro_rules! counters {
             fn new(commands_len: usize) -> Self {
                 Self {
                     $($name: Counter::default(),)*
+                    changes: Counter::default(),
                     commands: (0..commands_len).map(|_| CommandCounters::default()).collect(),
                 }
             }
@@ -122,6 +125,11 @@ impl Stats {
     /// The sum of one counter over all threads.
     pub fn sum(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
         self.threads.iter().map(|thread| counter(thread).get()).sum()
+    }
+
+    /// Changes to the keyspace so far.
+    pub fn changes(&self) -> u64 {
+        self.sum(|thread| &thread.changes)
     }
 
     /// Counts an error reply under its code.

@@ -1,9 +1,10 @@
-//! Runs the differential tests of one family, or of one file of cases, and stops at the first difference.
+//! Runs the differential tests of one family, or of one file of cases, and shows the differences: of random sequences the first
+//! (with `--keep-going` all).
 //!
 //! ```text
-//! onrush-diff FAMILY [--seed N] [--sequences N] [--commands N]     random sequences
-//! onrush-diff path/to/cases.txt                                    hand-made sequences
-//! onrush-diff --list                                               the families
+//! onrush-diff FAMILY [--seed N] [--sequences N] [--commands N] [--keep-going]   random sequences
+//! onrush-diff path/to/cases.txt                                                 hand-made sequences
+//! onrush-diff --list                                                            the families
 //! ```
 
 use std::path::Path;
@@ -46,25 +47,37 @@ fn run_family(family: &Family, args: &[String]) -> ExitCode {
     let count = option(args, "--sequences", 500);
     let commands = option(args, "--commands", 60) as usize;
     let mut runner = Runner::for_family(family);
+    let mut differences = 0;
     let mut generator = Generator::new(family);
     for seed in first..first + count {
         let (protocol, mode) = family.travel(seed);
         let sequence = generator.sequence(&mut Rng::new(seed), protocol, commands);
-        runner.check(&format!("{} --seed {seed}", family.name), &sequence, mode);
+        if let Err(difference) = runner.check(&format!("{} --seed {seed}", family.name), &sequence, mode) {
+            println!("{difference}\n");
+            differences += 1;
+            if !args.iter().any(|a| a == "--keep-going") {
+                break;
+            }
+        }
     }
-    println!("{}: {count} sequences of {commands} commands agree", family.name);
-    ExitCode::SUCCESS
+    println!("{}: {differences} differences in up to {count} sequences of {commands} commands", family.name);
+    if differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn run_file(path: &Path) -> ExitCode {
     let mut runner = Runner::new(&["--enable-debug-command", "yes"], &[]);
     let cases = cases::read(path);
+    let mut differences = 0;
     for case in &cases {
         for sequence in &case.sequences {
-            runner.check(&case.name, sequence, Mode::Single);
-            runner.check(&case.name, sequence, Mode::Pipeline);
+            let single = runner.check(&case.name, sequence, Mode::Single);
+            let checked = single.and_then(|()| runner.check(&case.name, sequence, Mode::Pipeline));
+            if let Err(difference) = checked {
+                println!("{difference}\n");
+                differences += 1;
+            }
         }
     }
-    println!("{}: {} cases agree", path.display(), cases.len());
-    ExitCode::SUCCESS
+    println!("{}: {} cases, {differences} differences", path.display(), cases.len());
+    if differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -17,6 +17,7 @@ const BAD_CLIENT_ID: CommandError = CommandError::fixed("ERR client-id should be
 const INVALID_CLIENT_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
 const TIMEOUT_NOT_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
 const TIMEOUT_NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
+const TIMEOUT_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
 const BAD_PAUSE_MODE: CommandError = CommandError::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL");
 const BAD_UNBLOCK_REASON: CommandError = CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 
@@ -52,7 +53,10 @@ pub fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
         _ => return Err(error::SYNTAX),
     };
     let now_ms = unix_ms();
-    let lines: Vec<u8> = listed.iter().flat_map(|client| client.info_line(&ctx.server.commands, now_ms)).collect();
+    let mut lines = Vec::new();
+    for client in listed.iter().filter(|client| !client.is_killed()) {
+        lines.extend_from_slice(&client.info_line(&ctx.server.commands, now_ms));
+    }
     ctx.out.verbatim("txt", &lines);
     Ok(())
 }
@@ -151,7 +155,7 @@ pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
     let me = ctx.session.handle.id;
     let mut killed = 0;
     for client in ctx.server.clients.all() {
-        if !filter.matches(&client, me) {
+        if client.is_killed() || !filter.matches(&client, me) {
             continue;
         }
         killed += 1;
@@ -192,17 +196,9 @@ pub fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
 /// # Errors
 /// The name is not printable ASCII without spaces.
 pub(super) fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> CommandResult {
-    check_name(name)?;
+    check_attribute(b"Client names", name)?;
     ctx.session.handle.names.lock().name = name.to_vec();
     Ok(())
-}
-
-/// Whether a connection may have this name.
-///
-/// # Errors
-/// It is not printable ASCII without spaces.
-pub(super) fn check_name(name: &[u8]) -> CommandResult {
-    check_attribute(b"Client names", name)
 }
 
 /// Such texts stand in CLIENT LIST, where spaces and line ends separate fields and clients.
@@ -258,9 +254,11 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(TIMEOUT_NEGATIVE);
     }
     let now_ms = unix_ms();
+    // Nobody could end a pause without an end: it holds CLIENT UNPAUSE back too.
+    let until_ms = now_ms.checked_add(timeout_ms).ok_or(TIMEOUT_OUT_OF_RANGE)?;
     let hot = &ctx.server.hot;
     let old = (hot.pause_mode.load(Relaxed), hot.pause_until_ms.load(Relaxed));
-    let (mode, until_ms) = merge(now_ms, old, (mode, now_ms.saturating_add(timeout_ms)));
+    let (mode, until_ms) = merge(now_ms, old, (mode, until_ms));
     hot.pause_until_ms.store(until_ms, Relaxed);
     hot.pause_mode.store(mode, Relaxed);
     ctx.out.ok();
@@ -380,10 +378,10 @@ mod tests {
 
     #[test]
     fn names_are_printable_ascii_without_spaces() {
-        assert_eq!(check_name(b"!a~"), Ok(()));
-        assert_eq!(check_name(b""), Ok(()));
+        assert_eq!(check_attribute(b"Client names", b"!a~"), Ok(()));
+        assert_eq!(check_attribute(b"Client names", b""), Ok(()));
         for name in [&b"a b"[..], b"a\n", b"\x7f", b"\xff", b"\0"] {
-            assert!(check_name(name).is_err());
+            assert!(check_attribute(b"Client names", name).is_err());
         }
     }
 

@@ -29,9 +29,17 @@ pub fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let pairs: Vec<_> = (2..ctx.argc()).step_by(2).map(|index| (ctx.arg(index), ctx.arg(index + 1))).collect();
     let local = ctx.session.handle.is_local();
-    set(ctx.server, &pairs, local).map_err(|error| CommandError::text(error.to_string()))?;
+    set(ctx.server, &pairs, local).map_err(|error| error_reply(&error, &pairs))?;
     ctx.out.ok();
     Ok(())
+}
+
+/// The error as a reply, which quotes an unknown name byte for byte even if it is no UTF-8.
+fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandError {
+    let ConfigSetError::Unknown { name: unknown } = error else { return CommandError::text(error.to_string()) };
+    let sent = pairs.iter().find(|(name, _)| String::from_utf8_lossy(name) == *unknown);
+    let name = sent.map_or(unknown.as_bytes(), |(name, _)| name);
+    CommandError::bytes([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
 }
 
 fn set(server: &Server, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), ConfigSetError> {

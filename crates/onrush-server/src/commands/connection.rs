@@ -17,7 +17,7 @@ const NO_PASSWORD: CommandError = CommandError::fixed(
      configuration is correct?",
 );
 const HELLO_NO_AUTH: CommandError = CommandError::fixed(
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
      option can be used to authenticate the client and select the RESP protocol version at the same time",
 );
 const NO_PROTO: CommandError = CommandError::fixed("NOPROTO unsupported protocol version");
@@ -64,62 +64,42 @@ fn same_secret(secret: &[u8], given: &[u8]) -> bool {
     black_box(difference) == 0
 }
 
-/// What HELLO asks for.
-#[derive(Default)]
-struct Hello<'a> {
-    proto: Option<Proto>,
-    auth: Option<(&'a [u8], &'a [u8])>,
-    name: Option<&'a [u8]>,
-}
-
-impl<'a> Hello<'a> {
-    fn read(ctx: &Ctx<'a>) -> Result<Self, CommandError> {
-        let mut hello = Self::default();
-        if ctx.argc() == 1 {
-            return Ok(hello);
-        }
-        hello.proto = match ctx.int_or(1, PROTO_NOT_INTEGER)? {
+/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`: options take effect one after the other
+pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
+    let proto = match ctx.argc() {
+        1 => None,
+        _ => match ctx.int_or(1, PROTO_NOT_INTEGER)? {
             2 => Some(Proto::Resp2),
             3 => Some(Proto::Resp3),
             _ => return Err(NO_PROTO),
-        };
-        let mut index = 2;
-        while index < ctx.argc() {
-            let left = ctx.argc() - index - 1;
-            if ctx.is(index, "AUTH") && left >= 2 {
-                hello.auth = Some((ctx.arg(index + 1), ctx.arg(index + 2)));
-                index += 3;
-            } else if ctx.is(index, "SETNAME") && left >= 1 {
-                hello.name = Some(ctx.arg(index + 1));
-                index += 2;
-            } else {
-                return Err(CommandError::bytes(
-                    [b"ERR Syntax error in HELLO option '", ctx.arg(index), b"'"].concat(),
-                ));
-            }
+        },
+    };
+    let mut index = 2;
+    while index < ctx.argc() {
+        let left = ctx.argc() - index - 1;
+        if ctx.is(index, "AUTH") && left >= 2 {
+            authenticate(ctx, ctx.arg(index + 1), ctx.arg(index + 2))?;
+            index += 3;
+        } else if ctx.is(index, "SETNAME") && left >= 1 {
+            set_name(ctx, ctx.arg(index + 1))?;
+            index += 2;
+        } else {
+            let option = ctx.arg(index);
+            return Err(CommandError::bytes([b"ERR Syntax error in HELLO option '", option, b"'"].concat()));
         }
-        Ok(hello)
-    }
-}
-
-/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`: all of it or nothing.
-pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
-    let hello = Hello::read(ctx)?;
-    if let Some(name) = hello.name {
-        super::client::check_name(name)?;
-    }
-    if let Some((user, password)) = hello.auth {
-        authenticate(ctx, user, password)?;
     }
     if !ctx.session.authenticated {
         return Err(HELLO_NO_AUTH);
     }
-    if let Some(name) = hello.name {
-        set_name(ctx, name)?;
-    }
-    if let Some(proto) = hello.proto {
+    if let Some(proto) = proto {
         set_proto(ctx, proto);
     }
+    greet(ctx);
+    Ok(())
+}
+
+/// Tells about the server.
+fn greet(ctx: &mut Ctx<'_>) {
     let proto = if ctx.out.is_resp3() { 3 } else { 2 };
     let out = &mut *ctx.out;
     out.map(7);
@@ -137,7 +117,6 @@ pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     out.bulk(b"modules");
     out.array(0);
-    Ok(())
 }
 
 fn set_proto(ctx: &mut Ctx<'_>, proto: Proto) {

@@ -149,7 +149,7 @@ fn object(ctx: &mut Ctx<'_>) -> CommandResult {
     let entry = ctx.keys.peek(&key).ok_or(error::NO_SUCH_KEY)?;
     let line = format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
-        entry,
+        std::ptr::from_ref(entry).cast::<u8>(),
         entry.encoding().name(),
         serialized_len(entry),
         entry.clock(),
@@ -174,7 +174,10 @@ fn serialized_len(entry: &Entry) -> usize {
 }
 
 fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
-    let positive = |index: usize| ctx.int(index).and_then(|n| u64::try_from(n).map_err(|_| error::NOT_POSITIVE));
+    let positive = |index: usize| {
+        let number = ctx.int_or(index, error::NOT_POSITIVE)?;
+        u64::try_from(number).map_err(|_| error::NOT_POSITIVE)
+    };
     let count = positive(2)?;
     let prefix = if ctx.argc() > 3 { ctx.arg(3) } else { b"key" };
     let size = if ctx.argc() > 4 { Some(positive(4)? as usize) } else { None };
@@ -243,7 +246,7 @@ fn protocol(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn packed_threshold(ctx: &mut Ctx<'_>) -> CommandResult {
     let bytes = memory_value(&ctx.server.config.read(), ctx.arg(2));
-    bytes.filter(|&bytes| bytes <= 4 << 30).ok_or(BAD_PACKED_THRESHOLD)?;
+    bytes.filter(|&bytes| bytes < 4 << 30).ok_or(BAD_PACKED_THRESHOLD)?;
     ctx.out.ok();
     Ok(())
 }

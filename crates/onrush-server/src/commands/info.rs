@@ -250,7 +250,7 @@ fn persistence(server: &Server, text: &mut Text) {
     text.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     text.line("current_fork_perc", "0.00");
     text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    text.line("rdb_changes_since_last_save", server.dirty.load(Relaxed));
+    text.line("rdb_changes_since_last_save", server.stats.changes());
     text.line("rdb_bgsave_in_progress", 0);
     text.line("rdb_last_save_time", started_s);
     text.line("rdb_last_bgsave_status", "ok");

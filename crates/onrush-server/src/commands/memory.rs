@@ -25,8 +25,6 @@ pub struct DbOverhead {
     pub db: usize,
     /// Entries.
     pub keys: u64,
-    /// Entries with an expiry.
-    pub expires: u64,
     /// Bytes of shards and buckets, estimated.
     pub main_bytes: u64,
 }
@@ -44,7 +42,7 @@ pub struct Overview {
     pub rss: u64,
     /// Buffers of clients.
     pub clients: u64,
-    /// Databases with entries.
+    /// Databases that have been used.
     pub dbs: Vec<DbOverhead>,
 }
 
@@ -56,7 +54,7 @@ impl Overview {
             let db = server.keyspace.db(index)?;
             let keys = db.len() as u64;
             let main_bytes = SHARDS as u64 * SHARD_BYTES + keys * BUCKET_BYTES_PER_ENTRY;
-            (keys > 0).then(|| DbOverhead { db: index, keys, expires: db.volatile_len() as u64, main_bytes })
+            Some(DbOverhead { db: index, keys, main_bytes })
         });
         Self {
             used,
@@ -179,9 +177,10 @@ pub fn memory_stats(ctx: &mut Ctx<'_>) -> CommandResult {
         ("fragmentation", Ratio(memory.fragmentation())),
         ("fragmentation.bytes", Int(memory.fragmentation_bytes())),
     ];
-    ctx.out.map(before.len() + memory.dbs.len() + after.len());
+    let dbs = memory.dbs.iter().filter(|db| db.keys > 0);
+    ctx.out.map(before.len() + dbs.clone().count() + after.len());
     before.into_iter().for_each(|figure| put(ctx, figure));
-    for db in &memory.dbs {
+    for db in dbs {
         ctx.out.bulk(format!("db.{}", db.db).as_bytes());
         ctx.out.map(3);
         put(ctx, ("overhead.hashtable.main", int(db.main_bytes)));
@@ -289,7 +288,7 @@ mod tests {
 
     #[test]
     fn data_is_what_is_left_without_the_overhead() {
-        let db = DbOverhead { db: 0, keys: 10, expires: 0, main_bytes: 7 * MB };
+        let db = DbOverhead { db: 0, keys: 10, main_bytes: 7 * MB };
         let memory = Overview { dbs: vec![db], ..overview() };
         assert_eq!(memory.overhead(), 10 * MB);
         assert_eq!(memory.dataset(), 90 * MB);

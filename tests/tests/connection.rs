@@ -1,0 +1,176 @@
+//! What clients do to each other: lists, kills, pauses; and what 7.2 has and the oracle has not.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use onrush_tests::argv;
+use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Server, is_stand_in, wait_until};
+
+fn id(conn: &mut Conn) -> String {
+    match conn.run("CLIENT ID") {
+        Value::Int(id) => id.to_string(),
+        other => panic!("CLIENT ID: {other}"),
+    }
+}
+
+/// The value of a `name=value` word in a line of CLIENT LIST.
+fn field(line: &str, name: &str) -> String {
+    let mut values = line.split_whitespace().filter_map(|w| w.strip_prefix(name)?.strip_prefix('='));
+    values.next().unwrap_or_else(|| panic!("no {name} in: {line}")).to_owned()
+}
+
+fn is_closed(conn: &mut Conn) -> bool {
+    conn.set_timeout(Duration::from_millis(50));
+    match conn.fill() {
+        Ok(got) => got == 0,
+        Err(e) => e.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+/// Whether a reply comes within a tenth of a second.
+fn replies_soon(conn: &mut Conn) -> bool {
+    conn.set_timeout(Duration::from_millis(100));
+    let got = conn.read_reply();
+    conn.set_timeout(Duration::from_secs(20));
+    got.is_ok()
+}
+
+#[test]
+fn the_list_shows_every_client() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut conns: Vec<Conn> = (0..5).map(|_| server.connect()).collect();
+    for (i, conn) in conns.iter_mut().enumerate() {
+        conn.run(&format!("CLIENT SETNAME name{i}"));
+        conn.run(&format!("SELECT {i}"));
+    }
+    conns[3].run("HELLO 3");
+    let list = conns[0].run("CLIENT LIST").text();
+    assert_eq!(list.lines().count(), 5, "{list}");
+    for (i, conn) in conns.iter_mut().enumerate() {
+        let own = id(conn);
+        let line = list.lines().find(|l| field(l, "id") == own).unwrap_or_else(|| panic!("no id={own}: {list}"));
+        assert_eq!((field(line, "name"), field(line, "db")), (format!("name{i}"), i.to_string()));
+        assert_eq!(field(line, "resp"), if i == 3 { "3" } else { "2" });
+        assert!(field(line, "laddr").ends_with(&server.port().to_string()));
+        assert!(field(line, "age").parse::<u32>().is_ok_and(|age| age < 60));
+        let info = conn.run("CLIENT INFO").text();
+        assert_eq!(field(&info, "addr"), field(line, "addr"));
+        assert_eq!(field(&info, "cmd"), "client|info");
+    }
+    let (first, second) = (id(&mut conns[0]), id(&mut conns[1]));
+    let two = conns[4].call(&argv!["CLIENT", "LIST", "ID", first, second]).text();
+    assert_eq!(two.lines().map(|l| field(l, "id")).collect::<Vec<_>>(), [first, second]);
+}
+
+#[test]
+fn clients_are_killed_by_id_address_and_filter() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut killer = server.connect();
+    let mut victim = server.connect();
+    let victim_id = id(&mut victim);
+    assert_eq!(killer.call(&argv!["CLIENT", "KILL", "ID", victim_id]), Value::Int(1));
+    wait_until("the client is closed", || is_closed(&mut victim));
+
+    let mut victim = server.connect();
+    let addr = field(&victim.run("CLIENT INFO").text(), "addr");
+    assert_eq!(killer.call(&argv!["CLIENT", "KILL", addr]).text(), "OK");
+    wait_until("the client is closed", || is_closed(&mut victim));
+    assert_eq!(killer.call(&argv!["CLIENT", "KILL", addr]).text(), "ERR No such client");
+
+    let mut victims: Vec<Conn> = (0..10).map(|_| server.connect()).collect();
+    victims.iter_mut().for_each(|v| drop(v.run("PING")));
+    assert_eq!(killer.run("CLIENT KILL TYPE normal"), Value::Int(10));
+    for victim in &mut victims {
+        wait_until("the client is closed", || is_closed(victim));
+    }
+    assert_eq!(killer.run("CLIENT KILL USER default SKIPME no"), Value::Int(1));
+    wait_until("the killer is closed", || is_closed(&mut killer));
+}
+
+#[test]
+fn a_client_that_kills_itself_still_gets_the_reply() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    let own = id(&mut conn);
+    let kill = argv!["CLIENT", "KILL", "ID", own, "SKIPME", "no"];
+    assert_eq!(conn.call(&kill), Value::Int(1));
+    assert!(conn.read_to_close().expect("closed").is_empty());
+}
+
+#[test]
+fn a_pause_holds_writes_back_until_it_ends() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let (mut boss, mut other) = (server.connect(), server.connect());
+    other.run("SET a 1");
+    assert_eq!(boss.run("CLIENT PAUSE 100000 WRITE").text(), "OK");
+    assert_eq!(other.run("GET a").text(), "1");
+    other.send_command(&argv!["INCR", "a"]).expect("sent");
+    other.send_command(&argv!["PING"]).expect("sent");
+    assert!(!replies_soon(&mut other), "a write went through the pause");
+    assert_eq!(boss.run("GET a").text(), "1");
+    assert_eq!(boss.run("CLIENT UNPAUSE").text(), "OK");
+    assert_eq!(other.read_reply().expect("the held reply"), b":2\r\n");
+    assert_eq!(other.read_reply().expect("the reply behind it"), b"+PONG\r\n");
+}
+
+#[test]
+fn a_pause_of_everything_ends_by_itself() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let (mut boss, mut other) = (server.connect(), server.connect());
+    let started = Instant::now();
+    assert_eq!(boss.run("CLIENT PAUSE 500").text(), "OK");
+    other.send_command(&argv!["PING"]).expect("sent");
+    assert_eq!(other.read_reply().expect("a reply after the pause"), b"+PONG\r\n");
+    let took = started.elapsed();
+    assert!(took >= Duration::from_millis(400) && took < Duration::from_secs(5), "after {took:?}");
+}
+
+#[test]
+fn expired_keys_stay_hidden_during_a_pause() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    conn.run("SET a 1 PX 30");
+    conn.run("CLIENT PAUSE 100000 WRITE");
+    wait_until("the key is gone", || matches!(conn.run("GET a"), Value::Null(_)));
+    conn.run("CLIENT UNPAUSE");
+    wait_until("it is counted no more", || conn.run("DBSIZE") == Value::Int(0));
+}
+
+#[test]
+fn what_7_2_has_is_there() {
+    if is_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    conn.run("CLIENT SETINFO LIB-NAME mylib");
+    conn.run("CLIENT SETINFO lib-ver 1.2.3");
+    let flags = |conn: &mut Conn| field(&conn.run("CLIENT INFO").text(), "flags");
+    let info = conn.run("CLIENT INFO").text();
+    assert_eq!((field(&info, "lib-name"), field(&info, "lib-ver")), ("mylib".into(), "1.2.3".into()));
+    assert_eq!(flags(&mut conn), "N");
+    conn.run("CLIENT NO-EVICT ON");
+    assert_eq!(flags(&mut conn), "e");
+    conn.run("CLIENT NO-TOUCH ON");
+    assert_eq!(flags(&mut conn), "eT");
+    conn.run("RESET");
+    assert_eq!(flags(&mut conn), "N");
+}
+
+#[test]
+fn a_client_that_does_not_touch_leaves_idle_times_alone() {
+    if is_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let (mut quiet, mut conn) = (server.connect(), server.connect());
+    quiet.run("CLIENT NO-TOUCH ON");
+    conn.run("SET a 1");
+    wait_until("the key has been idle for a second", || matches!(conn.run("OBJECT IDLETIME a"), Value::Int(1..)));
+    quiet.run("GET a");
+    assert!(matches!(conn.run("OBJECT IDLETIME a"), Value::Int(1..)));
+    conn.run("GET a");
+    assert_eq!(conn.run("OBJECT IDLETIME a"), Value::Int(0));
+}
