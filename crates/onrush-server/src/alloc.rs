@@ -5,7 +5,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 #[cfg(feature = "jemalloc")]
 type Inner = tikv_jemallocator::Jemalloc;
@@ -30,6 +30,11 @@ const NAME: &str = "libc";
 
 /// A thread passes its balance on when it is this many bytes.
 const FLUSH_BYTES: i64 = 64 * 1024;
+
+/// From this much memory in use on, in bytes, huge pages are worth having.
+const HUGE_PAGES_BYTES_MIN: i64 = 8 * 1024 * 1024;
+
+static HUGE_PAGES: AtomicBool = AtomicBool::new(false);
 
 static ALLOCATED: AtomicI64 = AtomicI64::new(0);
 
@@ -64,7 +69,10 @@ fn count(bytes: i64) {
             balance.set(now);
         } else {
             balance.set(0);
-            ALLOCATED.fetch_add(now, Relaxed);
+            let total = ALLOCATED.fetch_add(now, Relaxed) + now;
+            if total >= HUGE_PAGES_BYTES_MIN && !HUGE_PAGES.load(Relaxed) && !HUGE_PAGES.swap(true, Relaxed) {
+                crate::os::allow_huge_pages(true);
+            }
         }
     });
     if counted.is_err() {

@@ -165,6 +165,10 @@ impl Slice<'_> {
         let slice_max = Duration::from_micros(hot.slice_us.load(Relaxed));
         let reply_limit = hot.reply_limit_bytes.load(Relaxed);
         let mut limits = Limits { bulk_len_max: hot.bulk_len_max.load(Relaxed), ..Limits::default() };
+        if !self.session.authenticated && !hot.password_set.load(Relaxed) {
+            // The password was taken away since this client connected.
+            self.session.authenticated = true;
+        }
         let started = Instant::now();
         let mut now = started;
         let mut consumed = 0;

@@ -33,6 +33,9 @@ const SEGMENT_LEN: usize = 1024 * 1024;
 /// Reads of one turn; then others get theirs.
 const TURN_READS_MAX: usize = 8;
 
+/// Unread replies a client may cause before it has authenticated, in bytes (as in Redis).
+const UNAUTHENTICATED_REPLY_BYTES_MAX: usize = 1024;
+
 /// Slices of one vectored write.
 const WRITE_SLICES_MAX: usize = 64;
 
@@ -144,6 +147,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 time_up = self.execute_query(scratch);
             }
             if !self.reply.is_empty() && self.write(cx).is_err() {
+                return Poll::Ready(());
+            }
+            if !self.session.authenticated && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {
+                tracing::warn!("Closing client {}: too many replies before it authenticated", self.session.handle.addr);
                 return Poll::Ready(());
             }
             if let Some(now_ms) = self.unpublished_ms.take() {

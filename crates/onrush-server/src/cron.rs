@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use onrush_store::Removed;
 
-use crate::os;
 use crate::server::{Samples, Server, unix_ms};
 
 /// Share of its period that active expiry may use, in percent (Redis's default effort).
@@ -20,9 +19,6 @@ const EXPIRE_STRIDE: usize = 256;
 /// Samples a rate is the mean of, as in Redis.
 const RATE_SAMPLES: usize = 16;
 
-/// From this much memory in use on, in bytes, huge pages are worth having.
-const HUGE_PAGES_BYTES_MIN: u64 = 16 * 1024 * 1024;
-
 /// Period of the rate samples.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
 
@@ -32,7 +28,6 @@ pub async fn run(server: &'static Server) {
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
-    let mut huge_pages = false;
     loop {
         let hz = server.config.read().hz.clamp(1, 500);
         let period = Duration::from_micros(1_000_000 / hz);
@@ -45,11 +40,7 @@ pub async fn run(server: &'static Server) {
             let stale = expire.stale_percent();
             rates.sample(server, last_sample.elapsed(), stale);
             last_sample = Instant::now();
-            let used_bytes = server.used_memory();
-            if !huge_pages && used_bytes >= HUGE_PAGES_BYTES_MIN {
-                huge_pages = true;
-                os::allow_huge_pages(true);
-            }
+            server.used_memory();
         }
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
             last_timeouts = Instant::now();

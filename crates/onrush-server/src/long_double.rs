@@ -63,7 +63,7 @@ impl LongDouble {
     }
 
     /// The sum; `None` for infinity minus infinity.
-    pub fn add(self, other: Self) -> Option<Self> {
+    pub fn checked_add(self, other: Self) -> Option<Self> {
         match (self.infinite, other.infinite) {
             (true, true) => return (self.negative == other.negative).then_some(self),
             (true, false) => return Some(self),
@@ -220,7 +220,7 @@ mod tests {
 
     fn sum(left: &str, right: &str) -> String {
         let parse = |text: &str| LongDouble::parse(text.as_bytes()).expect(text);
-        parse(left).add(parse(right)).map_or("nan".to_owned(), |sum| sum.to_string())
+        parse(left).checked_add(parse(right)).map_or("nan".to_owned(), |sum| sum.to_string())
     }
 
     #[test]

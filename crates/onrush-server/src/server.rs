@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, A
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use onrush_persist::CommandLog;
-use onrush_store::{Keyspace, KeyspaceOptions};
+use onrush_store::{Keyspace, KeyspaceOptions, clock};
 use parking_lot::{Mutex, RwLock};
 
 use crate::client::Registry;
@@ -171,18 +171,19 @@ impl Server {
 
     /// The access clock at a time.
     pub fn access_clock(&self, now_ms: i64, no_touch: bool) -> AccessClock {
-        let seconds = onrush_store::clock::lru(now_ms);
-        if self.hot.lfu.load(Relaxed) {
-            AccessClock::Lfu {
-                now_ms,
-                log_factor: self.hot.lfu_log_factor.load(Relaxed),
-                decay_minutes: self.hot.lfu_decay_minutes.load(Relaxed),
-                random: (now_ms as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            }
-        } else if no_touch {
-            AccessClock::Untouched(seconds)
-        } else {
-            AccessClock::Lru(seconds)
+        let lfu = self.hot.lfu.load(Relaxed);
+        if no_touch {
+            let fresh = if lfu { clock::lfu(clock::LFU_INIT, now_ms) } else { clock::lru(now_ms) };
+            return AccessClock::Untouched(fresh);
+        }
+        if !lfu {
+            return AccessClock::Lru(clock::lru(now_ms));
+        }
+        AccessClock::Lfu {
+            now_ms,
+            log_factor: self.hot.lfu_log_factor.load(Relaxed),
+            decay_minutes: self.hot.lfu_decay_minutes.load(Relaxed),
+            random: (now_ms as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         }
     }
 

@@ -578,7 +578,7 @@ pub fn incrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
         None => (LongDouble::from_i64(0), None),
     };
     let increment = LongDouble::parse(ctx.arg(2)).ok_or(error::NOT_FLOAT)?;
-    let sum = old.add(increment).filter(|sum| !sum.is_infinite());
+    let sum = old.checked_add(increment).filter(|sum| !sum.is_infinite());
     let sum = sum.ok_or(CommandError::fixed("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_string();
     store(ctx, &key, NewValue::Bytes(text.as_bytes()), expire);
