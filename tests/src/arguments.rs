@@ -191,7 +191,6 @@ const KINDS: &[(&str, &str)] = &[
     ("cursor", "0|0|5|abc||-1|18446744073709551616|1.5| 0|0 "),
     ("count", "1|2|10|100|1000000"),
     ("type", "string|STRING|list|hash|zset|stream|set"),
-    ("pause-ms", "0|1|-1|abc||1.5|9223372036854775808"),
     ("proto", "2|3|3|1|4|abc||03|-3"),
     ("user", "default|default|nobody|"),
     ("user-rare", "nobody||somebody"),

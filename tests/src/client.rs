@@ -211,11 +211,16 @@ impl Conn {
 
     /// Sends all commands with one write, then reads one raw reply for each. Panics when one is missing.
     pub fn pipeline(&mut self, commands: &[Argv]) -> Vec<Vec<u8>> {
+        self.try_pipeline(commands).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Like [`Conn::pipeline`]. Errors: a reply that is missing, with the command it belongs to.
+    pub fn try_pipeline(&mut self, commands: &[Argv]) -> Result<Vec<Vec<u8>>, String> {
         let mut out = Vec::new();
         commands.iter().for_each(|c| c.encode(&mut out));
-        self.send(&out).expect("the server takes the pipeline");
+        self.send(&out).map_err(|e| format!("the pipeline is not taken: {e}"))?;
         let reply = |(i, argv): (usize, &Argv)| {
-            self.read_reply().unwrap_or_else(|e| panic!("no reply to command {i}, {argv}: {e}"))
+            self.read_reply().map_err(|e| format!("no reply to command {i} of a pipeline, {argv}: {e}"))
         };
         commands.iter().enumerate().map(reply).collect()
     }

@@ -112,7 +112,8 @@ impl Outcome {
 /// A difference between the servers.
 #[derive(Debug)]
 pub struct Mismatch {
-    step: usize,
+    /// The step that shows it; `None` when the server was not even ready for the first.
+    step: Option<usize>,
     what: String,
 }
 
@@ -153,27 +154,28 @@ impl Runner {
 
     /// Runs a sequence and compares all replies, then the state.
     pub fn run(&mut self, sequence: &Sequence, mode: Mode) -> Result<(), Mismatch> {
-        self.start_over();
+        self.start_over().map_err(|what| Mismatch { step: None, what })?;
         let mut at = 0;
         while at < sequence.steps.len() {
             let batch = if mode == Mode::Single { 1 } else { batch_len(&sequence.steps[at..]) };
             let steps = &sequence.steps[at..at + batch.max(1)];
             self.run_steps(sequence.protocol, steps, mode == Mode::Pieces)
-                .map_err(|(offset, what)| Mismatch { step: at + offset, what })?;
+                .map_err(|(offset, what)| Mismatch { step: Some(at + offset), what })?;
             at += steps.len();
         }
-        let step = sequence.steps.len();
+        let step = Some(sequence.steps.len());
         self.compare_state().map_err(|what| Mismatch { step, what })
     }
 
-    fn start_over(&mut self) {
+    fn start_over(&mut self) -> Result<(), String> {
         self.pairs.clear();
         let flush = argv!["FLUSHALL"];
         let mut pair = self.open(2);
         for argv in std::iter::once(&flush).chain(&self.reset) {
-            pair.ours.call(argv);
+            pair.ours.try_call(argv).map_err(|e| format!("no reply to {argv} before the sequence: {e}"))?;
             pair.oracle.call(argv);
         }
+        Ok(())
     }
 
     /// Opens a pair of connections that speak `protocol`.
@@ -255,7 +257,7 @@ impl Runner {
     /// Compares type, value, remaining time to live and encoding of every key in every database.
     fn compare_state(&mut self) -> Result<(), String> {
         let mut pair = self.open(2);
-        let (ours, oracle) = (dump(&mut pair.ours), dump(&mut pair.oracle));
+        let (ours, oracle) = (dump(&mut pair.ours)?, dump(&mut pair.oracle)?);
         let keys = |dump: &[Record]| dump.iter().map(|r| (r.db, r.key.clone())).collect::<Vec<_>>();
         if keys(&ours) != keys(&oracle) {
             let show = |dump: &[Record]| {
@@ -278,7 +280,7 @@ impl Runner {
     /// Makes the sequence shorter while it still fails, and tells everything a person needs to see it again.
     fn explain(&mut self, name: &str, sequence: &Sequence, mode: Mode, mismatch: Mismatch) -> String {
         let mut best = (sequence.clone(), mismatch);
-        best.0.steps.truncate(best.1.step + 1);
+        best.0.steps.truncate(best.1.step.map_or(0, |step| step + 1));
         let mut runs = 0;
         let mut chunk = best.0.steps.len().div_ceil(2);
         while chunk > 0 && self.ours.exited().is_none() {
@@ -288,7 +290,9 @@ impl Runner {
                 shorter.steps.drain(at..(at + chunk).min(shorter.steps.len()));
                 runs += 1;
                 match self.run(&shorter, mode) {
-                    Err(mismatch) => best = (shorter, mismatch),
+                    Err(mismatch) if mismatch.step.is_some() => best = (shorter, mismatch),
+                    // It has been left in a state in which nothing more can be learned.
+                    Err(_) => break,
                     Ok(()) => at += chunk,
                 }
                 if self.ours.exited().is_some() {
@@ -391,11 +395,11 @@ struct Record {
     pttl: Vec<u8>,
 }
 
-fn dump(conn: &mut Conn) -> Vec<Record> {
+fn dump(conn: &mut Conn) -> Result<Vec<Record>, String> {
     let mut records = Vec::new();
     let lists: Vec<Argv> =
         (0..DATABASES).flat_map(|db| [argv!["SELECT", db.to_string()], argv!["KEYS", "*"]]).collect();
-    let replies = conn.pipeline(&lists);
+    let replies = conn.try_pipeline(&lists)?;
     for db in 0..DATABASES {
         let value = Value::parse(&replies[db * 2 + 1]).expect("a complete reply");
         let items = value.items().unwrap_or_else(|| panic!("KEYS in database {db}: {value}"));
@@ -413,12 +417,12 @@ fn dump(conn: &mut Conn) -> Vec<Record> {
                 argv!["PTTL", key],
             ]);
         }
-        let mut replies = conn.pipeline(&commands).into_iter().skip(1);
+        let mut replies = conn.try_pipeline(&commands)?.into_iter().skip(1);
         for key in keys {
             let facts = replies.by_ref().take(3).collect();
             let pttl = replies.next().expect("four replies per key");
             records.push(Record { db, key, facts, pttl });
         }
     }
-    records
+    Ok(records)
 }

@@ -174,7 +174,6 @@ pub const CONNECTION: Family = Family {
         (5, "CLIENT SETNAME name"),
         (2, "!CLIENT KILL addr"),
         (3, "!CLIENT KILL (ID id | ADDR addr) [TYPE client-type-rare] [LADDR addr] [USER user-rare] [SKIPME yes-no]"),
-        (3, "!CLIENT PAUSE pause-ms [WRITE | ALL]"),
         (2, "CLIENT UNPAUSE"),
         (2, "CLIENT NO-EVICT (ON | OFF)"),
         (2, "CLIENT GETREDIR"),

@@ -332,9 +332,11 @@ impl Reply {
     #[inline]
     fn header(&mut self, kind: u8, value: i64) {
         let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(value).as_bytes();
+        self.bytes.reserve(digits.len() + 3);
         self.bytes.push(kind);
-        self.bytes.extend_from_slice(buffer.format(value).as_bytes());
-        self.crlf();
+        self.bytes.extend_from_slice(digits);
+        self.bytes.extend_from_slice(b"\r\n");
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use onrush_resp::{ArgRange, Decoded, Decoder, Limits, Reply};
-use onrush_store::{Db, KeyHash, Removed};
+use onrush_store::{Db, KeyHash, Removed, Shard};
 
 use crate::command::{Command, Flags};
 use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
@@ -26,8 +26,8 @@ use crate::session::{ReplyMode, Session};
 /// Commands planned together.
 pub const CHUNK_LEN_MAX: usize = 32;
 
-/// Keys of one command that are prefetched; more would push each other out of the cache.
-const PREFETCH_KEYS_MAX: usize = 64;
+/// Keys of one chunk that are prefetched; more would push each other out of the cache.
+const PREFETCH_KEYS_MAX: usize = 512;
 
 /// Bytes read from a socket at once.
 pub const READ_LEN_MAX: usize = 128 * 1024;
@@ -41,6 +41,8 @@ pub struct Scratch {
     planned: Vec<Planned>,
     args: Vec<ArgRange>,
     hashes: Vec<KeyHash>,
+    /// Shards of the keys, for prefetching.
+    targets: Vec<(&'static Shard, KeyHash)>,
     spare_replies: Vec<Vec<u8>>,
     /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
     keys: Option<Box<Keys>>,
@@ -54,6 +56,7 @@ impl Scratch {
             planned: Vec::with_capacity(CHUNK_LEN_MAX),
             args: Vec::new(),
             hashes: Vec::new(),
+            targets: Vec::new(),
             spare_replies: Vec::new(),
             keys: None,
             read: vec![0; READ_LEN_MAX],
@@ -226,6 +229,7 @@ impl Slice<'_> {
         scratch.planned.clear();
         scratch.args.clear();
         scratch.hashes.clear();
+        scratch.targets.clear();
         let mut owned = Vec::new();
         let mut stop = None;
         let mut planner = Planner { server: self.server, db: self.server.keyspace.db(keys.db() as usize), last: None };
@@ -270,29 +274,21 @@ impl Slice<'_> {
             }
         }
         if scratch.planned.len() > 1 {
-            self.prefetch(scratch, keys);
+            self.prefetch(scratch);
         }
         DecodedChunk { consumed, owned, stop }
     }
 
     /// Brings the buckets and then the entries of the chunk's keys into the cache.
     #[inline]
-    fn prefetch(&self, scratch: &Scratch, keys: &Keys) {
-        let Some(db) = self.server.keyspace.db(keys.db() as usize) else { return };
-        let wanted = || {
-            scratch.planned.iter().flat_map(|planned| {
-                let hashes = &scratch.hashes[planned.hashes.0 as usize..planned.hashes.1 as usize];
-                hashes.iter().take(PREFETCH_KEYS_MAX)
-            })
-        };
-        for &hash in wanted() {
-            db.shard_of(hash).prefetch_bucket(hash);
+    fn prefetch(&self, scratch: &Scratch) {
+        let wanted = &scratch.targets[..scratch.targets.len().min(PREFETCH_KEYS_MAX)];
+        for (shard, hash) in wanted {
+            shard.prefetch_bucket(*hash);
         }
-        for &hash in wanted() {
+        for (shard, hash) in wanted {
             // Somebody else's lock is not worth waiting for here.
-            if let Some(table) = db.shard_of(hash).try_lock() {
-                table.prefetch_entry(hash);
-            }
+            shard.try_prefetch_entry(*hash);
         }
     }
 
@@ -417,10 +413,11 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// Plans one command and appends it to the chunk; the shards of its first key is prefetched.
+    /// Plans one command and appends it to the chunk; the shards of its keys are prefetched.
     #[inline]
     fn plan(&mut self, mut planned: Planned, input: &'a [u8], owned: &[Arc<Vec<u8>>], scratch: &mut Scratch) {
-        let ranges = &scratch.args[planned.args.0 as usize..planned.args.1 as usize];
+        let Scratch { planned: chunk, args, hashes, targets, .. } = scratch;
+        let ranges = &args[planned.args.0 as usize..planned.args.1 as usize];
         let argv = Argv::new(&input[planned.start..], ranges, owned);
         if let Some(command) = self.lookup(input, planned.start, ranges[0], argv)
             && command.accepts(argv.len())
@@ -428,25 +425,34 @@ impl<'a> Planner<'a> {
         {
             planned.command = Some(command);
             if let Some((first, last, step)) = command.plan {
-                let first = first as usize;
-                let last = if last < 0 { (argv.len() as i32 + last).max(0) as usize } else { last as usize };
-                let at = scratch.hashes.len() as u32;
-                let mut index = first;
-                while index <= last && index < argv.len() {
-                    scratch.hashes.push(self.server.keyspace.hash(argv.get(index)));
-                    index += step as usize;
-                }
+                let at = hashes.len() as u32;
                 planned.first_key = first as u32;
                 planned.step = step as u32;
-                planned.hashes = (at, scratch.hashes.len() as u32);
-                if let Some(db) = self.db
-                    && let Some(&hash) = scratch.hashes.get(at as usize)
-                {
-                    db.shard_of(hash).prefetch();
+                if last == first {
+                    self.add_key(argv.get(first as usize), hashes, targets);
+                } else {
+                    let last = if last < 0 { (argv.len() as i32 + last).max(0) } else { last };
+                    let last = (last as usize).min(argv.len() - 1);
+                    for index in (first as usize..=last).step_by(step as usize) {
+                        self.add_key(argv.get(index), hashes, targets);
+                    }
                 }
+                planned.hashes = (at, hashes.len() as u32);
             }
         }
-        scratch.planned.push(planned);
+        chunk.push(planned);
+    }
+
+    /// Hashes a key and prefetches its shard.
+    #[inline]
+    fn add_key(&self, key: &[u8], hashes: &mut Vec<KeyHash>, targets: &mut Vec<(&'static Shard, KeyHash)>) {
+        let hash = self.server.keyspace.hash(key);
+        hashes.push(hash);
+        if let Some(db) = self.db {
+            let shard = db.shard_of(hash);
+            shard.prefetch();
+            targets.push((shard, hash));
+        }
     }
 
     #[inline]
@@ -533,6 +539,15 @@ fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> 
         record(ctx);
     }
     ctx.keys.end_command();
+    if ctx.session.reply_mode != ReplyMode::On {
+        leave_out(ctx, mark);
+    }
+    timed
+}
+
+/// CLIENT REPLY: drops the reply of the command that just ran.
+#[cold]
+fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
     match ctx.session.reply_mode {
         ReplyMode::On => {}
         ReplyMode::Off => ctx.out.rewind(mark),
@@ -545,7 +560,6 @@ fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> 
             ctx.session.reply_mode = ReplyMode::Skip;
         }
     }
-    timed
 }
 
 /// Commands that may take long, that need a subcommand looked up, or with which something is wrong.

@@ -138,11 +138,19 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn key(&self, index: usize) -> Key<'a> {
         let bytes = self.argv.get(index);
+        if index == self.planned.first as usize
+            && let Some(&hash) = self.planned.hashes.first()
+        {
+            return Key { bytes, hash };
+        }
+        self.later_key(bytes, index)
+    }
+
+    fn later_key(&self, bytes: &'a [u8], index: usize) -> Key<'a> {
         let PlannedKeys { first, step, hashes } = self.planned;
         let distance = (index as u32).wrapping_sub(first);
-        let nth = if step <= 1 { distance } else { distance / step };
-        match hashes.get(nth as usize) {
-            Some(&hash) if step <= 1 || distance.is_multiple_of(step) => Key { bytes, hash },
+        match hashes.get((distance / step.max(1)) as usize) {
+            Some(&hash) if distance.is_multiple_of(step) => Key { bytes, hash },
             _ => self.keys.key(bytes),
         }
     }

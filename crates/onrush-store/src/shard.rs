@@ -69,6 +69,15 @@ impl Shard {
         self.table.try_lock().map(|table| self.guard(table))
     }
 
+    /// Asks the processor for the entries that a lookup of `hash` may read, if the lock is free: nobody waits for a
+    /// prefetch.
+    #[inline]
+    pub fn try_prefetch_entry(&self, hash: KeyHash) {
+        if let Some(table) = self.table.try_lock() {
+            table.prefetch_entry(hash);
+        }
+    }
+
     #[inline]
     fn guard<'a>(&'a self, table: MutexGuard<'a, Table>) -> ShardGuard<'a> {
         ShardGuard { table, shard: self, _held: self.rank.hold() }
