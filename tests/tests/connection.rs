@@ -128,6 +128,19 @@ fn a_pause_of_everything_ends_by_itself() {
 }
 
 #[test]
+fn pauses_in_a_pipeline_follow_each_other() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut conn = server.connect();
+    conn.send(&b"CLIENT PAUSE 1 ALL\r\nPING\r\n".repeat(10)).expect("sent");
+    for round in 0..10 {
+        for want in [&b"+OK\r\n"[..], b"+PONG\r\n"] {
+            let got = conn.read_reply().unwrap_or_else(|e| panic!("round {round}: {e}"));
+            assert_eq!(got, want);
+        }
+    }
+}
+
+#[test]
 fn expired_keys_stay_hidden_during_a_pause() {
     let server = Server::start_onrush(&[]);
     let mut conn = server.connect();

@@ -5,7 +5,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 
 #[cfg(feature = "jemalloc")]
 type Inner = tikv_jemallocator::Jemalloc;
@@ -60,6 +60,45 @@ pub fn name() -> &'static str {
     NAME
 }
 
+/// Gives memory this thread has freed back to the system. O(pages of the thread's heap).
+pub fn give_back() {
+    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    // SAFETY: tidies the calling thread's heap, which is what the function is for; allocations stay where they are.
+    unsafe {
+        libmimalloc_sys::mi_collect(true);
+    }
+}
+
+/// Memory that may stay with the allocator after its use, in bytes.
+const EBB_BYTES_MIN: i64 = 16 * 1024 * 1024;
+
+/// Most memory in use since the last ebb.
+static HIGH: AtomicI64 = AtomicI64::new(0);
+
+/// How often threads were asked to give memory back.
+static EBBS: AtomicU32 = AtomicU32::new(0);
+
+/// To be called regularly, by one thread: notes when much less memory is in use than before, so that every thread
+/// should [`give_back`].
+pub fn watch_ebb() {
+    let used = ALLOCATED.load(Relaxed);
+    let high = HIGH.load(Relaxed).max(used);
+    if high - used >= EBB_BYTES_MIN.max(high / 8) {
+        HIGH.store(used, Relaxed);
+        ask_to_give_back();
+    }
+}
+
+/// Asks every worker to [`give_back`] soon.
+pub fn ask_to_give_back() {
+    EBBS.fetch_add(1, Relaxed);
+}
+
+/// How often threads were asked to [`give_back`] so far.
+pub fn ebbs() -> u32 {
+    EBBS.load(Relaxed)
+}
+
 #[inline]
 fn count(bytes: i64) {
     // A thread that ends has no cell any more: then the total is counted directly.
@@ -70,6 +109,9 @@ fn count(bytes: i64) {
         } else {
             balance.set(0);
             let total = ALLOCATED.fetch_add(now, Relaxed) + now;
+            if total > HIGH.load(Relaxed) {
+                HIGH.store(total, Relaxed);
+            }
             if total >= HUGE_PAGES_BYTES_MIN && !HUGE_PAGES.load(Relaxed) && !HUGE_PAGES.swap(true, Relaxed) {
                 crate::os::allow_huge_pages(true);
             }
@@ -120,7 +162,11 @@ mod tests {
         let before = allocated_bytes();
         let block = vec![1u8; 64 << 20];
         assert!(allocated_bytes() >= before + (60 << 20));
+        watch_ebb();
         drop(block);
         assert!(allocated_bytes() < before + (60 << 20));
+        let ebbs_before = ebbs();
+        watch_ebb();
+        assert!(ebbs() > ebbs_before);
     }
 }

@@ -34,7 +34,7 @@ pub const READ_LEN_MAX: usize = 128 * 1024;
 
 /// Reply buffers a thread keeps for reuse, and the largest it keeps, in bytes.
 const SPARE_REPLIES_MAX: usize = 16;
-const SPARE_REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+const SPARE_REPLY_BYTES_MAX: usize = 256 * 1024;
 
 /// Buffers of a thread, used by the connection that runs.
 pub struct Scratch {
@@ -626,4 +626,132 @@ fn record(ctx: &mut Ctx<'_>) {
         ctx.server.stats.threads[ctx.thread].changes.add(changes);
     }
     ctx.effects = Effects::AsSent;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ClientHandle;
+    use crate::config::Config;
+    use onrush_persist::Sink;
+    use parking_lot::Mutex;
+
+    /// A connection without a socket, to a server of its own.
+    struct Harness {
+        server: &'static Server,
+        session: Session,
+        decoder: Decoder,
+        scratch: Scratch,
+        log: Arc<Mutex<Vec<String>>>,
+    }
+
+    struct Collect(Arc<Mutex<Vec<String>>>);
+
+    impl Sink for Collect {
+        fn record(&mut self, db: u32, args: &[&[u8]]) {
+            let words: Vec<_> = args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+            self.0.lock().push(format!("{db} {}", words.join(" ")));
+        }
+    }
+
+    impl Harness {
+        fn new() -> Self {
+            let config = Config::default().with("enable-debug-command", "yes").expect("a directive");
+            let server: &'static Server = Box::leak(Box::new(Server::new(config, None).expect("a server")));
+            let handle = ClientHandle::new(1, String::new(), String::new(), 0, false, 0, 0);
+            let log = Arc::default();
+            server.log.attach(Box::new(Collect(Arc::clone(&log))));
+            Self {
+                server,
+                session: Session::new(Arc::new(handle), true),
+                decoder: Decoder::new(),
+                scratch: Scratch::new(),
+                log,
+            }
+        }
+
+        /// Sends inline commands; returns the replies.
+        fn run(&mut self, commands: &str) -> String {
+            let mut reply = Reply::new();
+            let slice = Slice {
+                server: self.server,
+                thread: 0,
+                decoder: &mut self.decoder,
+                session: &mut self.session,
+                reply: &mut reply,
+                spilled: &mut false,
+            };
+            let result = slice.run(commands.as_bytes(), &mut self.scratch);
+            assert_eq!((result.consumed, result.end), (commands.len(), SliceEnd::InputUsedUp), "{commands}");
+            String::from_utf8_lossy(reply.as_single_slice().expect("short replies")).into_owned()
+        }
+
+        fn effects(&mut self, commands: &str) -> Vec<String> {
+            self.run(commands);
+            std::mem::take(&mut *self.log.lock())
+        }
+    }
+
+    #[test]
+    fn effects_stand_in_the_log_in_order_and_without_time_or_chance() {
+        let mut harness = Harness::new();
+        let effects = harness.effects(
+            "SET a 1\nINCR a\nGET a\nSETNX a 2\nAPPEND a x\nINCR a\nSELECT 2\nMSET a 1 b 2\nGETDEL a\nDEL none\n\
+             INCRBYFLOAT b 0.5\nRENAME b c\nFLUSHDB\n",
+        );
+        let expected = [
+            "0 SET a 1",
+            "0 INCR a",
+            "0 APPEND a x",
+            "2 MSET a 1 b 2",
+            "2 DEL a",
+            "2 SET b 2.5 KEEPTTL",
+            "2 RENAME b c",
+            "2 FLUSHDB",
+        ];
+        assert_eq!(effects, expected);
+    }
+
+    #[test]
+    fn expiries_are_logged_as_points_in_time() {
+        let mut harness = Harness::new();
+        let effects = harness.effects("SET a 1 EX 100\nEXPIRE a 200\nGETEX a PX 5000\nSET b 1 PXAT 1\nGET b\n");
+        let words: Vec<Vec<&str>> = effects.iter().map(|effect| effect.split(' ').collect()).collect();
+        assert_eq!(words[0][..4], ["0", "SET", "a", "1"]);
+        assert_eq!(words[0][4], "PXAT");
+        assert_eq!(words[1][..3], ["0", "PEXPIREAT", "a"]);
+        assert_eq!(words[2][..3], ["0", "PEXPIREAT", "a"]);
+        assert_eq!(effects[3..], ["0 SET b 1 PXAT 1", "0 DEL b"]);
+    }
+
+    #[test]
+    fn nothing_is_logged_of_commands_that_fail_or_change_nothing() {
+        let mut harness = Harness::new();
+        harness.effects("SET s x\n");
+        let effects =
+            harness.effects("INCR s\nNOSUCH\nSET s\nSET s y NX\nPERSIST s\nDEL none\nEXPIRE none 10\nGET s\n");
+        assert_eq!(effects, [""; 0]);
+    }
+
+    #[test]
+    fn a_panic_leaves_no_lock_behind() {
+        let mut harness = Harness::new();
+        harness.run("SET a 1\n");
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| harness.run("INCR a\nDEBUG PANIC\n")));
+        assert!(caught.is_err());
+        harness.decoder.reset();
+        assert_eq!(harness.run("INCR a\nFLUSHALL\nEXISTS a\n"), ":3\r\n+OK\r\n:0\r\n");
+    }
+
+    #[test]
+    fn an_error_takes_only_its_own_place() {
+        let mut harness = Harness::new();
+        let replies = harness.run("SET a x\nINCR a\nGET a\nNOSUCH\nPING\n");
+        let lines: Vec<&str> = replies.split("\r\n").collect();
+        assert_eq!(lines[0], "+OK");
+        assert_eq!(lines[1], "-ERR value is not an integer or out of range");
+        assert_eq!(lines[2..4], ["$1", "x"]);
+        assert!(lines[4].starts_with("-ERR unknown command 'NOSUCH'"), "{replies}");
+        assert_eq!(lines[5], "+PONG");
+    }
 }

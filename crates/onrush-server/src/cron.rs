@@ -41,6 +41,7 @@ pub async fn run(server: &'static Server) {
             rates.sample(server, last_sample.elapsed(), stale);
             last_sample = Instant::now();
             server.used_memory();
+            crate::alloc::watch_ebb();
         }
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
             last_timeouts = Instant::now();

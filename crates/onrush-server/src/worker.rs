@@ -1,13 +1,18 @@
 //! Worker threads: each runs its connections on a runtime of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::alloc;
 use crate::client::ClientHandle;
 use crate::connection::Connection;
 use crate::server::Server;
+
+/// How often a worker looks whether memory can be given back.
+const TEND_PERIOD: Duration = Duration::from_millis(250);
 
 /// A socket just accepted.
 pub enum Accepted {
@@ -34,6 +39,7 @@ pub fn start(server: &'static Server, thread: usize) -> std::io::Result<Inbox> {
 }
 
 async fn run(server: &'static Server, thread: usize, mut accepted: UnboundedReceiver<Accepted>) {
+    tokio::spawn(tend_memory());
     while let Some(accepted) = accepted.recv().await {
         let handle = match &accepted {
             Accepted::Tcp(_, handle) | Accepted::Unix(_, handle) => Arc::clone(handle),
@@ -42,6 +48,19 @@ async fn run(server: &'static Server, thread: usize, mut accepted: UnboundedRece
             tracing::warn!("Cannot serve client {}: {error}", handle.addr);
             server.clients.remove(handle.id);
             server.connected.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
+/// Gives memory back to the system after much of it was freed; each thread has to do that for its own.
+async fn tend_memory() {
+    let mut seen = 0;
+    loop {
+        tokio::time::sleep(TEND_PERIOD).await;
+        let ebbs = alloc::ebbs();
+        if ebbs != seen {
+            seen = ebbs;
+            alloc::give_back();
         }
     }
 }

@@ -255,8 +255,9 @@ pub fn memory_malloc_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `MEMORY PURGE`: the allocator gives pages back by itself
+/// `MEMORY PURGE`: every worker gives free memory back to the system within a moment
 pub fn memory_purge(ctx: &mut Ctx<'_>) -> CommandResult {
+    crate::alloc::ask_to_give_back();
     ctx.out.ok();
     Ok(())
 }
