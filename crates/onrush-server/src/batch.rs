@@ -565,7 +565,19 @@ fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
 /// Commands that may take long, that need a subcommand looked up, or with which something is wrong.
 #[cold]
 fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), CommandError> {
-    let command = ctx.server.commands.resolve(&ctx.argv)?;
+    let command = match ctx.server.commands.resolve(&ctx.argv) {
+        Ok(command) => command,
+        Err(_) if is_http(ctx.arg(0)) => {
+            // A browser was made to talk to this port: nothing of what it says may run.
+            tracing::warn!(
+                "Possible security attack: HTTP request from {}, closing its connection",
+                ctx.session.handle.addr
+            );
+            ctx.session.close_after_reply = true;
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
     ctx.command = command;
     let counters = &ctx.server.stats.threads[ctx.thread].commands[command.id as usize];
     let refused = if !command.accepts(ctx.argv.len()) {
@@ -590,6 +602,11 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
         counters.nanos.add(started.elapsed().as_nanos() as u64);
     }
     result
+}
+
+/// Whether a word begins a line of HTTP that every request of a browser has.
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }
 
 #[cold]

@@ -170,7 +170,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let _ = pin!(tokio::task::yield_now()).poll(cx);
                 return Poll::Pending;
             }
-            if self.input == Input::Pending && self.reply.len() < self.reply_limit() {
+            // Of a pause this also sets the alarm.
+            if self.input != Input::UsedUp && self.may_execute(cx) {
                 continue;
             }
             if self.eof {

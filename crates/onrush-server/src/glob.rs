@@ -17,6 +17,10 @@
 /// assert!(!glob_match(b"user:?", b"user:17", false));
 /// ```
 pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
+    if string.is_empty() {
+        // As in Redis, where several stars do not match the empty string.
+        return matches!(pattern, b"" | b"*");
+    }
     let (mut p, mut s) = (0, 0);
     // Where the latest star's remainder begins in the pattern, and how far into the string the star reaches.
     let mut star: Option<(usize, usize)> = None;

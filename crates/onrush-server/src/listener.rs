@@ -194,7 +194,10 @@ fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, worke
         let interval = Duration::from_secs((keepalive_s / 3).max(1));
         let keepalive =
             TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval).with_retries(3);
-        SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+        // The system may know no such times; the connection is as good without.
+        if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&keepalive) {
+            tracing::debug!("No TCP keepalive for {peer}: {error}");
+        }
     }
     if protected && !peer.ip().to_canonical().is_loopback() {
         refuse(server, stream, PROTECTED);

@@ -49,6 +49,8 @@ impl Session {
         names.name.clear();
         names.user = b"default".to_vec();
         drop(names);
-        *self = Self::new(Arc::clone(&self.handle), authenticated);
+        // The reply to this very command may have been asked to be left out.
+        let reply_mode = if self.reply_mode == ReplyMode::Skip { ReplyMode::Skip } else { ReplyMode::On };
+        *self = Self { reply_mode, ..Self::new(Arc::clone(&self.handle), authenticated) };
     }
 }
