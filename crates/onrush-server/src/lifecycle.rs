@@ -70,9 +70,12 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         std::process::id(),
         config.workers
     );
+    if !config.users.is_empty() {
+        return Err("ACL users are not supported yet: take the 'user' lines out of the configuration".to_owned());
+    }
     let listeners = Listeners::bind(&config)?;
     let files = Files::create(&config, daemonized);
-    let server = Server::new(config, config_file).map_err(text("Can't start a thread"))?;
+    let server = Server::new(config, config_file).map_err(text("Can't start"))?;
     let server: &'static Server = Box::leak(Box::new(server));
     server.startup_memory.store(server.used_memory(), Relaxed);
     let workers: Vec<Inbox> = (0..server.workers)

@@ -129,9 +129,11 @@ impl Server {
     /// A server with this configuration and no connections.
     ///
     /// # Errors
-    /// The system has no thread to give.
+    /// The system has no thread to give, or the configuration renames a command that is not there.
     pub fn new(config: Config, config_file: Option<std::path::PathBuf>) -> std::io::Result<Self> {
-        let commands = CommandTable::new(crate::commands::FAMILIES);
+        let commands = CommandTable::new(crate::commands::FAMILIES)
+            .renamed(&config.renamed_commands)
+            .map_err(std::io::Error::other)?;
         let workers = config.workers;
         let threads = workers + 1;
         let hot = Hot::new(&config);

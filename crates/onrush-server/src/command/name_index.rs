@@ -98,7 +98,7 @@ impl NameIndex {
     /// Returns how many slots away from the first it came to lie.
     fn insert(&mut self, commands: &[Command], command: &Command) -> usize {
         let parent = command.parent.unwrap_or(NO_PARENT);
-        let name = command.spec.name.as_bytes();
+        let Some(name) = command.name.as_deref() else { return 0 };
         assert!(self.find(commands, name, parent).is_none(), "two commands are named {}", command.full_name);
         let packed = PackedName::new(name);
         let mut at = self.first_slot(&packed, parent);
@@ -129,7 +129,7 @@ impl NameIndex {
             if slot.name == packed
                 && slot.parent == parent
                 && (name.len() <= PACKED_LEN_MAX
-                    || commands[slot.id as usize].spec.name.as_bytes().eq_ignore_ascii_case(name))
+                    || commands[slot.id as usize].name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name)))
             {
                 return Some(slot.id);
             }

@@ -72,6 +72,8 @@ pub struct Command {
     subcommand_count: u16,
     /// Lower-case; `container|subcommand` of subcommands.
     pub full_name: Box<str>,
+    /// What it answers to, in lower case and without its container's name; `None` when it was taken away.
+    pub(super) name: Option<Box<[u8]>>,
     /// The row.
     pub spec: &'static Spec,
 }
@@ -91,6 +93,7 @@ impl Command {
             parent: parent.map(|parent| parent.id),
             first_subcommand: 0,
             subcommand_count: 0,
+            name: Some(spec.name.as_bytes().into()),
             full_name: parent
                 .map_or_else(|| spec.name.into(), |parent| format!("{}|{}", parent.full_name, spec.name).into()),
             spec,
@@ -161,6 +164,26 @@ impl CommandTable {
             }
         }
         Self { names: NameIndex::new(&commands), commands: commands.into() }
+    }
+
+    /// The same commands under other names: each pair renames the command that answers to the first one; an empty
+    /// second one takes it away. What is told about a command keeps its own name.
+    ///
+    /// # Errors
+    /// There is no command of a name, or there is one already of the new name.
+    pub fn renamed(mut self, renames: &[(Vec<u8>, Vec<u8>)]) -> Result<Self, String> {
+        for (from, to) in renames {
+            let quoted = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+            let Some(id) = self.lookup(from).map(|command| command.id) else {
+                return Err(format!("rename-command {}: there is no such command", quoted(from)));
+            };
+            if !to.is_empty() && self.lookup(to).is_some_and(|other| other.id != id) {
+                return Err(format!("rename-command {} {}: there is a command of that name", quoted(from), quoted(to)));
+            }
+            self.commands[id as usize].name = (!to.is_empty()).then(|| to.to_ascii_lowercase().into());
+            self.names = NameIndex::new(&self.commands);
+        }
+        Ok(self)
     }
 
     /// Number of commands, subcommands included: one more than the highest id.
@@ -322,6 +345,20 @@ mod tests {
         let config = table.lookup(b"config").unwrap();
         let names: Vec<_> = config.subcommands().map(|id| table.command(id).spec.name).collect();
         assert_eq!(names, ["get", "resetstat"]);
+    }
+
+    #[test]
+    fn a_renamed_command_answers_to_its_new_name_only() {
+        let rename = |from: &str, to: &str| (from.as_bytes().to_vec(), to.as_bytes().to_vec());
+        let table = CommandTable::new(&[SPECS]);
+        let name = table.command(0).full_name.clone();
+        let table = table.renamed(&[rename(&name.to_uppercase(), "A-Much-Longer-Name-Than-Before")]).expect("renamed");
+        assert!(table.lookup(name.as_bytes()).is_none());
+        assert_eq!(table.lookup(b"a-much-longer-name-than-before").map(|command| command.id), Some(0));
+        let table = table.renamed(&[rename("a-much-longer-name-than-before", "")]).expect("taken away");
+        assert!(table.lookup(b"a-much-longer-name-than-before").is_none());
+        assert!(table.lookup(b"").is_none());
+        assert!(table.renamed(&[rename("nosuch", "x")]).is_err());
     }
 
     #[test]
