@@ -447,8 +447,10 @@ impl<'a> Planner<'a> {
     #[inline]
     fn add_key(&self, key: &[u8], hashes: &mut Vec<KeyHash>, targets: &mut Vec<(&'static Shard, KeyHash)>) {
         let hash = self.server.keyspace.hash(key);
+        // The same key again and again needs to be fetched once.
+        let again = hashes.last() == Some(&hash);
         hashes.push(hash);
-        if let Some(db) = self.db {
+        if !again && let Some(db) = self.db {
             let shard = db.shard_of(hash);
             shard.prefetch();
             targets.push((shard, hash));

@@ -155,7 +155,32 @@ impl EntryBox {
     }
 
     /// Replaces value and expiry, in place where the size allows. Returns a displaced value that lives outside.
+    #[inline]
     pub(crate) fn rewrite(&mut self, payload: Payload<'_>, expire: Option<i64>) -> Option<Value> {
+        if self.overwrite_embedded(&payload, expire) {
+            return None;
+        }
+        self.rewrite_shape(payload, expire)
+    }
+
+    /// Replaces an embedded string by one of the same length where nothing else changes; says whether it could. This
+    /// is what most overwrites are, and only the bytes have to be touched.
+    #[inline]
+    fn overwrite_embedded(&mut self, payload: &Payload<'_>, expire: Option<i64>) -> bool {
+        let Payload::Embedded { bytes, raw: false } = *payload else { return false };
+        if expire.is_some() || self.repr() != REPR_EMBEDDED || self.has(EXPIRE_FLAGS | RAW) {
+            return false;
+        }
+        let shape = self.shape();
+        if shape.value_len != bytes.len() {
+            return false;
+        }
+        // SAFETY: the body has the parts its shape says.
+        unsafe { self.body.get_unchecked_mut(shape.value_at()..shape.end()) }.copy_from_slice(bytes);
+        true
+    }
+
+    fn rewrite_shape(&mut self, payload: Payload<'_>, expire: Option<i64>) -> Option<Value> {
         let old = self.shape();
         let new = Shape::new(old.key_len, &payload, expire);
         // SAFETY: the word is written below, and nothing in between can panic.
