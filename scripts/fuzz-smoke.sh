@@ -4,14 +4,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-30}
 
-if [ -d fuzz/fuzz_targets ]; then
-    if cargo fuzz --version >/dev/null 2>&1; then
-        for target in fuzz/fuzz_targets/*.rs; do
-            cargo fuzz run "$(basename "$target" .rs)" -- -max_total_time="$seconds"
-        done
-    else
-        echo "cargo-fuzz is not installed: the fuzz targets are left out" >&2
-    fi
+ONRUSH_FUZZ_SECONDS=$seconds ONRUSH_FUZZ_SEED=$(date +%s) cargo test --locked -p onrush-fuzz --test smoke
+if cargo +nightly fuzz --version >/dev/null 2>&1; then
+    for target in fuzz/libfuzzer/fuzz_targets/*.rs; do
+        cargo +nightly fuzz run --fuzz-dir fuzz/libfuzzer "$(basename "$target" .rs)" -- -max_total_time="$seconds"
+    done
+else
+    echo "cargo-fuzz is not installed: the targets ran on random bytes only" >&2
 fi
 
 cargo build --locked -p onrush-tests --bin onrush-diff

@@ -1,0 +1,26 @@
+//! Fuzz targets: each takes any bytes, must not panic, and asserts what has to hold for all of them.
+//!
+//! `fuzz/libfuzzer` wraps them for `cargo fuzz`; `tests/smoke.rs` runs them for a moment with every test run.
+
+mod decode;
+mod store;
+mod text;
+
+pub use decode::decode;
+pub use store::store;
+pub use text::{config, glob, inline, long_double, numbers, syntax};
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// All targets by name.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("config", config),
+    ("decode", decode),
+    ("glob", glob),
+    ("inline", inline),
+    ("long_double", long_double),
+    ("numbers", numbers),
+    ("store", store),
+    ("syntax", syntax),
+];

@@ -1,0 +1,79 @@
+//! Every fuzz target for a moment: random bytes made of what the formats are made of.
+
+use std::time::{Duration, Instant};
+
+use onrush_fuzz::TARGETS;
+
+const PIECES: &[&[u8]] = &[
+    b"\r\n",
+    b"*1\r\n",
+    b"*3\r\n",
+    b"$3\r\n",
+    b"$64\r\n",
+    b"$70\r\n",
+    b"SET",
+    b"*",
+    b"?",
+    b"[a-z]",
+    b"[^",
+    b"\\",
+    b"\"",
+    b"'",
+    b" ",
+    b"-",
+    b"1",
+    b"99999999999999999999",
+    b"0.1",
+    b"e10",
+    b"0x1p3",
+    b"inf",
+    b"maxmemory 1gb\n",
+    b"save 1 2\n",
+    b"port ",
+    b"key [NX | XX]",
+    b"<a | b>",
+    b"...",
+];
+
+/// A small generator of random numbers (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn input(&mut self) -> Vec<u8> {
+        let mut input = Vec::new();
+        for _ in 0..self.below(24) {
+            match self.below(4) {
+                0 => input.push(self.below(256) as u8),
+                1 => {
+                    let byte = self.below(256) as u8;
+                    input.extend(std::iter::repeat_n(byte, self.below(80)));
+                }
+                _ => input.extend_from_slice(PIECES[self.below(PIECES.len())]),
+            }
+        }
+        input
+    }
+}
+
+#[test]
+fn no_target_falls_over_in_a_moment() {
+    let seconds = std::env::var("ONRUSH_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let seed =
+        std::env::var("ONRUSH_FUZZ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(seed);
+    for (name, target) in TARGETS {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < end {
+            let input = random.input();
+            let caught = std::panic::catch_unwind(|| target(&input));
+            assert!(caught.is_ok(), "{name} fell over on {:?}", input.escape_ascii().to_string());
+        }
+    }
+}
