@@ -34,7 +34,7 @@ impl ArgRange {
     }
 
     /// The bytes: a part of `command`, the query buffer from the first byte of the command on, or one of `owned`.
-    #[inline]
+    #[inline(always)]
     pub fn of<'a>(self, command: &'a [u8], owned: &'a [Arc<Vec<u8>>]) -> &'a [u8] {
         if self.len == OWNED {
             return &owned[self.start as usize];

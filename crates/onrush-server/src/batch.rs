@@ -444,7 +444,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Hashes a key and prefetches its shard.
-    #[inline]
+    #[inline(always)]
     fn add_key(&self, key: &[u8], hashes: &mut Vec<KeyHash>, targets: &mut Vec<(&'static Shard, KeyHash)>) {
         let hash = self.server.keyspace.hash(key);
         // The same key again and again needs to be fetched once.
@@ -457,7 +457,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn lookup(&mut self, input: &'a [u8], start: usize, name: ArgRange, argv: Argv<'_>) -> Option<&'static Command> {
         if let Some((spelled, command)) = self.last
             && spelled == argv.get(0)

@@ -37,7 +37,7 @@ impl<'a> Argv<'a> {
     }
 
     /// Argument `index`; 0 is the command's name.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: usize) -> &'a [u8] {
         self.ranges[index].of(self.bytes, self.owned)
     }
@@ -135,7 +135,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Argument `index` as a key, with the hash the planner made if it made one.
-    #[inline]
+    #[inline(always)]
     pub fn key(&self, index: usize) -> Key<'a> {
         let bytes = self.argv.get(index);
         if index == self.planned.first as usize

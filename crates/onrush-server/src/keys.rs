@@ -162,7 +162,7 @@ impl Keys {
         Self::locked(self.server, &mut self.one, &mut self.many, db, key.hash)
     }
 
-    #[inline]
+    #[inline(always)]
     fn locked<'a>(
         server: &'static Server,
         one: &'a mut Option<Held>,
@@ -267,7 +267,7 @@ impl Keys {
         self.find(db, key, false)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find<'a>(&'a mut self, db: u32, key: &Key<'_>, count: bool) -> Option<Slot<'a>> {
         let Self { server, one, many, clock, expired, hits, misses, now_ms, .. } = self;
         let table = Self::locked(server, one, many, db, key.hash);
