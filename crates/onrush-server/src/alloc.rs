@@ -32,7 +32,7 @@ const NAME: &str = "libc";
 const FLUSH_BYTES: i64 = 64 * 1024;
 
 /// From this much memory in use on, in bytes, huge pages are worth having.
-const HUGE_PAGES_BYTES_MIN: i64 = 8 * 1024 * 1024;
+const HUGE_PAGES_BYTES_MIN: i64 = 2 * 1024 * 1024;
 
 static HUGE_PAGES: AtomicBool = AtomicBool::new(false);
 
