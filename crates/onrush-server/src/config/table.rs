@@ -148,7 +148,7 @@ pub static DIRECTIVES: &[Directive] = &[
     memory("maxmemory", 0, u64::MAX, "0").apply(),
     one_of("maxmemory-policy", POLICIES, "noeviction"),
     integer("maxmemory-samples", 1, I32_MAX, "5"),
-    integer("maxmemory-eviction-tenacity", 0, 100, "10").no_effect("a command evicts until memory is below the limit"),
+    integer("maxmemory-eviction-tenacity", 0, 100, "10").no_effect("nothing is evicted yet"),
     integer("lfu-log-factor", 0, I32_MAX, "10"),
     integer("lfu-decay-time", 0, I32_MAX, "1"),
     // Thresholds of encodings.
