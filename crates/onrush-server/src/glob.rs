@@ -140,6 +140,12 @@ mod tests {
     }
 
     #[test]
+    fn the_empty_string_is_matched_by_one_star_and_not_by_two() {
+        assert!(matches("*", "") && matches("", ""));
+        assert!(!matches("**", "") && !matches("?", "") && !matches("[^a]", ""));
+    }
+
+    #[test]
     fn sets_ranges_and_negation() {
         assert!(matches("h[ae]llo", "hallo"));
         assert!(!matches("h[ae]llo", "hillo"));
