@@ -20,7 +20,7 @@ ROOT = os.path.dirname(HERE)
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
-from harness import cases, load, report  # noqa: E402
+from harness import cases, load, report, types  # noqa: E402
 from harness.servers import CLIENT_CORE, Kinds  # noqa: E402
 
 
@@ -80,9 +80,9 @@ def main():
     kinds = Kinds(options.onrush, options.redis)
     os.sched_setaffinity(0, {CLIENT_CORE % os.cpu_count()})
     print(report.table([]))
-    speed = chosen([*cases.pipelined_cases(), cases.BigPipeline()], options.cases)
+    speed = chosen([*cases.pipelined_cases(), cases.BigPipeline(), *types.type_cases()], options.cases)
     results = run_speed(kinds, speed, rounds, scale)
-    for case in chosen(cases.memory_cases(), options.cases):
+    for case in chosen([*cases.memory_cases(), *types.type_memory_cases()], options.cases):
         results.append(in_turns(case, rounds, lambda name: case.run(kinds, name, scale), "own"))
     store_text = None
     if chosen([cases.Store()], options.cases):

@@ -33,8 +33,15 @@ class Pipelined:
         command += ["-r", str(KEYS)] if self.random_keys else []
         return command + self.args
 
+    def request_count(self, scale):
+        return max(int(REQUESTS[self.depth] / self.cost * scale), self.depth * CONNECTIONS)
+
+    def prepare(self, server):
+        """Loads what the case works on, outside of what is measured."""
+
     def run(self, server, scale):
-        requests = max(int(REQUESTS[self.depth] / self.cost * scale), self.depth * CONNECTIONS)
+        requests = self.request_count(scale)
+        self.prepare(server)
         command = self.benchmark_args(server.port, requests)
         before = server.cpu_ns()
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -101,12 +108,14 @@ class Memory:
     def __init__(self, name, limit, goal, value=b"xxx", extra=()):
         self.name, self.limit, self.goal, self.value, self.extra = name, limit, goal, value, extra
 
+    def load(self, server, count):
+        load.load(server, load.sets(count, value=self.value, extra=self.extra))
+
     def run(self, kinds, name, scale):
         count = int(KEYS * scale)
-        commands = load.sets(count, value=self.value, extra=self.extra)
         with kinds.start(name) as server:
             before = server.rss_bytes()
-            load.load(server, commands)
+            self.load(server, count)
             after = server.rss_bytes()
         return {"value": (after - before) / count, "rss_before": before, "rss_after": after, "items": count}
 

@@ -23,6 +23,8 @@ class Server:
 
     def __init__(self, name, binary, args=(), pinned=True):
         self.name = name
+        # The case whose data is loaded, if its commands only read.
+        self.prepared = None
         self.port = free_port()
         self.dir = tempfile.mkdtemp(prefix="onrush-bench-")
         self.command = ["taskset", "-c", str(SERVER_CORE)] if pinned else []

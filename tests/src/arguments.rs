@@ -204,6 +204,28 @@ const KINDS: &[(&str, &str)] = &[
     ("policy", "noeviction|allkeys-lru|volatile-lru|volatile-ttl|allkeys-random|ALLKEYS-LRU|nosuch|"),
     ("memory", "0|1gb|100mb|2G|1000000kb|-1|abc||1.5gb|100000000|12xb"),
     ("timeout", "0|1000|2000|-1|abc||99999999999|1.5"),
+    (
+        "small-int",
+        "0|1|2|3|4|5|6|7|8|9|10|-1|-5|30000|40000|-40000|3000000000|-9223372036854775808|9223372036854775807",
+    ),
+    (
+        "member",
+        "1|2|3|4|5|-1|a|b|c|d|e|f|g|a|b|c|d|hello world||member:with:a:name:that:is:longer:than:64:bytes:so:that:it:does:not:fit|01|1.5",
+    ),
+    (
+        "random-count",
+        "0|1|2|3|5|10|100|-1|-2|-3|-5|-10|abc||9223372036854775807|-9223372036854775808|9223372036854775808|1.5",
+    ),
+    ("few", "0|1|2|3|5|10|100|-1|-2|-3|-5|-10|abc||9223372036854775807|-9223372036854775808|9223372036854775808|1.5"),
+    ("numkeys", "1|1|2|2|3|0|-1|abc||4|9223372036854775807"),
+    ("limit", "0|1|2|3|10|-1|abc|9223372036854775807"),
+    ("all", "1000000"),
+    ("rank", "0|1|2|3|5|-1|-2|-3|abc||9223372036854775807|-9223372036854775807|1.5"),
+    ("small-index", "0|0|1|2|3|5|7|10|-1|-1|-2|-3|-5|-8|100|-100|abc|9223372036854775807|-9223372036854775808"),
+    ("wait", "abc|-1||1e400|-0.5|nan"),
+    ("scan-start", "0|0|0|abc|-||1.5|18446744073709551616"),
+    ("value-short", "1|2|-5|x|yy|hello|1.5|10|3.0e3||abc|9223372036854775807|a value of twenty-one."),
+    ("limit-zero", "0|-1|abc|9223372036854775808"),
     ("config-pair", "maxmemory|hz|timeout|nosuch"),
     ("section", "server|clients|memory|keyspace|stats|all|everything|default|nosuch|"),
 ];

@@ -1,10 +1,30 @@
 //! The commands under differential test, by family.
 
+mod bits;
+mod geo;
+mod hashes;
+mod hyperloglog;
+mod lists;
+mod sets;
+mod sort;
+mod sorted_sets;
+mod streams;
+
 use crate::arguments::Arguments;
 use crate::argv::Argv;
 use crate::diff::{Action, Mode, Sequence, Step};
 use crate::grammar::Syntax;
 use crate::rng::Rng;
+
+pub use bits::BITS;
+pub use geo::GEO;
+pub use hashes::HASHES;
+pub use hyperloglog::HYPERLOGLOG;
+pub use lists::LISTS;
+pub use sets::SETS;
+pub use sort::SORT;
+pub use sorted_sets::SORTED_SETS;
+pub use streams::STREAMS;
 
 /// A family of commands that are tried together.
 pub struct Family {
@@ -21,7 +41,24 @@ pub struct Family {
 }
 
 /// All families.
-pub const FAMILIES: &[Family] = &[STRINGS, COUNTERS, KEYS, EXPIRY, CONNECTION, AUTH, SERVER];
+pub const FAMILIES: &[Family] = &[
+    STRINGS,
+    COUNTERS,
+    KEYS,
+    EXPIRY,
+    CONNECTION,
+    AUTH,
+    SERVER,
+    LISTS,
+    HASHES,
+    SETS,
+    SORTED_SETS,
+    STREAMS,
+    BITS,
+    HYPERLOGLOG,
+    GEO,
+    SORT,
+];
 
 /// Values of all sizes and the commands on them.
 pub const STRINGS: Family = Family {

@@ -60,6 +60,51 @@ fn server_commands_reply_as_the_oracle_does() {
 }
 
 #[test]
+fn lists_reply_as_the_oracle_does() {
+    random_sequences(&families::LISTS);
+}
+
+#[test]
+fn hashes_reply_as_the_oracle_does() {
+    random_sequences(&families::HASHES);
+}
+
+#[test]
+fn sets_reply_as_the_oracle_does() {
+    random_sequences(&families::SETS);
+}
+
+#[test]
+fn sorted_sets_reply_as_the_oracle_does() {
+    random_sequences(&families::SORTED_SETS);
+}
+
+#[test]
+fn streams_reply_as_the_oracle_does() {
+    random_sequences(&families::STREAMS);
+}
+
+#[test]
+fn bits_reply_as_the_oracle_does() {
+    random_sequences(&families::BITS);
+}
+
+#[test]
+fn hyperloglog_reply_as_the_oracle_does() {
+    random_sequences(&families::HYPERLOGLOG);
+}
+
+#[test]
+fn geo_reply_as_the_oracle_does() {
+    random_sequences(&families::GEO);
+}
+
+#[test]
+fn sort_reply_as_the_oracle_does() {
+    random_sequences(&families::SORT);
+}
+
+#[test]
 fn any_number_of_arguments_replies_as_the_oracle_does() {
     let mut failures = Vec::new();
     for family in FAMILIES {

@@ -21,5 +21,5 @@ mod reply;
 
 pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError};
 pub use inline::{InlineArgs, split_inline};
-pub use number::{format_double, format_long_double, parse_i64};
+pub use number::{format_double, format_long_double, parse_f64, parse_i64};
 pub use reply::{Mark, Proto, Reply};

@@ -71,6 +71,41 @@ pub fn format_long_double(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text }
 }
 
+/// Reads a floating-point number as C's `strtod` does, all of the text: decimal or hexadecimal, `inf` and `infinity` in
+/// any case. Blanks in front, NaN, and numbers that are too large or too small for a `f64` are refused. O(length).
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if let Some(digits) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        let value = parse_hex(digits)?;
+        return Some(if text.starts_with('-') { -value } else { value });
+    }
+    let value: f64 = text.parse().ok()?;
+    let spelled_infinite = || unsigned.starts_with(['i', 'I']);
+    let mantissa = || unsigned.split(['e', 'E']).next().unwrap_or_default();
+    let too_small = value == 0.0 && mantissa().bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    let refused = value.is_nan() || value.is_infinite() && !spelled_infinite() || too_small;
+    (!refused).then_some(value)
+}
+
+/// Hexadecimal digits with an optional point and an optional binary exponent.
+fn parse_hex(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let value = value * 2f64.powi(exponent.saturating_sub(4 * fraction.len() as i32));
+    value.is_finite().then_some(value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

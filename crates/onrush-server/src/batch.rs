@@ -3,97 +3,24 @@
 //! A slice of work goes chunk by chunk: decode up to [`CHUNK_LEN_MAX`] commands, plan them (look each up, hash its
 //! keys, prefetch the buckets and then the entries), execute them strictly in order. It ends when the input is used
 //! up, when the unread replies pass their limit, or when its time is over.
-//!
-//! Prefetching is sound because no memory is read that another thread may free: the address of a bucket is computed
-//! from two atomics and only prefetched, and entries are found under their shard's lock, which is given back and
-//! taken again for execution.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_resp::{ArgRange, Decoded, Decoder, Limits, Reply};
-use onrush_store::{Db, KeyHash, Removed, Shard};
+use onrush_resp::{Decoded, Decoder, Limits, Reply};
 
 use crate::command::{Command, Flags};
 use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
-use crate::error::{self, CommandError};
+use crate::execute::{encode, execute};
 use crate::keys::Keys;
+use crate::plan::{CHUNK_LEN_MAX, Planned, Planner, prefetch};
+use crate::scratch::Scratch;
 use crate::server::{Pause, Server};
 use crate::session::{ReplyMode, Session};
 
-/// Commands planned together.
-pub const CHUNK_LEN_MAX: usize = 32;
-
-/// Keys of one chunk that are prefetched; more would push each other out of the cache.
-const PREFETCH_KEYS_MAX: usize = 512;
-
 /// Bytes read from a socket at once.
 pub const READ_LEN_MAX: usize = 128 * 1024;
-
-/// Reply buffers a thread keeps for reuse, and the largest it keeps, in bytes.
-const SPARE_REPLIES_MAX: usize = 16;
-const SPARE_REPLY_BYTES_MAX: usize = 256 * 1024;
-
-/// Buffers of a thread, used by the connection that runs.
-pub struct Scratch {
-    planned: Vec<Planned>,
-    args: Vec<ArgRange>,
-    hashes: Vec<KeyHash>,
-    /// Shards of the keys, for prefetching.
-    targets: Vec<(&'static Shard, KeyHash)>,
-    spare_replies: Vec<Vec<u8>>,
-    /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
-    keys: Option<Box<Keys>>,
-    /// Where sockets are read into while their connection holds no unfinished command.
-    pub read: Vec<u8>,
-}
-
-impl Scratch {
-    fn new() -> Self {
-        Self {
-            planned: Vec::with_capacity(CHUNK_LEN_MAX),
-            args: Vec::new(),
-            hashes: Vec::new(),
-            targets: Vec::new(),
-            spare_replies: Vec::new(),
-            keys: None,
-            read: vec![0; READ_LEN_MAX],
-        }
-    }
-
-    /// An empty reply buffer, used before if there is one.
-    pub fn take_reply_buffer(&mut self) -> Vec<u8> {
-        self.spare_replies.pop().unwrap_or_else(|| Vec::with_capacity(16 * 1024))
-    }
-
-    /// Keeps an empty reply buffer for the next batch.
-    pub fn give_reply_buffer(&mut self, buffer: Vec<u8>) {
-        if self.spare_replies.len() < SPARE_REPLIES_MAX && (1..=SPARE_REPLY_BYTES_MAX).contains(&buffer.capacity()) {
-            self.spare_replies.push(buffer);
-        }
-    }
-}
-
-thread_local! {
-    /// The thread's buffers.
-    pub static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
-}
-
-/// A command of the present chunk.
-struct Planned {
-    /// First byte of the command in the input.
-    start: usize,
-    /// First byte behind it.
-    end: usize,
-    args: (u32, u32),
-    hashes: (u32, u32),
-    /// The command, or the subcommand; `None` when it has to be resolved the slow way, to tell what is wrong.
-    command: Option<&'static Command>,
-    first_key: u32,
-    step: u32,
-}
 
 /// Why a slice of work ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -114,6 +41,8 @@ pub enum SliceEnd {
     TimeUp,
     /// CLIENT PAUSE holds the next command back.
     Paused,
+    /// The last command waits for keys.
+    Blocked,
     /// The connection closes when the replies are written.
     Close,
 }
@@ -191,6 +120,12 @@ impl Slice<'_> {
             match ended {
                 ChunkEnd::Done => consumed = decoded.consumed,
                 ChunkEnd::Close => return result(decoded.consumed, SliceEnd::Close, None),
+                ChunkEnd::Blocked { consumed } => {
+                    if consumed < decoded.consumed || decoded.stop.is_some() {
+                        self.decoder.reset();
+                    }
+                    return result(consumed, SliceEnd::Blocked, None);
+                }
                 ChunkEnd::Stopped { next, end, requeue } => {
                     self.decoder.reset();
                     let consumed = match &requeue {
@@ -232,7 +167,7 @@ impl Slice<'_> {
         scratch.targets.clear();
         let mut owned = Vec::new();
         let mut stop = None;
-        let mut planner = Planner { server: self.server, db: self.server.keyspace.db(keys.db() as usize), last: None };
+        let mut planner = Planner::new(self.server, self.server.keyspace.db(keys.db() as usize));
         while scratch.planned.len() < CHUNK_LEN_MAX {
             let first = scratch.args.len();
             match self.decoder.decode(&input[consumed..], &mut scratch.args, limits) {
@@ -274,22 +209,9 @@ impl Slice<'_> {
             }
         }
         if scratch.planned.len() > 1 {
-            self.prefetch(scratch);
+            prefetch(scratch);
         }
         DecodedChunk { consumed, owned, stop }
-    }
-
-    /// Brings the buckets and then the entries of the chunk's keys into the cache.
-    #[inline]
-    fn prefetch(&self, scratch: &Scratch) {
-        let wanted = &scratch.targets[..scratch.targets.len().min(PREFETCH_KEYS_MAX)];
-        for (shard, hash) in wanted {
-            shard.prefetch_bucket(*hash);
-        }
-        for (shard, hash) in wanted {
-            // Somebody else's lock is not worth waiting for here.
-            shard.try_prefetch_entry(*hash);
-        }
     }
 
     #[allow(clippy::too_many_arguments, reason = "the chunk's frame, passed once per chunk")]
@@ -322,6 +244,8 @@ impl Slice<'_> {
             thread: self.thread,
             planned: PlannedKeys::default(),
             changes: 0,
+            serving: false,
+            still_waits: false,
             log,
             effects: Effects::AsSent,
         };
@@ -354,6 +278,10 @@ impl Slice<'_> {
                 ctx.keys.release();
                 ctx.log = server.log.is_listening();
                 pause = server.pause(ctx.keys.now_ms);
+                if ctx.session.waiter.is_some() {
+                    end = ChunkEnd::Blocked { consumed: command.end };
+                    break;
+                }
             }
             if ctx.session.close_after_reply {
                 end = ChunkEnd::Close;
@@ -403,75 +331,6 @@ struct Executed {
     timed_ns: u64,
 }
 
-/// Looks up the commands of a chunk and hashes their keys.
-struct Planner<'a> {
-    server: &'static Server,
-    /// The database to prefetch from.
-    db: Option<&'static Db>,
-    /// The command before, as it was spelled: pipelines repeat themselves.
-    last: Option<(&'a [u8], &'static Command)>,
-}
-
-impl<'a> Planner<'a> {
-    /// Plans one command and appends it to the chunk; the shards of its keys are prefetched.
-    #[inline]
-    fn plan(&mut self, mut planned: Planned, input: &'a [u8], owned: &[Arc<Vec<u8>>], scratch: &mut Scratch) {
-        let Scratch { planned: chunk, args, hashes, targets, .. } = scratch;
-        let ranges = &args[planned.args.0 as usize..planned.args.1 as usize];
-        let argv = Argv::new(&input[planned.start..], ranges, owned);
-        if let Some(command) = self.lookup(input, planned.start, ranges[0], argv)
-            && command.accepts(argv.len())
-            && !command.is_container()
-        {
-            planned.command = Some(command);
-            if let Some((first, last, step)) = command.plan {
-                let at = hashes.len() as u32;
-                planned.first_key = first as u32;
-                planned.step = step as u32;
-                if last == first {
-                    self.add_key(argv.get(first as usize), hashes, targets);
-                } else {
-                    let last = if last < 0 { (argv.len() as i32 + last).max(0) } else { last };
-                    let last = (last as usize).min(argv.len() - 1);
-                    for index in (first as usize..=last).step_by(step as usize) {
-                        self.add_key(argv.get(index), hashes, targets);
-                    }
-                }
-                planned.hashes = (at, hashes.len() as u32);
-            }
-        }
-        chunk.push(planned);
-    }
-
-    /// Hashes a key and prefetches its shard.
-    #[inline(always)]
-    fn add_key(&self, key: &[u8], hashes: &mut Vec<KeyHash>, targets: &mut Vec<(&'static Shard, KeyHash)>) {
-        let hash = self.server.keyspace.hash(key);
-        // The same key again and again needs to be fetched once.
-        let again = hashes.last() == Some(&hash);
-        hashes.push(hash);
-        if !again && let Some(db) = self.db {
-            let shard = db.shard_of(hash);
-            shard.prefetch();
-            targets.push((shard, hash));
-        }
-    }
-
-    #[inline(always)]
-    fn lookup(&mut self, input: &'a [u8], start: usize, name: ArgRange, argv: Argv<'_>) -> Option<&'static Command> {
-        if let Some((spelled, command)) = self.last
-            && spelled == argv.get(0)
-        {
-            return Some(command);
-        }
-        let command = self.server.commands.lookup(argv.get(0))?;
-        if name.owned_index().is_none() {
-            self.last = Some((name.of(&input[start..], &[]), command));
-        }
-        Some(command)
-    }
-}
-
 struct DecodedChunk {
     /// End of the chunk in the input.
     consumed: usize,
@@ -484,6 +343,7 @@ struct DecodedChunk {
 enum ChunkEnd {
     Done,
     Close,
+    Blocked { consumed: usize },
     Stopped { next: usize, end: SliceEnd, requeue: Option<Vec<u8>> },
 }
 
@@ -500,151 +360,6 @@ fn held_back(pause: Pause, command: Option<&'static Command>) -> bool {
 fn is_out_of_memory(server: &Server) -> bool {
     let limit = server.hot.maxmemory.load(Relaxed);
     limit > 0 && server.used_memory() > limit
-}
-
-/// The command as it came.
-fn encode(argv: &Argv<'_>) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", argv.len()).into_bytes();
-    for arg in argv.iter() {
-        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-        bytes.extend_from_slice(arg);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
-}
-
-/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself.
-#[inline]
-fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> u64 {
-    let mark = ctx.out.mark();
-    let result;
-    let mut timed = 0;
-    match planned {
-        Some(command) if command.is_short() && ctx.session.authenticated && !(full && command.is_denied_oom()) => {
-            ctx.command = command;
-            result = (command.handler)(ctx);
-            if let Err(error) = result {
-                ctx.server.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
-                fail(ctx, mark, &error);
-            }
-        }
-        _ => {
-            let started = Instant::now();
-            result = execute_long(ctx, full, started);
-            if let Err(error) = result {
-                fail(ctx, mark, &error);
-            }
-            timed = (started.elapsed().as_nanos() as u64).max(1);
-        }
-    }
-    if ctx.keys.has_expired() || ctx.log {
-        record(ctx);
-    }
-    ctx.keys.end_command();
-    if ctx.session.reply_mode != ReplyMode::On {
-        leave_out(ctx, mark);
-    }
-    timed
-}
-
-/// CLIENT REPLY: drops the reply of the command that just ran.
-#[cold]
-fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
-    match ctx.session.reply_mode {
-        ReplyMode::On => {}
-        ReplyMode::Off => ctx.out.rewind(mark),
-        ReplyMode::Skip => {
-            ctx.out.rewind(mark);
-            ctx.session.reply_mode = ReplyMode::On;
-        }
-        ReplyMode::SkipNext => {
-            ctx.out.rewind(mark);
-            ctx.session.reply_mode = ReplyMode::Skip;
-        }
-    }
-}
-
-/// Commands that may take long, that need a subcommand looked up, or with which something is wrong.
-#[cold]
-fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), CommandError> {
-    let command = match ctx.server.commands.resolve(&ctx.argv) {
-        Ok(command) => command,
-        Err(_) if is_http(ctx.arg(0)) => {
-            // A browser was made to talk to this port: nothing of what it says may run.
-            tracing::warn!(
-                "Possible security attack: HTTP request from {}, closing its connection",
-                ctx.session.handle.addr
-            );
-            ctx.session.close_after_reply = true;
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    ctx.command = command;
-    let counters = &ctx.server.stats.threads[ctx.thread].commands[command.id as usize];
-    let refused = if !command.accepts(ctx.argv.len()) {
-        Some(command.wrong_arity())
-    } else if !ctx.session.authenticated && !command.flags.contains(Flags::NO_AUTH) {
-        ctx.server.stats.threads[ctx.thread].auth_denied.add(1);
-        Some(error::NO_AUTH)
-    } else if full && command.is_denied_oom() {
-        Some(error::OUT_OF_MEMORY)
-    } else {
-        None
-    };
-    if let Some(error) = refused {
-        counters.rejected.add(1);
-        return Err(error);
-    }
-    ctx.session.handle.last_command.store(u32::from(command.id), Relaxed);
-    let result = (command.handler)(ctx);
-    counters.failed.add(u64::from(result.is_err()));
-    if !command.is_short() {
-        counters.calls.add(1);
-        counters.nanos.add(started.elapsed().as_nanos() as u64);
-    }
-    result
-}
-
-/// Whether a word begins a line of HTTP that every request of a browser has.
-fn is_http(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
-}
-
-#[cold]
-fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
-    ctx.out.rewind(mark);
-    ctx.out.error_bytes(error.as_bytes());
-    ctx.server.stats.threads[ctx.thread].error_replies.add(1);
-    ctx.server.stats.count_error(error.code());
-}
-
-/// Appends a command's effects to the log, while its locks are still held.
-#[cold]
-fn record(ctx: &mut Ctx<'_>) {
-    let changes = if ctx.log { std::mem::take(&mut ctx.changes) } else { 0 };
-    let expired: Vec<(u32, Removed)> = ctx.keys.take_expired();
-    ctx.server.stats.threads[ctx.thread].changes.add(expired.len() as u64);
-    ctx.server.stats.threads[ctx.thread].expired_keys.add(expired.len() as u64);
-    for (db, removed) in expired {
-        if ctx.log {
-            ctx.server.log.append(db, &[b"DEL", removed.key()]);
-        }
-        ctx.keys.discard(Some(removed));
-    }
-    if changes > 0 {
-        let db = ctx.keys.db();
-        match std::mem::take(&mut ctx.effects) {
-            Effects::AsSent => ctx.server.log.append(db, &ctx.argv.iter().collect::<Vec<_>>()),
-            Effects::Rewritten(commands) => {
-                for args in commands {
-                    ctx.server.log.append(db, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                }
-            }
-        }
-        ctx.server.stats.threads[ctx.thread].changes.add(changes);
-    }
-    ctx.effects = Effects::AsSent;
 }
 
 #[cfg(test)]

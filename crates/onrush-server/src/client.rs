@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
+use crate::blocking::Waiter;
 use crate::command::CommandTable;
 
 /// The part of a connection that other threads may read, and the means to wake or kill it.
@@ -52,6 +53,8 @@ pub struct ClientHandle {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
+    /// What it waits for.
+    pub waiter: Mutex<Option<Arc<Waiter>>>,
     killed: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
@@ -92,6 +95,7 @@ impl ClientHandle {
             commands: AtomicU64::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            waiter: Mutex::new(None),
             killed: AtomicBool::new(false),
             waker: Mutex::new(None),
         }
@@ -147,7 +151,9 @@ impl ClientHandle {
 
     /// The letters CLIENT LIST shows, `N` if there are none.
     fn flags(&self) -> String {
-        let letters = [(self.unix, 'U'), (self.no_evict.load(Relaxed), 'e'), (self.no_touch.load(Relaxed), 'T')];
+        let waits = self.waiter.lock().is_some();
+        let letters =
+            [(waits, 'b'), (self.unix, 'U'), (self.no_evict.load(Relaxed), 'e'), (self.no_touch.load(Relaxed), 'T')];
         let flags: String = letters.into_iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();
         if flags.is_empty() { "N".to_owned() } else { flags }
     }

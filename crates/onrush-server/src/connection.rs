@@ -18,8 +18,9 @@ use onrush_resp::{Decoder, Reply};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::batch::{READ_LEN_MAX, SCRATCH, Scratch, Slice, SliceEnd, SliceResult};
+use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
 use crate::client::ClientHandle;
+use crate::scratch::{SCRATCH, Scratch};
 use crate::server::{Server, unix_ms};
 use crate::session::Session;
 
@@ -35,6 +36,9 @@ const TURN_READS_MAX: usize = 8;
 
 /// Unread replies a client may cause before it has authenticated, in bytes (as in Redis).
 const UNAUTHENTICATED_REPLY_BYTES_MAX: usize = 1024;
+
+/// The longest wait that is timed; a longer one has no end.
+const WAIT_MS_MAX: i64 = 365 * 86_400_000;
 
 /// Slices of one vectored write.
 const WRITE_SLICES_MAX: usize = 64;
@@ -79,6 +83,8 @@ enum Input {
     Pending,
     /// There are, but CLIENT PAUSE holds them back.
     Paused,
+    /// There may be, behind one that waits for keys.
+    Blocked,
 }
 
 /// A client's connection; as a future it ends when the connection does.
@@ -175,6 +181,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 continue;
             }
             if self.eof {
+                if self.input == Input::Blocked {
+                    return Poll::Ready(());
+                }
                 return Poll::Pending;
             }
             match ready!(self.read(cx, scratch)) {
@@ -200,6 +209,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn may_execute(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.input == Input::Blocked && !self.is_unblocked(cx) {
+            return false;
+        }
         if self.input == Input::Paused {
             if let Some(pause) = &mut self.pause
                 && pause.as_mut().poll(cx).is_pending()
@@ -211,6 +223,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.input = Input::Pending;
         }
         self.input == Input::Pending && !self.closing && self.reply.len() < self.reply_limit()
+    }
+
+    /// Whether the command that waits for keys has got its reply, which is then in the reply buffer.
+    #[cold]
+    fn is_unblocked(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(waiter) = &self.session.waiter else { return true };
+        if let Some(alarm) = &mut self.pause
+            && alarm.as_mut().poll(cx).is_ready()
+        {
+            self.pause = None;
+            waiter.time_out(&self.server.waiters);
+        }
+        let Some(reply) = waiter.take_reply() else { return false };
+        if !std::mem::take(&mut self.session.waits_silently) {
+            if self.reply.capacity() == 0 {
+                self.reply.put_buffer(Vec::with_capacity(reply.len()));
+            }
+            self.reply.raw(&reply);
+        }
+        self.session.waiter = None;
+        self.pause = None;
+        self.input = Input::Pending;
+        true
     }
 
     #[cold]
@@ -304,6 +339,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let left = Duration::from_millis(until_ms.saturating_sub(unix_ms()).clamp(0, 86_400_000) as u64);
                 self.pause = Some(Box::pin(tokio::time::sleep(left)));
                 Input::Paused
+            }
+            SliceEnd::Blocked => {
+                let deadline_ms = self.session.waiter.as_ref().and_then(|waiter| waiter.deadline_ms);
+                self.pause = deadline_ms.map(|at_ms| {
+                    let left_ms = at_ms.saturating_sub(unix_ms()).clamp(0, WAIT_MS_MAX);
+                    Box::pin(tokio::time::sleep(Duration::from_millis(left_ms as u64)))
+                });
+                Input::Blocked
             }
             SliceEnd::Close => {
                 self.closing = true;
@@ -443,6 +486,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Connection<S> {
 
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
+        if let Some(waiter) = self.session.waiter.take() {
+            waiter.forget(&self.server.waiters);
+        }
         self.server.clients.remove(self.session.handle.id);
         self.server.connected.fetch_sub(1, Relaxed);
     }

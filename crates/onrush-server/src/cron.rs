@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_store::Removed;
+use onrush_store::{Hash, Removed};
 
 use crate::server::{Samples, Server, unix_ms};
 
@@ -15,6 +15,9 @@ const EXPIRE_BATCHING: i64 = 8;
 
 /// Shards looked at between two looks at the clock and the gate.
 const EXPIRE_STRIDE: usize = 256;
+
+/// Fields that are removed from a hash before others get its shard.
+const FIELDS_PER_LOCK: usize = 500;
 
 /// Samples a rate is the mean of, as in Redis.
 const RATE_SAMPLES: usize = 16;
@@ -35,6 +38,7 @@ pub async fn run(server: &'static Server) {
         server.clock.synchronize();
         if server.hot.active_expire.load(Relaxed) {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
+            expire_fields(server, period * EXPIRE_SHARE_PERCENT / 100);
         }
         if last_sample.elapsed() >= SAMPLE_PERIOD {
             let stale = expire.stale_percent();
@@ -61,6 +65,38 @@ fn close_idle(server: &Server) {
         if now_ms - client.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {
             tracing::debug!("Closing idle client id={} addr={}", client.id, client.addr);
             client.kill();
+        }
+    }
+}
+
+/// Removes fields of hashes whose time has come, for at most `time`; a hash that becomes empty goes with its key.
+fn expire_fields(server: &'static Server, time: Duration) {
+    let started = Instant::now();
+    let stats = &server.stats.threads[server.maintenance_thread()];
+    while started.elapsed() < time {
+        let now_ms = unix_ms();
+        let Some((db, key)) = server.field_expiry.take_due(now_ms) else { return };
+        let Some(database) = server.keyspace.db(db as usize) else { continue };
+        let hash_of_key = server.keyspace.hash(&key);
+        let _entered = server.gate.enter(server.maintenance_thread());
+        let mut table = database.shard_of(hash_of_key).lock();
+        let Some(mut slot) = table.find(&key, hash_of_key) else { continue };
+        let Some(hash) = slot.collection_mut::<Hash>() else { continue };
+        let mut names = Vec::new();
+        hash.expire_due(now_ms, FIELDS_PER_LOCK, &mut |name| names.push(name.to_vec()));
+        if let Some(next_ms) = hash.next_expiry() {
+            server.field_expiry.track(db, &key, next_ms);
+        }
+        let emptied = hash.is_empty();
+        let removed = emptied.then(|| slot.remove());
+        if server.log.is_listening() && !names.is_empty() {
+            let args: Vec<&[u8]> = [&b"HDEL"[..], &key].into_iter().chain(names.iter().map(Vec::as_slice)).collect();
+            server.log.append(db, &args);
+        }
+        drop(table);
+        stats.changes.add(names.len() as u64);
+        if let Some(removed) = removed {
+            server.lazyfree.free(removed.into());
         }
     }
 }

@@ -107,6 +107,10 @@ pub struct Ctx<'a> {
     pub thread: usize,
     pub(crate) planned: PlannedKeys<'a>,
     pub(crate) changes: u64,
+    /// Whether the command is executed for a client that waits.
+    pub(crate) serving: bool,
+    /// Set when such a command has to go on waiting.
+    pub(crate) still_waits: bool,
     pub(crate) log: bool,
     pub(crate) effects: Effects,
 }
@@ -195,14 +199,20 @@ impl<'a> Ctx<'a> {
 
     /// As [`Ctx::changed`] for a key in database `db`.
     #[inline]
-    pub fn changed_in(&mut self, _db: u32, _class: EventClass, _event: &'static str, _key: &[u8]) {
+    pub fn changed_in(&mut self, db: u32, _class: EventClass, _event: &'static str, key: &[u8]) {
         self.changes += 1;
+        if !self.server.waiters.is_empty() {
+            self.note_ready(db, key);
+        }
     }
 
     /// Notes a change that belongs to no key (FLUSHALL, SWAPDB).
     #[inline]
     pub fn changed_keyspace(&mut self, changes: u64) {
         self.changes += changes.max(1);
+        if !self.server.waiters.is_empty() {
+            self.keys.ready.extend(self.server.waiters.all_keys());
+        }
     }
 
     /// Whether anybody follows the command log: only then is it worth to make the arguments of
@@ -223,6 +233,11 @@ impl<'a> Ctx<'a> {
             Effects::Rewritten(commands) => commands.push(args),
             effects @ Effects::AsSent => *effects = Effects::Rewritten(vec![args]),
         }
+    }
+
+    /// A random number.
+    pub fn random(&mut self) -> u64 {
+        self.keys.random.next()
     }
 
     /// Changes the selected database.

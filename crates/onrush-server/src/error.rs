@@ -49,6 +49,8 @@ errors! {
     NOT_INTEGER = "ERR value is not an integer or out of range";
     /// An argument or a value is not a number.
     NOT_FLOAT = "ERR value is not a valid float";
+    /// A number is too large or too small.
+    OUT_OF_RANGE = "ERR value is out of range";
     /// An argument must be positive and is not.
     NOT_POSITIVE = "ERR value is out of range, must be positive";
     /// An increment would leave the range of an `i64`.

@@ -6,12 +6,13 @@
 //! given back. A command with several keys locks all their shards at once with [`Keys::lock_all`].
 
 use onrush_store::clock;
-use onrush_store::{Db, Entry, KeyHash, Removed, ShardGuard, Slot, Table};
+use onrush_store::{CollectionType, Db, Entry, KeyHash, Random, Removed, ShardGuard, Slot, Table};
 use smallvec::SmallVec;
 
+use crate::error::{self, CommandError};
 use crate::gate::{Entered, Exclusive};
 use crate::lazyfree::Garbage;
-use crate::server::Server;
+use crate::server::{Server, random_u64};
 
 /// A key and its hash.
 #[derive(Clone, Copy)]
@@ -48,6 +49,10 @@ pub struct Keys {
     many: SmallVec<[Held; 4]>,
     expired: Vec<(u32, Removed)>,
     garbage: Vec<Garbage>,
+    /// Keys that changed and that somebody waits for, with their databases.
+    pub(crate) ready: Vec<(u32, Vec<u8>)>,
+    /// Random numbers.
+    pub random: Random,
     /// Lookups for reading that found their key.
     pub hits: u64,
     /// Lookups for reading that did not.
@@ -115,6 +120,8 @@ impl Keys {
             many: SmallVec::new(),
             expired: Vec::new(),
             garbage: Vec::new(),
+            ready: Vec::new(),
+            random: Random::new(random_u64()),
             hits: 0,
             misses: 0,
         }
@@ -265,6 +272,64 @@ impl Keys {
     #[inline]
     pub fn write_in(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
         self.find(db, key, false)
+    }
+
+    /// A key's collection for reading; `None` if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE …` when the key holds something else.
+    #[inline]
+    pub fn read_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&T>, CommandError> {
+        self.read(key).map(|entry| entry.collection().ok_or(error::WRONG_TYPE)).transpose()
+    }
+
+    /// As [`Keys::read_as`], for changing it. One that is empty afterwards has to be deleted with [`Keys::delete`].
+    ///
+    /// # Errors
+    /// `WRONGTYPE …` when the key holds something else.
+    #[inline]
+    pub fn write_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&mut T>, CommandError> {
+        self.write(key).map(|slot| slot.into_collection_mut().ok_or(error::WRONG_TYPE)).transpose()
+    }
+
+    /// A key's collection for adding to it; an empty one is made if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE …` when the key holds something else.
+    #[inline]
+    pub fn write_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<&mut T, CommandError> {
+        let Self { server, one, many, clock, expired, now_ms, db, .. } = self;
+        let table = Self::locked(server, one, many, *db, key.hash);
+        let (mut slot, found) =
+            table.find_or_insert(key.bytes, key.hash, *now_ms, || T::default().into(), clock.fresh(), &mut |removed| {
+                expired.push((*db, removed))
+            });
+        if found {
+            clock.touch(&mut slot);
+        }
+        slot.into_collection_mut().ok_or(error::WRONG_TYPE)
+    }
+
+    /// The collection of a key that [`Keys::lock_all`] has locked, for reading several at a time. No trace of the access;
+    /// one that is past its time, or of another type, is not there.
+    pub fn held<T: CollectionType>(&self, key: &Key<'_>) -> Option<&T> {
+        self.held_entry(key)?.collection()
+    }
+
+    /// As [`Keys::held`], the whole entry.
+    pub fn held_entry(&self, key: &Key<'_>) -> Option<&Entry> {
+        let shard = self.database(self.db).shard_index(key.hash);
+        let held = self.many.binary_search_by_key(&(self.db, shard), |held| (held.db, held.shard)).ok()?;
+        let entry = self.many[held].guard.get(key.bytes, key.hash)?;
+        (!entry.is_expired(self.now_ms)).then_some(entry)
+    }
+
+    /// Deletes a key of the present database; it is freed off the lock. Says whether it was there.
+    pub fn delete(&mut self, key: &Key<'_>) -> bool {
+        let removed = self.table(key).remove(key.bytes, key.hash);
+        let found = removed.is_some();
+        self.discard(removed);
+        found
     }
 
     #[inline(always)]

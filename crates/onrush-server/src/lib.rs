@@ -9,6 +9,7 @@
 
 pub mod alloc;
 pub mod batch;
+pub mod blocking;
 pub mod client;
 pub mod command;
 pub mod commands;
@@ -16,7 +17,10 @@ pub mod config;
 pub mod connection;
 pub mod cron;
 pub mod ctx;
+pub mod encodings;
 pub mod error;
+pub mod execute;
+pub mod field_expiry;
 pub mod gate;
 pub mod glob;
 pub mod keys;
@@ -26,6 +30,8 @@ pub mod listener;
 pub mod log;
 pub mod long_double;
 pub mod os;
+pub mod plan;
+pub mod scratch;
 pub mod server;
 pub mod session;
 pub mod stats;

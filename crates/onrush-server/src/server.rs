@@ -7,9 +7,12 @@ use onrush_persist::CommandLog;
 use onrush_store::{Keyspace, KeyspaceOptions, clock};
 use parking_lot::{Mutex, RwLock};
 
+use crate::blocking::Waiters;
 use crate::client::Registry;
 use crate::command::CommandTable;
 use crate::config::Config;
+use crate::encodings::Encodings;
+use crate::field_expiry::FieldExpiry;
 use crate::gate::Gate;
 use crate::keys::AccessClock;
 use crate::lazyfree::LazyFree;
@@ -29,6 +32,8 @@ pub struct Hot {
     pub slice_us: AtomicU64,
     /// `proto-max-bulk-len` in bytes.
     pub bulk_len_max: AtomicI64,
+    /// Up to where collections stay small.
+    pub encodings: Encodings,
     /// `maxmemory` in bytes; 0 is no limit.
     pub maxmemory: AtomicU64,
     /// Whether `maxmemory-policy` is an LFU one.
@@ -72,6 +77,10 @@ pub struct Server {
     pub commands: CommandTable,
     /// Connected clients.
     pub clients: Registry,
+    /// Hashes with fields that expire.
+    pub field_expiry: FieldExpiry,
+    /// Those that wait for keys.
+    pub waiters: Waiters,
     /// Counters.
     pub stats: Stats,
     /// The log of effects.
@@ -144,6 +153,8 @@ impl Server {
             stats: Stats::new(threads, commands.len()),
             commands,
             clients: Registry::default(),
+            field_expiry: FieldExpiry::default(),
+            waiters: Waiters::default(),
             log: CommandLog::new(),
             lazyfree: LazyFree::start()?,
             workers,
@@ -242,6 +253,7 @@ impl Hot {
             query_limit_bytes: AtomicUsize::new(0),
             slice_us: AtomicU64::new(0),
             bulk_len_max: AtomicI64::new(0),
+            encodings: Encodings::default(),
             maxmemory: AtomicU64::new(0),
             lfu: AtomicBool::new(false),
             lfu_log_factor: AtomicU32::new(0),
@@ -261,6 +273,7 @@ impl Hot {
         self.query_limit_bytes.store(config.client_query_buffer_limit as usize, Relaxed);
         self.slice_us.store(config.pipeline_slice_us, Relaxed);
         self.bulk_len_max.store(config.proto_max_bulk_len as i64, Relaxed);
+        self.encodings.refresh(config);
         self.maxmemory.store(config.maxmemory, Relaxed);
         self.lfu.store(config.maxmemory_policy.contains("lfu"), Relaxed);
         self.lfu_log_factor.store(config.lfu_log_factor as u32, Relaxed);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::blocking::Waiter;
 use crate::client::ClientHandle;
 
 /// CLIENT REPLY.
@@ -33,12 +34,28 @@ pub struct Session {
     pub no_touch: bool,
     /// Close once the replies so far are written.
     pub close_after_reply: bool,
+    /// What the client waits for.
+    pub waiter: Option<Arc<Waiter>>,
+    /// Whether the reply to the command that waits is to be left out.
+    pub waits_silently: bool,
+    /// Whether commands that would block reply at once instead.
+    pub deny_blocking: bool,
 }
 
 impl Session {
     /// The state of a connection just accepted.
     pub fn new(handle: Arc<ClientHandle>, authenticated: bool) -> Self {
-        Self { handle, db: 0, authenticated, reply_mode: ReplyMode::On, no_touch: false, close_after_reply: false }
+        Self {
+            handle,
+            db: 0,
+            authenticated,
+            reply_mode: ReplyMode::On,
+            no_touch: false,
+            close_after_reply: false,
+            waiter: None,
+            waits_silently: false,
+            deny_blocking: false,
+        }
     }
 
     /// RESET: back to the state of a new connection.

@@ -1,6 +1,6 @@
 //! A database: its shards, and what spans them.
 
-use crate::hash::{Hasher, KeyHash, SHARD_BITS};
+use crate::key_hash::{Hasher, KeyHash, SHARD_BITS};
 use crate::lock_order::Rank;
 use crate::random::Random;
 use crate::shard::Shard;

@@ -15,7 +15,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::value::{Payload, string_encoding};
-use crate::{Encoding, Type, Value, ValueRef};
+use crate::{CollectionRef, CollectionType, Encoding, Hash, List, Set, SortedSet, Stream, Type, Value, ValueRef};
 
 /// Bits of [`Header::flags`]: what the body is made of.
 const WIDE_EXPIRE: u8 = 1;
@@ -38,6 +38,7 @@ pub(crate) const REPR_SHIFT: u32 = 28;
 pub(crate) const REPR_EMBEDDED: u32 = 0;
 pub(crate) const REPR_INT: u32 = 1;
 pub(crate) const REPR_SHARED: u32 = 2;
+pub(crate) const REPR_COLLECTION: u32 = 3;
 
 pub(crate) const WORD_LEN: usize = 8;
 const LONG_KEY_LEN_BYTES: usize = 4;
@@ -77,7 +78,7 @@ impl Shape {
     pub(crate) fn new(key_len: usize, payload: &Payload<'_>, expire: Option<i64>) -> Self {
         assert!(key_len <= u32::MAX as usize, "a key is at most 4 GiB long");
         let (word, value_len) = match payload {
-            Payload::Int(_) | Payload::Shared(_) => (HAS_WORD, 0),
+            Payload::Int(_) | Payload::Shared(_) | Payload::Collection(_) => (HAS_WORD, 0),
             Payload::Embedded { bytes, .. } => (0, bytes.len()),
         };
         let is_long = key_len > u8::MAX as usize;
@@ -232,9 +233,47 @@ impl Entry {
             match self.repr() {
                 REPR_EMBEDDED => ValueRef::Bytes(self.body.get_unchecked(shape.value_at()..shape.end())),
                 REPR_INT => ValueRef::Int(*self.part(shape.word_at())),
-                _ => ValueRef::Shared(self.part(shape.word_at())),
+                REPR_SHARED => ValueRef::Shared(self.part(shape.word_at())),
+                _ => ValueRef::Collection(self.collection_ref(shape.word_at())),
             }
         }
+    }
+
+    /// # Safety
+    /// The word, at `at`, is a collection.
+    unsafe fn collection_ref(&self, at: usize) -> CollectionRef<'_> {
+        // SAFETY: per the caller, and the header names its type.
+        unsafe {
+            match self.ty() {
+                Type::List => CollectionRef::List(self.part::<List>(at)),
+                Type::Set => CollectionRef::Set(self.part::<Set>(at)),
+                Type::SortedSet => CollectionRef::SortedSet(self.part::<SortedSet>(at)),
+                Type::Hash => CollectionRef::Hash(self.part::<Hash>(at)),
+                _ => CollectionRef::Stream(self.part::<Stream>(at)),
+            }
+        }
+    }
+
+    /// The collection, if the value is one of type `T`. O(1).
+    #[inline]
+    pub fn collection<T: CollectionType>(&self) -> Option<&T> {
+        if self.ty() != T::TYPE {
+            return None;
+        }
+        debug_assert_eq!(self.repr(), REPR_COLLECTION);
+        let at = self.shape().word_at();
+        // SAFETY: the header says that the word is a `T`: of all types only collections have one.
+        Some(unsafe { self.part(at) })
+    }
+
+    #[inline]
+    pub(crate) fn collection_mut<T: CollectionType>(&mut self) -> Option<&mut T> {
+        if self.ty() != T::TYPE {
+            return None;
+        }
+        let at = self.shape().word_at();
+        // SAFETY: as in `collection`.
+        Some(unsafe { self.part_mut(at) })
     }
 
     /// A copy of the value. O(length); a long string is shared instead.
@@ -244,6 +283,7 @@ impl Entry {
             ValueRef::Bytes(bytes) if self.has(RAW) => Value::Raw(bytes.to_vec()),
             ValueRef::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
             ValueRef::Shared(bytes) => Value::Shared(Arc::clone(bytes)),
+            ValueRef::Collection(collection) => Value::Collection(collection.to_owned()),
         }
     }
 
@@ -259,6 +299,7 @@ impl Entry {
             ValueRef::Int(_) => Encoding::Int,
             ValueRef::Bytes(bytes) => string_encoding(bytes.len(), self.has(RAW)),
             ValueRef::Shared(bytes) => string_encoding(bytes.len(), self.has(RAW)),
+            ValueRef::Collection(collection) => collection.encoding(),
         }
     }
 
@@ -335,13 +376,15 @@ impl Entry {
         self.header.flags = self.header.flags & !flag | if on { flag } else { 0 };
     }
 
-    /// Bytes that the entry has allocated, its value's own allocations included. O(1) for a string.
+    /// Bytes that the entry has allocated, its value's own allocations included. O(1) for a string, at most O(chunks)
+    /// for a collection.
     pub fn size_bytes(&self) -> usize {
         // What an `Arc` keeps beside its value.
         const COUNTS_BYTES: usize = 2 * size_of::<usize>();
         let outside = match self.value() {
             ValueRef::Shared(bytes) => COUNTS_BYTES + size_of::<Vec<u8>>() + bytes.capacity(),
             ValueRef::Int(_) | ValueRef::Bytes(_) => 0,
+            ValueRef::Collection(collection) => collection.size_bytes(),
         };
         size_of_val(self) + outside
     }
@@ -351,6 +394,7 @@ impl Entry {
         match self.value() {
             ValueRef::Int(_) | ValueRef::Bytes(_) => 1,
             ValueRef::Shared(_) => 3,
+            ValueRef::Collection(collection) => 1 + collection.free_effort(),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::entry::{
-    CLOCK_MASK, EXPIRE_FLAGS, Header, LONG_KEY, RAW, REPR_EMBEDDED, REPR_INT, REPR_SHARED, REPR_SHIFT, SNAPSHOT, Shape,
-    TYPE_SHIFT, WORD_LEN,
+    CLOCK_MASK, EXPIRE_FLAGS, Header, LONG_KEY, RAW, REPR_COLLECTION, REPR_EMBEDDED, REPR_INT, REPR_SHARED, REPR_SHIFT,
+    SNAPSHOT, Shape, TYPE_SHIFT, WORD_LEN,
 };
 use crate::value::{EMBED_VALUE_LEN_MAX, Payload};
-use crate::{Entry, Type, Value, ValueRef};
+use crate::{Collection, Entry, Type, Value, ValueRef};
 
 /// Owns an entry through one thin pointer. It may move when it is edited, so that who holds a copy of the pointer
 /// has to store the new one.
@@ -28,12 +28,7 @@ impl EntryBox {
         let entry = Self::allocate(shape);
         // SAFETY: freshly allocated for `shape`, and `key` is outside of it.
         unsafe {
-            entry.write(Header {
-                meta: (Type::String as u32) << TYPE_SHIFT | clock & CLOCK_MASK,
-                flags: 0,
-                key_len: 0,
-                value_len: 0,
-            });
+            entry.write(Header { meta: clock & CLOCK_MASK, flags: 0, key_len: 0, value_len: 0 });
             let body = entry.add(1).cast::<u8>();
             if shape.flags & LONG_KEY != 0 {
                 let key_len_at = body.add(shape.key_len_at()).cast::<u32>();
@@ -117,6 +112,7 @@ impl EntryBox {
             let body = entry.add(1).cast::<u8>();
             shape.write_expire(body.as_ptr(), expire);
             let word = body.add(shape.word_at());
+            let ty = payload.ty();
             let (repr, raw) = match payload {
                 Payload::Int(n) => {
                     word.cast::<i64>().write(n);
@@ -126,6 +122,10 @@ impl EntryBox {
                     word.cast::<Arc<Vec<u8>>>().write(bytes);
                     (REPR_SHARED, false)
                 }
+                Payload::Collection(collection) => {
+                    word.cast::<*mut u8>().write(collection.into_word());
+                    (REPR_COLLECTION, false)
+                }
                 Payload::Embedded { bytes, raw } => {
                     let value = body.add(shape.value_at()).as_ptr();
                     ptr::copy_nonoverlapping(bytes.as_ptr(), value, bytes.len());
@@ -133,7 +133,7 @@ impl EntryBox {
                 }
             };
             let header = &mut *entry.as_ptr();
-            header.meta = header.meta & CLOCK_MASK | (Type::String as u32) << TYPE_SHIFT | repr << REPR_SHIFT;
+            header.meta = header.meta & CLOCK_MASK | (ty as u32) << TYPE_SHIFT | repr << REPR_SHIFT;
             header.flags = header.flags & SNAPSHOT | shape.flags | if raw { RAW } else { 0 };
             header.key_len = if shape.flags & LONG_KEY != 0 { 0 } else { shape.key_len as u8 };
             header.value_len = shape.value_len as u16;
@@ -146,12 +146,31 @@ impl EntryBox {
     /// The caller writes the word, or frees the entry without looking at it, before anyone sees it again.
     #[inline]
     unsafe fn take_outside(&mut self) -> Option<Value> {
-        if self.repr() != REPR_SHARED {
-            return None;
-        }
         let at = self.shape().word_at();
-        // SAFETY: the representation says that the word is an `Arc`; it is not read again, per the caller.
-        Some(Value::Shared(unsafe { ptr::read(self.part(at)) }))
+        match self.repr() {
+            // SAFETY: the representation says that the word is an `Arc`; it is not read again, per the caller.
+            REPR_SHARED => Some(Value::Shared(unsafe { ptr::read(self.part(at)) })),
+            // SAFETY: the same of a collection.
+            REPR_COLLECTION => Some(Value::Collection(unsafe { self.take_collection(at) })),
+            _ => None,
+        }
+    }
+
+    /// Takes a collection, whose word is at `at`.
+    ///
+    /// # Safety
+    /// The representation says that there is one; otherwise as for [`EntryBox::take_outside`].
+    unsafe fn take_collection(&mut self, at: usize) -> Collection {
+        // SAFETY: per the caller; the header names the type.
+        unsafe {
+            match self.ty() {
+                Type::List => Collection::List(ptr::read(self.part(at))),
+                Type::Set => Collection::Set(ptr::read(self.part(at))),
+                Type::SortedSet => Collection::SortedSet(ptr::read(self.part(at))),
+                Type::Hash => Collection::Hash(ptr::read(self.part(at))),
+                _ => Collection::Stream(ptr::read(self.part(at))),
+            }
+        }
     }
 
     /// Replaces value and expiry, in place where the size allows. Returns a displaced value that lives outside.
@@ -334,12 +353,12 @@ impl EntryBox {
 
     /// Takes the value and frees the rest.
     pub(crate) fn into_value(self) -> Value {
-        if self.repr() != REPR_SHARED {
+        if !matches!(self.repr(), REPR_SHARED | REPR_COLLECTION) {
             return self.to_value();
         }
         // SAFETY: the entry is gone after this, and `ManuallyDrop` keeps its drop from running.
         let outside = unsafe { ManuallyDrop::new(self).free() };
-        outside.expect("a shared value is outside of its entry")
+        outside.expect("such a value is outside of its entry")
     }
 
     /// Frees the entry and hands out a value that lives outside of it.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::db::Db;
-use crate::hash::{Hasher, KeyHash, SHARDS_MAX};
+use crate::key_hash::{Hasher, KeyHash, SHARDS_MAX};
 
 /// How a [`Keyspace`] is laid out.
 #[derive(Clone, Debug)]

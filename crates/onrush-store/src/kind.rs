@@ -56,6 +56,8 @@ pub enum Encoding {
     Raw,
     /// A small list, hash or sorted set in one run of bytes.
     Listpack,
+    /// A small hash in one run of bytes, with times to live.
+    ListpackEx,
     /// A list in chunks.
     Quicklist,
     /// A small set of integers.
@@ -76,6 +78,7 @@ impl Encoding {
             Encoding::Embstr => "embstr",
             Encoding::Raw => "raw",
             Encoding::Listpack => "listpack",
+            Encoding::ListpackEx => "listpackex",
             Encoding::Quicklist => "quicklist",
             Encoding::Intset => "intset",
             Encoding::Hashtable => "hashtable",

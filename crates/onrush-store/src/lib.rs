@@ -30,31 +30,52 @@
 //! - Everything behind a shard's lock is single-threaded code. A thread that holds several locks takes them in
 //!   ascending order of database and shard; debug builds check that.
 //! - What may be expensive to free is handed out ([`Removed`], [`Value`], [`Cleared`]), to be dropped off the lock.
-//! - `unsafe` stands in `entry`, `entry_box` and `bucket` alone.
+//! - `unsafe` stands in `entry`, `entry_box`, `bucket`, `packed`, `compact` and `collection` alone.
 
 mod bucket;
 pub mod clock;
+mod collection;
+mod compact;
 mod db;
+mod dict;
 mod entry;
 mod entry_box;
 mod hash;
+mod int;
+mod key_hash;
 mod keyspace;
 mod kind;
+mod limits;
+mod list;
+mod listpack;
 mod lock_order;
+mod packed;
 mod random;
 mod removed;
+mod set;
 mod shard;
 mod slot;
+mod sorted_set;
+mod stream;
 mod table;
 mod value;
 
+pub use collection::{Collection, CollectionRef, CollectionType};
 pub use db::Db;
 pub use entry::Entry;
-pub use hash::{Hasher, KeyHash, SHARDS_MAX};
+pub use hash::{Field, Hash};
+pub use key_hash::{Hasher, KeyHash, SHARDS_MAX, member_hash};
 pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use kind::{Encoding, Type};
+pub use limits::{ListLimits, PairLimits, SetLimits, StreamLimits};
+pub use list::{Element, End, List};
+pub use packed::{PACKED_LEN_MAX, Packed};
+pub use random::Random;
 pub use removed::{Cleared, Removed};
+pub use set::{Member, Set};
 pub use shard::{Shard, ShardGuard};
 pub use slot::Slot;
+pub use sorted_set::SortedSet;
+pub use stream::Stream;
 pub use table::{ExpireProgress, Table};
 pub use value::{EMBED_VALUE_LEN_MAX, NewValue, Value, ValueRef};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, Ordering::Relaxed};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::bucket::{prefetch, prefetch_home};
-use crate::hash::{Hasher, KeyHash};
+use crate::key_hash::{Hasher, KeyHash};
 use crate::lock_order::{Held, Rank};
 use crate::table::Table;
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use crate::bucket::Place;
 use crate::table::Table;
 use crate::value::with_payload;
-use crate::{Entry, NewValue, Removed, Value};
+use crate::{CollectionType, Entry, NewValue, Removed, Value};
 
 /// An entry located in its table. Reads as an [`Entry`].
 pub struct Slot<'t> {
@@ -25,6 +25,18 @@ impl<'t> Slot<'t> {
     pub fn into_entry(self) -> &'t Entry {
         let table: &'t Table = self.table;
         table.buckets.entry(self.place)
+    }
+
+    /// The collection, if the value is one of type `T`, to be changed in place. O(1).
+    #[inline]
+    pub fn collection_mut<T: CollectionType>(&mut self) -> Option<&mut T> {
+        self.table.buckets.entry_mut(self.place).collection_mut()
+    }
+
+    /// As [`Slot::collection_mut`], for as long as the table stays borrowed.
+    #[inline]
+    pub fn into_collection_mut<T: CollectionType>(self) -> Option<&'t mut T> {
+        self.table.buckets.entry_mut(self.place).collection_mut()
     }
 
     /// Sets the access clock (24 bits). O(1), in place.

@@ -6,7 +6,7 @@
 
 use crate::bucket::{BucketArray, PREFETCH_AHEAD, Place, Word, bucket_count};
 use crate::entry_box::EntryBox;
-use crate::hash::{Hasher, KeyHash};
+use crate::key_hash::{Hasher, KeyHash};
 use crate::random::Random;
 use crate::value::with_payload;
 use crate::{Cleared, Entry, NewValue, Removed, Slot, Value};
@@ -117,6 +117,28 @@ impl Table {
             entry.set_clock(clock);
             with_payload(value, |payload| entry.rewrite(payload, expire))
         })
+    }
+
+    /// Finds an entry, or inserts one with the value made by `value` and no expiry; says whether it was there. An entry
+    /// that is past its time at `now_ms` is handed to `expired` and counts as not there. Amortised O(1).
+    #[inline]
+    pub fn find_or_insert(
+        &mut self,
+        key: &[u8],
+        hash: KeyHash,
+        now_ms: i64,
+        value: impl FnOnce() -> NewValue<'static>,
+        clock: u32,
+        expired: &mut dyn FnMut(Removed),
+    ) -> (Slot<'_>, bool) {
+        match self.find_place(key, hash) {
+            Some(place) if self.buckets.entry(place).is_expired(now_ms) => {
+                expired(Slot::new(self, place, hash.position()).remove());
+            }
+            Some(place) => return (Slot::new(self, place, hash.position()), true),
+            None => {}
+        }
+        (self.insert(key, hash, value(), None, clock), false)
     }
 
     /// Inserts an entry whose key is not in the table: the caller has just looked. Amortised O(1) beside copying

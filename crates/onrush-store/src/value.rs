@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Encoding, Type};
+use crate::{Collection, CollectionRef, CollectionType, Encoding, Type};
 
 /// The longest string that is kept inside its entry, in bytes. A longer one has an allocation of its own.
 pub const EMBED_VALUE_LEN_MAX: usize = 512;
@@ -22,12 +22,14 @@ pub enum NewValue<'a> {
     Raw(&'a [u8]),
     /// A string whose buffer is taken over when it is too long to be embedded, and copied when it is not.
     Shared(Arc<Vec<u8>>),
+    /// A collection.
+    Collection(Collection),
     /// A value that was taken out of an entry before.
     Owned(Value),
 }
 
 /// A value on its own, outside any entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
     /// An integer string.
@@ -38,10 +40,12 @@ pub enum Value {
     Raw(Vec<u8>),
     /// A long string. Cloning shares it.
     Shared(Arc<Vec<u8>>),
+    /// A collection. Cloning copies it.
+    Collection(Collection),
 }
 
 /// A value read in place, under its shard's lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ValueRef<'a> {
     /// An integer string.
@@ -50,6 +54,8 @@ pub enum ValueRef<'a> {
     Bytes(&'a [u8]),
     /// A long string; clone the `Arc` to keep it past the lock.
     Shared(&'a Arc<Vec<u8>>),
+    /// A collection.
+    Collection(CollectionRef<'a>),
 }
 
 impl Value {
@@ -57,6 +63,7 @@ impl Value {
     pub fn ty(&self) -> Type {
         match self {
             Value::Int(_) | Value::Bytes(_) | Value::Raw(_) | Value::Shared(_) => Type::String,
+            Value::Collection(collection) => collection.ty(),
         }
     }
 
@@ -66,6 +73,7 @@ impl Value {
             Value::Int(n) => ValueRef::Int(*n),
             Value::Bytes(bytes) | Value::Raw(bytes) => ValueRef::Bytes(bytes),
             Value::Shared(bytes) => ValueRef::Shared(bytes),
+            Value::Collection(collection) => ValueRef::Collection(collection.as_ref()),
         }
     }
 
@@ -74,41 +82,44 @@ impl Value {
         match self {
             Value::Int(_) => 0,
             Value::Bytes(_) | Value::Raw(_) | Value::Shared(_) => 1,
+            Value::Collection(collection) => collection.as_ref().free_effort(),
         }
     }
 }
 
 impl<'a> ValueRef<'a> {
-    /// The bytes of a string that is not an integer; `None` for an integer.
+    /// The bytes of a string that is not an integer; `None` for an integer or a collection.
     #[inline]
     pub fn as_bytes(self) -> Option<&'a [u8]> {
         match self {
-            ValueRef::Int(_) => None,
+            ValueRef::Int(_) | ValueRef::Collection(_) => None,
             ValueRef::Bytes(bytes) => Some(bytes),
             ValueRef::Shared(bytes) => Some(bytes),
         }
     }
 
-    /// The bytes of a string; an integer is spelled out into `buffer`. O(1) otherwise.
+    /// The bytes of a string; an integer is spelled out into `buffer`. O(1) otherwise. A collection has none.
     #[inline]
     pub fn to_bytes(self, buffer: &'a mut itoa::Buffer) -> &'a [u8] {
         match self {
             ValueRef::Int(n) => buffer.format(n).as_bytes(),
             ValueRef::Bytes(bytes) => bytes,
             ValueRef::Shared(bytes) => bytes,
+            ValueRef::Collection(_) => &[],
         }
     }
 
-    /// Length of a string in bytes, an integer's as it is spelled.
+    /// Length of a string in bytes, an integer's as it is spelled; of a collection the number of its elements.
     pub fn len(self) -> usize {
         match self {
             ValueRef::Int(n) => itoa::Buffer::new().format(n).len(),
             ValueRef::Bytes(bytes) => bytes.len(),
             ValueRef::Shared(bytes) => bytes.len(),
+            ValueRef::Collection(collection) => collection.len(),
         }
     }
 
-    /// Whether a string has no bytes.
+    /// Whether a string has no bytes, or a collection no elements.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -124,6 +135,23 @@ pub(crate) enum Payload<'a> {
     Int(i64),
     Embedded { bytes: &'a [u8], raw: bool },
     Shared(Arc<Vec<u8>>),
+    Collection(Collection),
+}
+
+impl Payload<'_> {
+    #[inline]
+    pub(crate) fn ty(&self) -> Type {
+        match self {
+            Payload::Collection(collection) => collection.ty(),
+            _ => Type::String,
+        }
+    }
+}
+
+impl<T: CollectionType> From<T> for NewValue<'_> {
+    fn from(collection: T) -> Self {
+        NewValue::Collection(collection.into_collection())
+    }
 }
 
 /// Calls `write` with the value in the form it is kept in.
@@ -131,6 +159,9 @@ pub(crate) enum Payload<'a> {
 pub(crate) fn with_payload<R>(value: NewValue<'_>, write: impl FnOnce(Payload<'_>) -> R) -> R {
     let (bytes, raw) = match value {
         NewValue::Int(n) | NewValue::Owned(Value::Int(n)) => return write(Payload::Int(n)),
+        NewValue::Collection(collection) | NewValue::Owned(Value::Collection(collection)) => {
+            return write(Payload::Collection(collection));
+        }
         NewValue::Bytes(bytes) => return write(copied(bytes, false)),
         NewValue::Raw(bytes) => return write(copied(bytes, true)),
         NewValue::Shared(bytes) | NewValue::Owned(Value::Shared(bytes)) => {

@@ -337,7 +337,7 @@ pub fn client_trackinginfo(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`: 0, no command blocks
+/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
 pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
         3 => {}
@@ -345,8 +345,17 @@ pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
         4 => return Err(BAD_UNBLOCK_REASON),
         _ => return Err(wrong_subcommand(ctx)),
     }
-    ctx.int(2)?;
-    ctx.out.int(0);
+    let id = ctx.int(2)?;
+    let client = u64::try_from(id).ok().and_then(|id| ctx.server.clients.get(id));
+    // A waiter is locked before any shard.
+    ctx.keys.release();
+    let waiter = client.and_then(|client| client.waiter.lock().clone());
+    let waiters = &ctx.server.waiters;
+    let unblocked = waiter.is_some_and(|waiter| match ctx.argc() == 4 && ctx.is(3, "ERROR") {
+        true => waiter.unblock_with_error(waiters),
+        false => waiter.time_out(waiters),
+    });
+    ctx.out.int(i64::from(unblocked));
     Ok(())
 }
 

@@ -175,13 +175,10 @@ fn clients(server: &Server, text: &mut Text) {
     text.line("maxclients", server.config.read().maxclients);
     text.line("client_recent_max_input_buffer", input.unwrap_or(0));
     text.line("client_recent_max_output_buffer", output.unwrap_or(0));
-    text.zeros(&[
-        "blocked_clients",
-        "tracking_clients",
-        "clients_in_timeout_table",
-        "total_blocking_keys",
-        "total_blocking_keys_on_nokey",
-    ]);
+    text.line("blocked_clients", server.waiters.len());
+    text.zeros(&["tracking_clients", "clients_in_timeout_table"]);
+    text.line("total_blocking_keys", server.waiters.keys_len());
+    text.zeros(&["total_blocking_keys_on_nokey"]);
 }
 
 fn memory(server: &Server, text: &mut Text) {

@@ -2,6 +2,8 @@
 
 use crate::command::Spec;
 
+pub mod bits;
+mod bits_specs;
 pub mod client;
 pub mod command;
 pub mod config;
@@ -10,17 +12,49 @@ mod connection_specs;
 pub mod debug;
 pub mod expire;
 pub mod flush;
+pub mod geo;
+mod geo_specs;
+pub mod hash_expiry;
+pub mod hashes;
+mod hashes_specs;
+pub mod hyperloglog;
+mod hyperloglog_specs;
 pub mod info;
 pub mod keys;
 mod keys_specs;
 pub mod lcs;
+pub mod lists;
+pub mod lists_blocking;
+mod lists_specs;
 pub mod memory;
 pub mod scan;
 pub mod server;
 mod server_specs;
+pub mod set_algebra;
+pub mod sets;
+mod sets_specs;
+pub mod sort;
+mod sort_specs;
+pub mod sorted_sets;
+mod sorted_sets_specs;
+pub mod streams;
+mod streams_specs;
 pub mod strings;
 mod strings_specs;
 
 /// The rows of all families, in the order in which COMMAND tells them.
-pub static FAMILIES: &[&[Spec]] =
-    &[strings_specs::SPECS, keys_specs::SPECS, connection_specs::SPECS, server_specs::SPECS];
+pub static FAMILIES: &[&[Spec]] = &[
+    strings_specs::SPECS,
+    bits_specs::SPECS,
+    hyperloglog_specs::SPECS,
+    lists_specs::SPECS,
+    hashes_specs::SPECS,
+    sets_specs::SPECS,
+    sorted_sets_specs::SPECS,
+    geo_specs::SPECS,
+    streams_specs::SPECS,
+    sort_specs::SPECS,
+    keys_specs::SPECS,
+    connection_specs::SPECS,
+    server_specs::SPECS,
+];

@@ -3,7 +3,7 @@
 //! Both lock one shard at a time, so that nobody waits for them longer than for one shard.
 
 use onrush_resp::Reply;
-use onrush_store::Entry;
+use onrush_store::{CollectionType, Entry};
 
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -54,10 +54,61 @@ pub fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     let (cursor, found) = collect(ctx, cursor, count, &filter);
-    ctx.out.array(2);
-    ctx.out.bulk(itoa::Buffer::new().format(cursor).as_bytes());
-    found.append_to(ctx.out);
+    found.reply(ctx.out, cursor);
     Ok(())
+}
+
+/// The arguments of HSCAN, SSCAN and ZSCAN.
+pub(super) struct ElementScan<'a> {
+    /// Where to go on; 0 at the start.
+    pub(super) cursor: u64,
+    /// Elements to look at.
+    pub(super) count: usize,
+    /// What an element has to match; `None` lets all through.
+    pub(super) pattern: Option<&'a [u8]>,
+    /// HSCAN's NOVALUES.
+    pub(super) no_values: bool,
+}
+
+impl<'a> ElementScan<'a> {
+    /// Reads `key cursor [MATCH pattern] [COUNT count] [NOVALUES]`, the last only if it is allowed. Without such a key the
+    /// options do not count, and there is nothing to scan.
+    ///
+    /// # Errors
+    /// `ERR invalid cursor`, `WRONGTYPE …`, `ERR syntax error`, `ERR value is not an integer or out of range`
+    pub(super) fn parse<T: CollectionType>(
+        ctx: &mut Ctx<'a>,
+        allow_no_values: bool,
+    ) -> Result<Option<Self>, CommandError> {
+        let cursor = parse_cursor(ctx.arg(2)).ok_or(INVALID_CURSOR)?;
+        let key = ctx.key(1);
+        if ctx.keys.read_as::<T>(&key)?.is_none() {
+            return Ok(None);
+        }
+        let mut scan = Self { cursor, count: COUNT_DEFAULT, pattern: None, no_values: false };
+        let mut index = 3;
+        while index < ctx.argc() {
+            let more = index + 1 < ctx.argc();
+            if more && ctx.is(index, "COUNT") {
+                scan.count = usize::try_from(ctx.int(index + 1)?).ok().filter(|&n| n > 0).ok_or(error::SYNTAX)?;
+                index += 1;
+            } else if more && ctx.is(index, "MATCH") {
+                scan.pattern = Some(ctx.arg(index + 1)).filter(|&pattern| pattern != b"*");
+                index += 1;
+            } else if allow_no_values && ctx.is(index, "NOVALUES") {
+                scan.no_values = true;
+            } else {
+                return Err(error::SYNTAX);
+            }
+            index += 1;
+        }
+        Ok(Some(scan))
+    }
+
+    /// Whether an element is wanted.
+    pub(super) fn admits(&self, element: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob_match(pattern, element, false))
+    }
 }
 
 /// Looks at `count` entries of the present database from `cursor` on; returns the next cursor and the keys.
@@ -95,15 +146,22 @@ impl Filter<'_> {
 
 /// Keys found so far, encoded: how many there are stands in front of them.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     keys: Reply,
     count: usize,
 }
 
 impl Found {
-    fn push(&mut self, key: &[u8]) {
+    pub(super) fn push(&mut self, key: &[u8]) {
         self.keys.bulk(key);
         self.count += 1;
+    }
+
+    /// Appends the reply of a scan: where to go on, and what was found.
+    pub(super) fn reply(&self, out: &mut Reply, cursor: u64) {
+        out.array(2);
+        out.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+        self.append_to(out);
     }
 
     fn append_to(&self, out: &mut Reply) {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use onrush_store::Entry;
+use onrush_store::{CollectionRef, Entry, ValueRef};
 
 /// Words of 32 bits in a digest, which is shown as 40 hexadecimal digits.
 const WORDS: usize = 5;
@@ -67,8 +67,30 @@ impl Mixer {
     /// An entry's value as its users see it: an integer is the string that spells it.
     fn value(&mut self, entry: &Entry) {
         self.part(entry.ty().name().as_bytes());
-        self.part(entry.value().to_bytes(&mut itoa::Buffer::new()));
+        match entry.value() {
+            ValueRef::Collection(collection) => self.collection(collection),
+            value => self.part(value.to_bytes(&mut itoa::Buffer::new())),
+        }
         self.word(u64::from(entry.expire_at().is_some()));
+    }
+
+    /// The digests of elements without an order add up; of those with one each is mixed in.
+    fn collection(&mut self, collection: CollectionRef<'_>) {
+        let mut sum = Digest::default();
+        let mut add = |parts: &[&[u8]]| {
+            let mut element = Mixer::default();
+            parts.iter().for_each(|part| element.part(part));
+            sum.add(&element.finish());
+        };
+        match collection {
+            CollectionRef::Set(set) => {
+                set.iter().for_each(|member| add(&[member.to_bytes(&mut itoa::Buffer::new())]));
+            }
+            CollectionRef::List(list) => list.iter().for_each(|element| self.part(element.as_bytes())),
+            CollectionRef::Hash(hash) => hash.iter().for_each(|field| add(&[field.name, field.value])),
+            _ => {}
+        }
+        sum.0.iter().for_each(|&word| self.word(u64::from(word)));
     }
 
     fn word(&mut self, word: u64) {

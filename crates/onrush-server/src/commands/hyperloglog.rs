@@ -1,0 +1,1 @@
+//! The HyperLogLog commands.

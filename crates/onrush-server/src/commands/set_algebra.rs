@@ -1,0 +1,200 @@
+//! Intersections, unions and differences of sets. All sets are locked together; the result is made of references into
+//! them and stored or sent at the end.
+
+use onrush_store::{Member, Set};
+
+use super::sets::reply_member;
+use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::error::{self, CommandError};
+use crate::keys::Key;
+
+/// Members of the smallest set that are looked up in the others before the limit is looked at.
+const LIMITED_LEN: usize = 1024;
+
+/// How sets are combined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Intersection,
+    Union,
+    Difference,
+}
+
+/// `SINTER key [key …]`
+pub fn sinter(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Intersection)
+}
+
+/// `SUNION key [key …]`
+pub fn sunion(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Union)
+}
+
+/// `SDIFF key [key …]`
+pub fn sdiff(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Difference)
+}
+
+/// `SINTERSTORE destination key [key …]`
+pub fn sinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Intersection, "sinterstore")
+}
+
+/// `SUNIONSTORE destination key [key …]`
+pub fn sunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Union, "sunionstore")
+}
+
+/// `SDIFFSTORE destination key [key …]`
+pub fn sdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Difference, "sdiffstore")
+}
+
+/// Locks the keys among some arguments, and the destination if there is one; checks that the sources are sets.
+fn lock_sources<'a>(
+    ctx: &mut Ctx<'a>,
+    sources: std::ops::Range<usize>,
+    target: Option<Key<'a>>,
+) -> Result<Vec<Key<'a>>, CommandError> {
+    let db = ctx.keys.db();
+    let keys: Vec<Key<'a>> = sources.map(|index| ctx.key(index)).collect();
+    ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)));
+    for key in &keys {
+        ctx.keys.read_as::<Set>(key)?;
+    }
+    Ok(keys)
+}
+
+fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
+    let keys = lock_sources(ctx, 1..ctx.argc(), None)?;
+    let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.keys.held(key)).collect();
+    if operation == Operation::Union {
+        let all = union(&sets, &ctx.server.hot.encodings.set());
+        ctx.out.set(all.len());
+        all.iter().for_each(|member| reply_member(ctx.out, member));
+        return Ok(());
+    }
+    let mut texts = Vec::new();
+    let members = match operation {
+        Operation::Difference => difference(&sets, &mut texts),
+        _ => intersection(&sets, &mut texts, usize::MAX),
+    };
+    ctx.out.set(members.len());
+    members.into_iter().for_each(|member| ctx.out.bulk(member));
+    Ok(())
+}
+
+fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) -> CommandResult {
+    let target = ctx.key(1);
+    let limits = ctx.server.hot.encodings.set();
+    let keys = lock_sources(ctx, 2..ctx.argc(), Some(target))?;
+    let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.keys.held(key)).collect();
+    let result = if operation == Operation::Union {
+        union(&sets, &limits)
+    } else {
+        let mut texts = Vec::new();
+        let smallest = sets.iter().flatten().min_by_key(|set| set.len());
+        let of_integers = smallest.is_none_or(|set| set.encoding() == onrush_store::Encoding::Intset);
+        let (members, mut result) = match operation {
+            Operation::Difference => (difference(&sets, &mut texts), Set::default()),
+            _ if of_integers => (intersection(&sets, &mut texts, usize::MAX), Set::default()),
+            _ => (intersection(&sets, &mut texts, usize::MAX), Set::listpack()),
+        };
+        for member in members {
+            result.insert(member, &limits);
+        }
+        result
+    };
+    let len = result.len();
+    if len == 0 {
+        if ctx.keys.write(&target).is_some() {
+            super::sets::delete_empty(ctx, &target);
+        }
+    } else {
+        let clock = ctx.keys.clock.fresh();
+        let removed = ctx.keys.table(&target).set(target.bytes, target.hash, result.into(), None, clock);
+        ctx.keys.discard(removed);
+        ctx.changed(EventClass::Set, event, target.bytes);
+    }
+    ctx.out.int(len as i64);
+    Ok(())
+}
+
+/// `SINTERCARD numkeys key [key …] [LIMIT limit]`
+pub fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
+    let not_positive = CommandError::fixed("ERR numkeys should be greater than 0");
+    let count = ctx.int_or(1, not_positive.clone())?;
+    let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(not_positive)?;
+    if count > ctx.argc() - 2 {
+        return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    let mut limit = usize::MAX;
+    let mut index = 2 + count;
+    while index < ctx.argc() {
+        if !ctx.is(index, "LIMIT") || index + 1 == ctx.argc() {
+            return Err(error::SYNTAX);
+        }
+        let negative = CommandError::fixed("ERR LIMIT can't be negative");
+        limit = usize::try_from(ctx.int_or(index + 1, negative.clone())?).map_err(|_| negative)?;
+        limit = if limit == 0 { usize::MAX } else { limit };
+        index += 2;
+    }
+    let keys = lock_sources(ctx, 2..2 + count, None)?;
+    let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.keys.held(key)).collect();
+    let found = intersection(&sets, &mut Vec::new(), limit).len();
+    ctx.out.int(found.min(limit) as i64);
+    Ok(())
+}
+
+/// The members of a set as bytes; integers are spelled out into `texts`.
+fn members<'a>(set: &'a Set, texts: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
+    let mut ends = Vec::new();
+    for member in set.iter() {
+        let Member::Int(n) = member else { break };
+        texts.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+        ends.push(texts.len());
+    }
+    if ends.is_empty() {
+        let bytes = |member| if let Member::Bytes(bytes) = member { Some(bytes) } else { None };
+        return set.iter().filter_map(bytes).collect();
+    }
+    let mut start = 0;
+    ends.into_iter().map(|end| &texts[std::mem::replace(&mut start, end)..end]).collect()
+}
+
+/// What all sets have, in the order of the smallest; at least `limit` of it if there is so much.
+fn intersection<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>, limit: usize) -> Vec<&'a [u8]> {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return Vec::new() };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return Vec::new() };
+    let mut candidates = members(smallest, texts);
+    if limit >= candidates.len() {
+        others.iter().for_each(|set| set.filter(&mut candidates, true));
+        return candidates;
+    }
+    let mut found = Vec::new();
+    for part in candidates.chunks(LIMITED_LEN) {
+        let mut part = part.to_vec();
+        others.iter().for_each(|set| set.filter(&mut part, true));
+        found.extend(part);
+        if found.len() >= limit {
+            break;
+        }
+    }
+    found
+}
+
+/// What the first set has and no other.
+fn difference<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
+    let Some((Some(first), others)) = sets.split_first() else { return Vec::new() };
+    let mut candidates = members(first, texts);
+    others.iter().flatten().for_each(|set| set.filter(&mut candidates, false));
+    candidates
+}
+
+fn union(sets: &[Option<&Set>], limits: &onrush_store::SetLimits) -> Set {
+    let mut all = Set::default();
+    for member in sets.iter().flatten().flat_map(|set| set.iter()) {
+        all.insert(member.to_bytes(&mut itoa::Buffer::new()), limits);
+    }
+    all
+}

@@ -1,0 +1,1 @@
+//! The sorted-set commands.

@@ -1,0 +1,218 @@
+//! Executing one command: checks, the handler, its errors, its effects in the command log.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use onrush_resp::{ArgRange, Reply};
+use onrush_store::Removed;
+
+use crate::blocking::serve;
+use crate::client::ClientHandle;
+use crate::command::{Command, Flags};
+use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
+use crate::error::{self, CommandError};
+use crate::session::{ReplyMode, Session};
+
+/// The command as it came.
+pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", argv.len()).into_bytes();
+    for arg in argv.iter() {
+        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        bytes.extend_from_slice(arg);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself.
+#[inline]
+pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> u64 {
+    let mark = ctx.out.mark();
+    let result;
+    let mut timed = 0;
+    match planned {
+        Some(command) if command.is_short() && ctx.session.authenticated && !(full && command.is_denied_oom()) => {
+            ctx.command = command;
+            result = (command.handler)(ctx);
+            if let Err(error) = result {
+                ctx.server.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
+                fail(ctx, mark, &error);
+            }
+        }
+        _ => {
+            let started = Instant::now();
+            result = execute_long(ctx, full, started);
+            if let Err(error) = result {
+                fail(ctx, mark, &error);
+            }
+            timed = (started.elapsed().as_nanos() as u64).max(1);
+        }
+    }
+    if ctx.keys.has_expired() || ctx.log {
+        record(ctx);
+    }
+    ctx.keys.end_command();
+    if !ctx.keys.ready.is_empty() {
+        ctx.keys.release();
+        serve(ctx);
+    }
+    if ctx.session.reply_mode != ReplyMode::On {
+        leave_out(ctx, mark);
+    }
+    timed
+}
+
+/// CLIENT REPLY: drops the reply of the command that just ran.
+#[cold]
+fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
+    ctx.session.waits_silently = ctx.session.waiter.is_some() && ctx.session.reply_mode != ReplyMode::SkipNext;
+    match ctx.session.reply_mode {
+        ReplyMode::On => {}
+        ReplyMode::Off => ctx.out.rewind(mark),
+        ReplyMode::Skip => {
+            ctx.out.rewind(mark);
+            ctx.session.reply_mode = ReplyMode::On;
+        }
+        ReplyMode::SkipNext => {
+            ctx.out.rewind(mark);
+            ctx.session.reply_mode = ReplyMode::Skip;
+        }
+    }
+}
+
+/// Executes the command of a client that waits; says whether it got its reply.
+#[cold]
+pub(crate) fn execute_waiting(
+    outer: &mut Ctx<'_>,
+    client: &Arc<ClientHandle>,
+    db: u32,
+    args: &[Vec<u8>],
+    error_ends: bool,
+    out: &mut Reply,
+) -> bool {
+    let mut session = Session::new(Arc::clone(client), true);
+    session.db = db;
+    outer.keys.set_db(db);
+    let mut bytes = Vec::new();
+    let mut ranges = Vec::with_capacity(args.len());
+    for arg in args {
+        ranges.push(ArgRange::new(bytes.len(), arg.len()));
+        bytes.extend_from_slice(arg);
+    }
+    let argv = Argv::new(&bytes, &ranges, &[]);
+    let Ok(command) = outer.server.commands.resolve(&argv) else { return false };
+    let mut ctx = Ctx {
+        server: outer.server,
+        session: &mut session,
+        out,
+        keys: &mut *outer.keys,
+        argv,
+        command,
+        thread: outer.thread,
+        planned: PlannedKeys::default(),
+        changes: 0,
+        serving: true,
+        still_waits: false,
+        log: outer.server.log.is_listening(),
+        effects: Effects::AsSent,
+    };
+    let mark = ctx.out.mark();
+    let done = match (command.handler)(&mut ctx) {
+        Ok(()) => !ctx.still_waits,
+        Err(error) if error_ends => {
+            fail(&mut ctx, mark, &error);
+            true
+        }
+        Err(_) => false,
+    };
+    if ctx.keys.has_expired() || ctx.log {
+        record(&mut ctx);
+    }
+    ctx.server.stats.threads[ctx.thread].changes.add(ctx.changes);
+    ctx.keys.release();
+    done
+}
+
+/// Commands that may take long, that need a subcommand looked up, or with which something is wrong.
+#[cold]
+fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), CommandError> {
+    let command = match ctx.server.commands.resolve(&ctx.argv) {
+        Ok(command) => command,
+        Err(_) if is_http(ctx.arg(0)) => {
+            // A browser was made to talk to this port: nothing of what it says may run.
+            tracing::warn!(
+                "Possible security attack: HTTP request from {}, closing its connection",
+                ctx.session.handle.addr
+            );
+            ctx.session.close_after_reply = true;
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    ctx.command = command;
+    let counters = &ctx.server.stats.threads[ctx.thread].commands[command.id as usize];
+    let refused = if !command.accepts(ctx.argv.len()) {
+        Some(command.wrong_arity())
+    } else if !ctx.session.authenticated && !command.flags.contains(Flags::NO_AUTH) {
+        ctx.server.stats.threads[ctx.thread].auth_denied.add(1);
+        Some(error::NO_AUTH)
+    } else if full && command.is_denied_oom() {
+        Some(error::OUT_OF_MEMORY)
+    } else {
+        None
+    };
+    if let Some(error) = refused {
+        counters.rejected.add(1);
+        return Err(error);
+    }
+    ctx.session.handle.last_command.store(u32::from(command.id), Relaxed);
+    let result = (command.handler)(ctx);
+    counters.failed.add(u64::from(result.is_err()));
+    if !command.is_short() {
+        counters.calls.add(1);
+        counters.nanos.add(started.elapsed().as_nanos() as u64);
+    }
+    result
+}
+
+/// Whether a word begins a line of HTTP that every request of a browser has.
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
+#[cold]
+fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
+    ctx.out.rewind(mark);
+    ctx.out.error_bytes(error.as_bytes());
+    ctx.server.stats.threads[ctx.thread].error_replies.add(1);
+    ctx.server.stats.count_error(error.code());
+}
+
+/// Appends a command's effects to the log, while its locks are still held.
+#[cold]
+fn record(ctx: &mut Ctx<'_>) {
+    let changes = if ctx.log { std::mem::take(&mut ctx.changes) } else { 0 };
+    let expired: Vec<(u32, Removed)> = ctx.keys.take_expired();
+    ctx.server.stats.threads[ctx.thread].changes.add(expired.len() as u64);
+    ctx.server.stats.threads[ctx.thread].expired_keys.add(expired.len() as u64);
+    for (db, removed) in expired {
+        if ctx.log {
+            ctx.server.log.append(db, &[b"DEL", removed.key()]);
+        }
+        ctx.keys.discard(Some(removed));
+    }
+    if changes > 0 {
+        let db = ctx.keys.db();
+        match std::mem::take(&mut ctx.effects) {
+            Effects::AsSent => ctx.server.log.append(db, &ctx.argv.iter().collect::<Vec<_>>()),
+            Effects::Rewritten(commands) => {
+                for args in commands {
+                    ctx.server.log.append(db, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                }
+            }
+        }
+        ctx.server.stats.threads[ctx.thread].changes.add(changes);
+    }
+    ctx.effects = Effects::AsSent;
+}

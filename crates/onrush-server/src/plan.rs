@@ -1,0 +1,128 @@
+//! Planning: looking up the commands of a chunk, hashing their keys, and bringing what they need into the cache.
+//!
+//! Prefetching is sound because no memory is read that another thread may free: the address of a bucket is computed
+//! from two atomics and only prefetched, and entries are found under their shard's lock, which is given back and
+//! taken again for execution.
+
+use std::sync::Arc;
+
+use onrush_resp::ArgRange;
+use onrush_store::{Db, KeyHash, Shard};
+
+use crate::command::Command;
+use crate::ctx::Argv;
+use crate::scratch::Scratch;
+use crate::server::Server;
+
+/// Commands planned together.
+pub const CHUNK_LEN_MAX: usize = 32;
+
+/// Keys of one chunk that are prefetched; more would push each other out of the cache.
+const PREFETCH_KEYS_MAX: usize = 512;
+
+/// A command of the present chunk.
+pub(crate) struct Planned {
+    /// First byte of the command in the input.
+    pub(crate) start: usize,
+    /// First byte behind it.
+    pub(crate) end: usize,
+    pub(crate) args: (u32, u32),
+    pub(crate) hashes: (u32, u32),
+    /// The command, or the subcommand; `None` when it has to be resolved the slow way, to tell what is wrong.
+    pub(crate) command: Option<&'static Command>,
+    pub(crate) first_key: u32,
+    pub(crate) step: u32,
+}
+
+/// Looks up the commands of a chunk and hashes their keys.
+pub(crate) struct Planner<'a> {
+    server: &'static Server,
+    /// The database to prefetch from.
+    db: Option<&'static Db>,
+    /// The command before, as it was spelled: pipelines repeat themselves.
+    last: Option<(&'a [u8], &'static Command)>,
+}
+
+impl<'a> Planner<'a> {
+    /// For one chunk; `db` is the database to prefetch from.
+    pub(crate) fn new(server: &'static Server, db: Option<&'static Db>) -> Self {
+        Self { server, db, last: None }
+    }
+
+    /// Plans one command and appends it to the chunk; the shards of its keys are prefetched.
+    #[inline]
+    pub(crate) fn plan(
+        &mut self,
+        mut planned: Planned,
+        input: &'a [u8],
+        owned: &[Arc<Vec<u8>>],
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { planned: chunk, args, hashes, targets, .. } = scratch;
+        let ranges = &args[planned.args.0 as usize..planned.args.1 as usize];
+        let argv = Argv::new(&input[planned.start..], ranges, owned);
+        if let Some(command) = self.lookup(input, planned.start, ranges[0], argv)
+            && command.accepts(argv.len())
+            && !command.is_container()
+        {
+            planned.command = Some(command);
+            if let Some((first, last, step)) = command.plan {
+                let at = hashes.len() as u32;
+                planned.first_key = first as u32;
+                planned.step = step as u32;
+                if last == first {
+                    self.add_key(argv.get(first as usize), hashes, targets);
+                } else {
+                    let last = if last < 0 { (argv.len() as i32 + last).max(0) } else { last };
+                    let last = (last as usize).min(argv.len() - 1);
+                    for index in (first as usize..=last).step_by(step as usize) {
+                        self.add_key(argv.get(index), hashes, targets);
+                    }
+                }
+                planned.hashes = (at, hashes.len() as u32);
+            }
+        }
+        chunk.push(planned);
+    }
+
+    /// Hashes a key and prefetches its shard.
+    #[inline(always)]
+    fn add_key(&self, key: &[u8], hashes: &mut Vec<KeyHash>, targets: &mut Vec<(&'static Shard, KeyHash)>) {
+        let hash = self.server.keyspace.hash(key);
+        // The same key again and again needs to be fetched once.
+        let again = hashes.last() == Some(&hash);
+        hashes.push(hash);
+        if !again && let Some(db) = self.db {
+            let shard = db.shard_of(hash);
+            shard.prefetch();
+            targets.push((shard, hash));
+        }
+    }
+
+    #[inline(always)]
+    fn lookup(&mut self, input: &'a [u8], start: usize, name: ArgRange, argv: Argv<'_>) -> Option<&'static Command> {
+        if let Some((spelled, command)) = self.last
+            && spelled == argv.get(0)
+        {
+            return Some(command);
+        }
+        let command = self.server.commands.lookup(argv.get(0))?;
+        if name.owned_index().is_none() {
+            self.last = Some((name.of(&input[start..], &[]), command));
+        }
+        Some(command)
+    }
+}
+
+/// Brings the buckets and then the entries of the chunk's keys into the cache.
+#[inline]
+pub(crate) fn prefetch(scratch: &Scratch) {
+    let wanted = &scratch.targets[..scratch.targets.len().min(PREFETCH_KEYS_MAX)];
+    for (shard, hash) in wanted {
+        shard.prefetch_bucket(*hash);
+    }
+    for (shard, hash) in wanted {
+        // Somebody else's lock is not worth waiting for here.
+        shard.try_prefetch_entry(*hash);
+    }
+}

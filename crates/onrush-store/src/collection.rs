@@ -1,0 +1,138 @@
+//! The collections an entry can hold: each is one word wide.
+
+use std::mem::{ManuallyDrop, transmute_copy};
+
+use crate::{Encoding, Hash, List, Set, SortedSet, Stream, Type};
+
+/// A collection on its own, outside any entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Collection {
+    /// A list.
+    List(List),
+    /// A set.
+    Set(Set),
+    /// A sorted set.
+    SortedSet(SortedSet),
+    /// A hash.
+    Hash(Hash),
+    /// A stream.
+    Stream(Stream),
+}
+
+/// A collection in its entry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CollectionRef<'a> {
+    /// A list.
+    List(&'a List),
+    /// A set.
+    Set(&'a Set),
+    /// A sorted set.
+    SortedSet(&'a SortedSet),
+    /// A hash.
+    Hash(&'a Hash),
+    /// A stream.
+    Stream(&'a Stream),
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// One of the collection types. An entry's header names the type, its word is the collection.
+pub trait CollectionType: Sized + Default + sealed::Sealed + 'static {
+    /// The type as TYPE reports it.
+    const TYPE: Type;
+
+    /// The same as an enum.
+    fn into_collection(self) -> Collection;
+
+    /// Number of elements, members or fields; a collection of none is deleted with its key, but for a stream.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+macro_rules! collections {
+    ($($name:ident),*) => {
+        $(
+            const _: () = assert!(size_of::<$name>() == size_of::<usize>(), "a collection is one word");
+
+            impl sealed::Sealed for $name {}
+
+            impl CollectionType for $name {
+                const TYPE: Type = Type::$name;
+
+                fn into_collection(self) -> Collection {
+                    Collection::$name(self)
+                }
+
+                #[inline]
+                fn len(&self) -> usize {
+                    $name::len(self)
+                }
+            }
+
+            impl From<$name> for Collection {
+                fn from(collection: $name) -> Self {
+                    Collection::$name(collection)
+                }
+            }
+        )*
+
+        impl Collection {
+            /// The collection's type.
+            pub fn ty(&self) -> Type {
+                match self { $(Collection::$name(_) => Type::$name,)* }
+            }
+
+            /// Reads it. O(1).
+            pub fn as_ref(&self) -> CollectionRef<'_> {
+                match self { $(Collection::$name(collection) => CollectionRef::$name(collection),)* }
+            }
+
+            /// The word that stands for it in an entry.
+            pub(crate) fn into_word(self) -> *mut u8 {
+                match self {
+                    $(Collection::$name(collection) => {
+                        let collection = ManuallyDrop::new(collection);
+                        // SAFETY: every collection is one word, a pointer (checked above); it is not dropped here.
+                        unsafe { transmute_copy::<ManuallyDrop<$name>, *mut u8>(&collection) }
+                    })*
+                }
+            }
+        }
+
+        impl CollectionRef<'_> {
+            /// The encoding, as OBJECT ENCODING reports it. O(1).
+            pub fn encoding(self) -> Encoding {
+                match self { $(CollectionRef::$name(collection) => collection.encoding(),)* }
+            }
+
+            /// Number of elements, members or fields. O(1).
+            #[allow(clippy::len_without_is_empty, reason = "an empty one is deleted with its key")]
+            pub fn len(self) -> usize {
+                match self { $(CollectionRef::$name(collection) => collection.len(),)* }
+            }
+
+            /// Bytes that it has allocated. At most O(chunks).
+            pub fn size_bytes(self) -> usize {
+                match self { $(CollectionRef::$name(collection) => collection.size_bytes(),)* }
+            }
+
+            /// About how many allocations freeing it gives back.
+            pub fn free_effort(self) -> usize {
+                match self { $(CollectionRef::$name(collection) => collection.free_effort(),)* }
+            }
+
+            /// A copy. O(size).
+            pub fn to_owned(self) -> Collection {
+                match self { $(CollectionRef::$name(collection) => Collection::$name(collection.clone()),)* }
+            }
+        }
+    };
+}
+
+collections!(List, Set, SortedSet, Hash, Stream);

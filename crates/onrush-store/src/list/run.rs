@@ -1,0 +1,250 @@
+//! A run of elements: the bytes of some hundred elements one behind the other, open at both ends.
+//!
+//! Lengths are kept beside the bytes: one number if all are the same, as they often are, else one or two bytes each.
+
+use std::collections::VecDeque;
+
+/// Bytes of one run; as much as allocators hand out in one piece of a size class.
+pub(super) const RUN_BYTES_MAX: usize = 8 * 1024;
+
+/// The longest element of a run; a longer one has a chunk of its own.
+pub(super) const ELEMENT_LEN_MAX: usize = 1024;
+
+#[derive(Clone, Debug)]
+enum Lens {
+    Same(u16),
+    Narrow(Box<VecDeque<u8>>),
+    Wide(Box<VecDeque<u16>>),
+}
+
+/// Some hundred elements of at most [`ELEMENT_LEN_MAX`] bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// The elements, from `start` to the end.
+    bytes: Vec<u8>,
+    start: u32,
+    count: u32,
+    lens: Lens,
+}
+
+impl Run {
+    /// No elements; `front` says at which end they will come in. A run of a long list gets all its room at once.
+    pub(super) fn new(front: bool, is_long: bool) -> Self {
+        let room = if is_long { RUN_BYTES_MAX } else { 0 };
+        let (bytes, start) = if front { (vec![0; room], room as u32) } else { (Vec::with_capacity(room), 0) };
+        Run { bytes, start, count: 0, lens: Lens::Same(0) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Bytes of all elements.
+    pub(super) fn bytes_len(&self) -> usize {
+        self.bytes.len() - self.start as usize
+    }
+
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        self.bytes_len() + len <= RUN_BYTES_MAX
+    }
+
+    /// Gives back room that is left at the end.
+    pub(super) fn shrink(&mut self) {
+        if self.start > 0 && self.bytes.len() - self.bytes_len() > 256 {
+            self.bytes.drain(..self.start as usize);
+            self.start = 0;
+        }
+        self.bytes.shrink_to_fit();
+        match &mut self.lens {
+            Lens::Same(_) => {}
+            Lens::Narrow(lens) => lens.shrink_to_fit(),
+            Lens::Wide(lens) => lens.shrink_to_fit(),
+        }
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        let lens = match &self.lens {
+            Lens::Same(_) => 0,
+            Lens::Narrow(lens) => size_of::<VecDeque<u8>>() + lens.capacity(),
+            Lens::Wide(lens) => size_of::<VecDeque<u16>>() + 2 * lens.capacity(),
+        };
+        self.bytes.capacity() + lens
+    }
+
+    #[inline]
+    fn len_of(&self, index: usize) -> usize {
+        match &self.lens {
+            Lens::Same(len) => *len as usize,
+            Lens::Narrow(lens) => lens[index] as usize,
+            Lens::Wide(lens) => lens[index] as usize,
+        }
+    }
+
+    /// Where an element begins in `bytes`. O(1) if all lengths are the same, else O(elements).
+    fn offset_of(&self, index: usize) -> usize {
+        let before = match &self.lens {
+            Lens::Same(len) => *len as usize * index,
+            Lens::Narrow(lens) => lens.iter().take(index).map(|&len| len as usize).sum(),
+            Lens::Wide(lens) => lens.iter().take(index).map(|&len| len as usize).sum(),
+        };
+        self.start as usize + before
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> &[u8] {
+        let at = if index + 1 == self.len() {
+            self.bytes.len() - self.len_of(index)
+        } else if index == 0 {
+            self.start as usize
+        } else {
+            self.offset_of(index)
+        };
+        &self.bytes[at..at + self.len_of(index)]
+    }
+
+    /// The elements from `index` on.
+    pub(super) fn iter_from(&self, index: usize) -> impl Iterator<Item = &[u8]> {
+        let mut at = self.offset_of(index);
+        (index..self.len()).map(move |index| {
+            let from = at;
+            at += self.len_of(index);
+            &self.bytes[from..at]
+        })
+    }
+
+    /// The elements from `index` down to the first.
+    pub(super) fn iter_back_from(&self, index: usize) -> impl Iterator<Item = &[u8]> {
+        let mut at = self.offset_of(index) + self.len_of(index);
+        (0..=index).rev().map(move |index| {
+            let to = at;
+            at -= self.len_of(index);
+            &self.bytes[at..to]
+        })
+    }
+
+    /// Makes the lengths hold one of `len`.
+    fn widen(&mut self, len: usize) {
+        let needs_wide = len > u8::MAX as usize;
+        match &self.lens {
+            Lens::Same(_) if self.count == 0 => self.lens = Lens::Same(len as u16),
+            Lens::Same(same) if *same as usize == len => {}
+            Lens::Same(same) if needs_wide || *same > u16::from(u8::MAX) => {
+                self.lens = Lens::Wide(Box::new(vec![*same; self.len()].into()));
+            }
+            Lens::Same(same) => self.lens = Lens::Narrow(Box::new(vec![*same as u8; self.len()].into())),
+            Lens::Narrow(lens) if needs_wide => {
+                self.lens = Lens::Wide(Box::new(lens.iter().map(|&len| u16::from(len)).collect()));
+            }
+            Lens::Narrow(_) | Lens::Wide(_) => {}
+        }
+    }
+
+    pub(super) fn push_back(&mut self, element: &[u8]) {
+        self.widen(element.len());
+        match &mut self.lens {
+            Lens::Same(_) => {}
+            Lens::Narrow(lens) => lens.push_back(element.len() as u8),
+            Lens::Wide(lens) => lens.push_back(element.len() as u16),
+        }
+        if self.bytes.len() + element.len() > self.bytes.capacity() {
+            self.make_room(element.len());
+        }
+        self.bytes.extend_from_slice(element);
+        self.count += 1;
+    }
+
+    /// Makes room at the end: what was taken from the front comes first.
+    fn make_room(&mut self, len: usize) {
+        let live = self.bytes_len();
+        if self.start as usize > live / 2 {
+            self.bytes.drain(..self.start as usize);
+            self.start = 0;
+        }
+        if self.bytes.len() + len > self.bytes.capacity() {
+            let more = (live / 2).max(len).max(64).min(RUN_BYTES_MAX.saturating_sub(live).max(len));
+            self.bytes.reserve_exact(more);
+        }
+    }
+
+    pub(super) fn push_front(&mut self, element: &[u8]) {
+        self.widen(element.len());
+        match &mut self.lens {
+            Lens::Same(_) => {}
+            Lens::Narrow(lens) => lens.push_front(element.len() as u8),
+            Lens::Wide(lens) => lens.push_front(element.len() as u16),
+        }
+        if (self.start as usize) < element.len() {
+            self.make_front_room(element.len());
+        }
+        let start = self.start as usize - element.len();
+        self.bytes[start..start + element.len()].copy_from_slice(element);
+        self.start = start as u32;
+        self.count += 1;
+    }
+
+    fn make_front_room(&mut self, len: usize) {
+        let live = self.bytes_len();
+        let room = (live / 2).max(64).min(RUN_BYTES_MAX.saturating_sub(live)).max(len);
+        let mut bytes = Vec::with_capacity(room + live);
+        bytes.resize(room, 0);
+        bytes.extend_from_slice(&self.bytes[self.start as usize..]);
+        self.bytes = bytes;
+        self.start = room as u32;
+    }
+
+    pub(super) fn pop_front(&mut self) {
+        self.start += self.len_of(0) as u32;
+        self.count -= 1;
+        match &mut self.lens {
+            Lens::Same(_) => {}
+            Lens::Narrow(lens) => _ = lens.pop_front(),
+            Lens::Wide(lens) => _ = lens.pop_front(),
+        }
+    }
+
+    pub(super) fn pop_back(&mut self) {
+        let len = self.len_of(self.len() - 1);
+        self.bytes.truncate(self.bytes.len() - len);
+        self.count -= 1;
+        match &mut self.lens {
+            Lens::Same(_) => {}
+            Lens::Narrow(lens) => _ = lens.pop_back(),
+            Lens::Wide(lens) => _ = lens.pop_back(),
+        }
+    }
+
+    /// Inserts an element in front of the one at `index`; there is room. O(run).
+    pub(super) fn insert(&mut self, index: usize, element: &[u8]) {
+        let at = self.offset_of(index);
+        self.widen(element.len());
+        match &mut self.lens {
+            Lens::Same(_) => {}
+            Lens::Narrow(lens) => lens.insert(index, element.len() as u8),
+            Lens::Wide(lens) => lens.insert(index, element.len() as u16),
+        }
+        self.bytes.splice(at..at, element.iter().copied());
+        self.count += 1;
+    }
+
+    /// Removes the element at `index`. O(run).
+    pub(super) fn remove(&mut self, index: usize) {
+        let at = self.offset_of(index);
+        self.bytes.drain(at..at + self.len_of(index));
+        self.count -= 1;
+        match &mut self.lens {
+            Lens::Same(_) => {}
+            Lens::Narrow(lens) => _ = lens.remove(index),
+            Lens::Wide(lens) => _ = lens.remove(index),
+        }
+    }
+
+    /// Takes out the elements from `index` on. O(run).
+    pub(super) fn split_off(&mut self, index: usize) -> Run {
+        let mut tail = Run::new(false, false);
+        self.iter_from(index).for_each(|element| tail.push_back(element));
+        while self.len() > index {
+            self.pop_back();
+        }
+        tail
+    }
+}
