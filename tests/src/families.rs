@@ -23,7 +23,7 @@ pub use hyperloglog::HYPERLOGLOG;
 pub use lists::LISTS;
 pub use sets::SETS;
 pub use sort::SORT;
-pub use sorted_sets::SORTED_SETS;
+pub use sorted_sets::{LEX, SORTED_SETS};
 pub use streams::STREAMS;
 
 /// A family of commands that are tried together.
@@ -53,6 +53,7 @@ pub const FAMILIES: &[Family] = &[
     HASHES,
     SETS,
     SORTED_SETS,
+    LEX,
     STREAMS,
     BITS,
     HYPERLOGLOG,

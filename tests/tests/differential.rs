@@ -80,6 +80,11 @@ fn sorted_sets_reply_as_the_oracle_does() {
 }
 
 #[test]
+fn lexical_ranges_reply_as_the_oracle_does() {
+    random_sequences(&families::LEX);
+}
+
+#[test]
 fn streams_reply_as_the_oracle_does() {
     random_sequences(&families::STREAMS);
 }

@@ -59,13 +59,6 @@ impl Dict {
         self.segments[self.id_of(hash)].get(hash, key)
     }
 
-    /// The value of a key, to be changed without changing its length. O(1).
-    pub(crate) fn get_mut(&mut self, key: &[u8]) -> Option<&mut [u8]> {
-        let hash = crate::member_hash(key);
-        let id = self.id_of(hash);
-        self.segments[id].get_mut(hash, key)
-    }
-
     /// Inserts or overwrites; the value is `parts`, one behind the other. Says whether the key is new. Amortised O(1),
     /// at most O(a segment).
     pub(crate) fn insert(&mut self, key: &[u8], parts: &[&[u8]]) -> bool {

@@ -49,12 +49,6 @@ impl Prefix {
     }
 }
 
-/// Bytes that an element of `len` bytes takes.
-#[inline]
-pub(crate) fn element_len(len: usize) -> usize {
-    Prefix::new(len).len as usize + len
-}
-
 /// Where the bytes of the element at `at` are. O(1).
 #[inline]
 pub(crate) fn element(bytes: &[u8], at: usize) -> Range<usize> {
@@ -139,7 +133,6 @@ mod tests {
         }
         let read: Vec<_> = Elements::new(&packed, 0).map(<[u8]>::len).collect();
         assert_eq!(read, lens);
-        assert_eq!(packed.len(), lens.iter().map(|&len| element_len(len)).sum::<usize>());
     }
 
     #[test]

@@ -1,45 +1,495 @@
 //! Sorted sets: unique members ordered by score.
 
-use crate::Encoding;
-use crate::compact::{Compact, Form};
+mod index;
+mod leaf;
+mod tree;
 
-/// Unique members ordered by score.
+use std::ops::Bound;
+
+use crate::compact::{Compact, Form, FormMut};
+use crate::listpack::{Prefix, element};
+use crate::{Encoding, Packed, PairLimits};
+use index::{Index, short_hash};
+use leaf::LEAF_LEN_MAX;
+use tree::Tree;
+
+const SCORE_LEN: usize = size_of::<f64>();
+
+/// Unique members ordered by score, and among the same scores by their bytes.
+///
+/// Few members are kept in order in one run of bytes: each an element of a listpack, and its score. Many are in an
+/// order-statistic B+-tree, with an index from hashes to scores beside it. Scores are never NaN.
 #[derive(Clone, Debug, Default)]
 #[repr(transparent)]
-pub struct SortedSet(Compact<Vec<u64>>);
+pub struct SortedSet(Compact<Large>);
 
-impl SortedSet {
-    /// Number of members.
-    pub fn len(&self) -> usize {
-        match self.0.form() {
-            Form::Packed(packed) => packed.len(),
-            Form::Large(large) => large.len(),
+#[derive(Clone, Debug)]
+struct Large {
+    tree: Tree,
+    index: Index,
+}
+
+impl Large {
+    fn new() -> Self {
+        Large { tree: Tree::new(), index: Index::new() }
+    }
+
+    fn score(&self, hash: u32, member: &[u8]) -> Option<f64> {
+        self.index.find(hash, |score| self.tree.contains(score, member))
+    }
+
+    fn insert(&mut self, member: &[u8], score: f64) -> bool {
+        let hash = short_hash(member);
+        match self.score(hash, member) {
+            Some(old) if old == score => false,
+            Some(old) => {
+                self.tree.remove(old, member);
+                self.tree.insert(score, member);
+                self.index.update(hash, old, score);
+                false
+            }
+            None => {
+                self.tree.insert(score, member);
+                self.index.insert(hash, score);
+                true
+            }
         }
     }
 
-    /// Whether there are none.
+    fn remove(&mut self, member: &[u8]) -> bool {
+        let hash = short_hash(member);
+        let Some(score) = self.score(hash, member) else { return false };
+        self.tree.remove(score, member);
+        self.index.remove(hash, score);
+        true
+    }
+}
+
+/// The members of a small form: where each begins, the member, its score.
+#[derive(Clone)]
+struct SmallMembers<'a> {
+    packed: &'a Packed,
+    at: usize,
+}
+
+impl<'a> Iterator for SmallMembers<'a> {
+    type Item = (usize, &'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at == self.packed.len() {
+            return None;
+        }
+        let (at, member) = (self.at, element(self.packed, self.at));
+        self.at = member.end + SCORE_LEN;
+        let score = self.packed[member.end..self.at].try_into().map(f64::from_le_bytes).unwrap_or_default();
+        Some((at, &self.packed[member], score))
+    }
+}
+
+fn members(packed: &Packed) -> SmallMembers<'_> {
+    SmallMembers { packed, at: 0 }
+}
+
+fn find(packed: &Packed, member: &[u8]) -> Option<(usize, f64)> {
+    members(packed).find(|(_, other, _)| *other == member).map(|(at, _, score)| (at, score))
+}
+
+fn remove_at(packed: &mut Packed, at: usize) {
+    let end = element(packed, at).end + SCORE_LEN;
+    packed.remove(at..end);
+}
+
+fn insert_in_order(packed: &mut Packed, member: &[u8], score: f64) {
+    let is_behind = |(_, other, at): &(usize, &[u8], f64)| *at > score || *at == score && *other > member;
+    let at = members(packed).find(is_behind).map_or(packed.len(), |(at, ..)| at);
+    packed.insert(at, &[Prefix::new(member.len()).as_bytes(), member, &score.to_le_bytes()]);
+}
+
+impl SortedSet {
+    /// Number of members. O(1), of a small one O(members).
+    pub fn len(&self) -> usize {
+        match self.0.form() {
+            Form::Large(large) => large.tree.len(),
+            Form::Packed(packed) => members(packed).count(),
+        }
+    }
+
+    /// Whether there are none. O(1).
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        match self.0.form() {
+            Form::Large(large) => large.tree.len() == 0,
+            Form::Packed(packed) => packed.is_empty(),
+        }
     }
 
-    /// The encoding, as OBJECT ENCODING reports it.
+    /// The encoding, as OBJECT ENCODING reports it. O(1).
     pub fn encoding(&self) -> Encoding {
-        Encoding::Listpack
+        match self.0.form() {
+            Form::Large(_) => Encoding::Skiplist,
+            Form::Packed(_) => Encoding::Listpack,
+        }
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated. O(members / 100).
     pub fn size_bytes(&self) -> usize {
-        0
+        match self.0.form() {
+            Form::Large(large) => large.tree.size_bytes() + large.index.size_bytes() + size_of::<Large>(),
+            Form::Packed(packed) => packed.size_bytes(),
+        }
     }
 
     /// About how many allocations freeing it gives back.
     pub fn free_effort(&self) -> usize {
-        1
+        match self.0.form() {
+            Form::Large(large) => large.index.free_effort() + large.tree.len() * 4 / (LEAF_LEN_MAX / 2),
+            Form::Packed(_) => 1,
+        }
+    }
+
+    /// A member's score. O(log members), of a small one O(members).
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        match self.0.form() {
+            Form::Large(large) => large.score(short_hash(member), member),
+            Form::Packed(packed) => find(packed, member).map(|(_, score)| score),
+        }
+    }
+
+    /// Inserts a member or gives it another score; says whether it is new. O(log members), of a small one O(members).
+    pub fn insert(&mut self, member: &[u8], score: f64, limits: &PairLimits) -> bool {
+        let packed = match self.0.form_mut() {
+            FormMut::Large(large) => return large.insert(member, score),
+            FormMut::Packed(packed) => packed,
+        };
+        if let Some((at, old)) = find(packed, member) {
+            if old != score {
+                remove_at(packed, at);
+                insert_in_order(packed, member, score);
+            }
+            return false;
+        }
+        let is_large =
+            member.len() > limits.listpack_value_len_max || members(packed).count() >= limits.listpack_entries_max;
+        if is_large {
+            return self.make_large().insert(member, score);
+        }
+        insert_in_order(packed, member, score);
+        true
+    }
+
+    fn make_large(&mut self) -> &mut Large {
+        let mut large = Large::new();
+        for (member, score) in self.iter() {
+            large.insert(member, score);
+        }
+        self.0 = Compact::large(Box::new(large));
+        match self.0.form_mut() {
+            FormMut::Large(large) => large,
+            FormMut::Packed(_) => unreachable!("made large above"),
+        }
+    }
+
+    /// Removes a member; says whether it was there. O(log members), of a small one O(members).
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match self.0.form_mut() {
+            FormMut::Large(large) => large.remove(member),
+            FormMut::Packed(packed) => match find(packed, member) {
+                Some((at, _)) => {
+                    remove_at(packed, at);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    /// Removes `count` members from rank `start` on; returns how many there were. O(count * log members).
+    pub fn remove_range(&mut self, start: usize, count: usize) -> usize {
+        let gone: Vec<(Vec<u8>, f64)> =
+            self.iter_from(start).take(count).map(|(member, score)| (member.to_vec(), score)).collect();
+        match self.0.form_mut() {
+            FormMut::Packed(packed) => {
+                let first = members(packed).nth(start).map_or(packed.len(), |(at, ..)| at);
+                let end = members(packed).nth(start.saturating_add(count)).map_or(packed.len(), |(at, ..)| at);
+                packed.remove(first..end);
+            }
+            FormMut::Large(large) => {
+                for (member, score) in &gone {
+                    large.tree.remove(*score, member);
+                    large.index.remove(short_hash(member), *score);
+                }
+            }
+        }
+        gone.len()
+    }
+
+    /// How many members are before one; `None` if it is not there. O(log members), of a small one O(members).
+    pub fn rank(&self, member: &[u8]) -> Option<usize> {
+        match self.0.form() {
+            Form::Large(large) => {
+                let score = large.score(short_hash(member), member)?;
+                Some(large.tree.rank(score, member))
+            }
+            Form::Packed(packed) => members(packed).position(|(_, other, _)| other == member),
+        }
+    }
+
+    /// How many members at the front satisfy `before`, which all in front of one that does satisfy too. O(log members), of
+    /// a small one O(members).
+    pub fn partition_point(&self, before: &dyn Fn(f64, &[u8]) -> bool) -> usize {
+        match self.0.form() {
+            Form::Large(large) => large.tree.partition_point(before),
+            Form::Packed(packed) => members(packed).take_while(|(_, member, score)| before(*score, member)).count(),
+        }
+    }
+
+    /// All members with their scores, in order.
+    pub fn iter(&self) -> Iter<'_> {
+        self.iter_from(0)
+    }
+
+    /// The members from rank `rank` on, with their scores.
+    pub fn iter_from(&self, rank: usize) -> Iter<'_> {
+        match self.0.form() {
+            Form::Packed(packed) => {
+                let mut rest = members(packed);
+                (0..rank).for_each(|_| _ = rest.next());
+                Iter(Ascending::Small(rest))
+            }
+            Form::Large(large) => Iter(Ascending::Large { tree: &large.tree, rank, leaf: Vec::new().into_iter() }),
+        }
+    }
+
+    /// The members from rank `rank`, which there is, down to the first, with their scores.
+    pub fn iter_back_from(&self, rank: usize) -> Box<dyn Iterator<Item = (&[u8], f64)> + '_> {
+        match self.0.form() {
+            Form::Packed(packed) => {
+                let all: Vec<_> = members(packed).take(rank + 1).map(|(_, member, score)| (member, score)).collect();
+                Box::new(all.into_iter().rev())
+            }
+            Form::Large(large) => {
+                let mut left = rank + 1;
+                let leaves = std::iter::from_fn(move || {
+                    let rank = left.checked_sub(1)?;
+                    let (leaf, index) = large.tree.locate(rank);
+                    left = rank - index;
+                    let some: Vec<_> = leaf.iter_from(0).take(index + 1).collect();
+                    Some(some.into_iter().rev())
+                });
+                Box::new(leaves.flatten())
+            }
+        }
+    }
+
+    /// The members with scores within two bounds, ascending.
+    pub fn range_by_score(&self, min: Bound<f64>, max: Bound<f64>) -> impl Iterator<Item = (&[u8], f64)> {
+        let start = self.partition_point(&|score, _| match min {
+            Bound::Included(min) => score < min,
+            Bound::Excluded(min) => score <= min,
+            Bound::Unbounded => false,
+        });
+        self.iter_from(start).take_while(move |(_, score)| match max {
+            Bound::Included(max) => *score <= max,
+            Bound::Excluded(max) => *score < max,
+            Bound::Unbounded => true,
+        })
+    }
+
+    /// Visits the members of some hundred hashes from `cursor` on, of a small one all, and returns where to go on; 0 at the
+    /// end. What is a member all the time is visited at least once, even if its score changes. O(members visited *
+    /// log members), and of members that share their score with many others O(those).
+    pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+        let Some(Large { tree, index }) = self.0.as_large() else {
+            self.iter().for_each(|(member, score)| visit(member, score));
+            return 0;
+        };
+        let (mut at, mut visited) = (cursor as u32, 0);
+        loop {
+            let (range, mut scores) = index.segment_of(at);
+            scores.sort_by(f64::total_cmp);
+            scores.dedup();
+            for score in scores {
+                let first = tree.partition_point(&|other, _| other < score);
+                let ties = self.iter_from(first).take_while(|(_, other)| *other == score);
+                for (member, score) in ties.filter(|(member, _)| range.contains(&u64::from(short_hash(member)))) {
+                    visited += 1;
+                    visit(member, score);
+                }
+            }
+            match u32::try_from(range.end) {
+                Ok(next) if visited >= count => return u64::from(next),
+                Ok(next) => at = next,
+                Err(_) => return 0,
+            }
+        }
+    }
+
+    /// Brings what looking up some members needs into the cache.
+    pub fn prefetch(&self, member_hashes: &[u64]) {
+        if let Some(large) = self.0.as_large() {
+            member_hashes.iter().for_each(|hash| large.index.prefetch(((hash >> 32) as u32).max(1)));
+        }
+    }
+}
+
+/// The members of a sorted set in order, with their scores.
+pub struct Iter<'a>(Ascending<'a>);
+
+enum Ascending<'a> {
+    Small(SmallMembers<'a>),
+    Large { tree: &'a Tree, rank: usize, leaf: std::vec::IntoIter<(&'a [u8], f64)> },
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(&'a [u8], f64)> {
+        match &mut self.0 {
+            Ascending::Small(rest) => rest.next().map(|(_, member, score)| (member, score)),
+            Ascending::Large { tree, rank, leaf } => {
+                if let Some(next) = leaf.next() {
+                    return Some(next);
+                }
+                if *rank >= tree.len() {
+                    return None;
+                }
+                let (found, index) = tree.locate(*rank);
+                *rank += found.len() - index;
+                *leaf = found.iter_from(index).collect::<Vec<_>>().into_iter();
+                leaf.next()
+            }
+        }
     }
 }
 
 impl PartialEq for SortedSet {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len()
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::Random;
+
+    const LIMITS: PairLimits = PairLimits { listpack_entries_max: 10, listpack_value_len_max: 20 };
+
+    /// Ordered pairs of a model.
+    fn sorted(model: &BTreeMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
+        let mut pairs: Vec<_> = model.iter().map(|(member, score)| (member.clone(), *score)).collect();
+        pairs.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap().then_with(|| a.0.cmp(&b.0)));
+        pairs
+    }
+
+    fn check(set: &SortedSet, model: &BTreeMap<Vec<u8>, f64>, random: &mut Random) {
+        let pairs = sorted(model);
+        assert!(set.iter().eq(pairs.iter().map(|(member, score)| (&member[..], *score))));
+        if pairs.is_empty() {
+            return;
+        }
+        let rank = random.below(pairs.len());
+        assert_eq!(set.rank(&pairs[rank].0), Some(rank));
+        let expected = pairs[..=rank].iter().rev().map(|(member, score)| (&member[..], *score));
+        assert!(set.iter_back_from(rank).eq(expected));
+        let expected = pairs[rank..].iter().map(|(member, score)| (&member[..], *score));
+        assert!(set.iter_from(rank).eq(expected));
+        let (low, high) = (pairs[rank].1, pairs[rank].1 + 5.0);
+        let found: Vec<_> = set.range_by_score(Bound::Excluded(low), Bound::Included(high)).collect();
+        let expected = pairs.iter().filter(|(_, score)| *score > low && *score <= high);
+        assert!(found.into_iter().eq(expected.map(|(member, score)| (&member[..], *score))));
+        assert_eq!(*set, set.clone());
+    }
+
+    /// Inserts, rescores and removes at random while the set grows and shrinks, against a map.
+    #[test]
+    fn agrees_with_a_map() {
+        let operations = if cfg!(miri) { 800 } else { 200_000 };
+        let mut random = Random::new(8);
+        let mut set = SortedSet::default();
+        let mut model: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
+        for step in 0..operations {
+            let phase = step % (operations / 4);
+            let growing = phase < operations / 8;
+            let member =
+                format!("m{:0width$}", random.below(6_000), width = [0, 30][random.below(50) / 49]).into_bytes();
+            // Many members share a score.
+            let score = random.below([5, 3_000][step / (operations / 2) % 2]) as f64 / 2.0;
+            if random.below(10) < if growing { 8 } else { 2 } {
+                assert_eq!(set.insert(&member, score, &LIMITS), model.insert(member, score).is_none());
+            } else if random.below(40) == 0 && !model.is_empty() {
+                let (start, count) = (random.below(model.len()), random.below(40));
+                let gone: Vec<_> = sorted(&model).into_iter().skip(start).take(count).collect();
+                assert_eq!(set.remove_range(start, count), gone.len());
+                gone.iter().for_each(|(member, _)| _ = model.remove(member));
+            } else {
+                assert_eq!(set.remove(&member), model.remove(&member).is_some());
+            }
+            assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
+            let probe = format!("m{}", random.below(6_000)).into_bytes();
+            assert_eq!(set.score(&probe), model.get(&probe).copied());
+            if step % (operations / 60) == 0 {
+                check(&set, &model, &mut random);
+            }
+        }
+    }
+
+    #[test]
+    fn small_ones_grow_into_trees_at_their_limits() {
+        let mut set = SortedSet::default();
+        (0..10).for_each(|n| assert!(set.insert(&[n], f64::from(n), &LIMITS)));
+        assert_eq!(set.encoding(), Encoding::Listpack);
+        assert!(!set.insert(&[3], 7.0, &LIMITS));
+        assert_eq!(set.encoding(), Encoding::Listpack);
+        set.insert(b"one more", 1.0, &LIMITS);
+        assert_eq!(set.encoding(), Encoding::Skiplist);
+        let mut set = SortedSet::default();
+        set.insert(&[b'x'; 21], 1.0, &LIMITS);
+        assert_eq!(set.encoding(), Encoding::Skiplist);
+    }
+
+    #[test]
+    fn infinite_and_negative_scores_are_in_order() {
+        let mut set = SortedSet::default();
+        let scores = [f64::INFINITY, -1.5, f64::NEG_INFINITY, 0.0, 1e300, -1e-300];
+        for limits in [PairLimits::SORTED_SET, PairLimits { listpack_entries_max: 0, ..LIMITS }] {
+            scores.iter().enumerate().for_each(|(n, &score)| _ = set.insert(&[n as u8], score, &limits));
+            let order: Vec<_> = set.iter().map(|(member, _)| member[0]).collect();
+            assert_eq!(order, [2, 1, 5, 3, 4, 0]);
+            set = SortedSet::default();
+        }
+    }
+
+    #[test]
+    fn a_scan_returns_every_member() {
+        let mut set = SortedSet::default();
+        let count = if cfg!(miri) { 50 } else { 20_000 };
+        (0..count).for_each(|n| assert!(set.insert(format!("m{n}").as_bytes(), f64::from(n % 7_000), &LIMITS)));
+        let (mut cursor, mut found) = (0, std::collections::HashSet::new());
+        loop {
+            cursor = set.scan(cursor, 10, &mut |member, _| assert!(found.insert(member.to_vec())));
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert_eq!(found.len(), count as usize);
+    }
+
+    #[test]
+    fn a_member_of_many_takes_few_bytes() {
+        if cfg!(miri) {
+            return;
+        }
+        let mut set = SortedSet::default();
+        let mut random = Random::new(4);
+        for _ in 0..100_000 {
+            let n = random.below(10_000_000);
+            set.insert(format!("member:{n:07}").as_bytes(), n as f64, &LIMITS);
+        }
+        let each = set.size_bytes() / set.len();
+        assert!(each <= 52, "{each} bytes for a member of 14");
     }
 }

@@ -2,6 +2,76 @@
 
 use super::Family;
 
-/// Sorted sets.
-pub const SORTED_SETS: Family =
-    Family { name: "sorted-sets", args: &[], pipelined: true, reset: &[], lines: &[(1, "TYPE key")] };
+/// Sorted sets: scores, ranks, ranges, algebra, encodings. Nothing that would wait.
+pub const SORTED_SETS: Family = Family {
+    name: "sorted-sets",
+    args: &["--zset-max-listpack-entries", "6", "--zset-max-listpack-value", "20"],
+    pipelined: true,
+    reset: &[],
+    lines: &[
+        (14, "ZADD key (score member)..."),
+        (8, "ZADD key [NX | XX] [GT | LT] [CH] [INCR] (score member)..."),
+        (6, "ZINCRBY key score member"),
+        (8, "ZREM key member..."),
+        (2, "ZCARD key"),
+        (3, "ZSCORE key member"),
+        (3, "ZMSCORE key member..."),
+        (5, "ZRANK key member"),
+        (4, "ZREVRANK key member"),
+        (5, "ZCOUNT key score-bound score-bound"),
+        (3, "ZRANGE key small-index small-index [REV] [WITHSCORES]"),
+        (5, "ZRANGE key score-bound score-bound BYSCORE [REV] [LIMIT few few] [WITHSCORES]"),
+        (3, "ZREVRANGE key small-index small-index [WITHSCORES]"),
+        (4, "ZRANGEBYSCORE key score-bound score-bound [WITHSCORES] [LIMIT few few]"),
+        (4, "ZREVRANGEBYSCORE key score-bound score-bound [WITHSCORES] [LIMIT few few]"),
+        (3, "ZRANGESTORE key key small-index small-index [REV]"),
+        (3, "ZRANGESTORE key key score-bound score-bound BYSCORE [REV] [LIMIT few few]"),
+        (3, "ZREMRANGEBYRANK key small-index small-index"),
+        (3, "ZREMRANGEBYSCORE key score-bound score-bound"),
+        (4, "ZPOPMIN key [few]"),
+        (4, "ZPOPMAX key [few]"),
+        (4, "ZMPOP numkeys key... (MIN | MAX) [COUNT few]"),
+        (2, "!BZPOPMIN key... 0.01"),
+        (2, "!BZPOPMAX key... 0.01"),
+        (2, "!BZMPOP 0.01 numkeys key... (MIN | MAX) [COUNT few]"),
+        (3, "!ZRANDMEMBER key [random-count [WITHSCORES]]"),
+        (4, "ZUNION numkeys key... [WEIGHTS score...] [AGGREGATE aggregate] [WITHSCORES]"),
+        (4, "ZINTER numkeys key... [WEIGHTS score...] [AGGREGATE aggregate] [WITHSCORES]"),
+        (4, "ZUNION 2 key key [WEIGHTS score score] [AGGREGATE aggregate] [WITHSCORES]"),
+        (4, "ZINTER 2 key key [WEIGHTS score score] [AGGREGATE aggregate] [WITHSCORES]"),
+        (4, "ZDIFF 2 key key [WITHSCORES]"),
+        (4, "ZUNIONSTORE key 2 key key [WEIGHTS score score] [AGGREGATE aggregate]"),
+        (4, "ZINTERSTORE key 2 key key [WEIGHTS score score] [AGGREGATE aggregate]"),
+        (3, "ZDIFFSTORE key numkeys key..."),
+        (4, "ZINTERCARD numkeys key... [LIMIT limit]"),
+        (4, "!ZSCAN key scan-start [MATCH pattern] COUNT all"),
+        (3, "OBJECT ENCODING key"),
+        (3, "SADD key member..."),
+        (1, "TYPE key"),
+        (2, "SET key value"),
+        (1, "GET key"),
+        (2, "COPY key key [REPLACE]"),
+        (2, "RENAME key key"),
+        (2, "EXPIRE key seconds"),
+        (2, "DEL key"),
+    ],
+};
+
+/// Sorted sets in which all scores are the same: lexical ranges.
+pub const LEX: Family = Family {
+    name: "lex",
+    args: &["--zset-max-listpack-entries", "6"],
+    pipelined: true,
+    reset: &[],
+    lines: &[
+        (20, "!ZADD key (=0 member)..."),
+        (5, "!ZREM key member..."),
+        (5, "ZLEXCOUNT key lex-bound lex-bound"),
+        (5, "ZRANGEBYLEX key lex-bound lex-bound [LIMIT few few]"),
+        (5, "ZREVRANGEBYLEX key lex-bound lex-bound [LIMIT few few]"),
+        (5, "ZRANGE key lex-bound lex-bound BYLEX [REV] [LIMIT few few]"),
+        (3, "!ZREMRANGEBYLEX key lex-bound lex-bound"),
+        (3, "!ZRANGESTORE key key lex-bound lex-bound BYLEX [REV] [LIMIT few few]"),
+        (2, "DEL key"),
+    ],
+};

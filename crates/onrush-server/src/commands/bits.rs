@@ -1,1 +1,239 @@
-//! The bit commands.
+//! Bits of strings: single ones, counts, positions, combinations. Bit fields are in `bit_fields`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::parse_i64;
+use onrush_store::bitmap::{self, BitOperation};
+use onrush_store::{Entry, NewValue, Type, ValueRef};
+
+use super::sets::delete_empty;
+use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::error::{self, CommandError};
+use crate::keys::Key;
+
+pub(super) const BAD_OFFSET: CommandError = CommandError::fixed("ERR bit offset is not an integer or out of range");
+
+/// The bytes of a string entry, spelled out into `buffer` if it is an integer.
+///
+/// # Errors
+/// `WRONGTYPE …`
+pub(super) fn bytes_of<'a>(entry: &'a Entry, buffer: &'a mut itoa::Buffer) -> Result<&'a [u8], CommandError> {
+    if entry.ty() == Type::String { Ok(entry.value().to_bytes(buffer)) } else { Err(error::WRONG_TYPE) }
+}
+
+/// An offset in bits; with `#` in front it counts fields of `width` bits, if that is not 0.
+pub(super) fn bit_offset(ctx: &Ctx<'_>, index: usize, width: u32) -> Result<usize, CommandError> {
+    let text = ctx.arg(index);
+    let (text, unit) = match text.strip_prefix(b"#") {
+        Some(rest) if width > 0 => (rest, i64::from(width)),
+        _ => (text, 1),
+    };
+    let offset = parse_i64(text).and_then(|offset| offset.checked_mul(unit)).ok_or(BAD_OFFSET)?;
+    let bytes_max = ctx.server.hot.bulk_len_max.load(Relaxed);
+    usize::try_from(offset).ok().filter(|_| offset >> 3 < bytes_max).ok_or(BAD_OFFSET)
+}
+
+/// Lets `edit` change the bytes of a string that is made at least `len` bytes long, and made if it is not there.
+pub(super) fn edit_string<R>(
+    ctx: &mut Ctx<'_>,
+    key: &Key<'_>,
+    len: usize,
+    edit: impl FnOnce(&mut [u8]) -> R,
+) -> Result<R, CommandError> {
+    let clock = ctx.keys.clock.fresh();
+    let found = match ctx.keys.write(key) {
+        Some(slot) if slot.ty() != Type::String => return Err(error::WRONG_TYPE),
+        found => found.is_some(),
+    };
+    if !found {
+        let mut bytes = vec![0; len];
+        let result = edit(&mut bytes);
+        let table = ctx.keys.table(key);
+        if bytes.len() > onrush_store::EMBED_VALUE_LEN_MAX {
+            table.insert(key.bytes, key.hash, NewValue::Shared(Arc::new(bytes)), None, clock);
+        } else {
+            table.insert(key.bytes, key.hash, NewValue::Raw(&bytes), None, clock);
+        }
+        return Ok(result);
+    }
+    let mut slot = ctx.keys.write(key).ok_or(error::NO_SUCH_KEY)?;
+    if len > slot.value().len() {
+        slot.resize(len);
+    }
+    Ok(slot.edit_bytes(edit))
+}
+
+/// `SETBIT key offset value`
+pub fn setbit(ctx: &mut Ctx<'_>) -> CommandResult {
+    let offset = bit_offset(ctx, 2, 0)?;
+    let bad_bit = CommandError::fixed("ERR bit is not an integer or out of range");
+    let value = match ctx.int_or(3, bad_bit.clone())? {
+        bit @ (0 | 1) => bit == 1,
+        _ => return Err(bad_bit),
+    };
+    let key = ctx.key(1);
+    let old = edit_string(ctx, &key, offset / 8 + 1, |bytes| {
+        let old = bitmap::get_bit(bytes, offset);
+        bitmap::set_bit(bytes, offset, value);
+        old
+    })?;
+    ctx.changed(EventClass::String, "setbit", key.bytes);
+    ctx.out.int(i64::from(old));
+    Ok(())
+}
+
+/// `GETBIT key offset`
+pub fn getbit(ctx: &mut Ctx<'_>) -> CommandResult {
+    let offset = bit_offset(ctx, 2, 0)?;
+    let key = ctx.key(1);
+    let mut buffer = itoa::Buffer::new();
+    let bit = match ctx.keys.read(&key) {
+        Some(entry) => bitmap::get_bit(bytes_of(entry, &mut buffer)?, offset),
+        None => false,
+    };
+    ctx.out.int(i64::from(bit));
+    Ok(())
+}
+
+/// Whether argument `index` says that positions are bits.
+fn counts_bits(ctx: &Ctx<'_>, index: usize) -> Result<bool, CommandError> {
+    match (ctx.is(index, "BIT"), ctx.is(index, "BYTE")) {
+        (true, _) => Ok(true),
+        (_, true) => Ok(false),
+        _ => Err(error::SYNTAX),
+    }
+}
+
+/// The first and the last bit of a range of bits or bytes, if it has any.
+fn bit_range(start: i64, end: i64, bytes_len: usize, in_bits: bool) -> Option<(usize, usize)> {
+    let unit = if in_bits { 1 } else { 8 };
+    let len = (bytes_len * 8 / unit) as i64;
+    // An end in front of the string is its first position.
+    let absolute = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };
+    let (first, last) = (absolute(start), absolute(end).min(len - 1));
+    (first <= last).then(|| (first as usize * unit, (last as usize + 1) * unit - 1))
+}
+
+/// `BITCOUNT key [start end [BYTE | BIT]]`
+pub fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let argv = ctx.argv;
+    let mut buffer = itoa::Buffer::new();
+    let entry = ctx.keys.read(&key);
+    let Some(entry) = entry else {
+        ctx.out.int(0);
+        return Ok(());
+    };
+    let bytes = bytes_of(entry, &mut buffer)?;
+    let count = match argv.len() {
+        2 => bitmap::count_ones(bytes),
+        4 | 5 => {
+            let integer = |index: usize| parse_i64(argv.get(index)).ok_or(error::NOT_INTEGER);
+            let (start, end) = (integer(2)?, integer(3)?);
+            // Two positions from the end in the wrong order are no range even where clamping makes them one.
+            if start < 0 && end < 0 && start > end {
+                ctx.out.int(0);
+                return Ok(());
+            }
+            let in_bits = match argv.len() {
+                5 if argv.get(4).eq_ignore_ascii_case(b"BIT") => true,
+                5 if !argv.get(4).eq_ignore_ascii_case(b"BYTE") => return Err(error::SYNTAX),
+                _ => false,
+            };
+            bit_range(start, end, bytes.len(), in_bits)
+                .map_or(0, |(first, last)| bitmap::count_ones_between(bytes, first, last))
+        }
+        _ => return Err(error::SYNTAX),
+    };
+    ctx.out.int(count as i64);
+    Ok(())
+}
+
+/// `BITPOS key bit [start [end [BYTE | BIT]]]`
+pub fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
+    let bit = match ctx.int(2)? {
+        bit @ (0 | 1) => bit == 1,
+        _ => return Err(CommandError::fixed("ERR The bit argument must be 1 or 0.")),
+    };
+    let key = ctx.key(1);
+    let Some(entry) = ctx.keys.read(&key) else {
+        ctx.out.int(if bit { -1 } else { 0 });
+        return Ok(());
+    };
+    let mut digits = itoa::Buffer::new();
+    if entry.ty() != Type::String {
+        return Err(error::WRONG_TYPE);
+    }
+    // A long string is held on to, for the arguments are read by way of the context.
+    let (held, copied);
+    let bytes: &[u8] = match entry.value() {
+        ValueRef::Shared(bytes) => {
+            held = Arc::clone(bytes);
+            &held
+        }
+        value => {
+            copied = value.to_bytes(&mut digits).to_vec();
+            &copied
+        }
+    };
+    if ctx.argc() > 6 {
+        return Err(error::SYNTAX);
+    }
+    let in_bits = if ctx.argc() == 6 { counts_bits(ctx, 5)? } else { false };
+    let start = if ctx.argc() > 3 { ctx.int(3)? } else { 0 };
+    let end = if ctx.argc() > 4 { ctx.int(4)? } else { -1 };
+    let Some((first, last)) = bit_range(start, end, bytes.len(), in_bits) else {
+        ctx.out.int(-1);
+        return Ok(());
+    };
+    let found = bitmap::find_bit(bytes, bit, first, last);
+    // Behind a string without an end that was asked for come zeros.
+    let open = (!bit && ctx.argc() <= 4).then_some(bytes.len() * 8);
+    ctx.out.int(found.or(open).map_or(-1, |at| at as i64));
+    Ok(())
+}
+
+/// `BITOP <AND | OR | XOR | NOT> destkey key [key …]`
+pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
+    let operations =
+        [("AND", BitOperation::And), ("OR", BitOperation::Or), ("XOR", BitOperation::Xor), ("NOT", BitOperation::Not)];
+    let operation = operations.into_iter().find(|(word, _)| ctx.is(1, word)).ok_or(error::SYNTAX)?.1;
+    if operation == BitOperation::Not && ctx.argc() != 4 {
+        return Err(CommandError::fixed("ERR BITOP NOT must be called with a single source key."));
+    }
+    let target = ctx.key(2);
+    let db = ctx.keys.db();
+    let keys: Vec<Key<'_>> = (3..ctx.argc()).map(|index| ctx.key(index)).collect();
+    ctx.keys.lock_all(keys.iter().chain([&target]).map(|key| (db, key.hash)));
+    for key in &keys {
+        if ctx.keys.read(key).is_some_and(|entry| entry.ty() != Type::String) {
+            return Err(error::WRONG_TYPE);
+        }
+    }
+    let mut digits: Vec<itoa::Buffer> = vec![itoa::Buffer::new(); keys.len()];
+    let sources: Vec<&[u8]> = keys
+        .iter()
+        .zip(&mut digits)
+        .map(|(key, buffer)| ctx.keys.held_entry(key).map_or(&[][..], |entry| entry.value().to_bytes(buffer)))
+        .collect();
+    let result = bitmap::combine(operation, &sources);
+    let len = result.len();
+    if len == 0 {
+        if ctx.keys.write(&target).is_some() {
+            delete_empty(ctx, &target);
+        }
+    } else {
+        let clock = ctx.keys.clock.fresh();
+        let table = ctx.keys.table(&target);
+        let removed = if len > onrush_store::EMBED_VALUE_LEN_MAX {
+            table.set(target.bytes, target.hash, NewValue::Shared(Arc::new(result)), None, clock)
+        } else {
+            table.set(target.bytes, target.hash, NewValue::Raw(&result), None, clock)
+        };
+        ctx.keys.discard(removed);
+        ctx.changed(EventClass::String, "set", target.bytes);
+    }
+    ctx.out.int(len as i64);
+    Ok(())
+}

@@ -2,6 +2,7 @@
 
 use crate::command::Spec;
 
+pub mod bit_fields;
 pub mod bits;
 mod bits_specs;
 pub mod client;
@@ -35,6 +36,9 @@ pub mod sets;
 mod sets_specs;
 pub mod sort;
 mod sort_specs;
+pub mod sorted_set_algebra;
+pub mod sorted_set_pops;
+pub mod sorted_set_ranges;
 pub mod sorted_sets;
 mod sorted_sets_specs;
 pub mod streams;

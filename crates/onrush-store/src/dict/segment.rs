@@ -45,7 +45,7 @@ impl Group {
     /// One bit, the highest of its byte, for each tag that is `tag`; now and then for one that is not.
     #[inline]
     fn matches(&self, tag: u8) -> u64 {
-        let difference = u64::from_le_bytes(self.tags) ^ LOW_BITS * u64::from(tag);
+        let difference = u64::from_le_bytes(self.tags) ^ (LOW_BITS * u64::from(tag));
         difference.wrapping_sub(LOW_BITS) & !difference & HIGH_BITS
     }
 }
@@ -57,6 +57,7 @@ pub(super) struct Segment {
     groups: Box<[Group]>,
     arena: Vec<u8>,
     /// Records with an allocation of their own, by number; free numbers are empty.
+    #[allow(clippy::box_collection, reason = "a segment is one cache line")]
     outside: Option<Box<Vec<Box<[u8]>>>>,
     len: u16,
     /// Slots that are not empty.
@@ -161,17 +162,6 @@ impl Segment {
     pub(super) fn get(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
         let place = self.find(hash, key)?;
         Some(self.record(self.groups[place.group].offsets[place.slot]).1)
-    }
-
-    pub(super) fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut [u8]> {
-        let place = self.find(hash, key)?;
-        let offset = self.groups[place.group].offsets[place.slot];
-        let bytes = match (self.outside_number(offset), &mut self.outside) {
-            (Some(number), Some(outside)) => &mut outside[number][..],
-            _ => &mut self.arena[offset as usize..],
-        };
-        let range = value_range(bytes);
-        Some(&mut bytes[range])
     }
 
     /// Inserts or overwrites a record; says whether the key is new.

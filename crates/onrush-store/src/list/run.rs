@@ -11,6 +11,7 @@ pub(super) const RUN_BYTES_MAX: usize = 8 * 1024;
 pub(super) const ELEMENT_LEN_MAX: usize = 1024;
 
 #[derive(Clone, Debug)]
+#[allow(clippy::box_collection, reason = "most lists need neither, and chunks are small without them")]
 enum Lens {
     Same(u16),
     Narrow(Box<VecDeque<u8>>),

@@ -87,6 +87,9 @@ impl Mixer {
                 set.iter().for_each(|member| add(&[member.to_bytes(&mut itoa::Buffer::new())]));
             }
             CollectionRef::List(list) => list.iter().for_each(|element| self.part(element.as_bytes())),
+            CollectionRef::SortedSet(set) => {
+                set.iter().for_each(|(member, score)| add(&[member, &score.to_le_bytes()]));
+            }
             CollectionRef::Hash(hash) => hash.iter().for_each(|field| add(&[field.name, field.value])),
             _ => {}
         }

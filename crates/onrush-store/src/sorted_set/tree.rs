@@ -1,0 +1,279 @@
+//! An order-statistic B+-tree: members in order of score and bytes, with the number of members under every child.
+
+use super::leaf::{LEAF_LEN_MAX, Leaf};
+
+/// Children of an inner node.
+const CHILDREN_MAX: usize = 64;
+
+/// A node of the tree.
+#[derive(Clone, Debug)]
+enum Node {
+    Leaf(Box<Leaf>),
+    Inner(Box<Inner>),
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    children: Vec<Node>,
+    /// Members under each child.
+    counts: Vec<usize>,
+    /// For each child a bound that none of its members is below and all members of the children before are; that of the
+    /// first is not looked at.
+    firsts: Vec<(f64, Box<[u8]>)>,
+}
+
+/// What came off a node that was too full: a bound of its members, and the node.
+type Split = ((f64, Box<[u8]>), Node);
+
+/// Members in order.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    root: Node,
+    len: usize,
+}
+
+impl Node {
+    fn len(&self) -> usize {
+        match self {
+            Node::Leaf(leaf) => leaf.len(),
+            Node::Inner(inner) => inner.counts.iter().sum(),
+        }
+    }
+
+    fn insert(&mut self, score: f64, member: &[u8]) -> Option<Split> {
+        match self {
+            Node::Leaf(leaf) => {
+                let (Ok(index) | Err(index)) = leaf.search(score, member);
+                leaf.insert(index, score, member);
+                if !leaf.is_overfull() {
+                    return None;
+                }
+                // What comes in ascending order fills the leaves.
+                let at = if index + 1 == leaf.len() { index } else { leaf.len() / 2 };
+                let upper = leaf.split_off(at);
+                Some(((upper.score(0), upper.member(0).into()), Node::Leaf(Box::new(upper))))
+            }
+            Node::Inner(inner) => inner.insert(score, member),
+        }
+    }
+
+    fn remove(&mut self, score: f64, member: &[u8]) -> bool {
+        match self {
+            Node::Leaf(leaf) => match leaf.search(score, member) {
+                Ok(index) => {
+                    leaf.remove(index);
+                    true
+                }
+                Err(_) => false,
+            },
+            Node::Inner(inner) => {
+                let child = inner.child_of(score, member);
+                let removed = inner.children[child].remove(score, member);
+                if removed {
+                    inner.counts[child] -= 1;
+                    inner.mend(child);
+                }
+                removed
+            }
+        }
+    }
+
+    /// Makes one of this and the node behind it if there is room; says whether it did.
+    fn try_merge(&mut self, next: &mut Node, bound: &(f64, Box<[u8]>)) -> bool {
+        match (self, next) {
+            (Node::Leaf(leaf), Node::Leaf(next)) if leaf.fits_with(next) => leaf.append(next),
+            (Node::Inner(inner), Node::Inner(next))
+                if inner.children.len() + next.children.len() <= CHILDREN_MAX / 2 =>
+            {
+                next.firsts[0] = bound.clone();
+                inner.children.append(&mut next.children);
+                inner.counts.append(&mut next.counts);
+                inner.firsts.append(&mut next.firsts);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn is_small(&self) -> bool {
+        match self {
+            Node::Leaf(leaf) => leaf.len() < LEAF_LEN_MAX / 4,
+            Node::Inner(inner) => inner.children.len() < CHILDREN_MAX / 4,
+        }
+    }
+
+    fn size_bytes(&self) -> usize {
+        match self {
+            Node::Leaf(leaf) => leaf.size_bytes(),
+            Node::Inner(inner) => {
+                let bounds: usize = inner.firsts.iter().map(|(_, member)| member.len()).sum();
+                let each = size_of::<Node>() + size_of::<usize>() + size_of::<(f64, Box<[u8]>)>();
+                let children: usize = inner.children.iter().map(Node::size_bytes).sum();
+                children + bounds + each * inner.children.capacity() + size_of::<Inner>()
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// The child a member is in or belongs to.
+    #[inline]
+    fn child_of(&self, score: f64, member: &[u8]) -> usize {
+        self.firsts[1..]
+            .partition_point(|(first, first_member)| *first < score || *first == score && **first_member <= *member)
+    }
+
+    fn insert(&mut self, score: f64, member: &[u8]) -> Option<Split> {
+        let child = self.child_of(score, member);
+        self.counts[child] += 1;
+        let (bound, node) = self.children[child].insert(score, member)?;
+        let len = node.len();
+        self.counts[child] -= len;
+        self.children.insert(child + 1, node);
+        self.counts.insert(child + 1, len);
+        self.firsts.insert(child + 1, bound);
+        if self.children.len() <= CHILDREN_MAX {
+            return None;
+        }
+        let at = if child + 2 == self.children.len() { child + 1 } else { self.children.len() / 2 };
+        let upper = Inner {
+            children: self.children.split_off(at),
+            counts: self.counts.split_off(at),
+            firsts: self.firsts.split_off(at),
+        };
+        Some((upper.firsts[0].clone(), Node::Inner(Box::new(upper))))
+    }
+
+    /// Merges a child that has become small with a neighbour, and drops one that is empty.
+    fn mend(&mut self, child: usize) {
+        if self.counts[child] == 0 && self.children.len() > 1 {
+            self.take_out(child);
+            return;
+        }
+        if !self.children[child].is_small() {
+            return;
+        }
+        for left in [child.wrapping_sub(1), child] {
+            if left >= self.children.len() || left + 1 >= self.children.len() {
+                continue;
+            }
+            let (before, behind) = self.children.split_at_mut(left + 1);
+            if before[left].try_merge(&mut behind[0], &self.firsts[left + 1]) {
+                self.counts[left] += self.counts[left + 1];
+                self.take_out(left + 1);
+                return;
+            }
+        }
+    }
+
+    fn take_out(&mut self, child: usize) {
+        self.children.remove(child);
+        self.counts.remove(child);
+        self.firsts.remove(child);
+    }
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        Tree { root: Node::Leaf(Box::new(Leaf::new())), len: 0 }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Inserts a member that is not there. O(log n).
+    pub(super) fn insert(&mut self, score: f64, member: &[u8]) {
+        self.len += 1;
+        if let Some((bound, upper)) = self.root.insert(score, member) {
+            let lower = std::mem::replace(&mut self.root, Node::Leaf(Box::new(Leaf::new())));
+            let counts = vec![lower.len(), upper.len()];
+            let firsts = vec![(f64::NEG_INFINITY, Box::default()), bound];
+            self.root = Node::Inner(Box::new(Inner { children: vec![lower, upper], counts, firsts }));
+        }
+    }
+
+    /// Removes a member; says whether it was there. O(log n).
+    pub(super) fn remove(&mut self, score: f64, member: &[u8]) -> bool {
+        let removed = self.root.remove(score, member);
+        self.len -= usize::from(removed);
+        while let Node::Inner(inner) = &mut self.root
+            && inner.children.len() == 1
+            && let Some(only) = inner.children.pop()
+        {
+            self.root = only;
+        }
+        removed
+    }
+
+    /// Whether a member is there with this score. O(log n).
+    pub(super) fn contains(&self, score: f64, member: &[u8]) -> bool {
+        let mut node = &self.root;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return leaf.search(score, member).is_ok(),
+                Node::Inner(inner) => node = &inner.children[inner.child_of(score, member)],
+            }
+        }
+    }
+
+    /// How many members are before this one, which is there. O(log n).
+    pub(super) fn rank(&self, score: f64, member: &[u8]) -> usize {
+        let mut node = &self.root;
+        let mut rank = 0;
+        loop {
+            match node {
+                Node::Leaf(leaf) => {
+                    let (Ok(index) | Err(index)) = leaf.search(score, member);
+                    return rank + index;
+                }
+                Node::Inner(inner) => {
+                    let child = inner.child_of(score, member);
+                    rank += inner.counts[..child].iter().sum::<usize>();
+                    node = &inner.children[child];
+                }
+            }
+        }
+    }
+
+    /// How many members at the front satisfy `before`, which all in front of one that does satisfy too. O(log n).
+    pub(super) fn partition_point(&self, before: &dyn Fn(f64, &[u8]) -> bool) -> usize {
+        let mut node = &self.root;
+        let mut rank = 0;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return rank + leaf.partition_point(before),
+                Node::Inner(inner) => {
+                    let child = inner.firsts[1..].partition_point(|(score, member)| before(*score, member));
+                    rank += inner.counts[..child].iter().sum::<usize>();
+                    node = &inner.children[child];
+                }
+            }
+        }
+    }
+
+    /// The leaf of the member at a rank, which there is, and its index there. O(log n).
+    pub(super) fn locate(&self, rank: usize) -> (&Leaf, usize) {
+        let mut node = &self.root;
+        let mut left = rank;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return (leaf, left),
+                Node::Inner(inner) => {
+                    let mut child = 0;
+                    while left >= inner.counts[child] {
+                        left -= inner.counts[child];
+                        child += 1;
+                    }
+                    node = &inner.children[child];
+                }
+            }
+        }
+    }
+
+    /// Bytes allocated. O(leaves).
+    pub(super) fn size_bytes(&self) -> usize {
+        self.root.size_bytes()
+    }
+}
