@@ -68,6 +68,11 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("ZUNION", Compare::Numbers, SCORES),
     exception("ZINTER", Compare::Numbers, SCORES),
     exception("ZDIFF", Compare::Numbers, SCORES),
+    exception("XINFO STREAM", Compare::Type, "7.2 tells more of consumers, and of radix trees there are none"),
+    exception("XINFO GROUPS", Compare::Shape, "7.2 makes a consumer whether or not there is something to read"),
+    exception("XGROUP CREATECONSUMER", Compare::Type, "7.2 makes a consumer whether or not there is something to read"),
+    exception("XINFO CONSUMERS", Compare::Type, "7.2 tells more of consumers"),
+    exception("XPENDING", Compare::Shape, TIME),
     exception("SPOP", Compare::Unordered, "it is random"),
     exception("SRANDMEMBER", Compare::Shape, "it is random"),
     exception("SSCAN", Compare::Unordered, HASH_ORDER),
@@ -101,6 +106,7 @@ pub const EXCEPTIONS: &[Exception] = &[
 
 /// Wire texts of the oracle, which is a 7.0, that 7.2 has changed: the old words and the new ones.
 pub const CHANGED_TEXTS: &[(&str, &str)] = &[
+    ("Unbalanced XREAD list of streams", "Unbalanced 'xread' list of streams"),
     // redis/redis pull request 11809.
     ("otherwise the HELLO AUTH <user> <pass> option", "otherwise the HELLO <proto> AUTH <user> <pass> option"),
 ];

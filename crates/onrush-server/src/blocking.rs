@@ -186,7 +186,8 @@ impl Waiter {
     }
 }
 
-fn flatten(out: &mut Reply) -> Vec<u8> {
+/// All bytes of a reply, one behind the other.
+pub(crate) fn flatten(out: &mut Reply) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(out.len());
     while !out.is_empty() {
         let mut slices = [std::io::IoSlice::new(&[]); 16];

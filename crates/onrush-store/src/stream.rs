@@ -1,45 +1,380 @@
 //! Streams: append-only logs of entries with identifiers.
 
-use crate::Encoding;
-use crate::compact::{Compact, Form};
+mod group;
+mod node;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::{Encoding, StreamLimits};
+pub use group::{Consumer, Group, Pending};
+use node::Node;
+pub use node::StreamEntry;
+
+/// An entry's identifier: a time in milliseconds and a sequence number within it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    /// Milliseconds, usually since the Unix epoch.
+    pub ms: u64,
+    /// Which one within the millisecond.
+    pub seq: u64,
+}
+
+impl StreamId {
+    /// The least identifier, which no entry has.
+    pub const MIN: Self = StreamId { ms: 0, seq: 0 };
+
+    /// The greatest one.
+    pub const MAX: Self = StreamId { ms: u64::MAX, seq: u64::MAX };
+
+    /// The next greater one, if there is one.
+    pub fn next(self) -> Option<Self> {
+        match self.seq.checked_add(1) {
+            Some(seq) => Some(StreamId { seq, ..self }),
+            None => self.ms.checked_add(1).map(|ms| StreamId { ms, seq: 0 }),
+        }
+    }
+
+    /// The next smaller one, if there is one.
+    pub fn previous(self) -> Option<Self> {
+        match self.seq.checked_sub(1) {
+            Some(seq) => Some(StreamId { seq, ..self }),
+            None => self.ms.checked_sub(1).map(|ms| StreamId { ms, seq: u64::MAX }),
+        }
+    }
+}
+
+impl std::fmt::Display for StreamId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.ms, self.seq)
+    }
+}
+
+/// Up to where a stream is cut off at its old end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trim {
+    /// So many entries are left.
+    MaxLen(u64),
+    /// Only entries from this identifier on are left.
+    MinId(StreamId),
+}
 
 /// An append-only log of entries with identifiers.
 #[derive(Clone, Debug, Default)]
 #[repr(transparent)]
-pub struct Stream(Compact<Vec<u64>>);
+pub struct Stream(Box<Log>);
+
+#[derive(Clone, Debug, Default)]
+struct Log {
+    nodes: VecDeque<Node>,
+    len: u64,
+    last_id: StreamId,
+    max_deleted_id: StreamId,
+    entries_added: u64,
+    groups: BTreeMap<Vec<u8>, Group>,
+}
 
 impl Stream {
-    /// Number of entries.
+    /// Number of entries. O(1).
     pub fn len(&self) -> usize {
-        match self.0.form() {
-            Form::Packed(packed) => packed.len(),
-            Form::Large(large) => large.len(),
-        }
+        self.0.len as usize
     }
 
-    /// Whether there are none.
+    /// Whether there are none. O(1).
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.len == 0
     }
 
     /// The encoding, as OBJECT ENCODING reports it.
     pub fn encoding(&self) -> Encoding {
-        Encoding::Listpack
+        Encoding::Stream
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated. O(nodes + pending entries).
     pub fn size_bytes(&self) -> usize {
-        0
+        const PENDING_BYTES: usize = 120;
+        let pending: usize = self.0.groups.values().map(|group| group.pending.len() * PENDING_BYTES).sum();
+        self.0.nodes.iter().map(Node::size_bytes).sum::<usize>() + pending + size_of::<Log>()
     }
 
     /// About how many allocations freeing it gives back.
     pub fn free_effort(&self) -> usize {
-        1
+        let pending = |group: &Group| 2 + 2 * group.pending.len() + 2 * group.consumers.len();
+        1 + self.0.nodes.len() + self.0.groups.values().map(pending).sum::<usize>()
+    }
+
+    /// Number of nodes.
+    pub fn nodes_len(&self) -> usize {
+        self.0.nodes.len()
+    }
+
+    /// The greatest identifier so far.
+    pub fn last_id(&self) -> StreamId {
+        self.0.last_id
+    }
+
+    /// The greatest identifier of a deleted entry.
+    pub fn max_deleted_id(&self) -> StreamId {
+        self.0.max_deleted_id
+    }
+
+    /// Entries ever added.
+    pub fn entries_added(&self) -> u64 {
+        self.0.entries_added
+    }
+
+    /// Sets what XSETID sets.
+    pub fn set_last_id(&mut self, last_id: StreamId, entries_added: Option<u64>, max_deleted_id: Option<StreamId>) {
+        self.0.last_id = last_id;
+        self.0.entries_added = entries_added.unwrap_or(self.0.entries_added);
+        self.0.max_deleted_id = max_deleted_id.unwrap_or(self.0.max_deleted_id);
+    }
+
+    /// The identifier of the first entry; the least one if there is none.
+    pub fn first_id(&self) -> StreamId {
+        self.iter_from(StreamId::MIN).next().map_or(StreamId::MIN, |entry| entry.id)
+    }
+
+    /// Appends an entry, whose identifier is greater than the last. Amortised O(1).
+    pub fn push(&mut self, id: StreamId, pairs: &[(&[u8], &[u8])], limits: &StreamLimits) {
+        debug_assert!(id > self.0.last_id);
+        let log = &mut *self.0;
+        let added = pairs.iter().map(|(field, value)| field.len() + value.len()).sum();
+        if log.nodes.back().is_none_or(|node| node.is_full(added, limits)) {
+            if let Some(node) = log.nodes.back_mut() {
+                node.shrink();
+            }
+            let fields: Vec<&[u8]> = pairs.iter().map(|(field, _)| *field).collect();
+            log.nodes.push_back(Node::new(id, &fields));
+        }
+        if let Some(node) = log.nodes.back_mut() {
+            node.push(id, pairs);
+        }
+        log.len += 1;
+        log.entries_added += 1;
+        log.last_id = id;
+    }
+
+    /// The node an identifier is in, if it is in any.
+    fn node_of(&self, id: StreamId) -> Option<usize> {
+        self.0.nodes.partition_point(|node| node.first <= id).checked_sub(1)
+    }
+
+    /// The entries from an identifier on.
+    pub fn iter_from(&self, id: StreamId) -> impl Iterator<Item = StreamEntry<'_>> {
+        let nodes = self.0.nodes.range(self.node_of(id).unwrap_or(0)..);
+        nodes.flat_map(Node::iter).map(|(_, entry)| entry).skip_while(move |entry| entry.id < id)
+    }
+
+    /// The entries from an identifier down to the first.
+    pub fn iter_back_from(&self, id: StreamId) -> impl Iterator<Item = StreamEntry<'_>> {
+        let end = self.node_of(id).map_or(0, |node| node + 1);
+        self.0.nodes.range(..end).rev().flat_map(Node::back).skip_while(move |entry| entry.id > id)
+    }
+
+    /// An entry. O(log nodes).
+    pub fn get(&self, id: StreamId) -> Option<StreamEntry<'_>> {
+        self.iter_from(id).next().filter(|entry| entry.id == id)
+    }
+
+    /// Deletes an entry; says whether it was there. O(log nodes).
+    pub fn remove(&mut self, id: StreamId) -> bool {
+        let Some(index) = self.node_of(id) else { return false };
+        let node = &mut self.0.nodes[index];
+        let Some((at, _)) = node.iter().find(|(_, entry)| entry.id == id) else { return false };
+        node.delete(at);
+        if node.live == 0 {
+            self.0.nodes.remove(index);
+        }
+        self.0.len -= 1;
+        self.0.max_deleted_id = self.0.max_deleted_id.max(id);
+        true
+    }
+
+    /// Cuts the stream off at its old end and returns how many entries went. With `approximate` only whole nodes go, and at
+    /// most `limit` entries if that is not 0. O(entries removed).
+    pub fn trim(&mut self, trim: Trim, approximate: bool, limit: u64) -> u64 {
+        let mut removed = 0;
+        let log = &mut *self.0;
+        while let Some(node) = log.nodes.front() {
+            let live = u64::from(node.live);
+            if approximate && limit > 0 && removed + live > limit {
+                break;
+            }
+            let goes = match trim {
+                Trim::MaxLen(len_max) => {
+                    if log.len <= len_max {
+                        break;
+                    }
+                    log.len - live >= len_max
+                }
+                Trim::MinId(id) => node.iter().last().is_none_or(|(_, entry)| entry.id < id),
+            };
+            if goes {
+                log.nodes.pop_front();
+                log.len -= live;
+                removed += live;
+                continue;
+            }
+            if !approximate {
+                removed += Self::trim_node(log, trim);
+            }
+            break;
+        }
+        removed
+    }
+
+    /// Deletes entries at the front of the first node, which does not go as a whole.
+    fn trim_node(log: &mut Log, trim: Trim) -> u64 {
+        let Some(node) = log.nodes.front_mut() else { return 0 };
+        let excess = match trim {
+            Trim::MaxLen(len_max) => (log.len - len_max) as usize,
+            Trim::MinId(id) => node.iter().take_while(|(_, entry)| entry.id < id).count(),
+        };
+        let places: Vec<usize> = node.iter().take(excess).map(|(at, _)| at).collect();
+        places.iter().for_each(|&at| node.delete(at));
+        log.len -= places.len() as u64;
+        places.len() as u64
+    }
+
+    /// The consumer groups by name.
+    pub fn groups(&self) -> &BTreeMap<Vec<u8>, Group> {
+        &self.0.groups
+    }
+
+    /// The consumer groups by name, to be changed.
+    pub fn groups_mut(&mut self) -> &mut BTreeMap<Vec<u8>, Group> {
+        &mut self.0.groups
+    }
+
+    /// Whether entries from an identifier on may have been deleted.
+    pub fn may_have_gaps_from(&self, id: StreamId) -> bool {
+        let deleted = self.0.max_deleted_id;
+        !self.is_empty() && deleted != StreamId::MIN && id <= deleted && deleted <= self.0.last_id
+    }
+
+    /// How many entries were ever added up to an identifier, if that can be told (as Redis estimates it).
+    pub fn entries_before(&self, id: StreamId) -> Option<u64> {
+        if self.0.entries_added == 0 {
+            return Some(0);
+        }
+        if self.is_empty() && id <= self.0.last_id || id == self.0.last_id {
+            return Some(self.0.entries_added);
+        }
+        if id > self.0.last_id {
+            return None;
+        }
+        let (first, deleted) = (self.first_id(), self.0.max_deleted_id);
+        if deleted == StreamId::MIN || deleted < first {
+            let gone = self.0.entries_added.saturating_sub(self.0.len);
+            return match id.cmp(&first) {
+                std::cmp::Ordering::Less => Some(gone),
+                std::cmp::Ordering::Equal => Some(gone + 1),
+                std::cmp::Ordering::Greater => None,
+            };
+        }
+        None
     }
 }
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
+        let same = |a: StreamEntry<'_>, b: StreamEntry<'_>| a.id == b.id && a.len == b.len && a.iter().eq(b.iter());
+        let (a, b) = (self.iter_from(StreamId::MIN), other.iter_from(StreamId::MIN));
         self.len() == other.len()
+            && self.last_id() == other.last_id()
+            && self.groups() == other.groups()
+            && a.zip(b).all(|(a, b)| same(a, b))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Random;
+
+    type Model = BTreeMap<StreamId, Vec<(Vec<u8>, Vec<u8>)>>;
+
+    fn pairs_of(entry: StreamEntry<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        entry.iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect()
+    }
+
+    fn check(stream: &Stream, model: &Model, from: StreamId) {
+        let ours: Vec<_> = stream.iter_from(from).map(|entry| (entry.id, pairs_of(entry))).collect();
+        let theirs: Vec<_> = model.range(from..).map(|(id, pairs)| (*id, pairs.clone())).collect();
+        assert_eq!(ours, theirs);
+        let back: Vec<_> = stream.iter_back_from(from).map(|entry| entry.id).collect();
+        assert_eq!(back, model.range(..=from).rev().map(|(id, _)| *id).collect::<Vec<_>>());
+        assert_eq!(*stream, stream.clone());
+    }
+
+    /// Appends, deletes and trims at random, against a map.
+    #[test]
+    fn agrees_with_a_map() {
+        let operations = if cfg!(miri) { 400 } else { 100_000 };
+        let limits = StreamLimits { node_bytes_max: 400, node_entries_max: 9 };
+        let mut random = Random::new(12);
+        let mut stream = Stream::default();
+        let mut model = Model::new();
+        let mut last = StreamId { ms: 5, seq: 3 };
+        stream.set_last_id(last, None, None);
+        for step in 0..operations {
+            match random.below(10) {
+                0..6 => {
+                    let seq = random.below(3) as u64;
+                    last = if random.below(3) == 0 {
+                        StreamId { ms: last.ms + 1 + seq * 1000, seq }
+                    } else {
+                        last.next().unwrap()
+                    };
+                    let value = vec![b'v'; random.below(20)];
+                    let names = ["ab", "ab", "c", "bac"][random.below(4)].as_bytes();
+                    let pairs: Vec<(&[u8], &[u8])> = names.chunks(1).map(|name| (name, &value[..])).collect();
+                    stream.push(last, &pairs, &limits);
+                    model.insert(last, pairs.iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect());
+                }
+                6..9 => {
+                    let id = model.keys().nth(random.below(model.len().max(1))).copied().unwrap_or(last);
+                    let id = if random.below(5) == 0 { StreamId { seq: id.seq + 50, ..id } } else { id };
+                    assert_eq!(stream.remove(id), model.remove(&id).is_some());
+                }
+                _ => {
+                    let keep = random.below(60);
+                    let gone = if random.below(2) == 0 {
+                        stream.trim(Trim::MaxLen(keep as u64), false, 0)
+                    } else {
+                        let id = model.keys().rev().nth(keep).copied().unwrap_or_default();
+                        stream.trim(Trim::MinId(id), false, 0)
+                    };
+                    (0..gone).for_each(|_| _ = model.pop_first());
+                    assert!(model.len() <= keep + 1, "{} {keep}", model.len());
+                }
+            }
+            assert_eq!(stream.len(), model.len());
+            assert_eq!(stream.first_id(), model.keys().next().copied().unwrap_or_default());
+            if step % 101 == 0 {
+                let from = model.keys().nth(random.below(model.len().max(1))).copied().unwrap_or(last);
+                check(&stream, &model, from);
+            }
+        }
+    }
+
+    #[test]
+    fn trimming_about_takes_whole_nodes() {
+        let limits = StreamLimits { node_bytes_max: 0, node_entries_max: 10 };
+        let mut stream = Stream::default();
+        (1..=100).for_each(|ms| stream.push(StreamId { ms, seq: 0 }, &[(b"f", b"v")], &limits));
+        assert_eq!(stream.trim(Trim::MaxLen(55), true, 0), 40);
+        assert_eq!(stream.trim(Trim::MaxLen(5), true, 25), 20);
+        assert_eq!(stream.trim(Trim::MinId(StreamId { ms: 85, seq: 0 }), true, 0), 20);
+        assert_eq!((stream.len(), stream.first_id().ms), (20, 81));
+    }
+
+    #[test]
+    fn identifiers_end_at_their_bounds() {
+        assert_eq!(StreamId::MAX.next(), None);
+        assert_eq!(StreamId::MIN.previous(), None);
+        let end = StreamId { ms: 1, seq: u64::MAX };
+        assert_eq!(end.next(), Some(StreamId { ms: 2, seq: 0 }));
+        assert_eq!(StreamId { ms: 2, seq: 0 }.previous(), Some(end));
     }
 }

@@ -31,7 +31,7 @@ pub const LISTS: Family = Family {
         (2, "!BRPOP key... 0.01"),
         (2, "!BLMOVE key key (LEFT | RIGHT) (LEFT | RIGHT) 0.01"),
         (2, "!BRPOPLPUSH key key 0.01"),
-        (1, "BLPOP key wait"),
+        (1, "!BLPOP key wait"),
         (2, "!BLMPOP 0.01 numkeys key... (LEFT | RIGHT) [COUNT few]"),
         (3, "OBJECT ENCODING key"),
         (1, "TYPE key"),
