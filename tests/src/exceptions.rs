@@ -101,6 +101,8 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("CONFIG HELP", Compare::Type, OWN_WORDS),
     exception("OBJECT HELP", Compare::Type, OWN_WORDS),
     exception("MEMORY HELP", Compare::Type, OWN_WORDS),
+    exception("XGROUP HELP", Compare::Type, OWN_WORDS),
+    exception("XINFO HELP", Compare::Type, OWN_WORDS),
     exception("DEBUG HELP", Compare::Type, OWN_WORDS),
 ];
 

@@ -165,6 +165,8 @@ impl Slice<'_> {
         scratch.args.clear();
         scratch.hashes.clear();
         scratch.targets.clear();
+        scratch.members.commands.clear();
+        scratch.members.hashes.clear();
         let mut owned = Vec::new();
         let mut stop = None;
         let mut planner = Planner::new(self.server, self.server.keyspace.db(keys.db() as usize));
@@ -209,7 +211,7 @@ impl Slice<'_> {
             }
         }
         if scratch.planned.len() > 1 {
-            prefetch(scratch);
+            prefetch(scratch, self.server.keyspace.db(keys.db() as usize), input, &owned);
         }
         DecodedChunk { consumed, owned, stop }
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use onrush_resp::ArgRange;
-use onrush_store::{Db, KeyHash, Shard};
+use onrush_store::{Db, KeyHash, Shard, member_hash};
 
 use crate::command::Command;
 use crate::ctx::Argv;
@@ -58,7 +58,7 @@ impl<'a> Planner<'a> {
         owned: &[Arc<Vec<u8>>],
         scratch: &mut Scratch,
     ) {
-        let Scratch { planned: chunk, args, hashes, targets, .. } = scratch;
+        let Scratch { planned: chunk, args, hashes, targets, members, .. } = scratch;
         let ranges = &args[planned.args.0 as usize..planned.args.1 as usize];
         let argv = Argv::new(&input[planned.start..], ranges, owned);
         if let Some(command) = self.lookup(input, planned.start, ranges[0], argv)
@@ -80,6 +80,11 @@ impl<'a> Planner<'a> {
                     }
                 }
                 planned.hashes = (at, hashes.len() as u32);
+                let member = command.spec.member as usize;
+                if member > 0 && member < argv.len() && self.db.is_some() {
+                    members.commands.push(chunk.len() as u32);
+                    members.hashes.push(member_hash(argv.get(member)));
+                }
             }
         }
         chunk.push(planned);
@@ -114,9 +119,39 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Brings the buckets and then the entries of the chunk's keys into the cache.
+/// Members of collections that a chunk's commands are about.
+#[derive(Default)]
+pub(crate) struct Members {
+    /// Indexes of the commands.
+    pub(crate) commands: Vec<u32>,
+    /// Hashes of the members.
+    pub(crate) hashes: Vec<u64>,
+}
+
+/// Brings what looking up the chunk's members needs into the cache, for neighbouring commands on one key at once.
+#[cold]
+fn prefetch_members(scratch: &Scratch, db: &'static Db, input: &[u8], owned: &[Arc<Vec<u8>>]) {
+    let Members { commands, hashes } = &scratch.members;
+    let key_hash = |at: usize| scratch.hashes[scratch.planned[commands[at] as usize].hashes.0 as usize];
+    let mut at = 0;
+    while at < commands.len() {
+        let hash = key_hash(at);
+        let end = (at + 1..commands.len()).find(|&other| key_hash(other) != hash).unwrap_or(commands.len());
+        let planned = &scratch.planned[commands[at] as usize];
+        let ranges = &scratch.args[planned.args.0 as usize..planned.args.1 as usize];
+        let key = Argv::new(&input[planned.start..], ranges, owned).get(planned.first_key as usize);
+        if let Some(table) = db.shard_of(hash).try_lock()
+            && let Some(entry) = table.get(key, hash)
+        {
+            entry.prefetch_members(&hashes[at..end]);
+        }
+        at = end;
+    }
+}
+
+/// Brings the buckets, then the entries of the chunk's keys into the cache, then what their members need.
 #[inline]
-pub(crate) fn prefetch(scratch: &Scratch) {
+pub(crate) fn prefetch(scratch: &Scratch, db: Option<&'static Db>, input: &[u8], owned: &[Arc<Vec<u8>>]) {
     let wanted = &scratch.targets[..scratch.targets.len().min(PREFETCH_KEYS_MAX)];
     for (shard, hash) in wanted {
         shard.prefetch_bucket(*hash);
@@ -124,5 +159,10 @@ pub(crate) fn prefetch(scratch: &Scratch) {
     for (shard, hash) in wanted {
         // Somebody else's lock is not worth waiting for here.
         shard.try_prefetch_entry(*hash);
+    }
+    if !scratch.members.commands.is_empty()
+        && let Some(db) = db
+    {
+        prefetch_members(scratch, db, input, owned);
     }
 }

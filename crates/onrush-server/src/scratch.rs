@@ -7,7 +7,7 @@ use onrush_store::{KeyHash, Shard};
 
 use crate::batch::READ_LEN_MAX;
 use crate::keys::Keys;
-use crate::plan::{CHUNK_LEN_MAX, Planned};
+use crate::plan::{CHUNK_LEN_MAX, Members, Planned};
 
 /// Reply buffers a thread keeps for reuse, and the largest it keeps, in bytes.
 const SPARE_REPLIES_MAX: usize = 16;
@@ -23,6 +23,8 @@ pub struct Scratch {
     pub(crate) hashes: Vec<KeyHash>,
     /// Shards of the keys, for prefetching.
     pub(crate) targets: Vec<(&'static Shard, KeyHash)>,
+    /// Members of collections, likewise.
+    pub(crate) members: Members,
     spare_replies: Vec<Vec<u8>>,
     /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
     pub(crate) keys: Option<Box<Keys>>,
@@ -38,6 +40,7 @@ impl Scratch {
             args: Vec::new(),
             hashes: Vec::new(),
             targets: Vec::new(),
+            members: Members::default(),
             spare_replies: Vec::new(),
             keys: None,
             read: vec![0; READ_LEN_MAX],

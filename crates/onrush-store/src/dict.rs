@@ -5,13 +5,14 @@
 //! microseconds however many records there are. The directory, four bytes for each segment's range, is all that
 //! doubles.
 
+mod records;
 mod segment;
 
 use crate::random::Random;
 use segment::{Overflow, Segment};
 
-/// Bits of the hash that the directory may use. The low 16 belong to the segments.
-const DEPTH_MAX: u8 = 32;
+/// Bits of the hash that the directory may use. The low 24 belong to the segments.
+const DEPTH_MAX: u8 = 31;
 
 /// Two neighbouring segments with at most so many records together become one.
 const MERGED_LEN_MAX: usize = 300;
@@ -43,7 +44,7 @@ impl Dict {
 
     #[inline]
     fn id_of(&self, hash: u64) -> usize {
-        // A shift by 64 would be an overflow.
+        // Not by 64 - depth: for depth 0 that would be an overflow.
         let index = (hash >> 1) >> (63 - self.depth);
         self.directory[index as usize] as usize
     }
@@ -101,7 +102,7 @@ impl Dict {
     #[cold]
     fn split(&mut self, id: usize) {
         let depth = self.segments[id].depth;
-        assert!(depth < DEPTH_MAX, "2^40 records fit before so many of one segment share 32 bits of their hashes");
+        assert!(depth < DEPTH_MAX, "2^39 records fit before so many of one segment share 31 bits of their hashes");
         if depth == self.depth {
             self.directory = self.directory.iter().flat_map(|&id| [id, id]).collect();
             self.depth += 1;
@@ -133,7 +134,7 @@ impl Dict {
         }
         let (kept, gone) = (id.min(other_id), id.max(other_id));
         let removed = std::mem::replace(&mut self.segments[gone], Segment::new(0, 0));
-        self.segments[kept].absorb(&removed);
+        self.segments[kept].absorb(removed);
         let range = self.range_of(&self.segments[kept]);
         self.directory[range].fill(kept as u32);
         // The last segment takes the number that became free.
@@ -253,23 +254,22 @@ impl Dict {
 struct Cursor {
     prefix: u64,
     depth: u8,
-    place: u8,
+    place: u32,
 }
 
 impl Cursor {
-    const PLACE_BITS: u32 = 8;
-    const DEPTH_BITS: u32 = 6;
+    const PLACE_BITS: u32 = 16;
+    const DEPTH_BITS: u32 = 5;
 
     fn from_number(number: u64) -> Self {
-        let low = number as u32;
         Cursor {
-            prefix: number >> 14 << (64 - DEPTH_MAX as u32),
-            depth: (low >> Self::PLACE_BITS) as u8 & ((1 << Self::DEPTH_BITS) - 1),
-            place: low as u8,
+            prefix: number >> (Self::PLACE_BITS + Self::DEPTH_BITS) << (64 - DEPTH_MAX as u32),
+            depth: (number >> Self::PLACE_BITS) as u8 & ((1 << Self::DEPTH_BITS) - 1),
+            place: number as u32 & ((1 << Self::PLACE_BITS) - 1),
         }
     }
 
-    /// Below 2^46, so that every client's numbers hold it.
+    /// Below 2^52, so that every client's numbers hold it.
     fn number(&self) -> u64 {
         self.prefix >> (64 - DEPTH_MAX as u32) << (Self::PLACE_BITS + Self::DEPTH_BITS)
             | u64::from(self.depth) << Self::PLACE_BITS

@@ -266,6 +266,18 @@ impl Entry {
         Some(unsafe { self.part(at) })
     }
 
+    /// Brings what looking up some members or fields needs into the cache, by their hashes ([`crate::member_hash`]).
+    pub fn prefetch_members(&self, hashes: &[u64]) {
+        if let ValueRef::Collection(collection) = self.value() {
+            match collection {
+                CollectionRef::Set(set) => set.prefetch(hashes),
+                CollectionRef::Hash(hash) => hash.prefetch(hashes),
+                CollectionRef::SortedSet(set) => set.prefetch(hashes),
+                CollectionRef::List(_) | CollectionRef::Stream(_) => {}
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn collection_mut<T: CollectionType>(&mut self) -> Option<&mut T> {
         if self.ty() != T::TYPE {

@@ -326,10 +326,13 @@ impl Hash {
 
     /// Brings what looking up some fields needs into the cache, step by step for all of them.
     pub fn prefetch(&self, hashes: &[u64]) {
-        if let Some(Fields { dict, .. }) = self.0.as_large() {
-            hashes.iter().for_each(|&hash| dict.prefetch_segment(hash));
-            hashes.iter().for_each(|&hash| dict.prefetch_index(hash));
-            hashes.iter().for_each(|&hash| dict.prefetch_record(hash));
+        match self.0.form() {
+            Form::Packed(packed) => packed.prefetch(),
+            Form::Large(Fields { dict, .. }) => {
+                hashes.iter().for_each(|&hash| dict.prefetch_segment(hash));
+                hashes.iter().for_each(|&hash| dict.prefetch_index(hash));
+                hashes.iter().for_each(|&hash| dict.prefetch_record(hash));
+            }
         }
     }
 }

@@ -79,6 +79,12 @@ impl Packed {
         }
     }
 
+    /// Asks the processor for the first bytes. O(1).
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        crate::bucket::prefetch(self.0.as_ptr());
+    }
+
     /// Inserts `parts`, one behind the other, at `at`. O(bytes behind `at` and in `parts`).
     ///
     /// # Panics

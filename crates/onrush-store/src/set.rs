@@ -88,6 +88,25 @@ impl Set {
         Set(Compact::packed(Packed::from(&[LISTPACK][..])))
     }
 
+    /// Goes over to the large form if a small one is not to take `hint` more members, whether or not they are new: so
+    /// does Redis 7.2. O(1), unless it does.
+    pub fn expect(&mut self, hint: usize, limits: &SetLimits) {
+        let Form::Packed(packed) = self.0.form() else { return };
+        let max = match small(packed) {
+            Small::Empty => return,
+            Small::Integers(_) => limits.intset_entries_max,
+            Small::Listpack(_) => limits.listpack_entries_max,
+        };
+        if hint > max {
+            self.make_large();
+        }
+    }
+
+    /// Whether something may be kept as an integer. O(length).
+    pub fn is_integer(member: &[u8]) -> bool {
+        parse_int(member).is_some()
+    }
+
     /// Number of members. O(1), of a small set O(members).
     pub fn len(&self) -> usize {
         match self.0.form() {
@@ -173,8 +192,9 @@ impl Set {
 
     /// Brings what looking up some members needs into the cache. O(members looked up).
     pub fn prefetch(&self, hashes: &[u64]) {
-        if let Some(dict) = self.0.as_large() {
-            prefetch(dict, hashes);
+        match self.0.form() {
+            Form::Large(dict) => prefetch(dict, hashes),
+            Form::Packed(packed) => packed.prefetch(),
         }
     }
 
@@ -383,6 +403,16 @@ mod tests {
         assert_eq!(hinted("1", 3), Encoding::Intset);
         assert_eq!(hinted("1", 4), Encoding::Listpack);
         assert_eq!(hinted("a", 5), Encoding::Hashtable);
+        let expecting = |members: &[&str], hint| {
+            let mut set = of(members, &limits);
+            set.expect(hint, &limits);
+            assert_eq!(set.len(), members.len());
+            set.encoding()
+        };
+        assert_eq!(expecting(&["1"], 3), Encoding::Intset);
+        assert_eq!(expecting(&["1"], 4), Encoding::Hashtable);
+        assert_eq!(expecting(&["a", "b"], 4), Encoding::Listpack);
+        assert_eq!(expecting(&["a", "b"], 5), Encoding::Hashtable);
         let none = SetLimits { intset_entries_max: 0, ..limits };
         assert_eq!(of(&["1"], &none).encoding(), Encoding::Listpack);
     }

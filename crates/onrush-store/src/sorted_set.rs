@@ -10,7 +10,7 @@ use crate::compact::{Compact, Form, FormMut};
 use crate::listpack::{Prefix, element};
 use crate::{Encoding, Packed, PairLimits};
 use index::{Index, short_hash};
-use leaf::LEAF_LEN_MAX;
+use leaf::{LEAF_LEN_MAX, LeafIter};
 use tree::Tree;
 
 const SCORE_LEN: usize = size_of::<f64>();
@@ -256,7 +256,7 @@ impl SortedSet {
                 (0..rank).for_each(|_| _ = rest.next());
                 Iter(Ascending::Small(rest))
             }
-            Form::Large(large) => Iter(Ascending::Large { tree: &large.tree, rank, leaf: Vec::new().into_iter() }),
+            Form::Large(large) => Iter(Ascending::Large { tree: &large.tree, rank, leaf: None }),
         }
     }
 
@@ -326,8 +326,11 @@ impl SortedSet {
 
     /// Brings what looking up some members needs into the cache.
     pub fn prefetch(&self, member_hashes: &[u64]) {
-        if let Some(large) = self.0.as_large() {
-            member_hashes.iter().for_each(|hash| large.index.prefetch(((hash >> 32) as u32).max(1)));
+        match self.0.form() {
+            Form::Packed(packed) => packed.prefetch(),
+            Form::Large(large) => {
+                member_hashes.iter().for_each(|hash| large.index.prefetch(((hash >> 32) as u32).max(1)));
+            }
         }
     }
 }
@@ -337,7 +340,7 @@ pub struct Iter<'a>(Ascending<'a>);
 
 enum Ascending<'a> {
     Small(SmallMembers<'a>),
-    Large { tree: &'a Tree, rank: usize, leaf: std::vec::IntoIter<(&'a [u8], f64)> },
+    Large { tree: &'a Tree, rank: usize, leaf: Option<LeafIter<'a>> },
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -348,7 +351,7 @@ impl<'a> Iterator for Iter<'a> {
         match &mut self.0 {
             Ascending::Small(rest) => rest.next().map(|(_, member, score)| (member, score)),
             Ascending::Large { tree, rank, leaf } => {
-                if let Some(next) = leaf.next() {
+                if let Some(next) = leaf.as_mut().and_then(LeafIter::next) {
                     return Some(next);
                 }
                 if *rank >= tree.len() {
@@ -356,8 +359,7 @@ impl<'a> Iterator for Iter<'a> {
                 }
                 let (found, index) = tree.locate(*rank);
                 *rank += found.len() - index;
-                *leaf = found.iter_from(index).collect::<Vec<_>>().into_iter();
-                leaf.next()
+                leaf.insert(found.iter_from(index)).next()
             }
         }
     }

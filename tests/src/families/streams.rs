@@ -20,7 +20,10 @@ pub const STREAMS: Family = Family {
         (6, "XDEL plain-key stream-id..."),
         (4, "XTRIM plain-key MAXLEN [trim-mark] few [LIMIT few]"),
         (3, "XTRIM plain-key MINID [trim-mark] stream-id [LIMIT few]"),
-        // No XSETID: 7.2 refuses an identifier below that of the last deleted entry.
+        (1, "XGROUP HELP"),
+        (1, "XINFO HELP"),
+        (1, "!XSETID plain-key 30-0"),
+        // Otherwise no XSETID: 7.2 refuses an identifier below that of the last deleted entry.
         (4, "XREAD [COUNT few] STREAMS plain-key read-id"),
         (3, "XREAD [COUNT few] STREAMS plain-key plain-key read-id read-id"),
         (1, "!XREAD COUNT 2 BLOCK 5 STREAMS plain-key $"),

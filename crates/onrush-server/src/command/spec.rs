@@ -342,6 +342,8 @@ pub struct Spec {
     pub syntax: &'static str,
     /// Versions that changed it, and how.
     pub history: &'static [(&'static str, &'static str)],
+    /// The argument that is a member or field of a collection, for prefetching; 0 if there is none.
+    pub member: u16,
     /// Set if it should not be used any more.
     pub deprecated: Option<Deprecated>,
     /// Not meant for applications.
@@ -369,6 +371,7 @@ impl Spec {
         summary: "",
         syntax: "",
         history: &[],
+        member: 0,
         deprecated: None,
         syscmd: false,
         subcommands: &[],

@@ -38,7 +38,7 @@ pub static SPECS: &[Spec] = &[
         since: "3.2.0",
         complexity: "O(N) for N steps",
         summary: "Reads and writes integers of any width at any place in a string.",
-        syntax: "key [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment>>]",
+        syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment>]",
         handler: super::bit_fields::bitfield,
         ..Spec::DEFAULT
     },

@@ -7,6 +7,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hset",
         arity: -4,
+        member: 2,
         flags: flags("write denyoom fast short"),
         keys: &[KeySpec::key("RW update")],
         group: Group::Hash,
@@ -20,6 +21,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hmset",
         arity: -4,
+        member: 2,
         flags: flags("write denyoom fast short"),
         keys: &[KeySpec::key("RW update")],
         group: Group::Hash,
@@ -34,6 +36,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hsetnx",
         arity: 4,
+        member: 2,
         flags: flags("write denyoom fast short"),
         keys: &[KeySpec::key("RW insert")],
         group: Group::Hash,
@@ -46,6 +49,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hget",
         arity: 3,
+        member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO access")],
         group: Group::Hash,
@@ -58,6 +62,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hmget",
         arity: -3,
+        member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO access")],
         group: Group::Hash,
@@ -85,6 +90,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hdel",
         arity: -3,
+        member: 2,
         flags: flags("write fast short"),
         keys: &[KeySpec::key("RW delete")],
         group: Group::Hash,
@@ -110,6 +116,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hexists",
         arity: 3,
+        member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO")],
         group: Group::Hash,
@@ -150,6 +157,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hstrlen",
         arity: 3,
+        member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO")],
         group: Group::Hash,
@@ -162,6 +170,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hincrby",
         arity: 4,
+        member: 2,
         flags: flags("write denyoom fast short"),
         keys: &[KeySpec::key("RW access update")],
         group: Group::Hash,
@@ -174,6 +183,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hincrbyfloat",
         arity: 4,
+        member: 2,
         flags: flags("write denyoom fast short"),
         keys: &[KeySpec::key("RW access update")],
         group: Group::Hash,

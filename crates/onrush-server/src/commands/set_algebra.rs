@@ -1,7 +1,7 @@
 //! Intersections, unions and differences of sets. All sets are locked together; the result is made of references into
 //! them and stored or sent at the end.
 
-use onrush_store::{Member, Set};
+use onrush_store::{Encoding, Member, Set, SetLimits};
 
 use super::sets::reply_member;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -78,6 +78,18 @@ fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
         Operation::Difference => difference(&sets, &mut texts),
         _ => intersection(&sets, &mut texts, usize::MAX),
     };
+    let limits = ctx.server.hot.encodings.set();
+    if operation == Operation::Difference && members.len() <= limits.intset_entries_max.max(limits.listpack_entries_max)
+    {
+        // A small difference comes in the order of a set that it is put into.
+        let mut all = Set::default();
+        for member in members {
+            all.insert(member, &limits);
+        }
+        ctx.out.set(all.len());
+        all.iter().for_each(|member| reply_member(ctx.out, member));
+        return Ok(());
+    }
     ctx.out.set(members.len());
     members.into_iter().for_each(|member| ctx.out.bulk(member));
     Ok(())
@@ -92,12 +104,13 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
         union(&sets, &limits)
     } else {
         let mut texts = Vec::new();
-        let smallest = sets.iter().flatten().min_by_key(|set| set.len());
-        let of_integers = smallest.is_none_or(|set| set.encoding() == onrush_store::Encoding::Intset);
         let (members, mut result) = match operation {
             Operation::Difference => (difference(&sets, &mut texts), Set::default()),
-            _ if of_integers => (intersection(&sets, &mut texts, usize::MAX), Set::default()),
-            _ => (intersection(&sets, &mut texts, usize::MAX), Set::listpack()),
+            _ => {
+                let members = intersection(&sets, &mut texts, usize::MAX);
+                let form = intersection_form(&sets, &members, &limits);
+                (members, form)
+            }
         };
         for member in members {
             result.insert(member, &limits);
@@ -117,6 +130,19 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
     }
     ctx.out.int(len as i64);
     Ok(())
+}
+
+/// The empty set that an intersection is to be put into: all integers, and not too many, become an intset, whatever
+/// they come from.
+fn intersection_form(sets: &[Option<&Set>], members: &[&[u8]], limits: &SetLimits) -> Set {
+    let smallest = sets.iter().flatten().min_by_key(|set| set.len());
+    let from_integers = smallest.is_some_and(|set| set.encoding() == Encoding::Intset);
+    let fits = members.len() <= limits.intset_entries_max;
+    if from_integers || fits && members.iter().all(|member| Set::is_integer(member)) {
+        Set::default()
+    } else {
+        Set::listpack()
+    }
 }
 
 /// `SINTERCARD numkeys key [key …] [LIMIT limit]`
@@ -191,7 +217,7 @@ fn difference<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>) -> Vec<&'a [
     candidates
 }
 
-fn union(sets: &[Option<&Set>], limits: &onrush_store::SetLimits) -> Set {
+fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let mut all = Set::default();
     for member in sets.iter().flatten().flat_map(|set| set.iter()) {
         all.insert(member.to_bytes(&mut itoa::Buffer::new()), limits);

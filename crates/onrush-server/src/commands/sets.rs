@@ -15,8 +15,13 @@ pub fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.set();
     let set = ctx.keys.write_or_create::<Set>(&key)?;
-    if set.is_empty() && ctx.argv.len() > 3 {
-        *set = Set::for_members(ctx.argv.get(2), ctx.argv.len() - 2, &limits);
+    if ctx.argv.len() > 3 {
+        let hint = ctx.argv.len() - 2;
+        if set.is_empty() {
+            *set = Set::for_members(ctx.argv.get(2), hint, &limits);
+        } else {
+            set.expect(hint, &limits);
+        }
     }
     let mut added = 0;
     for index in 2..ctx.argv.len() {

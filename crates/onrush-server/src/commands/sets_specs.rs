@@ -7,6 +7,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "sadd",
         arity: -3,
+        member: 2,
         flags: flags("write denyoom fast short"),
         keys: &[KeySpec::key("RW insert")],
         group: Group::Set,
@@ -19,6 +20,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "srem",
         arity: -3,
+        member: 2,
         flags: flags("write fast short"),
         keys: &[KeySpec::key("RW delete")],
         group: Group::Set,
@@ -42,6 +44,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "sismember",
         arity: 3,
+        member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO")],
         group: Group::Set,

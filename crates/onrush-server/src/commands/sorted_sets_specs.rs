@@ -7,6 +7,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "zadd",
         arity: -4,
+        member: 3,
         flags: flags("write denyoom fast short"),
         keys: &[KeySpec::key("RW update")],
         group: Group::SortedSet,
@@ -20,6 +21,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "zincrby",
         arity: 4,
+        member: 3,
         flags: flags("write denyoom fast short"),
         keys: &[KeySpec::key("RW access update")],
         group: Group::SortedSet,
@@ -33,6 +35,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "zrem",
         arity: -3,
+        member: 2,
         flags: flags("write fast short"),
         keys: &[KeySpec::key("RW delete")],
         group: Group::SortedSet,
@@ -310,6 +313,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "zscore",
         arity: 3,
+        member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO access")],
         group: Group::SortedSet,
@@ -336,6 +340,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "zrank",
         arity: 3,
+        member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO access")],
         group: Group::SortedSet,
@@ -349,6 +354,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "zrevrank",
         arity: 3,
+        member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO access")],
         group: Group::SortedSet,

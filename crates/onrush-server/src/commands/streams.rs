@@ -56,7 +56,12 @@ pub(super) fn parse_bound(text: &[u8], is_end: bool) -> Result<StreamId, Command
 }
 
 pub(super) fn reply_id(out: &mut Reply, id: StreamId) {
-    out.bulk(id.to_string().as_bytes());
+    let mut text = smallvec::SmallVec::<[u8; 64]>::new();
+    let mut digits = itoa::Buffer::new();
+    text.extend_from_slice(digits.format(id.ms).as_bytes());
+    text.push(b'-');
+    text.extend_from_slice(digits.format(id.seq).as_bytes());
+    out.bulk(&text);
 }
 
 pub(super) fn reply_entry(out: &mut Reply, entry: StreamEntry<'_>) {

@@ -20,6 +20,26 @@ pub(super) struct Leaf {
     bytes: Vec<u8>,
 }
 
+/// The members of a leaf from one on.
+pub(super) struct LeafIter<'a> {
+    leaf: &'a Leaf,
+    index: usize,
+    at: usize,
+}
+
+impl<'a> Iterator for LeafIter<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(&'a [u8], f64)> {
+        let score = *self.leaf.scores.get(self.index)?;
+        let from = self.at;
+        self.at += self.leaf.len_of(self.index);
+        self.index += 1;
+        Some((&self.leaf.bytes[from..self.at], score))
+    }
+}
+
 /// Makes room for some more items, by an eighth: memory for each counts more than a copy now and then.
 fn make_room<T>(items: &mut Vec<T>, more: usize, least: usize) {
     if items.len() + more > items.capacity() {
@@ -79,13 +99,8 @@ impl Leaf {
     }
 
     /// The members from `index` on, with their scores.
-    pub(super) fn iter_from(&self, index: usize) -> impl Iterator<Item = (&[u8], f64)> {
-        let mut at = self.offset_of(index);
-        (index..self.len()).map(move |index| {
-            let from = at;
-            at += self.len_of(index);
-            (&self.bytes[from..at], self.scores[index])
-        })
+    pub(super) fn iter_from(&self, index: usize) -> LeafIter<'_> {
+        LeafIter { leaf: self, index, at: self.offset_of(index) }
     }
 
     /// Where a member is, or where it belongs.
