@@ -220,6 +220,10 @@ const KINDS: &[(&str, &str)] = &[
     ("numkeys", "1|1|2|2|3|0|-1|abc||4|9223372036854775807"),
     ("limit", "0|1|2|3|10|-1|abc|9223372036854775807"),
     ("all", "1000000"),
+    ("weight-key", "w_1|w_2|w_3|w_4|w_5|w_10|w_a|w_b|w_-1"),
+    ("weight-hash", "h_1|h_2|h_3|h_4|h_a"),
+    ("sort-by", "w_*|w_*|h_*->f|nosort|h_*->|*|w_1|w_*->f|"),
+    ("sort-get", "#|w_*|h_*->f|nothing|w_*->x|*"),
     ("plain-key", "a|b|c|d|a|b|long:name:of:a:stream"),
     (
         "new-id",
