@@ -420,6 +420,24 @@ mod tests {
         entry.value().to_bytes(&mut itoa::Buffer::new()).to_vec()
     }
 
+    fn list() -> crate::List {
+        let mut list = crate::List::default();
+        list.push(crate::End::Back, b"element", &crate::ListLimits::default());
+        list
+    }
+
+    #[test]
+    fn a_collection_is_found_by_its_type_alone() {
+        let mut entry = EntryBox::new(b"k", Payload::Collection(list().into()), Some(5), 0);
+        assert_eq!(entry.ty(), Type::List);
+        assert!(entry.collection::<crate::Set>().is_none() && entry.collection_mut::<crate::Hash>().is_none());
+        let in_place = entry.collection_mut::<crate::List>().unwrap();
+        in_place.push(crate::End::Front, b"first", &crate::ListLimits::default());
+        assert_eq!(entry.collection::<crate::List>().map(crate::List::len), Some(2));
+        let copy = entry.to_value();
+        assert_eq!(copy, entry.into_value());
+    }
+
     /// None, wide ones, and narrow ones with their bounds.
     const EXPIRES: [Option<i64>; 7] = [
         None,
@@ -475,6 +493,7 @@ mod tests {
             NewForm::Embedded(11),
             NewForm::Embedded(512),
             NewForm::Shared,
+            NewForm::Collection,
         ];
         let key_lens: &[usize] = if cfg!(miri) { &[5, 300] } else { &[0, 5, 16, 255, 256, 300] };
         for &key_len in key_lens {
@@ -485,7 +504,7 @@ mod tests {
                     let mut entry = EntryBox::new(&key, from.payload(), before, 7);
                     entry.set_snapshot_bit(true);
                     let displaced = entry.rewrite(to.payload(), after);
-                    assert_eq!(displaced.is_some(), matches!(from, NewForm::Shared));
+                    assert_eq!(displaced.is_some(), matches!(from, NewForm::Shared | NewForm::Collection));
                     assert_eq!(entry.key(), key);
                     assert_eq!((entry.expire_at(), entry.clock()), (after, 7));
                     assert!(entry.snapshot_bit());
@@ -501,6 +520,7 @@ mod tests {
         Int,
         Embedded(usize),
         Shared,
+        Collection,
     }
 
     impl NewForm {
@@ -509,6 +529,7 @@ mod tests {
                 NewForm::Int => Payload::Int(42),
                 NewForm::Embedded(len) => embedded(&[b'e'; 512][..*len]),
                 NewForm::Shared => shared(513),
+                NewForm::Collection => Payload::Collection(list().into()),
             }
         }
     }
