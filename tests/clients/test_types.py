@@ -120,7 +120,8 @@ def test_sorted_sets(client):
     client.zadd("y", {"a": 10, "d": 1})
     assert client.zinterstore("i", ["z", "y"], aggregate="MAX") == 1
     assert client.zunion(["z", "y"]) == ["d", "c", "b", "a"]
-    assert [list(pair) for pair in client.zpopmin("z")] == [["c", 3.0]]
+    # Without a count the reply is one flat pair, which redis-py makes pairs of over RESP2 only.
+    assert client.zpopmin("z") in ([("c", 3.0)], ["c", 3.0])
     assert client.zremrangebyrank("z", 0, 0) == 1
     client.zadd("big", {f"m{n}": n for n in range(3_000)})
     assert client.zrevrange("big", 0, 1) == ["m2999", "m2998"]

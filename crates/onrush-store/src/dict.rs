@@ -160,8 +160,8 @@ impl Dict {
     }
 
     /// All keys with their values, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.segments.iter().flat_map(Segment::iter)
+    pub(crate) fn iter(&self) -> Iter<'_> {
+        Iter { segment: None, rest: self.segments.iter() }
     }
 
     /// Visits about `count` keys from `cursor` on, and returns where to go on; 0 at the end. What is there all the
@@ -247,6 +247,26 @@ impl Dict {
     /// About how many allocations freeing it gives back.
     pub(crate) fn free_effort(&self) -> usize {
         2 + self.segments.iter().map(Segment::free_effort).sum::<usize>()
+    }
+}
+
+/// Keys and values of a table.
+pub(crate) struct Iter<'a> {
+    segment: Option<segment::Iter<'a>>,
+    rest: std::slice::Iter<'a, Segment>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(found) = self.segment.as_mut().and_then(Iterator::next) {
+                return Some(found);
+            }
+            self.segment = Some(self.rest.next()?.iter());
+        }
     }
 }
 

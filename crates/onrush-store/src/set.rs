@@ -3,7 +3,7 @@
 mod intset;
 
 use crate::compact::{Compact, Form, FormMut};
-use crate::dict::Dict;
+use crate::dict::{self, Dict};
 use crate::int::parse_int;
 use crate::listpack::{self, Elements};
 use crate::{Encoding, Packed, Random, SetLimits, member_hash};
@@ -57,9 +57,9 @@ enum Small<'a> {
 
 fn small(packed: &Packed) -> Small<'_> {
     match packed.first() {
-        None => Small::Empty,
         Some(&LISTPACK) => Small::Listpack(packed),
-        Some(_) => Small::Integers(packed),
+        Some(_) if packed.len() > START => Small::Integers(packed),
+        _ => Small::Empty,
     }
 }
 
@@ -300,7 +300,7 @@ impl Set {
     /// All members: integers ascending, those of a listpack as they came in, many in no particular order.
     pub fn iter(&self) -> Iter<'_> {
         Iter(match self.0.form() {
-            Form::Large(dict) => Members::Dict(Box::new(dict.iter().map(|(member, _)| member))),
+            Form::Large(dict) => Members::Dict(dict.iter()),
             Form::Packed(packed) => match small(packed) {
                 Small::Empty => Members::Integers(&[2], 0),
                 Small::Integers(packed) => Members::Integers(packed, 0),
@@ -344,7 +344,7 @@ pub struct Iter<'a>(Members<'a>);
 enum Members<'a> {
     Integers(&'a [u8], usize),
     Listpack(Elements<'a>),
-    Dict(Box<dyn Iterator<Item = &'a [u8]> + 'a>),
+    Dict(dict::Iter<'a>),
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -358,7 +358,7 @@ impl<'a> Iterator for Iter<'a> {
             }
             Members::Integers(..) => None,
             Members::Listpack(elements) => elements.next().map(Member::Bytes),
-            Members::Dict(members) => members.next().map(Member::Bytes),
+            Members::Dict(members) => members.next().map(|(member, _)| Member::Bytes(member)),
         }
     }
 }
@@ -415,6 +415,18 @@ mod tests {
         assert_eq!(expecting(&["a", "b"], 5), Encoding::Hashtable);
         let none = SetLimits { intset_entries_max: 0, ..limits };
         assert_eq!(of(&["1"], &none).encoding(), Encoding::Listpack);
+    }
+
+    #[test]
+    fn what_lost_its_last_integer_takes_anything() {
+        let limits = SetLimits::default();
+        for next in ["x", "1", "3000000000"] {
+            let mut set = of(&["3000000000"], &limits);
+            assert!(set.remove(b"3000000000") && set.is_empty());
+            assert_eq!((set.len(), set.iter().count(), set.contains(b"1")), (0, 0, false));
+            assert!(set.insert(next.as_bytes(), &limits) && set.contains(next.as_bytes()));
+            assert_eq!(set.len(), 1);
+        }
     }
 
     #[test]

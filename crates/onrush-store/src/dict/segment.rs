@@ -48,6 +48,14 @@ impl Group {
         let difference = u64::from_le_bytes(self.tags) ^ (LOW_BITS * u64::from(tag));
         difference.wrapping_sub(LOW_BITS) & !difference & HIGH_BITS
     }
+
+    /// One bit, the highest of its byte, for each slot with a record.
+    #[inline]
+    fn occupied(&self) -> u64 {
+        // The tags but their lowest bits: what is left is zero if there is no record.
+        let tags = u64::from_le_bytes(self.tags) & !LOW_BITS;
+        ((tags & !HIGH_BITS).wrapping_add(!HIGH_BITS) | tags) & HIGH_BITS
+    }
 }
 
 /// Some hundred records.
@@ -81,25 +89,19 @@ impl Segment {
     /// Slots there can be.
     pub(super) const SLOTS_MAX: usize = GROUPS_MAX * GROUP_LEN;
 
+    /// An empty segment that is likely to stay small.
     pub(super) fn new(prefix: u64, depth: u8) -> Self {
-        Self::with_room(prefix, depth, 0)
-    }
-
-    /// An empty segment with an index for `len` records and a few more.
-    fn with_room(prefix: u64, depth: u8, len: usize) -> Self {
         // Chance is what is wanted of the limit, but the same for the same segment.
         let mixed = (prefix ^ u64::from(depth)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let spread = u64::from(LIMIT_MAX / 2 + 1);
         let limit = LIMIT_MAX - (((mixed >> 32) * spread) >> 32) as u8;
-        Segment {
-            groups: vec![NO_GROUP; groups_for(len + len / 16)].into(),
-            records: Records::default(),
-            len: 0,
-            used: 0,
-            limit,
-            depth,
-            prefix,
-        }
+        Segment { groups: Box::new([NO_GROUP]), records: Records::default(), len: 0, used: 0, limit, depth, prefix }
+    }
+
+    /// Records it may have.
+    #[inline]
+    fn len_max(&self) -> usize {
+        self.limit as usize * LIMIT_UNIT
     }
 
     pub(super) fn len(&self) -> usize {
@@ -164,7 +166,7 @@ impl Segment {
             }
             return Ok(false);
         }
-        if self.len() >= self.limit as usize * LIMIT_UNIT {
+        if self.len() >= self.len_max() {
             return Err(Overflow);
         }
         if self.used as usize >= self.groups.len() * GROUP_LOAD_MAX {
@@ -192,7 +194,7 @@ impl Segment {
         let groups = if self.len() * 8 < self.groups.len() * GROUP_LEN * 5 {
             self.groups.len()
         } else if self.groups.len() < GROUPS_MAX {
-            groups_for(self.groups.len() * GROUP_LOAD_MAX + 1)
+            groups_for((self.len() * 2).min(self.len_max()))
         } else {
             return Err(Overflow);
         };
@@ -215,7 +217,9 @@ impl Segment {
         let mut index = self.home(hash);
         loop {
             let group = &mut self.groups[index];
-            if let Some(slot) = group.tags.iter().position(|&tag| tag <= REMOVED) {
+            let free = !group.occupied() & HIGH_BITS;
+            if free != 0 {
+                let slot = (free.trailing_zeros() / 8) as usize;
                 self.used += u16::from(group.tags[slot] == EMPTY);
                 group.tags[slot] = Self::tag(hash);
                 group.offsets[slot] = offset;
@@ -280,7 +284,9 @@ impl Segment {
             live(&groups).map(|offset| (crate::member_hash(self.records.get(offset).0), offset)).collect();
         let [lower, upper] = [0, bit].map(|side| {
             let of_half = || records.iter().filter(|(hash, _)| hash & bit == side);
-            let mut half = Segment::with_room(self.prefix | side, self.depth + 1, of_half().count());
+            let mut half = Segment::new(self.prefix | side, self.depth + 1);
+            // It will grow up to its limit: room for that spares it to be indexed anew.
+            half.groups = vec![NO_GROUP; groups_for(half.len_max())].into();
             of_half().for_each(|(hash, offset)| half.take_over(&mut self.records, *hash, *offset));
             half
         });
@@ -299,7 +305,8 @@ impl Segment {
     /// an allocation of their own are moved, not copied.
     pub(super) fn absorb(&mut self, mut other: Segment) {
         let prefix = self.prefix & !((1 << 63) >> (self.depth - 1));
-        let mut both = Segment::with_room(prefix, self.depth - 1, self.len() + other.len());
+        let mut both = Segment::new(prefix, self.depth - 1);
+        both.groups = vec![NO_GROUP; groups_for((self.len() + other.len()) * 2)].into();
         for from in [&mut *self, &mut other] {
             let groups = std::mem::take(&mut from.groups);
             for offset in live(&groups) {
@@ -310,8 +317,8 @@ impl Segment {
         *self = both;
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        live(&self.groups).map(|offset| self.records.get(offset))
+    pub(super) fn iter(&self) -> Iter<'_> {
+        Iter { records: &self.records, live: live(&self.groups) }
     }
 
     /// Visits the records whose search starts at a place of a scan.
@@ -320,12 +327,10 @@ impl Segment {
         let mut index = home;
         for _ in 0..self.groups.len() {
             let group = &self.groups[index];
-            for slot in 0..GROUP_LEN {
-                if group.tags[slot] > REMOVED {
-                    let (key, value) = self.records.get(group.offsets[slot]);
-                    if self.home(crate::member_hash(key)) == home {
-                        visit(key, value);
-                    }
+            for offset in live(std::slice::from_ref(group)) {
+                let (key, value) = self.records.get(offset);
+                if self.home(crate::member_hash(key)) == home {
+                    visit(key, value);
                 }
             }
             if group.matches(EMPTY) != 0 {
@@ -380,19 +385,52 @@ impl Segment {
     }
 }
 
-/// How many groups are allocated for so many records: two sizes to each power of two, of bytes that allocators have a
-/// size class for.
+/// How many groups there should be for so many records: as many as allocators give room for anyway, of whose size
+/// classes there are four to each power of two.
 fn groups_for(len: usize) -> usize {
-    let needed = len.div_ceil(GROUP_LOAD_MAX).max(1);
-    let all = needed.next_power_of_two();
-    let fewer = all * 2 / 3;
-    if needed <= fewer { fewer } else { all.min(GROUPS_MAX) }
+    let bytes = len.div_ceil(GROUP_LOAD_MAX).max(1) * size_of::<Group>();
+    let step = if bytes <= 128 { 16 } else { bytes.next_power_of_two() / 8 };
+    (bytes.next_multiple_of(step) / size_of::<Group>()).min(GROUPS_MAX)
+}
+
+/// Keys and values of a segment.
+pub(super) struct Iter<'a> {
+    records: &'a Records,
+    live: Live<'a>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.live.next().map(|offset| self.records.get(offset))
+    }
 }
 
 /// The offsets of all records of an index.
-fn live(groups: &[Group]) -> impl Iterator<Item = u16> {
-    groups.iter().flat_map(|group| {
-        let slots = group.tags.iter().zip(group.offsets);
-        slots.filter(|(tag, _)| **tag > REMOVED).map(|(_, offset)| offset)
-    })
+struct Live<'a> {
+    group: &'a Group,
+    occupied: u64,
+    rest: std::slice::Iter<'a, Group>,
+}
+
+#[inline]
+fn live(groups: &[Group]) -> Live<'_> {
+    Live { group: &NO_GROUP, occupied: 0, rest: groups.iter() }
+}
+
+impl Iterator for Live<'_> {
+    type Item = u16;
+
+    #[inline]
+    fn next(&mut self) -> Option<u16> {
+        while self.occupied == 0 {
+            self.group = self.rest.next()?;
+            self.occupied = self.group.occupied();
+        }
+        let slot = (self.occupied.trailing_zeros() / 8) as usize;
+        self.occupied &= self.occupied - 1;
+        Some(self.group.offsets[slot])
+    }
 }
