@@ -2,10 +2,12 @@
 //!
 //! `fuzz/libfuzzer` wraps them for `cargo fuzz`; `tests/smoke.rs` runs them for a moment with every test run.
 
+mod collections;
 mod decode;
 mod store;
 mod text;
 
+pub use collections::{hash, hyperloglog, list, set, sorted_set, stream};
 pub use decode::decode;
 pub use store::store;
 pub use text::{config, glob, inline, long_double, numbers, syntax};
@@ -18,9 +20,15 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("config", config),
     ("decode", decode),
     ("glob", glob),
+    ("hash", hash),
+    ("hyperloglog", hyperloglog),
     ("inline", inline),
+    ("list", list),
     ("long_double", long_double),
     ("numbers", numbers),
+    ("set", set),
+    ("sorted_set", sorted_set),
     ("store", store),
+    ("stream", stream),
     ("syntax", syntax),
 ];

@@ -155,6 +155,28 @@ def test_bits(client):
     assert client.bitfield("f").set("u8", 0, 200).incrby("u8", 0, 100, "SAT").execute() == [0, 255]
 
 
+def test_hyperloglogs(client):
+    assert client.pfadd("p", *[f"e{n}" for n in range(10_000)]) == 1
+    count = client.pfcount("p")
+    assert abs(count - 10_000) < 250
+    client.pfadd("q", "e1", "other")
+    assert client.pfmerge("r", "p", "q")
+    assert client.pfcount("r") >= count
+    assert client.pfcount("p", "q") == client.pfcount("r")
+
+
+def test_geo_indexes(client):
+    assert client.geoadd("g", (13.361389, 38.115556, "Palermo", 15.087269, 37.502669, "Catania")) == 2
+    assert client.geodist("g", "Palermo", "Catania", unit="km") == 166.2742
+    assert client.geohash("g", "Palermo") == ["sqc8b49rny0"]
+    (longitude, latitude), missing = client.geopos("g", "Palermo", "nobody")
+    assert (round(longitude, 5), round(latitude, 5), missing) == (13.36139, 38.11556, None)
+    found = client.geosearch("g", longitude=15, latitude=37, radius=200, unit="km", sort="ASC", withdist=True)
+    assert [(item[0], float(item[1])) for item in found] == [("Catania", 56.4413), ("Palermo", 190.4424)]
+    assert client.geosearchstore("d", "g", member="Palermo", width=10, height=10, unit="km") == 1
+    assert client.zrange("d", 0, -1) == ["Palermo"]
+
+
 def test_all_types_through_one_pipeline(client):
     pipe = client.pipeline(transaction=False)
     for n in range(2_000):
@@ -163,7 +185,11 @@ def test_all_types_through_one_pipeline(client):
         pipe.sadd("s", n)
         pipe.zadd("z", {f"m{n}": n})
         pipe.xadd("x", {"n": n})
+        pipe.pfadd("p", n)
+        pipe.geoadd("g", (n / 100, n / 100, f"m{n}"))
+        pipe.setbit("b", n, 1)
     replies = pipe.execute()
-    assert replies[::5] == list(range(1, 2_001))
-    assert set(replies[1::5]) == set(replies[2::5]) == set(replies[3::5]) == {1}
+    assert replies[::8] == list(range(1, 2_001))
+    assert set(replies[1::8]) == set(replies[2::8]) == set(replies[3::8]) == set(replies[6::8]) == {1}
+    assert set(replies[7::8]) == {0} and client.bitcount("b") == 2_000
     assert (client.llen("l"), client.hlen("h"), client.scard("s"), client.zcard("z"), client.xlen("x")) == (2_000,) * 5

@@ -70,13 +70,32 @@ test('bits', async () => {
   assert.deepStrictEqual(await client.bitfield('b', 'GET', 'u4', 8), [4]);
 });
 
+test('HyperLogLogs', async () => {
+  const elements = Array.from({ length: 10_000 }, (_, n) => `e${n}`);
+  assert.strictEqual(await client.pfadd('p', ...elements), 1);
+  const count = await client.pfcount('p');
+  assert.ok(Math.abs(count - 10_000) < 250, `${count}`);
+  await client.pfadd('q', 'e1', 'other');
+  assert.strictEqual(await client.pfmerge('r', 'p', 'q'), 'OK');
+  assert.ok(await client.pfcount('r') >= count);
+});
+
+test('geo indexes', async () => {
+  assert.strictEqual(await client.geoadd('g', 13.361389, 38.115556, 'Palermo', 15.087269, 37.502669, 'Catania'), 2);
+  assert.strictEqual(await client.geodist('g', 'Palermo', 'Catania', 'KM'), '166.2742');
+  assert.deepStrictEqual(await client.geohash('g', 'Palermo'), ['sqc8b49rny0']);
+  const found = await client.geosearch('g', 'FROMLONLAT', 15, 37, 'BYRADIUS', 200, 'KM', 'ASC', 'WITHDIST');
+  assert.deepStrictEqual(found, [['Catania', '56.4413'], ['Palermo', '190.4424']]);
+});
+
 test('all types through one pipeline', async () => {
   const pipeline = client.pipeline();
   for (let n = 0; n < 1000; n += 1) {
-    pipeline.rpush('l', n).hset('h', `f${n}`, n).sadd('s', n).zadd('z', n, `m${n}`).xadd('x', '*', 'n', n);
+    pipeline.rpush('l', n).hset('h', `f${n}`, n).sadd('s', n).zadd('z', n, `m${n}`).xadd('x', '*', 'n', n)
+      .pfadd('p', n).geoadd('g', n / 10, n / 20, `m${n}`).setbit('b', n, 1);
   }
   const replies = await pipeline.exec();
   assert.ok(replies.every(([error]) => error === null));
-  assert.strictEqual(replies.length, 5000);
+  assert.strictEqual(replies.length, 8000);
   assert.strictEqual(await client.zcard('z'), 1000);
 });

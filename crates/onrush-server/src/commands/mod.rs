@@ -14,6 +14,7 @@ pub mod debug;
 pub mod expire;
 pub mod flush;
 pub mod geo;
+pub mod geo_search;
 mod geo_specs;
 pub mod hash_expiry;
 pub mod hashes;

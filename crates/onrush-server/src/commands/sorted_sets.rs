@@ -2,6 +2,7 @@
 
 use onrush_resp::{Reply, parse_f64};
 use onrush_store::{Random, SortedSet};
+use smallvec::SmallVec;
 
 use super::scan::{ElementScan, Found};
 use super::sets::{REPEATED_COUNT_MAX, delete_empty, random_count};
@@ -12,16 +13,16 @@ const NOT_A_NUMBER: CommandError = CommandError::fixed("ERR resulting score is n
 
 /// The options of ZADD.
 #[derive(Clone, Copy, Default)]
-struct Options {
-    nx: bool,
-    xx: bool,
+pub(super) struct AddOptions {
+    pub(super) nx: bool,
+    pub(super) xx: bool,
     gt: bool,
     lt: bool,
-    ch: bool,
+    pub(super) ch: bool,
     incr: bool,
 }
 
-impl Options {
+impl AddOptions {
     /// Reads options from argument 2 on; returns them and where the scores begin.
     fn parse(ctx: &Ctx<'_>) -> (Self, usize) {
         let mut options = Self::default();
@@ -74,25 +75,34 @@ impl Options {
 
 /// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member …]`
 pub fn zadd(ctx: &mut Ctx<'_>) -> CommandResult {
-    let (options, first) = Options::parse(ctx);
+    let (options, first) = AddOptions::parse(ctx);
     add(ctx, options, first)
 }
 
 /// `ZINCRBY key increment member`
 pub fn zincrby(ctx: &mut Ctx<'_>) -> CommandResult {
-    add(ctx, Options { incr: true, ..Options::default() }, 2)
+    add(ctx, AddOptions { incr: true, ..AddOptions::default() }, 2)
 }
 
-fn add(ctx: &mut Ctx<'_>, options: Options, first: usize) -> CommandResult {
+fn add(ctx: &mut Ctx<'_>, options: AddOptions, first: usize) -> CommandResult {
     let rest = ctx.argc() - first;
     if rest == 0 || !rest.is_multiple_of(2) {
         return Err(error::SYNTAX);
     }
     options.check(rest / 2)?;
-    let scores: smallvec::SmallVec<[f64; 4]> = (first..ctx.argc())
+    let scores: SmallVec<[f64; 4]> = (first..ctx.argc())
         .step_by(2)
         .map(|index| parse_f64(ctx.arg(index)).ok_or(error::NOT_FLOAT))
         .collect::<Result<_, _>>()?;
+    add_scored(ctx, options, scores.iter().copied().zip((first + 1..).step_by(2)))
+}
+
+/// Adds members, each with its score and the number of its argument, and replies as ZADD does.
+pub(super) fn add_scored(
+    ctx: &mut Ctx<'_>,
+    options: AddOptions,
+    members: impl Iterator<Item = (f64, usize)>,
+) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.sorted_set();
     if options.xx && ctx.keys.write_as::<SortedSet>(&key)?.is_none() {
@@ -105,7 +115,7 @@ fn add(ctx: &mut Ctx<'_>, options: Options, first: usize) -> CommandResult {
     }
     let set = ctx.keys.write_or_create::<SortedSet>(&key)?;
     let (mut added, mut updated, mut result, mut failed) = (0, 0, None, None);
-    for (&score, index) in scores.iter().zip((first + 1..).step_by(2)) {
+    for (score, index) in members {
         let member = ctx.argv.get(index);
         let old = set.score(member);
         match options.apply(old, score) {
