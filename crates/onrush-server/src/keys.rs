@@ -15,7 +15,7 @@ use crate::lazyfree::Garbage;
 use crate::server::{Server, random_u64};
 
 /// A key and its hash.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key<'k> {
     /// Its bytes.
     pub bytes: &'k [u8],

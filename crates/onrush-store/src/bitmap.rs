@@ -77,30 +77,75 @@ pub fn find_bit(bytes: &[u8], value: bool, start: usize, end: usize) -> Option<u
     None
 }
 
-/// Combines bit strings; short ones count as if zeros followed. O(bytes of all).
-pub fn combine(operation: BitOperation, sources: &[&[u8]]) -> Vec<u8> {
-    let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-    let Some((first, others)) = sources.split_first() else { return Vec::new() };
-    let mut result = Vec::with_capacity(len);
-    result.extend_from_slice(first);
-    result.resize(len, 0);
-    if operation == BitOperation::Not {
-        result.iter_mut().for_each(|byte| *byte = !*byte);
+/// Bytes that are combined at once: they stay in the processor's first cache.
+const BLOCK_LEN: usize = 16 * 1024;
+
+/// Combines bit strings; short ones count as if zeros followed. The memory of `result` is used, not what is in it.
+/// O(bytes of all), 32 bytes at a time where the processor can.
+pub fn combine(operation: BitOperation, sources: &[&[u8]], mut result: Vec<u8>) -> Vec<u8> {
+    result.clear();
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { combine_avx2(operation, sources, &mut result) };
+        return result;
     }
-    for source in others {
-        let (covered, beyond) = result.split_at_mut(source.len());
-        let pairs = covered.iter_mut().zip(*source);
-        match operation {
-            BitOperation::And => {
-                pairs.for_each(|(byte, other)| *byte &= other);
-                beyond.fill(0);
+    combine_portable(operation, sources, &mut result);
+    result
+}
+
+/// The same code, for which the compiler may use wider registers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn combine_avx2(operation: BitOperation, sources: &[&[u8]], result: &mut Vec<u8>) {
+    combine_portable(operation, sources, result);
+}
+
+#[inline(always)]
+fn combine_portable(operation: BitOperation, sources: &[&[u8]], result: &mut Vec<u8>) {
+    match operation {
+        BitOperation::And => combine_by(sources, result, |a, b| a & b),
+        BitOperation::Or => combine_by(sources, result, |a, b| a | b),
+        BitOperation::Xor => combine_by(sources, result, |a, b| a ^ b),
+        BitOperation::Not => {
+            if let Some(source) = sources.first() {
+                result.extend(source.iter().map(|byte| !byte));
             }
-            BitOperation::Or => pairs.for_each(|(byte, other)| *byte |= other),
-            BitOperation::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
-            BitOperation::Not => {}
         }
     }
-    result
+}
+
+#[inline(always)]
+fn combine_by(sources: &[&[u8]], result: &mut Vec<u8>, operation: impl Fn(u8, u8) -> u8 + Copy) {
+    let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+    result.reserve_exact(len);
+    let Some((first, others)) = sources.split_first() else { return };
+    let (second, others) = others.split_first().map_or((&[][..], others), |(second, others)| (*second, others));
+    let is_alone = sources.len() == 1;
+    for start in (0..len).step_by(BLOCK_LEN) {
+        let end = (start + BLOCK_LEN).min(len);
+        let (a, b) = (within(first, start, end), within(second, start, end));
+        if is_alone {
+            result.extend_from_slice(a);
+            continue;
+        }
+        result.extend(a.iter().zip(b).map(|(&a, &b)| operation(a, b)));
+        let both = a.len().min(b.len());
+        result.extend(a[both..].iter().map(|&a| operation(a, 0)));
+        result.extend(b[both..].iter().map(|&b| operation(0, b)));
+        result.resize(end, operation(0, 0));
+        for source in others {
+            let source = within(source, start, end);
+            let (covered, beyond) = result[start..].split_at_mut(source.len());
+            covered.iter_mut().zip(source).for_each(|(byte, &other)| *byte = operation(*byte, other));
+            beyond.iter_mut().for_each(|byte| *byte = operation(*byte, 0));
+        }
+    }
+}
+
+/// What there is of a range of bytes.
+fn within(bytes: &[u8], start: usize, end: usize) -> &[u8] {
+    &bytes[start.min(bytes.len())..end.min(bytes.len())]
 }
 
 /// The unsigned number in `len` bits from `at` on, at most 64; beyond the end all bits are zero. O(len).
@@ -166,9 +211,32 @@ mod tests {
     #[test]
     fn short_sources_count_as_followed_by_zeros() {
         let sources: [&[u8]; 3] = [b"\xff\x0f\x01", b"\xf0", b"\xff\xff"];
-        assert_eq!(combine(BitOperation::And, &sources), b"\xf0\x00\x00");
-        assert_eq!(combine(BitOperation::Or, &sources), b"\xff\xff\x01");
-        assert_eq!(combine(BitOperation::Xor, &sources), b"\xf0\xf0\x01");
-        assert_eq!(combine(BitOperation::Not, &sources[..1]), b"\x00\xf0\xfe");
+        assert_eq!(combine(BitOperation::And, &sources, vec![7; 9]), b"\xf0\x00\x00");
+        assert_eq!(combine(BitOperation::Or, &sources, vec![7; 9]), b"\xff\xff\x01");
+        assert_eq!(combine(BitOperation::Xor, &sources, vec![7; 9]), b"\xf0\xf0\x01");
+        assert_eq!(combine(BitOperation::Not, &sources[..1], Vec::new()), b"\x00\xf0\xfe");
+    }
+
+    #[test]
+    fn combining_agrees_with_bytes_one_by_one() {
+        let mut random = Random::new(5);
+        let rounds = if cfg!(miri) { 3 } else { 300 };
+        for round in 0..rounds {
+            let len_max = [40, 3 * BLOCK_LEN][usize::from(round % 10 == 0)];
+            let strings: Vec<Vec<u8>> = (0..1 + random.below(4))
+                .map(|_| (0..random.below(len_max)).map(|_| random.below(256) as u8).collect())
+                .collect();
+            let sources: Vec<&[u8]> = strings.iter().map(Vec::as_slice).collect();
+            let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+            let byte = |source: &[u8], at: usize| source.get(at).copied().unwrap_or(0);
+            let by = |operation: fn(u8, u8) -> u8| -> Vec<u8> {
+                let at =
+                    |at| sources[1..].iter().fold(byte(sources[0], at), |all, other| operation(all, byte(other, at)));
+                (0..len).map(at).collect()
+            };
+            assert_eq!(combine(BitOperation::And, &sources, Vec::new()), by(|a, b| a & b));
+            assert_eq!(combine(BitOperation::Or, &sources, vec![9; 50]), by(|a, b| a | b));
+            assert_eq!(combine(BitOperation::Xor, &sources, Vec::new()), by(|a, b| a ^ b));
+        }
     }
 }

@@ -4,14 +4,18 @@ mod index;
 mod leaf;
 mod tree;
 
+use std::cell::RefCell;
 use std::ops::Bound;
 
 use crate::compact::{Compact, Form, FormMut};
 use crate::listpack::{Prefix, element};
 use crate::{Encoding, Packed, PairLimits};
 use index::{Index, short_hash};
-use leaf::{LEAF_LEN_MAX, LeafIter};
+use leaf::{LEAF_LEN_MAX, Leaf, LeafIter};
 use tree::Tree;
+
+/// Members whose leaves are prefetched at once; more would push each other out of the cache.
+const PREFETCHED_MAX: usize = 32;
 
 const SCORE_LEN: usize = size_of::<f64>();
 
@@ -38,30 +42,42 @@ impl Large {
         self.index.find(hash, |score| self.tree.contains(score, member))
     }
 
-    fn insert(&mut self, member: &[u8], score: f64) -> bool {
+    fn set_score(&mut self, member: &[u8], score: f64) -> Option<f64> {
+        let Large { tree, index } = self;
+        // Where it goes is fetched while it is removed from where it was.
+        let target = tree.prefetch(score);
         let hash = short_hash(member);
-        match self.score(hash, member) {
-            Some(old) if old == score => false,
-            Some(old) => {
-                self.tree.remove(old, member);
-                self.tree.insert(score, member);
-                self.index.update(hash, old, score);
-                false
-            }
+        target.prefetch();
+        // What the index has under a hash may be another member's: the tree knows, and is asked by removing.
+        let found = index
+            .find_mut(hash, |old| if old == score { tree.contains(old, member) } else { tree.remove(old, member) });
+        let old = match found {
+            Some(slot) => Some(std::mem::replace(slot, score)),
             None => {
-                self.tree.insert(score, member);
-                self.index.insert(hash, score);
-                true
+                index.insert(hash, score);
+                None
             }
+        };
+        if old != Some(score) {
+            tree.insert(score, member);
         }
+        old
     }
 
     fn remove(&mut self, member: &[u8]) -> bool {
-        let hash = short_hash(member);
-        let Some(score) = self.score(hash, member) else { return false };
-        self.tree.remove(score, member);
-        self.index.remove(hash, score);
-        true
+        let Large { tree, index } = self;
+        index.remove(short_hash(member), |score| tree.remove(score, member))
+    }
+
+    fn pop(&mut self, greatest: bool, visit: &mut dyn FnMut(&[u8], f64)) {
+        let Large { tree, index } = self;
+        let index = RefCell::new(index);
+        let mut remove = |member: &[u8], score| {
+            visit(member, score);
+            // Two members with the same hash and score have equal slots: it does not matter which of them goes.
+            index.borrow_mut().remove(short_hash(member), |other| other == score);
+        };
+        tree.pop(greatest, &mut remove, &mut |member| index.borrow().prefetch(short_hash(member)));
     }
 }
 
@@ -157,8 +173,13 @@ impl SortedSet {
 
     /// Inserts a member or gives it another score; says whether it is new. O(log members), of a small one O(members).
     pub fn insert(&mut self, member: &[u8], score: f64, limits: &PairLimits) -> bool {
+        self.set_score(member, score, limits).is_none()
+    }
+
+    /// As [`SortedSet::insert`], and returns the score the member had.
+    pub fn set_score(&mut self, member: &[u8], score: f64, limits: &PairLimits) -> Option<f64> {
         let packed = match self.0.form_mut() {
-            FormMut::Large(large) => return large.insert(member, score),
+            FormMut::Large(large) => return large.set_score(member, score),
             FormMut::Packed(packed) => packed,
         };
         if let Some((at, old)) = find(packed, member) {
@@ -166,21 +187,21 @@ impl SortedSet {
                 remove_at(packed, at);
                 insert_in_order(packed, member, score);
             }
-            return false;
+            return Some(old);
         }
         let is_large =
             member.len() > limits.listpack_value_len_max || members(packed).count() >= limits.listpack_entries_max;
         if is_large {
-            return self.make_large().insert(member, score);
+            return self.make_large().set_score(member, score);
         }
         insert_in_order(packed, member, score);
-        true
+        None
     }
 
     fn make_large(&mut self) -> &mut Large {
         let mut large = Large::new();
         for (member, score) in self.iter() {
-            large.insert(member, score);
+            large.set_score(member, score);
         }
         self.0 = Compact::large(Box::new(large));
         match self.0.form_mut() {
@@ -203,6 +224,21 @@ impl SortedSet {
         }
     }
 
+    /// Removes the member with the least or the greatest score, if there is one, and shows it to `visit` before it goes.
+    /// O(log members), of a small one O(members).
+    pub fn pop(&mut self, greatest: bool, visit: &mut dyn FnMut(&[u8], f64)) {
+        let packed = match self.0.form_mut() {
+            FormMut::Large(large) => return large.pop(greatest, visit),
+            FormMut::Packed(packed) => packed,
+        };
+        let mut all = members(packed);
+        let found = if greatest { all.last() } else { all.next() };
+        if let Some((at, member, score)) = found {
+            visit(member, score);
+            remove_at(packed, at);
+        }
+    }
+
     /// Removes `count` members from rank `start` on; returns how many there were. O(count * log members).
     pub fn remove_range(&mut self, start: usize, count: usize) -> usize {
         let gone: Vec<(Vec<u8>, f64)> =
@@ -214,10 +250,7 @@ impl SortedSet {
                 packed.remove(first..end);
             }
             FormMut::Large(large) => {
-                for (member, score) in &gone {
-                    large.tree.remove(*score, member);
-                    large.index.remove(short_hash(member), *score);
-                }
+                gone.iter().for_each(|(member, _)| _ = large.remove(member));
             }
         }
         gone.len()
@@ -328,8 +361,15 @@ impl SortedSet {
     pub fn prefetch(&self, member_hashes: &[u64]) {
         match self.0.form() {
             Form::Packed(packed) => packed.prefetch(),
-            Form::Large(large) => {
-                member_hashes.iter().for_each(|hash| large.index.prefetch(((hash >> 32) as u32).max(1)));
+            Form::Large(Large { tree, index }) => {
+                let hashes = || member_hashes.iter().map(|&hash| index::shorten(hash));
+                hashes().for_each(|hash| index.prefetch(hash));
+                // Where the members are now, then what is there. Another member with the same hash does no harm.
+                let mut leaves = [None; PREFETCHED_MAX];
+                for (leaf, hash) in leaves.iter_mut().zip(hashes()) {
+                    *leaf = index.find(hash, |_| true).map(|score| tree.prefetch(score));
+                }
+                leaves.into_iter().flatten().for_each(Leaf::prefetch);
             }
         }
     }
@@ -427,6 +467,20 @@ mod tests {
                 let gone: Vec<_> = sorted(&model).into_iter().skip(start).take(count).collect();
                 assert_eq!(set.remove_range(start, count), gone.len());
                 gone.iter().for_each(|(member, _)| _ = model.remove(member));
+            } else if random.below(40) == 0 {
+                let mut expected = sorted(&model);
+                for _ in 0..random.below(200) {
+                    let greatest = random.below(2) == 0;
+                    let gone = if expected.is_empty() {
+                        None
+                    } else {
+                        Some(expected.remove(if greatest { expected.len() - 1 } else { 0 }))
+                    };
+                    let mut popped = None;
+                    set.pop(greatest, &mut |member, score| popped = Some((member.to_vec(), score)));
+                    assert_eq!(popped, gone);
+                }
+                model = expected.into_iter().collect();
             } else {
                 assert_eq!(set.remove(&member), model.remove(&member).is_some());
             }

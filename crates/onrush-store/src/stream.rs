@@ -162,7 +162,7 @@ impl Stream {
     /// The entries from an identifier on.
     pub fn iter_from(&self, id: StreamId) -> impl Iterator<Item = StreamEntry<'_>> {
         let nodes = self.0.nodes.range(self.node_of(id).unwrap_or(0)..);
-        nodes.flat_map(Node::iter).map(|(_, entry)| entry).skip_while(move |entry| entry.id < id)
+        nodes.flat_map(move |node| node.iter_from(id)).map(|(_, entry)| entry)
     }
 
     /// The entries from an identifier down to the first.
@@ -180,7 +180,7 @@ impl Stream {
     pub fn remove(&mut self, id: StreamId) -> bool {
         let Some(index) = self.node_of(id) else { return false };
         let node = &mut self.0.nodes[index];
-        let Some((at, _)) = node.iter().find(|(_, entry)| entry.id == id) else { return false };
+        let Some((at, _)) = node.iter_from(id).next().filter(|(_, entry)| entry.id == id) else { return false };
         node.delete(at);
         if node.live == 0 {
             self.0.nodes.remove(index);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::parse_i64;
 use onrush_store::bitmap::{self, BitOperation};
-use onrush_store::{Entry, NewValue, Type, ValueRef};
+use onrush_store::{Entry, NewValue, Type, Value, ValueRef};
 
 use super::sets::delete_empty;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -180,8 +180,8 @@ pub fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 6 {
         return Err(error::SYNTAX);
     }
-    let in_bits = if ctx.argc() == 6 { counts_bits(ctx, 5)? } else { false };
     let start = if ctx.argc() > 3 { ctx.int(3)? } else { 0 };
+    let in_bits = if ctx.argc() == 6 { counts_bits(ctx, 5)? } else { false };
     let end = if ctx.argc() > 4 { ctx.int(4)? } else { -1 };
     let Some((first, last)) = bit_range(start, end, bytes.len(), in_bits) else {
         ctx.out.int(-1);
@@ -192,6 +192,21 @@ pub fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
     let open = (!bit && ctx.argc() <= 4).then_some(bytes.len() * 8);
     ctx.out.int(found.or(open).map_or(-1, |at| at as i64));
     Ok(())
+}
+
+/// The memory of a string that is about to be replaced by one of `len` bytes, if it has about as many: fresh memory of
+/// a megabyte costs more than combining one. The key is gone for the moment.
+fn take_buffer(ctx: &mut Ctx<'_>, target: &Key<'_>, len: usize) -> Vec<u8> {
+    let Some(slot) = ctx.keys.write(target) else { return Vec::new() };
+    match slot.value() {
+        ValueRef::Shared(bytes) if (len..=2 * len).contains(&bytes.capacity()) => {}
+        _ => return Vec::new(),
+    }
+    match slot.remove().into_value() {
+        // A reply may still hold it.
+        Value::Shared(bytes) => Arc::try_unwrap(bytes).unwrap_or_default(),
+        _ => Vec::new(),
+    }
 }
 
 /// `BITOP <AND | OR | XOR | NOT> destkey key [key …]`
@@ -206,19 +221,25 @@ pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.keys.db();
     let keys: Vec<Key<'_>> = (3..ctx.argc()).map(|index| ctx.key(index)).collect();
     ctx.keys.lock_all(keys.iter().chain([&target]).map(|key| (db, key.hash)));
+    let mut len = 0;
     for key in &keys {
-        if ctx.keys.read(key).is_some_and(|entry| entry.ty() != Type::String) {
-            return Err(error::WRONG_TYPE);
+        if let Some(entry) = ctx.keys.read(key) {
+            if entry.ty() != Type::String {
+                return Err(error::WRONG_TYPE);
+            }
+            len = len.max(entry.value().len());
         }
     }
+    let may_reuse = len > onrush_store::EMBED_VALUE_LEN_MAX && !keys.contains(&target);
+    let spare = if may_reuse { take_buffer(ctx, &target, len) } else { Vec::new() };
     let mut digits: Vec<itoa::Buffer> = vec![itoa::Buffer::new(); keys.len()];
     let sources: Vec<&[u8]> = keys
         .iter()
         .zip(&mut digits)
         .map(|(key, buffer)| ctx.keys.held_entry(key).map_or(&[][..], |entry| entry.value().to_bytes(buffer)))
         .collect();
-    let result = bitmap::combine(operation, &sources);
-    let len = result.len();
+    let result = bitmap::combine(operation, &sources, spare);
+    debug_assert_eq!(len, result.len());
     if len == 0 {
         if ctx.keys.write(&target).is_some() {
             delete_empty(ctx, &target);

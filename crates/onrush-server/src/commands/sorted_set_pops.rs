@@ -43,20 +43,16 @@ fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize, 
         return;
     }
     let Ok(Some(set)) = ctx.keys.write_as::<SortedSet>(key) else { return };
-    let len = set.len();
-    let members: Box<dyn Iterator<Item = (&[u8], f64)>> =
-        if greatest { set.iter_back_from(len - 1) } else { Box::new(set.iter()) };
-    for (member, score) in members.take(count) {
-        if nested {
-            ctx.out.array(2);
-        }
-        ctx.out.bulk(member);
-        ctx.out.double(score);
+    for _ in 0..count {
+        set.pop(greatest, &mut |member, score| {
+            if nested {
+                ctx.out.array(2);
+            }
+            ctx.out.bulk(member);
+            ctx.out.double(score);
+        });
     }
-    let emptied = count == len;
-    if !emptied {
-        set.remove_range(if greatest { len - count } else { 0 }, count);
-    }
+    let emptied = set.is_empty();
     ctx.changed(EventClass::SortedSet, if greatest { "zpopmax" } else { "zpopmin" }, key.bytes);
     if emptied {
         delete_empty(ctx, key);

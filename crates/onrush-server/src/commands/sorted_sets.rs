@@ -45,6 +45,11 @@ impl AddOptions {
         (options, index)
     }
 
+    /// Whether every member gets the score given with it, whatever it had.
+    fn sets_all(self) -> bool {
+        !(self.nx || self.xx || self.gt || self.lt || self.incr)
+    }
+
     fn check(self, pairs: usize) -> CommandResult {
         if self.nx && self.xx {
             return Err(CommandError::fixed("ERR XX and NX options at the same time are not compatible"));
@@ -117,6 +122,12 @@ pub(super) fn add_scored(
     let (mut added, mut updated, mut result, mut failed) = (0, 0, None, None);
     for (score, index) in members {
         let member = ctx.argv.get(index);
+        if options.sets_all() {
+            let old = set.set_score(member, score, &limits);
+            added += i64::from(old.is_none());
+            updated += i64::from(old.is_some_and(|old| old != score));
+            continue;
+        }
         let old = set.score(member);
         match options.apply(old, score) {
             Ok(Some(new)) => {

@@ -2,6 +2,7 @@
 
 use onrush_resp::Reply;
 use onrush_store::{Pending, Stream, StreamEntry, StreamId};
+use smallvec::SmallVec;
 
 use super::streams::{count_argument, parse_id, reply_entry, reply_id};
 use crate::blocking::{Block, OnTimeout, flatten};
@@ -28,9 +29,9 @@ struct Query<'a> {
     count: usize,
     deadline_ms: Option<Option<i64>>,
     no_ack: bool,
-    keys: Vec<Key<'a>>,
+    keys: SmallVec<[Key<'a>; 2]>,
     ids: usize,
-    from: Vec<From>,
+    from: SmallVec<[From; 2]>,
 }
 
 impl<'a> Query<'a> {
@@ -40,9 +41,9 @@ impl<'a> Query<'a> {
             count: 0,
             deadline_ms: None,
             no_ack: false,
-            keys: Vec::new(),
+            keys: SmallVec::new(),
             ids: 0,
-            from: Vec::new(),
+            from: SmallVec::new(),
         };
         let mut index = 1;
         let mut streams = None;
@@ -134,7 +135,7 @@ pub fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, false)?;
     let count = if query.count == 0 { usize::MAX } else { query.count };
     let mut found: Vec<(Key<'_>, Vec<StreamEntry<'_>>)> = Vec::new();
-    let mut resolved = Vec::new();
+    let mut resolved: SmallVec<[StreamId; 2]> = SmallVec::new();
     for (key, &from) in query.keys.iter().zip(&query.from) {
         let stream = ctx.keys.held::<Stream>(key);
         let last = stream.map_or(StreamId::MIN, Stream::last_id);
@@ -152,7 +153,8 @@ pub fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
         resolved.push(behind);
         let start = behind.next().filter(|_| from != From::LastEntry && behind < last);
         if let (Some(stream), Some(start)) = (stream, start) {
-            let entries: Vec<_> = stream.iter_from(start).take(count).collect();
+            let mut entries = Vec::with_capacity(count.min(stream.len()).min(100));
+            entries.extend(stream.iter_from(start).take(count));
             if !entries.is_empty() {
                 found.push((*key, entries));
             }

@@ -9,9 +9,15 @@ const SLOTS_MAX: usize = 1024;
 /// Bits of the hash that the directory may use; the slots use the lower ones.
 const DEPTH_MAX: u8 = 22;
 
-/// The upper half of a member's hash; 0 stands for an empty slot.
+/// The hash of a member that the index knows.
 pub(super) fn short_hash(member: &[u8]) -> u32 {
-    ((crate::member_hash(member) >> 32) as u32).max(1)
+    shorten(crate::member_hash(member))
+}
+
+/// The upper half of a member's hash; 0 stands for an empty slot.
+#[inline]
+pub(super) fn shorten(hash: u64) -> u32 {
+    ((hash >> 32) as u32).max(1)
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +45,19 @@ impl Segment {
 
     fn is_full(&self) -> bool {
         self.len * 8 >= self.hashes.len() * 7
+    }
+
+    /// The first slot with a hash for whose score `is_it` holds.
+    #[inline]
+    fn find(&self, hash: u32, mut is_it: impl FnMut(f64) -> bool) -> Option<usize> {
+        let mut slot = self.home(hash);
+        while self.hashes[slot] != 0 {
+            if self.hashes[slot] == hash && is_it(self.scores[slot]) {
+                return Some(slot);
+            }
+            slot = self.next(slot);
+        }
+        None
     }
 
     fn insert(&mut self, hash: u32, score: f64) {
@@ -98,29 +117,19 @@ impl Index {
         self.directory[index as usize] as usize
     }
 
-    /// The scores under a hash for which `is_it` says that they are the member's: the first such.
+    /// The score under a hash for which `is_it` says that it is the member's: the first such.
     #[inline]
-    pub(super) fn find(&self, hash: u32, is_it: impl Fn(f64) -> bool) -> Option<f64> {
+    pub(super) fn find(&self, hash: u32, is_it: impl FnMut(f64) -> bool) -> Option<f64> {
         let segment = &self.segments[self.id_of(hash)];
-        let mut slot = segment.home(hash);
-        while segment.hashes[slot] != 0 {
-            if segment.hashes[slot] == hash && is_it(segment.scores[slot]) {
-                return Some(segment.scores[slot]);
-            }
-            slot = segment.next(slot);
-        }
-        None
+        segment.find(hash, is_it).map(|slot| segment.scores[slot])
     }
 
-    fn slot_of(segment: &Segment, hash: u32, score: f64) -> Option<usize> {
-        let mut slot = segment.home(hash);
-        while segment.hashes[slot] != 0 {
-            if segment.hashes[slot] == hash && segment.scores[slot] == score {
-                return Some(slot);
-            }
-            slot = segment.next(slot);
-        }
-        None
+    /// As [`Index::find`], to change the score.
+    #[inline]
+    pub(super) fn find_mut(&mut self, hash: u32, is_it: impl FnMut(f64) -> bool) -> Option<&mut f64> {
+        let id = self.id_of(hash);
+        let segment = &mut self.segments[id];
+        segment.find(hash, is_it).map(|slot| &mut segment.scores[slot])
     }
 
     /// Adds a member's score. Amortised O(1), at most O(a segment).
@@ -164,25 +173,16 @@ impl Index {
         self.directory[first + width..first + 2 * width].fill(new_id);
     }
 
-    /// Replaces the score of a member.
-    pub(super) fn update(&mut self, hash: u32, old: f64, new: f64) {
+    /// Removes the score under a hash for which `is_it` says that it is the member's; says whether there was one. O(1).
+    pub(super) fn remove(&mut self, hash: u32, is_it: impl FnMut(f64) -> bool) -> bool {
         let id = self.id_of(hash);
         let segment = &mut self.segments[id];
-        if let Some(slot) = Self::slot_of(segment, hash, old) {
-            segment.scores[slot] = new;
+        let Some(slot) = segment.find(hash, is_it) else { return false };
+        segment.remove_slot(slot);
+        if segment.hashes.len() > SLOTS_MIN && segment.len * 8 < segment.hashes.len() {
+            segment.resize((segment.hashes.len() / 4).max(SLOTS_MIN));
         }
-    }
-
-    /// Removes a member's score. O(1).
-    pub(super) fn remove(&mut self, hash: u32, score: f64) {
-        let id = self.id_of(hash);
-        let segment = &mut self.segments[id];
-        if let Some(slot) = Self::slot_of(segment, hash, score) {
-            segment.remove_slot(slot);
-            if segment.hashes.len() > SLOTS_MIN && segment.len * 8 < segment.hashes.len() {
-                segment.resize((segment.hashes.len() / 4).max(SLOTS_MIN));
-            }
-        }
+        true
     }
 
     /// The range of hashes of the segment that holds one, and the scores in it.

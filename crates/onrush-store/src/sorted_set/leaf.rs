@@ -47,6 +47,12 @@ fn make_room<T>(items: &mut Vec<T>, more: usize, least: usize) {
     }
 }
 
+/// Asks the processor for all of a short array.
+fn lines<T>(items: &[T]) {
+    const LINE: usize = 64;
+    items.iter().step_by((LINE / size_of::<T>()).max(1)).for_each(|item| crate::bucket::prefetch(item));
+}
+
 fn insert_at<T: Copy>(items: &mut Vec<T>, index: usize, item: T) {
     make_room(items, 1, 4);
     items.insert(index, item);
@@ -69,6 +75,16 @@ impl Leaf {
     /// Whether this and another fit into one leaf with room to spare.
     pub(super) fn fits_with(&self, other: &Leaf) -> bool {
         self.len() + other.len() <= LEAF_LEN_MAX / 2 && self.bytes.len() + other.bytes.len() <= LEAF_BYTES_MAX / 2
+    }
+
+    /// Asks the processor for what a search reads and a change moves.
+    pub(super) fn prefetch(&self) {
+        lines(&self.scores);
+        lines(&self.bytes);
+        match &self.lens {
+            Lens::Narrow(lens) => lines(lens),
+            Lens::Wide(lens) => lines(lens),
+        }
     }
 
     #[inline]
@@ -151,10 +167,10 @@ impl Leaf {
         }
         insert_at(&mut self.scores, index, score);
         make_room(&mut self.bytes, member.len(), 32);
-        let tail = self.bytes.len() - at;
+        let end = self.bytes.len();
         self.bytes.extend_from_slice(member);
-        self.bytes[at..].rotate_right(member.len());
-        debug_assert_eq!(self.bytes.len(), at + tail + member.len());
+        self.bytes.copy_within(at..end, at + member.len());
+        self.bytes[at..at + member.len()].copy_from_slice(member);
     }
 
     pub(super) fn remove(&mut self, index: usize) {

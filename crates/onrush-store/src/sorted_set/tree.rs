@@ -5,6 +5,12 @@ use super::leaf::{LEAF_LEN_MAX, Leaf};
 /// Children of an inner node.
 const CHILDREN_MAX: usize = 64;
 
+/// How far ahead of the member popped the one is whose index slot is fetched.
+const POP_AHEAD: usize = 6;
+
+/// Is shown a member and its score.
+pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], f64);
+
 /// A node of the tree.
 #[derive(Clone, Debug)]
 enum Node {
@@ -74,6 +80,26 @@ impl Node {
                     inner.mend(child);
                 }
                 removed
+            }
+        }
+    }
+
+    fn pop(&mut self, greatest: bool, visit: Visit<'_>, ahead: &mut dyn FnMut(&[u8])) {
+        match self {
+            Node::Leaf(leaf) => {
+                let index = if greatest { leaf.len() - 1 } else { 0 };
+                visit(leaf.member(index), leaf.score(index));
+                leaf.remove(index);
+                let next = if greatest { leaf.len().checked_sub(POP_AHEAD) } else { Some(POP_AHEAD) };
+                if let Some(next) = next.filter(|&next| next < leaf.len()) {
+                    ahead(leaf.member(next));
+                }
+            }
+            Node::Inner(inner) => {
+                let child = if greatest { inner.children.len() - 1 } else { 0 };
+                inner.children[child].pop(greatest, visit, ahead);
+                inner.counts[child] -= 1;
+                inner.mend(child);
             }
         }
     }
@@ -198,13 +224,28 @@ impl Tree {
     pub(super) fn remove(&mut self, score: f64, member: &[u8]) -> bool {
         let removed = self.root.remove(score, member);
         self.len -= usize::from(removed);
+        self.lower();
+        removed
+    }
+
+    /// Removes the first or the last member, if there is one, and shows it to `visit` before it goes; a member that is
+    /// likely to go soon is shown to `ahead`. O(log n).
+    pub(super) fn pop(&mut self, greatest: bool, visit: Visit<'_>, ahead: &mut dyn FnMut(&[u8])) {
+        if self.len > 0 {
+            self.root.pop(greatest, visit, ahead);
+            self.len -= 1;
+            self.lower();
+        }
+    }
+
+    /// Takes away roots with a single child.
+    fn lower(&mut self) {
         while let Node::Inner(inner) = &mut self.root
             && inner.children.len() == 1
             && let Some(only) = inner.children.pop()
         {
             self.root = only;
         }
-        removed
     }
 
     /// Whether a member is there with this score. O(log n).
@@ -214,6 +255,23 @@ impl Tree {
             match node {
                 Node::Leaf(leaf) => return leaf.search(score, member).is_ok(),
                 Node::Inner(inner) => node = &inner.children[inner.child_of(score, member)],
+            }
+        }
+    }
+
+    /// Finds the leaf of a score and asks the processor for its head; of several leaves, the first. O(log n).
+    pub(super) fn prefetch(&self, score: f64) -> &Leaf {
+        let mut node = &self.root;
+        loop {
+            match node {
+                Node::Leaf(leaf) => {
+                    crate::bucket::prefetch(&raw const **leaf);
+                    return leaf;
+                }
+                Node::Inner(inner) => {
+                    let child = inner.firsts[1..].partition_point(|(first, _)| *first <= score);
+                    node = &inner.children[child];
+                }
             }
         }
     }

@@ -12,6 +12,9 @@ use super::StreamId;
 use crate::StreamLimits;
 use crate::listpack::{Prefix, element};
 
+/// Entries from one mark to the next.
+const MARK_EVERY: u32 = 16;
+
 const DELETED: u8 = 1;
 const SAME_FIELDS: u8 = 2;
 
@@ -20,6 +23,8 @@ const SAME_FIELDS: u8 = 2;
 pub(super) struct Node {
     pub(super) first: StreamId,
     bytes: Vec<u8>,
+    /// Where every sixteenth entry begins, but the first: an identifier is searched among these first.
+    marks: Vec<u32>,
     /// Entries that are not deleted.
     pub(super) live: u32,
     /// Entries, deleted ones included.
@@ -100,7 +105,7 @@ impl Node {
         let names: usize = fields.iter().map(|field| crate::list::listpack_len(field)).sum();
         // Counts of entries, of deleted ones and of fields, the fields, and the end of the first entry.
         let listpack_bytes = crate::list::LISTPACK_HEAD_LEN + 3 * 2 + names + 2;
-        Node { first, bytes: Vec::new(), live: 0, total: 0, listpack_bytes }
+        Node { first, bytes: Vec::new(), marks: Vec::new(), live: 0, total: 0, listpack_bytes }
     }
 
     /// Whether Redis would begin a new node for an entry of so many bytes.
@@ -114,6 +119,10 @@ impl Node {
             let first = self.first_entry();
             first.len == pairs.len() && first.iter().zip(pairs).all(|((field, _), (other, _))| field == *other)
         };
+        if self.total > 0 && self.total.is_multiple_of(MARK_EVERY) {
+            // A node that grows beyond 4 GB is searched from its last mark on.
+            self.marks.extend(u32::try_from(self.bytes.len()).ok());
+        }
         self.bytes.push(if same { SAME_FIELDS } else { 0 });
         let ms = id.ms - self.first.ms;
         let seq = if ms == 0 { id.seq - self.first.seq } else { id.seq };
@@ -144,14 +153,20 @@ impl Node {
         self.read(&mut 0, None).0
     }
 
-    /// Reads the entry at `at`, which is moved behind it; `first` has the shared fields.
-    fn read<'a>(&'a self, at: &mut usize, first: Option<StreamEntry<'a>>) -> (StreamEntry<'a>, bool) {
+    /// Reads the flags and the identifier of the entry at `at`, which is moved behind them.
+    #[inline]
+    fn read_id(&self, at: &mut usize) -> (u8, StreamId) {
         let flags = self.bytes[*at];
         *at += 1;
         let ms = read_varint(&self.bytes, at);
         let seq = read_varint(&self.bytes, at);
         let seq = if ms == 0 { self.first.seq + seq } else { seq };
-        let id = StreamId { ms: self.first.ms + ms, seq };
+        (flags, StreamId { ms: self.first.ms + ms, seq })
+    }
+
+    /// Reads the entry at `at`, which is moved behind it; `first` has the shared fields.
+    fn read<'a>(&'a self, at: &mut usize, first: Option<StreamEntry<'a>>) -> (StreamEntry<'a>, bool) {
+        let (flags, id) = self.read_id(at);
         let shared = first.filter(|_| flags & SAME_FIELDS != 0);
         let len = match shared {
             Some(first) => first.len,
@@ -169,8 +184,18 @@ impl Node {
 
     /// The entries that are not deleted, and where each begins.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, StreamEntry<'_>)> {
+        self.iter_at(0)
+    }
+
+    /// As [`Node::iter`], for entries from an identifier on. O(log entries) to the first.
+    pub(super) fn iter_from(&self, id: StreamId) -> impl Iterator<Item = (usize, StreamEntry<'_>)> {
+        let marks = self.marks.partition_point(|&mark| self.read_id(&mut (mark as usize)).1 <= id);
+        let start = marks.checked_sub(1).map_or(0, |mark| self.marks[mark] as usize);
+        self.iter_at(start).skip_while(move |(_, entry)| entry.id < id)
+    }
+
+    fn iter_at(&self, mut at: usize) -> impl Iterator<Item = (usize, StreamEntry<'_>)> {
         let first = (self.total > 0).then(|| self.first_entry());
-        let mut at = 0;
         std::iter::from_fn(move || {
             while at < self.bytes.len() {
                 let from = at;
@@ -195,10 +220,11 @@ impl Node {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes.capacity()
+        size_of::<Self>() + self.bytes.capacity() + self.marks.capacity() * size_of::<u32>()
     }
 
     pub(super) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
+        self.marks.shrink_to_fit();
     }
 }
