@@ -40,3 +40,9 @@ impl std::fmt::Display for Latencies {
         write!(f, "p50 {:?}, p99 {:?}, p99.9 {:?}, max {:?} of {count}", at(500), at(990), at(999), at(1000))
     }
 }
+
+/// For limits of time: other programs only ever make them harder to keep, so keeping them once in three is enough.
+pub fn holds_once(mut check: impl FnMut() -> Result<(), String>) {
+    let failures: Vec<String> = (0..3).map_while(|_| check().err()).collect();
+    assert!(failures.len() < 3, "{}", failures.join("\n"));
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
-use onrush_tests::latency::Latencies;
+use onrush_tests::latency::{Latencies, holds_once};
 use onrush_tests::process;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Launch, Server, wait_until};
@@ -280,12 +280,6 @@ fn latencies_beside_pipelines(server: &Server) -> Latencies {
         stop.store(true, Ordering::Relaxed);
         latencies
     })
-}
-
-/// For limits of time: other programs only ever make them harder to keep, so keeping them once in three is enough.
-fn holds_once(mut check: impl FnMut() -> Result<(), String>) {
-    let failures: Vec<String> = (0..3).map_while(|_| check().err()).collect();
-    assert!(failures.len() < 3, "{}", failures.join("\n"));
 }
 
 #[test]

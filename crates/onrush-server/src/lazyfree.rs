@@ -37,12 +37,16 @@ impl From<Value> for Garbage {
 
 impl Garbage {
     fn is_expensive(&self) -> bool {
-        let (effort, bytes) = match self {
-            Self::Entry(entry) => (entry.free_effort(), entry.size_bytes()),
-            Self::Value(value) => (value.free_effort(), value.as_ref().len()),
-            Self::Tables(_) => return false,
-        };
-        effort >= BACKGROUND_EFFORT_MIN || bytes >= BACKGROUND_BYTES_MIN
+        // Bytes are counted only where that is quick, of what has few allocations.
+        match self {
+            Self::Entry(entry) => {
+                entry.free_effort() >= BACKGROUND_EFFORT_MIN || entry.size_bytes() >= BACKGROUND_BYTES_MIN
+            }
+            Self::Value(value) => {
+                value.free_effort() >= BACKGROUND_EFFORT_MIN || value.as_ref().len() >= BACKGROUND_BYTES_MIN
+            }
+            Self::Tables(_) => false,
+        }
     }
 }
 
