@@ -273,6 +273,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.query = requeued;
             self.query_pos = 0;
         }
+        if self.later_len == 0 {
+            // A segment that was made to read into, and nothing came.
+            self.later.clear();
+        }
         if self.input == Input::UsedUp
             && !self.closing
             && let Some(segment) = self.later.pop_front()

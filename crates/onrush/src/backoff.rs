@@ -1,0 +1,50 @@
+//! How long to wait before the next attempt to connect.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// Waits that double from attempt to attempt up to a limit, each shortened by chance by up to a half, so that many
+/// clients of one server do not come back all at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The wait before the second attempt; the first is made at once.
+    pub first: Duration,
+    /// The longest wait.
+    pub max: Duration,
+    /// How many attempts before the connection is given up; `None` for as many as it takes.
+    pub attempts_max: Option<u32>,
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff { first: Duration::from_millis(10), max: Duration::from_secs(2), attempts_max: None }
+    }
+}
+
+impl Backoff {
+    /// The wait before an attempt, counted from 0.
+    pub(crate) fn wait(&self, attempt: u32) -> Duration {
+        if attempt == 0 {
+            return Duration::ZERO;
+        }
+        let doubled = self.first.saturating_mul(1u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
+        // Each RandomState has its own keys; no more randomness is needed than that.
+        let chance = RandomState::new().hash_one(attempt) >> 32;
+        doubled.min(self.max).mul_f64(0.5 + 0.5 * chance as f64 / f64::from(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_limit_and_lose_at_most_half() {
+        let backoff = Backoff { first: Duration::from_millis(10), max: Duration::from_millis(100), attempts_max: None };
+        assert_eq!(backoff.wait(0), Duration::ZERO);
+        for (attempt, full_ms) in [(1, 10), (2, 20), (3, 40), (4, 80), (5, 100), (40, 100), (4000, 100)] {
+            let wait = backoff.wait(attempt);
+            assert!(wait <= Duration::from_millis(full_ms) && wait >= Duration::from_millis(full_ms) / 2, "{wait:?}");
+        }
+    }
+}

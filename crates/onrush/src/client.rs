@@ -1,0 +1,199 @@
+//! The entry point: a server's address, and connections to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::connection::Connection;
+use crate::connector::Connector;
+use crate::encode::command;
+use crate::error::RedisResult;
+use crate::net::SocketOptions;
+use crate::pubsub::PubSub;
+use crate::tls::TlsOptions;
+use crate::url::{ConnectionInfo, IntoConnectionInfo};
+
+/// A server to connect to. Opening one does no I/O.
+#[derive(Clone, Debug)]
+pub struct Client {
+    info: ConnectionInfo,
+    tls: TlsOptions,
+}
+
+/// How a connection behaves.
+#[derive(Clone, Debug)]
+pub struct ConnectionConfig {
+    pub(crate) response_timeout: Option<Duration>,
+    pub(crate) connection_timeout: Option<Duration>,
+    pub(crate) backoff: Option<Backoff>,
+    pub(crate) retries_max: u32,
+    pub(crate) queue_bytes_max: usize,
+    pub(crate) leases_max: usize,
+    pub(crate) set_info: bool,
+    pub(crate) tracking: Option<Vec<u8>>,
+    pub(crate) socket: SocketOptions,
+}
+
+impl Default for ConnectionConfig {
+    fn default() -> ConnectionConfig {
+        ConnectionConfig {
+            response_timeout: Some(Duration::from_secs(10)),
+            connection_timeout: Some(Duration::from_secs(5)),
+            backoff: Some(Backoff::default()),
+            retries_max: 3,
+            queue_bytes_max: 64 << 20,
+            leases_max: 64,
+            set_info: true,
+            tracking: None,
+            socket: SocketOptions::default(),
+        }
+    }
+}
+
+impl ConnectionConfig {
+    /// The defaults: 10 s without a reply and 5 s for connecting, reconnects without end.
+    pub fn new() -> ConnectionConfig {
+        ConnectionConfig::default()
+    }
+
+    /// How long a connection that owes replies may go without any before it counts as lost; also how long a command may
+    /// wait to be sent while there is no connection. `None`: for ever. Blocking commands are exempt. Late by an eighth
+    /// at most.
+    pub fn set_response_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
+        self.response_timeout = timeout;
+        self
+    }
+
+    /// How long one attempt to connect and log in may take. `None`: as long as the operating system tries.
+    pub fn set_connection_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
+        self.connection_timeout = timeout;
+        self
+    }
+
+    /// How to reconnect. `None`: the connection is closed for good when it breaks.
+    pub fn set_backoff(mut self, backoff: Option<Backoff>) -> ConnectionConfig {
+        self.backoff = backoff;
+        self
+    }
+
+    /// How often one command that may be sent again is sent again.
+    pub fn set_retries_max(mut self, retries: u32) -> ConnectionConfig {
+        self.retries_max = retries;
+        self
+    }
+
+    /// How many bytes of commands may wait to be written before senders wait.
+    pub fn set_queue_bytes_max(mut self, bytes: usize) -> ConnectionConfig {
+        self.queue_bytes_max = bytes.max(1);
+        self
+    }
+
+    /// How many leased connections may exist at a time, for blocking commands and WATCH; who wants one more waits.
+    pub fn set_leases_max(mut self, leases: usize) -> ConnectionConfig {
+        self.leases_max = leases.max(1);
+        self
+    }
+
+    /// Whether to tell the server the library's name and version.
+    pub fn set_client_info(mut self, tell: bool) -> ConnectionConfig {
+        self.set_info = tell;
+        self
+    }
+
+    /// Asks the server to tell when keys that were read here change (`CLIENT TRACKING ON` and these options, such as
+    /// `NOLOOP` or `BCAST`), on this connection and after each reconnect. The news come through
+    /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only.
+    pub fn set_tracking(mut self, options: &[&str]) -> ConnectionConfig {
+        let args: Vec<&[u8]> = ["CLIENT", "TRACKING", "ON"].iter().chain(options).map(|arg| arg.as_bytes()).collect();
+        let mut bytes = Vec::new();
+        command(&args, &mut bytes);
+        self.tracking = Some(bytes);
+        self
+    }
+
+    /// The sizes of the kernel's buffers for the socket, in bytes; `None` leaves them to the kernel.
+    pub fn set_socket_buffers(mut self, send: Option<usize>, receive: Option<usize>) -> ConnectionConfig {
+        self.socket = SocketOptions { send_buffer_bytes: send, receive_buffer_bytes: receive };
+        self
+    }
+}
+
+impl Client {
+    /// A client of the server that a URL or a [`ConnectionInfo`] names. Connects nowhere yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidClientConfig`](crate::ErrorKind::InvalidClientConfig) with what is wrong in the URL.
+    pub fn open(params: impl IntoConnectionInfo) -> RedisResult<Client> {
+        Ok(Client { info: params.into_connection_info()?, tls: TlsOptions::default() })
+    }
+
+    /// The same with options for TLS.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_tls(params: impl IntoConnectionInfo, tls: TlsOptions) -> RedisResult<Client> {
+        Ok(Client { info: params.into_connection_info()?, tls })
+    }
+
+    /// Where the server is and who we are there.
+    pub fn connection_info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// Connects. The connection may be cloned and shared by any number of tasks.
+    ///
+    /// Must be called within a tokio runtime with I/O and time, whose task the connection's driver becomes.
+    ///
+    /// # Errors
+    /// The first attempt's: nobody listens, the login is refused, the database does not exist.
+    pub async fn connect(&self) -> RedisResult<Connection> {
+        self.connect_with(ConnectionConfig::default()).await
+    }
+
+    /// Connects with options.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(&self, config: ConnectionConfig) -> RedisResult<Connection> {
+        Connection::open(Arc::new(self.connector(config))).await
+    }
+
+    /// [`connect`](Self::connect) by the name it has in the `redis` crate.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn get_multiplexed_async_connection(&self) -> RedisResult<Connection> {
+        self.connect().await
+    }
+
+    /// [`connect_with`](Self::connect_with) by the name it has in the `redis` crate.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn get_multiplexed_async_connection_with_config(
+        &self,
+        config: &ConnectionConfig,
+    ) -> RedisResult<Connection> {
+        self.connect_with(config.clone()).await
+    }
+
+    /// Connects for subscriptions.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn get_async_pubsub(&self) -> RedisResult<PubSub> {
+        self.pubsub_with(ConnectionConfig::default()).await
+    }
+
+    /// Connects for subscriptions, with options.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn pubsub_with(&self, config: ConnectionConfig) -> RedisResult<PubSub> {
+        Ok(PubSub::new(Connection::open_lossless(Arc::new(self.connector(config))).await?))
+    }
+
+    fn connector(&self, config: ConnectionConfig) -> Connector {
+        Connector { info: self.info.clone(), config, tls: self.tls.clone() }
+    }
+}

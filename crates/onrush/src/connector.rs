@@ -1,0 +1,128 @@
+//! Making a connection: the socket, the protocol, the login, the database.
+
+use crate::client::ConnectionConfig;
+use crate::encode::command;
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
+use crate::link::Link;
+use crate::net::Stream;
+use crate::queue::Shared;
+use crate::sink::Sink;
+use crate::tls::TlsOptions;
+use crate::url::{ConnectionInfo, ProtocolVersion};
+use crate::value::Value;
+
+/// What makes the connections of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Connector {
+    pub info: ConnectionInfo,
+    pub config: ConnectionConfig,
+    pub tls: TlsOptions,
+}
+
+impl Connector {
+    /// Connects, logs in, and brings a new connection to the state that `shared` remembers: loaded scripts,
+    /// subscriptions.
+    pub(crate) async fn connect(&self, shared: &Shared) -> RedisResult<Link> {
+        let Some(timeout) = self.config.connection_timeout else { return self.connect_untimed(shared).await };
+        match tokio::time::timeout(timeout, self.connect_untimed(shared)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(RedisError::new(
+                ErrorKind::Timeout,
+                format!("no connection to {} within {timeout:?}", self.info.addr),
+            )),
+        }
+    }
+
+    async fn connect_untimed(&self, shared: &Shared) -> RedisResult<Link> {
+        let stream = Stream::connect(&self.info.addr, &self.config.socket, &self.tls).await?;
+        let mut link = Link::new(stream);
+        let protocol = self.greet(&mut link).await?;
+        shared.set_protocol(protocol);
+        self.set_up(&mut link).await?;
+        let mut scripts = Vec::new();
+        let count = shared.reload_scripts(&mut scripts);
+        if count > 0 {
+            // An error here comes again as NOSCRIPT at the script's call.
+            link.exchange(&scripts, count).await?;
+        }
+        for (command, confirmations) in shared.subscriptions.lock().commands() {
+            link.send_first(&command, Sink::Confirm { left: confirmations, done: None });
+        }
+        Ok(link)
+    }
+
+    /// Agrees on a protocol and logs in.
+    async fn greet(&self, link: &mut Link) -> RedisResult<ProtocolVersion> {
+        let user = self.info.username.as_deref();
+        if self.info.protocol == ProtocolVersion::RESP3 {
+            let mut args: Vec<&[u8]> = vec![b"HELLO", b"3"];
+            if let Some(password) = &self.info.password {
+                args.extend([b"AUTH".as_slice(), user.unwrap_or("default").as_bytes(), password.as_bytes()]);
+            }
+            match exchange_one(link, &args).await? {
+                Value::ServerError(error) if !lacks_resp3(&error) => return Err(refused(error)),
+                Value::ServerError(_) => {}
+                _ => return Ok(ProtocolVersion::RESP3),
+            }
+        }
+        if let Some(password) = &self.info.password {
+            let login = [user.unwrap_or("").as_bytes(), password.as_bytes()];
+            let args: Vec<&[u8]> = std::iter::once(b"AUTH".as_slice())
+                .chain(login.into_iter().skip(usize::from(user.is_none())))
+                .collect();
+            if let Value::ServerError(error) = exchange_one(link, &args).await? {
+                return Err(refused(error));
+            }
+        }
+        Ok(ProtocolVersion::RESP2)
+    }
+
+    /// Selects the database and says who we are, in one write.
+    async fn set_up(&self, link: &mut Link) -> RedisResult<()> {
+        let mut commands = Vec::new();
+        let mut names = Vec::new();
+        let mut add = |name: &'static str, args: &[&[u8]]| {
+            command(args, &mut commands);
+            names.push(name);
+        };
+        if self.info.db != 0 {
+            add("SELECT", &[b"SELECT", self.info.db.to_string().as_bytes()]);
+        }
+        if let Some(name) = &self.info.client_name {
+            add("CLIENT SETNAME", &[b"CLIENT", b"SETNAME", name.as_bytes()]);
+        }
+        if self.config.set_info {
+            // Servers before 7.2 do not know it.
+            add("", &[b"CLIENT", b"SETINFO", b"LIB-NAME", b"onrush"]);
+            add("", &[b"CLIENT", b"SETINFO", b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]);
+        }
+        for (reply, name) in link.exchange(&commands, names.len()).await?.into_iter().zip(names) {
+            match reply {
+                Value::ServerError(error) if !name.is_empty() => return Err(refused(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn exchange_one(link: &mut Link, args: &[&[u8]]) -> RedisResult<Value> {
+    let mut bytes = Vec::new();
+    command(args, &mut bytes);
+    let mut replies = link.exchange(&bytes, 1).await?;
+    Ok(replies.pop().unwrap_or(Value::Nil))
+}
+
+/// Servers before 6 know no HELLO, others may have it renamed or know no version 3.
+fn lacks_resp3(error: &ServerError) -> bool {
+    error.code() == "NOPROTO" || error.details().is_some_and(|details| details.starts_with("unknown command"))
+}
+
+fn refused(error: ServerError) -> RedisError {
+    let kind = match error.code() {
+        "WRONGPASS" | "NOAUTH" => ErrorKind::AuthenticationFailed,
+        "ERR" if error.line().contains("AUTH") => ErrorKind::AuthenticationFailed,
+        _ => ErrorKind::Server(error.kind()),
+    };
+    RedisError::new(kind, error.line().to_owned()).with_fate(Fate::NotSent)
+}

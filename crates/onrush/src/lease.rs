@@ -1,0 +1,143 @@
+//! Connections for one holder: for what blocks, and for what changes a connection's state.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::args::ToRedisArgs;
+use crate::cmd::{Cmd, cmd};
+use crate::connection::{Connection, ConnectionLike};
+use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::pipeline::Pipeline;
+use crate::value::Value;
+
+/// The connections that may be leased beside a shared one.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Leases {
+    pub(crate) fn new(count_max: usize) -> Leases {
+        Leases { permits: Arc::new(Semaphore::new(count_max)), idle: Mutex::default() }
+    }
+}
+
+/// A connection for one holder, from [`Connection::lease`]. Anything may be done with it, WATCH and MULTI by hand included.
+///
+/// It is not replaced when it breaks: what state it had would be lost unnoticed. When it is dropped it goes back to be
+/// leased again, unless its state may have changed or a request on it was given up half-way; then it is closed.
+#[derive(Debug)]
+pub struct Lease {
+    connection: Connection,
+    home: Connection,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Lease {
+    pub(crate) async fn take(home: &Connection) -> RedisResult<Lease> {
+        let leases = &home.inner.leases;
+        let closed = |_| RedisError::new(ErrorKind::Closed, "no connection can be leased any more");
+        let permit = leases.permits.clone().acquire_owned().await.map_err(closed)?;
+        let idle = || leases.idle.lock().pop();
+        let connection = loop {
+            match idle() {
+                Some(connection) if connection.is_closed() => {}
+                Some(connection) => break connection,
+                None => break Connection::open_leased(home.inner.connector.clone()).await?,
+            }
+        };
+        Ok(Lease { connection, home: home.clone(), _permit: permit })
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Says that the connection is as it was when it was new: nothing watched, no transaction open, the database of its
+    /// URL selected. It will be leased again.
+    pub fn is_clean(&self) {
+        self.connection.inner.stateful.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Deref for Lease {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let inner = &self.connection.inner;
+        let is_fresh = !inner.stateful.load(Ordering::Relaxed)
+            && inner.open_requests.load(Ordering::Relaxed) == 0
+            && !self.connection.is_closed();
+        if is_fresh {
+            self.home.inner.leases.idle.lock().push(self.connection.clone());
+        }
+    }
+}
+
+impl ConnectionLike for Lease {
+    async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
+        self.connection.send_command(cmd).await
+    }
+
+    async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        self.connection.send_pipeline(pipeline).await
+    }
+}
+
+impl Connection {
+    /// Runs an optimistic transaction: watches `keys`, and calls `attempt` with a leased connection to read from and an
+    /// atomic pipeline to fill and send over it. `attempt` gives what the pipeline's
+    /// [`query_async`](Pipeline::query_async) gave; for `None`, a watched key was changed by another client, and it is
+    /// called again.
+    ///
+    /// # Errors
+    /// Those of `attempt`, and those of the connection.
+    ///
+    /// ```no_run
+    /// # async fn example() -> onrush::RedisResult<()> {
+    /// use onrush::AsyncCommands;
+    /// let con = onrush::Client::open("redis://127.0.0.1/")?.connect().await?;
+    /// let (new,): (i64,) = con
+    ///     .transaction("counter", async |lease, pipeline| {
+    ///         let old: i64 = lease.get::<_, Option<i64>>("counter").await?.unwrap_or(0);
+    ///         pipeline.set("counter", old + 1).ignore().get("counter").query_async(lease).await
+    ///     })
+    ///     .await?;
+    /// # assert!(new > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn transaction<T>(
+        &self,
+        keys: impl ToRedisArgs,
+        mut attempt: impl AsyncFnMut(&Lease, &mut Pipeline) -> RedisResult<Option<T>>,
+    ) -> RedisResult<T> {
+        let lease = self.lease().await?;
+        let mut watch = cmd("WATCH");
+        watch.arg(keys);
+        loop {
+            watch.exec_async(&lease).await?;
+            let mut pipeline = Pipeline::new();
+            pipeline.atomic();
+            let outcome = attempt(&lease, &mut pipeline).await;
+            // After EXEC nothing is watched; whether there was one only the attempt knows.
+            cmd("UNWATCH").exec_async(&lease).await?;
+            lease.is_clean();
+            if let Some(value) = outcome? {
+                return Ok(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A client for Onrush and every other server that speaks Redis's protocol, made for pipelines.
+//!
+//! # Automatic pipelining
+//! One [`Connection`] serves any number of tasks. What they queue goes out in one write, and nobody waits for anybody
+//! else's reply before sending:
+//!
+//! ```no_run
+//! # async fn example() -> onrush::RedisResult<()> {
+//! use onrush::AsyncCommands;
+//! let con = onrush::Client::open("redis://127.0.0.1/")?.connect().await?;
+//! let () = con.set("greeting", "hello").await?;
+//! let greeting: String = con.get("greeting").await?;
+//! # let _ = greeting;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Explicit pipelines
+//! A [`Pipeline`] is sent in one piece. Its replies come back all or the first error, or as one result each:
+//!
+//! ```no_run
+//! # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
+//! let (old, new): (Option<i64>, i64) = onrush::pipe()
+//!     .get("counter")
+//!     .set("other", 1)
+//!     .ignore()
+//!     .incr("counter", 1)
+//!     .query_async(&con)
+//!     .await?;
+//! let each: Vec<onrush::RedisResult<i64>> = onrush::pipe().incr("text", 1).incr("counter", 1).query_each(&con).await?;
+//! # let _ = (old, new, each);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With [`atomic`](Pipeline::atomic) it is a transaction; with [`Connection::transaction`] an optimistic one.
+//!
+//! # Streams of any length
+//! [`Connection::stream`] and [`Connection::stream_fn`] send millions of commands in constant memory, with no batch size to
+//! choose; the [`Replies`] are read, folded or counted.
+//!
+//! # What becomes of a command
+//! An error says by its [`fate`](RedisError::fate) whether the command was not sent, sent with its fate unknown, or replied
+//! to. After a disconnect the connection comes back by itself; what was not sent, or was marked
+//! [`idempotent`](Cmd::idempotent), is sent again, and nothing else is.
+//!
+//! # Features
+//! - `tls`: `rediss://` URLs, by rustls.
+//! - `redis-compat`: the `redis` crate's `aio::ConnectionLike` for [`Connection`], so that code written for it runs over it.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod args;
+mod backoff;
+mod client;
+mod cmd;
+mod commands;
+#[cfg(feature = "redis-compat")]
+mod compat;
+mod connection;
+mod connector;
+mod driver;
+mod encode;
+mod error;
+mod from_value;
+mod lease;
+mod link;
+mod net;
+mod parse;
+mod pipeline;
+mod pubsub;
+mod push;
+mod queue;
+mod script;
+mod sink;
+mod stream;
+mod tls;
+mod url;
+mod value;
+
+pub use args::{RedisWrite, ToRedisArgs};
+pub use backoff::Backoff;
+pub use client::{Client, ConnectionConfig};
+pub use cmd::{Cmd, cmd};
+pub use commands::AsyncCommands;
+pub use connection::{Connection, ConnectionLike};
+pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
+pub use from_value::{FromRedisValue, from_redis_value};
+pub use lease::Lease;
+pub use parse::Parser;
+pub use pipeline::{Pipeline, pipe};
+pub use pubsub::{Msg, PubSub};
+pub use push::{PUSHES_MAX, Pushes};
+pub use script::{Script, ScriptInvocation};
+pub use stream::{Replies, Summary, WindowSize};
+pub use tls::TlsOptions;
+pub use url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion};
+pub use value::{Attribute, PushInfo, PushKind, Value, VerbatimFormat};

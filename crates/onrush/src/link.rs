@@ -1,0 +1,316 @@
+//! One live connection to a server: its socket, its buffers, and what is in flight on it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::net::Stream;
+use crate::parse::Parser;
+use crate::queue::{Shared, Taken};
+use crate::sink::{Entry, Manner, Progress, Sink};
+use crate::value::{PushInfo, PushKind, Value};
+
+/// What one read may bring, in bytes.
+const READ_LEN: usize = 64 << 10;
+/// Buffers that a large command or reply has made larger than this are given back, in bytes.
+const KEPT_LEN_MAX: usize = 1 << 20;
+
+/// A live connection. Reading and writing go on independently: neither ever waits for the other.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: Stream,
+    parser: Parser,
+    /// Bytes read are `input[input_at..input_end]`.
+    input: Vec<u8>,
+    input_at: usize,
+    input_end: usize,
+    /// Bytes still to write are `output[output_at..]`.
+    output: Vec<u8>,
+    output_at: usize,
+    unflushed: bool,
+    inflight: VecDeque<Entry>,
+    /// Tasks woken by replies since the last flush; when there are several, it pays to let them queue first.
+    woken: usize,
+    yielded: bool,
+    /// Whether a reply, or a part of one, has come since this was last asked.
+    heard: bool,
+}
+
+/// Why a link ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// All is done and nobody is left to want more.
+    Deserted,
+    Broken(RedisError),
+}
+
+impl Link {
+    pub(crate) fn new(stream: Stream) -> Link {
+        Link {
+            stream,
+            parser: Parser::new(),
+            input: vec![0; READ_LEN],
+            input_at: 0,
+            input_end: 0,
+            output: Vec::new(),
+            output_at: 0,
+            unflushed: false,
+            inflight: VecDeque::new(),
+            woken: 0,
+            yielded: false,
+            heard: false,
+        }
+    }
+
+    /// Sends commands and waits for that many replies, before the link is driven. Pushes are dropped.
+    pub(crate) async fn exchange(&mut self, commands: &[u8], replies: usize) -> RedisResult<Vec<Value>> {
+        self.stream.write_all(commands).await?;
+        self.stream.flush().await?;
+        let mut got = Vec::with_capacity(replies);
+        while got.len() < replies {
+            match self.parser.next(&self.input[..self.input_end], &mut self.input_at)? {
+                Some(Value::Push(_)) => {}
+                Some(value) => got.push(value),
+                None => {
+                    self.make_input_room();
+                    let n = self.stream.read(&mut self.input[self.input_end..]).await?;
+                    if n == 0 {
+                        return Err(closed_by_server());
+                    }
+                    self.input_end += n;
+                }
+            }
+        }
+        Ok(got)
+    }
+
+    /// Puts commands of our own in front of everything queued.
+    pub(crate) fn send_first(&mut self, commands: &[u8], sink: Sink) {
+        self.output.extend_from_slice(commands);
+        self.inflight.push_back(Entry { len: commands.len(), tick: 0, manner: Manner::ONE, sink });
+    }
+
+    /// Writes and reads as far as it goes.
+    pub(crate) fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let read_more = match self.poll_read(shared, cx) {
+                Ok(more) => more,
+                Err(error) => return Poll::Ready(End::Broken(error)),
+            };
+            let write_more = match self.poll_write(shared, cx) {
+                Ok(WriteTurn::More) => true,
+                Ok(WriteTurn::Blocked) => false,
+                Ok(WriteTurn::Deserted) => return Poll::Ready(End::Deserted),
+                Err(error) => return Poll::Ready(End::Broken(error)),
+            };
+            if !read_more && !write_more {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_write(&mut self, shared: &Shared, cx: &mut Context<'_>) -> RedisResult<WriteTurn> {
+        if self.output_at == self.output.len() {
+            if self.woken > 1 && !self.yielded && shared.has_some() {
+                // Behind the tasks just woken, so that their commands go out with this write.
+                self.yielded = true;
+                cx.waker().wake_by_ref();
+                return Ok(WriteTurn::Blocked);
+            }
+            (self.woken, self.yielded) = (0, false);
+            self.output_at = 0;
+            self.output.clear();
+            if self.output.capacity() > KEPT_LEN_MAX {
+                self.output = Vec::new();
+            }
+            match shared.take(&mut self.output, &mut self.inflight, cx) {
+                Taken::Some => {}
+                Taken::Abandoned => return Ok(WriteTurn::Deserted),
+                Taken::Deserted if self.inflight.is_empty() => return Ok(WriteTurn::Deserted),
+                Taken::Empty | Taken::Deserted => return self.poll_flush(cx),
+            }
+        }
+        match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.output_at..]) {
+            Poll::Ready(Ok(0)) => Err(RedisError::from(io::Error::from(io::ErrorKind::WriteZero))),
+            Poll::Ready(Ok(n)) => {
+                self.output_at += n;
+                self.unflushed = true;
+                // While one long command is on its way out, its being taken is all the progress there can be.
+                self.heard |= self.inflight.len() == 1;
+                Ok(WriteTurn::More)
+            }
+            Poll::Ready(Err(error)) => Err(error.into()),
+            Poll::Pending => Ok(WriteTurn::Blocked),
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> RedisResult<WriteTurn> {
+        if self.unflushed {
+            match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Ready(flushed) => {
+                    flushed?;
+                    self.unflushed = false;
+                }
+                Poll::Pending => {}
+            }
+        }
+        Ok(WriteTurn::Blocked)
+    }
+
+    /// Reads once and hands on what came. `false`: the reader will be woken.
+    fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> RedisResult<bool> {
+        if shared.outlet.poll_ready(cx).is_pending() {
+            return Ok(false);
+        }
+        self.make_input_room();
+        let mut room = ReadBuf::new(&mut self.input[self.input_end..]);
+        match Pin::new(&mut self.stream).poll_read(cx, &mut room) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(read) => read?,
+        }
+        let n = room.filled().len();
+        if n == 0 {
+            return Err(closed_by_server());
+        }
+        self.input_end += n;
+        self.heard = true;
+        self.dispatch(shared)?;
+        Ok(true)
+    }
+
+    /// Hands on all complete replies.
+    fn dispatch(&mut self, shared: &Shared) -> RedisResult<()> {
+        while let Some(value) = self.parser.next(&self.input[..self.input_end], &mut self.input_at)? {
+            match value {
+                Value::Push(push) => self.push(shared, *push),
+                Value::Array(parts) if shared.outlet.is_lossless() && is_resp2_push(&parts) => {
+                    self.push(shared, PushInfo::from_parts(parts));
+                }
+                value => self.reply(value)?,
+            }
+        }
+        if self.input_at == self.input_end {
+            (self.input_at, self.input_end) = (0, 0);
+            if self.input.len() > KEPT_LEN_MAX {
+                self.input = vec![0; READ_LEN];
+            }
+        }
+        if let Some(front) = self.inflight.front_mut() {
+            front.publish();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn reply(&mut self, value: Value) -> RedisResult<()> {
+        let Some(front) = self.inflight.front_mut() else {
+            let text = match &value {
+                Value::ServerError(error) => format!("the server said: {error}"),
+                other => format!("the server sent {} that nobody asked for", other.kind_name()),
+            };
+            return Err(RedisError::new(ErrorKind::Parse, text));
+        };
+        let progress = front.reply(value);
+        self.settle(progress);
+        Ok(())
+    }
+
+    fn push(&mut self, shared: &Shared, push: PushInfo) {
+        if push.kind.is_confirmation()
+            && let Some(front) = self.inflight.front_mut()
+            && matches!(front.sink, Sink::Confirm { .. })
+        {
+            let progress = front.confirmed();
+            self.settle(progress);
+        }
+        shared.outlet.send(push);
+    }
+
+    #[inline]
+    fn settle(&mut self, progress: Progress) {
+        match progress {
+            Progress::More => return,
+            Progress::Done => self.woken += 1,
+            Progress::Silent => {}
+        }
+        self.inflight.pop_front();
+    }
+
+    /// Room to read into: at least one byte, and all of a bulk string that has begun, up to what has come already.
+    fn make_input_room(&mut self) {
+        if self.input_at > 0 && self.input.len() - self.input_end < READ_LEN / 2 {
+            self.input.copy_within(self.input_at..self.input_end, 0);
+            self.input_end -= self.input_at;
+            self.input_at = 0;
+        }
+        if self.input_end == self.input.len() {
+            // Doubling: a server that claims a large bulk must send it before we set memory aside.
+            let wanted = self.parser.needed().max(READ_LEN).min(self.input.len() * 2);
+            self.input.resize(wanted.max(self.input.len() + READ_LEN), 0);
+        }
+    }
+
+    /// Whether anything came since this was last asked.
+    pub(crate) fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
+    }
+
+    /// When the oldest command in flight was queued, if it is none that may take as long as it likes.
+    pub(crate) fn oldest_tick(&self) -> Option<u32> {
+        self.inflight.front().filter(|entry| !entry.manner.patient).map(|entry| entry.tick)
+    }
+
+    /// Fails what was sent, and returns what was not to the queue.
+    ///
+    /// What a server has not got to its last byte it cannot execute. So single commands and transactions count as not
+    /// sent until then; a batch is told how far it got.
+    pub(crate) fn salvage(&mut self, shared: &Shared, error: &RedisError, keep: bool) {
+        let mut unwritten = self.output.len() - self.output_at;
+        let mut kept_len = 0;
+        let mut kept = Vec::new();
+        let mut lost = Vec::new();
+        while let Some(mut entry) = self.inflight.pop_back() {
+            let missing = unwritten.min(entry.len);
+            unwritten -= missing;
+            let written = entry.len - missing;
+            if missing == 0 || !keep {
+                lost.push((entry, written));
+            } else if written == 0 || entry.manner.whole {
+                kept_len += entry.len;
+                kept.push(entry);
+            } else if let Some(rest_len) = entry.cut(written, error) {
+                kept_len += rest_len;
+                kept.push(entry);
+            } else {
+                lost.push((entry, written));
+            }
+        }
+        kept.reverse();
+        shared.put_back(&self.output[self.output.len() - kept_len..], kept);
+        lost.into_iter().rev().for_each(|(entry, written)| entry.fail(error, written));
+    }
+}
+
+/// What came of trying to write.
+enum WriteTurn {
+    /// There may be more to write.
+    More,
+    /// The writer will be woken.
+    Blocked,
+    /// Nothing is left to write, to read, or to come.
+    Deserted,
+}
+
+fn closed_by_server() -> RedisError {
+    RedisError::from(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"))
+}
+
+/// RESP2 sends messages and confirmations as arrays.
+fn is_resp2_push(parts: &[Value]) -> bool {
+    parts.len() >= 3
+        && matches!(&parts[0], Value::BulkString(kind) if !matches!(PushKind::from_name(kind), PushKind::Other(_)))
+}

@@ -1,0 +1,408 @@
+//! Pipelines without an end: commands in, replies out, in order and in constant memory.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures_core::Stream;
+use parking_lot::Mutex;
+
+use crate::cmd::{Class, Cmd};
+use crate::connection::Connection;
+use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::pipeline::Pipeline;
+use crate::queue::{Refused, Shared};
+use crate::sink::{Manner, Part, Sink};
+use crate::value::Value;
+
+/// Commands handed to the connection at once. They go out together anyway; this only bounds the bookkeeping.
+const PART_COMMANDS_MAX: usize = 1_024;
+const PART_BYTES_MAX: usize = 64 << 10;
+
+/// How much of a stream may be under way at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowSize {
+    /// Bytes of commands that are sent, or about to be, and not answered.
+    pub bytes: usize,
+    /// Commands that are not answered, and replies that are not taken.
+    pub commands: usize,
+}
+
+impl Default for WindowSize {
+    /// 1 MB and 16,384 commands: beyond that, more under way makes nothing faster on a local network.
+    fn default() -> WindowSize {
+        WindowSize { bytes: 1 << 20, commands: 16 << 10 }
+    }
+}
+
+/// What a stream and the parts of it that are under way share.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// Whether replies are kept for somebody to take, or counted only.
+    keeps: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: usize,
+    commands: usize,
+    replies: VecDeque<RedisResult<Value>>,
+    summary: Summary,
+    waker: Option<Waker>,
+}
+
+/// What became of a stream whose replies nobody wanted to see.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Commands that were answered, with errors too.
+    pub replies: u64,
+    /// Commands that failed.
+    pub errors: u64,
+    /// The first of them, counted from 0, and its error.
+    pub first_error: Option<(u64, RedisError)>,
+}
+
+impl Summary {
+    /// The number of replies, if none was an error.
+    ///
+    /// # Errors
+    /// The first error.
+    pub fn into_result(self) -> RedisResult<u64> {
+        match self.first_error {
+            Some((_, error)) => Err(error),
+            None => Ok(self.replies),
+        }
+    }
+}
+
+impl Window {
+    fn new(keeps: bool) -> Window {
+        Window { keeps, state: Mutex::default() }
+    }
+
+    /// Takes the reply to command `index` of the stream; what is to be kept gathers in `replies` until it is published.
+    #[inline]
+    pub(crate) fn add(&self, reply: RedisResult<Value>, index: u64, replies: &mut Vec<RedisResult<Value>>) {
+        if self.keeps {
+            replies.push(reply);
+        } else if let Err(error) = reply {
+            let summary = &mut self.state.lock().summary;
+            summary.errors += 1;
+            summary.first_error.get_or_insert((index, error));
+        }
+    }
+
+    /// Hands over the replies that have gathered.
+    pub(crate) fn publish(&self, replies: &mut Vec<RedisResult<Value>>) {
+        if replies.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.replies.extend(replies.drain(..));
+        state.wake();
+    }
+
+    /// Notes that so many bytes and commands are no longer under way.
+    pub(crate) fn finish_part(&self, bytes: usize, commands: usize) {
+        let mut state = self.state.lock();
+        state.bytes -= bytes;
+        state.commands -= commands;
+        state.summary.replies += commands as u64;
+        state.wake();
+    }
+}
+
+impl State {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Where the commands of a stream come from.
+trait Source {
+    /// Adds the next command to the pipeline. `false`: there is none.
+    fn poll_next(&mut self, cx: &mut Context<'_>, out: &mut Pipeline) -> Poll<bool>;
+}
+
+struct FromIter<I>(I);
+
+impl<I: Iterator<Item = C>, C: AsRef<Cmd>> Source for FromIter<I> {
+    fn poll_next(&mut self, _: &mut Context<'_>, out: &mut Pipeline) -> Poll<bool> {
+        let next = self.0.next();
+        if let Some(command) = &next {
+            out.add_command(command.as_ref());
+        }
+        Poll::Ready(next.is_some())
+    }
+}
+
+struct FromFn<F>(F);
+
+impl<F: FnMut(&mut Pipeline) -> bool> Source for FromFn<F> {
+    #[inline]
+    fn poll_next(&mut self, _: &mut Context<'_>, out: &mut Pipeline) -> Poll<bool> {
+        Poll::Ready((self.0)(out))
+    }
+}
+
+struct FromStream<S>(Pin<Box<S>>);
+
+impl<S: Stream<Item = C>, C: AsRef<Cmd>> Source for FromStream<S> {
+    fn poll_next(&mut self, cx: &mut Context<'_>, out: &mut Pipeline) -> Poll<bool> {
+        let next = std::task::ready!(self.0.as_mut().poll_next(cx));
+        if let Some(command) = &next {
+            out.add_command(command.as_ref());
+        }
+        Poll::Ready(next.is_some())
+    }
+}
+
+/// A pipeline of any length, from [`Connection::stream`] and its relatives: a [`Stream`] of replies in the order of the
+/// commands.
+///
+/// Commands are asked for, sent and answered at the same time, so that there is no batch size to choose; what is under way
+/// is bounded by a [`WindowSize`]. Nothing happens unless it is polled. Dropping it sends no more; the commands that were
+/// handed over are executed, and their replies dropped.
+pub struct Replies<'a> {
+    shared: Arc<Shared>,
+    source: Option<Box<dyn Source + Send + 'a>>,
+    size: WindowSize,
+    window: Arc<Window>,
+    /// Commands gathered for the next part.
+    pending: Pipeline,
+    /// The index in the stream of the first of them.
+    index: u64,
+    /// Waits until the queue of the connection, which others use too, has room.
+    room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// What makes the stream end early.
+    failed: Option<RedisError>,
+}
+
+impl fmt::Debug for Replies<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replies").field("size", &self.size).field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Streams the commands of an iterator.
+    ///
+    /// ```no_run
+    /// # async fn example() -> onrush::RedisResult<()> {
+    /// let con = onrush::Client::open("redis://127.0.0.1/")?.connect().await?;
+    /// let commands = (0..1_000_000).map(|n| onrush::cmd("SET").arg(format!("key:{n}")).arg(n).clone());
+    /// let summary = con.stream(commands).count().await;
+    /// assert_eq!(summary.into_result()?, 1_000_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream<'a, C: AsRef<Cmd>>(&self, commands: impl IntoIterator<Item = C, IntoIter: Send + 'a>) -> Replies<'a> {
+        Replies::new(self, Box::new(FromIter(commands.into_iter())))
+    }
+
+    /// Streams what a function writes: it adds one command to the pipeline it gets and says `true`, or `false` at the end.
+    /// No command needs memory of its own.
+    ///
+    /// ```no_run
+    /// # async fn example() -> onrush::RedisResult<()> {
+    /// let con = onrush::Client::open("redis://127.0.0.1/")?.connect().await?;
+    /// let mut left = 10_000_000;
+    /// let summary = con
+    ///     .stream_fn(move |out| {
+    ///         left -= 1;
+    ///         out.cmd("INCR").arg("counter");
+    ///         left > 0
+    ///     })
+    ///     .count()
+    ///     .await;
+    /// # let _ = summary;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream_fn<'a>(&self, write_next: impl FnMut(&mut Pipeline) -> bool + Send + 'a) -> Replies<'a> {
+        Replies::new(self, Box::new(FromFn(write_next)))
+    }
+
+    /// Streams the commands of a [`Stream`]. What has come is sent when the next is not there yet.
+    pub fn stream_from<'a, C: AsRef<Cmd>>(&self, commands: impl Stream<Item = C> + Send + 'a) -> Replies<'a> {
+        Replies::new(self, Box::new(FromStream(Box::pin(commands))))
+    }
+}
+
+impl<'a> Replies<'a> {
+    fn new(connection: &Connection, source: Box<dyn Source + Send + 'a>) -> Replies<'a> {
+        Replies {
+            shared: connection.inner.shared.clone(),
+            source: Some(source),
+            size: WindowSize::default(),
+            window: Arc::new(Window::new(true)),
+            pending: Pipeline::new(),
+            index: 0,
+            room: None,
+            failed: None,
+        }
+    }
+
+    /// Sets how much may be under way.
+    pub fn window(mut self, size: WindowSize) -> Replies<'a> {
+        self.size = WindowSize { bytes: size.bytes.max(1), commands: size.commands.max(1) };
+        self
+    }
+
+    /// The next reply, or `None` at the end.
+    pub async fn next(&mut self) -> Option<RedisResult<Value>> {
+        std::future::poll_fn(|cx| self.poll_reply(cx)).await
+    }
+
+    /// Sends everything and counts the replies without keeping them.
+    pub async fn count(mut self) -> Summary {
+        self.window = Arc::new(Window::new(false));
+        std::future::poll_fn(|cx| self.poll_reply(cx).map(drop)).await;
+        let mut summary = self.window.state.lock().summary.clone();
+        if let Some(error) = self.failed {
+            summary.errors += 1;
+            summary.first_error.get_or_insert((self.index, error));
+        }
+        summary
+    }
+
+    /// Sends everything and drops the replies.
+    ///
+    /// # Errors
+    /// The first error, after everything was sent.
+    pub async fn drain(self) -> RedisResult<()> {
+        self.count().await.into_result().map(drop)
+    }
+
+    /// Sends everything and folds the replies into one value.
+    pub async fn fold<T>(mut self, mut value: T, mut add: impl FnMut(T, RedisResult<Value>) -> T) -> T {
+        while let Some(reply) = self.next().await {
+            value = add(value, reply);
+        }
+        value
+    }
+
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<RedisResult<Value>>> {
+        loop {
+            let has_sent = self.poll_send(cx);
+            let mut state = self.window.state.lock();
+            if let Some(reply) = state.replies.pop_front() {
+                return Poll::Ready(Some(reply));
+            }
+            if self.source.is_none() && self.pending.is_empty() && state.commands == 0 {
+                drop(state);
+                let failed = if self.window.keeps { self.failed.take() } else { None };
+                return Poll::Ready(failed.map(Err));
+            }
+            if !has_sent {
+                if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                    state.waker = Some(cx.waker().clone());
+                }
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Hands over one part if there is something to send and room for it; says whether it did.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(room) = &mut self.room {
+            if room.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            self.room = None;
+        }
+        if !self.fill(cx) || self.pending.is_empty() {
+            return false;
+        }
+        match self.hand_over() {
+            Ok(()) => true,
+            Err(Refused::Full) => {
+                let (shared, len) = (self.shared.clone(), self.pending.encoded().len());
+                self.room = Some(Box::pin(async move { shared.room(len).await }));
+                // Once more, for the room to know of this task.
+                true
+            }
+            Err(Refused::Closed(error)) => {
+                self.fail(error);
+                true
+            }
+        }
+    }
+
+    /// Gathers commands for a part. `false`: the window is full.
+    fn fill(&mut self, cx: &mut Context<'_>) -> bool {
+        let (bytes, commands) = {
+            let state = self.window.state.lock();
+            // Half of the window must be free, so that parts do not become tiny; replies that nobody takes fill it too.
+            let commands = state.commands + state.replies.len();
+            if commands > self.size.commands / 2 || state.bytes > self.size.bytes / 2 {
+                return false;
+            }
+            (self.size.bytes - state.bytes, self.size.commands - commands)
+        };
+        let (bytes, commands) = (bytes.min(PART_BYTES_MAX), commands.min(PART_COMMANDS_MAX));
+        while self.pending.len() < commands && self.pending.encoded().len() < bytes {
+            let Some(source) = &mut self.source else { break };
+            match source.poll_next(cx, &mut self.pending) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => self.source = None,
+                Poll::Pending => break,
+            }
+        }
+        true
+    }
+
+    fn hand_over(&mut self) -> Result<(), Refused> {
+        if self.pending.class() != Class::Plain {
+            self.fail(RedisError::new(
+                ErrorKind::Client,
+                "a stream takes no commands that block or change the state of a connection that others share",
+            ));
+            return Ok(());
+        }
+        let (len, count) = (self.pending.encoded().len(), self.pending.len());
+        {
+            let mut state = self.window.state.lock();
+            state.bytes += len;
+            state.commands += count;
+        }
+        let part = Part {
+            ends: (1..=count).map(|next| self.pending.start_of(next) as u32).collect(),
+            first: self.index,
+            answered: 0,
+            replies: Vec::with_capacity(if self.window.keeps { count } else { 0 }),
+            window: self.window.clone(),
+        };
+        let manner = Manner { whole: false, patient: false };
+        let scripts = self.pending.scripts().to_vec();
+        let pushed = self.shared.push(self.pending.encoded(), manner, &scripts, Sink::Part(Box::new(part)));
+        if pushed.is_err() {
+            let mut state = self.window.state.lock();
+            state.bytes -= len;
+            state.commands -= count;
+        } else {
+            self.index += count as u64;
+            self.pending.clear();
+        }
+        pushed
+    }
+
+    fn fail(&mut self, error: RedisError) {
+        self.failed = Some(error);
+        self.source = None;
+        self.pending.clear();
+    }
+}
+
+impl Stream for Replies<'_> {
+    type Item = RedisResult<Value>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RedisResult<Value>>> {
+        self.get_mut().poll_reply(cx)
+    }
+}
