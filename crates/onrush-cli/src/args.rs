@@ -1,0 +1,452 @@
+//! The command line: redis-cli's flags, read the way redis-cli reads them, and a few of our own.
+//!
+//! Flags come first; the first word that is none starts the command. A flag that lacks its argument is refused like an
+//! unknown one.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::fail::Fail;
+use crate::format::Output;
+use crate::quote;
+use crate::target::Target;
+
+/// What the program is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mode {
+    /// Commands: from the command line, or, without one, from standard input.
+    Command,
+    /// Print the flags.
+    Help,
+    /// Print the version.
+    Version,
+    /// Mass insertion.
+    Pipe,
+    /// List the keys.
+    Scan,
+    /// The biggest keys by number of elements.
+    BigKeys,
+    /// The biggest keys by memory; how many elements to sample, 0 for all, `None` for the server's default.
+    MemKeys(Option<i64>),
+    /// The keys read most.
+    HotKeys,
+    /// A line of figures per interval.
+    Stat,
+    /// Round-trip times; whether to start anew every interval.
+    Latency {
+        /// One line per interval instead of one for all.
+        history: bool,
+    },
+    /// The spectrum of round-trip times.
+    LatencyDist,
+    /// How long this machine keeps a busy loop from running, for so many seconds.
+    IntrinsicLatency(u64),
+    /// Copy the data set to a file ("-" for standard output).
+    Rdb {
+        /// Where to.
+        file: PathBuf,
+        /// Functions alone, no keys.
+        functions_only: bool,
+    },
+    /// Show the commands a replica receives.
+    Replica,
+    /// A cache's life with so many keys, a fifth of them asked for four times in five.
+    LruTest(u64),
+    /// A script from a file.
+    Eval(PathBuf),
+    /// Something not offered, with the reason.
+    Refused(&'static str),
+    /// The server's commands as the table built into this program.
+    DocsTable,
+}
+
+/// Where `--pipe` takes its commands from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PipeSource {
+    /// Commands ready to send.
+    Protocol,
+    /// Rows of comma-separated values.
+    Csv,
+    /// One JSON object or array per line.
+    JsonLines,
+}
+
+/// Everything the command line and the environment say.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to do.
+    pub mode: Mode,
+    /// Where the server is and how to log in.
+    pub target: Target,
+    /// How replies are shown.
+    pub output: Output,
+    /// Between the elements of a raw reply.
+    pub element_delimiter: Vec<u8>,
+    /// After a raw reply.
+    pub reply_delimiter: Vec<u8>,
+    /// How often to send the command; negative for ever.
+    pub repeat: i64,
+    /// The pause between repetitions, samples or cycles.
+    pub interval: Duration,
+    /// Standard input is the last argument.
+    pub stdin_last: bool,
+    /// Standard input takes the place of this argument.
+    pub stdin_tag: Option<Vec<u8>>,
+    /// Arguments may be written in quotes.
+    pub quoted_input: bool,
+    /// Follow a cluster's redirects.
+    pub cluster_mode: bool,
+    /// End with 1 at the first error reply.
+    pub error_exit: bool,
+    /// Show messages the server sends unasked.
+    pub show_pushes: bool,
+    /// Tell more.
+    pub verbose: bool,
+    /// Read the password from the terminal.
+    pub ask_password: bool,
+    /// For the modes that scan keys.
+    pub pattern: Option<Vec<u8>>,
+    /// SCAN's COUNT.
+    pub scan_count: Option<i64>,
+    /// SCAN's TYPE.
+    pub scan_type: Option<Vec<u8>>,
+    /// How long `--pipe` waits for the last reply; zero for ever.
+    pub pipe_timeout: Duration,
+    /// What `--pipe` reads.
+    pub pipe_source: PipeSource,
+    /// The command `--pipe` makes of each record.
+    pub pipe_template: Option<Vec<u8>>,
+    /// The first CSV record names the columns.
+    pub csv_header: bool,
+    /// The command, or the script's keys and arguments.
+    pub words: Vec<Vec<u8>>,
+}
+
+/// What the environment adds.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `REDISCLI_AUTH`.
+    pub password: Option<Vec<u8>>,
+    /// Whether replies go to a terminal, or `FAKETTY` says so.
+    pub terminal: bool,
+}
+
+impl Options {
+    fn new(environment: &Environment) -> Options {
+        let mut target = Target::default();
+        target.password.clone_from(&environment.password);
+        Options {
+            mode: Mode::Command,
+            target,
+            output: if environment.terminal { Output::Standard } else { Output::Raw },
+            element_delimiter: b"\n".to_vec(),
+            reply_delimiter: b"\n".to_vec(),
+            repeat: 1,
+            interval: Duration::ZERO,
+            stdin_last: false,
+            stdin_tag: None,
+            quoted_input: false,
+            cluster_mode: false,
+            error_exit: false,
+            show_pushes: environment.terminal,
+            verbose: false,
+            ask_password: false,
+            pattern: None,
+            scan_count: None,
+            scan_type: None,
+            pipe_timeout: Duration::from_secs(30),
+            pipe_source: PipeSource::Protocol,
+            pipe_template: None,
+            csv_header: false,
+            words: Vec::new(),
+        }
+    }
+}
+
+/// Reads the arguments after the program's name.
+///
+/// # Errors
+/// With the message for the user: an unknown flag, a missing or bad argument, flags that exclude each other.
+pub fn parse(args: impl IntoIterator<Item = OsString>, environment: &Environment) -> Result<Options, Fail> {
+    let mut options = Options::new(environment);
+    let mut args = args.into_iter().map(OsString::into_vec).peekable();
+    let mut seen = Seen::default();
+    while let Some(flag) = args.next_if(|arg| arg.starts_with(b"-")) {
+        let known = flag_alone(&mut options, &mut seen, &flag)? || {
+            match args.next() {
+                Some(value) => flag_with_value(&mut options, &mut seen, &flag, value)?,
+                None if flag == b"-h" => {
+                    options.mode = Mode::Help;
+                    true
+                }
+                None => false,
+            }
+        };
+        if !known {
+            let shown = String::from_utf8_lossy(&flag);
+            return Err(Fail::new(format!("Unrecognized option or bad number of args for: '{shown}'")));
+        }
+        if matches!(options.mode, Mode::Help | Mode::Version) {
+            return Ok(options);
+        }
+        if seen.cluster {
+            args.by_ref().for_each(drop);
+        }
+    }
+    options.words = args.collect();
+    finish(&mut options, &seen)?;
+    Ok(options)
+}
+
+/// What has to be known until all flags are read.
+#[derive(Default)]
+struct Seen {
+    cluster: bool,
+    socket: bool,
+    password_shown: bool,
+    no_auth_warning: bool,
+    ldb: bool,
+    json: bool,
+    protocol: bool,
+    mem_samples: Option<i64>,
+}
+
+fn finish(options: &mut Options, seen: &Seen) -> Result<(), Fail> {
+    if options.cluster_mode && seen.socket {
+        return Err(Fail::new("Options -c and -s are mutually exclusive."));
+    }
+    if seen.ldb {
+        if !matches!(options.mode, Mode::Eval(_)) {
+            return Err(Fail::new("Options --ldb and --ldb-sync-mode require --eval.\nTry onrush-cli --help."));
+        }
+        options.mode = Mode::Refused("The Lua debugger is not offered: run the script without --ldb.");
+    }
+    if options.stdin_last && options.stdin_tag.is_some() {
+        return Err(Fail::new("Options -x and -X are mutually exclusive."));
+    }
+    if seen.json && !seen.protocol {
+        options.target.resp3 = true;
+        options.target.resp3_optional = true;
+    }
+    if seen.password_shown && !seen.no_auth_warning {
+        complain!("Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe.");
+    }
+    let from_records = options.pipe_source != PipeSource::Protocol;
+    if options.mode == Mode::Pipe && from_records != options.pipe_template.is_some() {
+        return Err(Fail::new("--from csv|jsonl and --template 'COMMAND {field} …' belong together."));
+    }
+    if options.mode != Mode::Pipe && (from_records || options.pipe_template.is_some()) {
+        return Err(Fail::new("--from and --template need --pipe."));
+    }
+    Ok(())
+}
+
+fn flag_alone(options: &mut Options, seen: &mut Seen, flag: &[u8]) -> Result<bool, Fail> {
+    match flag {
+        b"--help" => options.mode = Mode::Help,
+        b"--version" | b"-v" => options.mode = Mode::Version,
+        b"-x" => options.stdin_last = true,
+        b"-e" => options.error_exit = true,
+        b"-c" => options.cluster_mode = true,
+        b"-2" => {
+            options.target.resp3 = false;
+            seen.protocol = true;
+        }
+        b"-3" => {
+            options.target.resp3 = true;
+            seen.protocol = true;
+        }
+        b"--askpass" => options.ask_password = true,
+        b"--no-auth-warning" => seen.no_auth_warning = true,
+        b"--raw" => options.output = Output::Raw,
+        b"--no-raw" => options.output = Output::Standard,
+        b"--csv" => options.output = Output::Csv,
+        b"--json" | b"--quoted-json" => {
+            options.output = if flag == b"--json" { Output::Json } else { Output::QuotedJson };
+            seen.json = true;
+        }
+        b"--quoted-input" => options.quoted_input = true,
+        b"--verbose" => options.verbose = true,
+        b"--scan" => options.mode = Mode::Scan,
+        b"--pipe" => options.mode = Mode::Pipe,
+        b"--csv-header" => options.csv_header = true,
+        b"--bigkeys" => options.mode = Mode::BigKeys,
+        b"--memkeys" => options.mode = Mode::MemKeys(seen.mem_samples),
+        b"--hotkeys" => options.mode = Mode::HotKeys,
+        b"--stat" => options.mode = Mode::Stat,
+        b"--latency" => options.mode = Mode::Latency { history: false },
+        b"--latency-history" => options.mode = Mode::Latency { history: true },
+        b"--latency-dist" => options.mode = Mode::LatencyDist,
+        b"--replica" | b"--slave" => options.mode = Mode::Replica,
+        b"--docs-table" => options.mode = Mode::DocsTable,
+        b"--ldb" | b"--ldb-sync-mode" => seen.ldb = true,
+        b"--cluster" => {
+            options.mode = Mode::Refused("Managing clusters (--cluster) is not offered yet.");
+            seen.cluster = true;
+        }
+        b"--tls" => options.target.use_tls()?,
+        b"--insecure" => options.target.tls_options.insecure = true,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &[u8], value: Vec<u8>) -> Result<bool, Fail> {
+    let target = &mut options.target;
+    match flag {
+        b"-h" => target.host = text(value),
+        b"-p" => {
+            let port: i64 = leading_number(&value);
+            target.port = u16::try_from(port).map_err(|_| Fail::new("Invalid server port."))?;
+        }
+        b"-s" => {
+            target.socket = Some(PathBuf::from(OsString::from_vec(value)));
+            seen.socket = true;
+        }
+        b"-t" => target.connect_timeout = Some(seconds(&value, "-t")?),
+        b"-n" => target.db = leading_number(&value),
+        b"-a" | b"--pass" => {
+            target.password = Some(value);
+            seen.password_shown = true;
+        }
+        b"--user" => target.user = Some(value),
+        b"-u" => {
+            target.set_url(&text(value))?;
+            seen.password_shown |= target.password_in_url;
+        }
+        b"--sni" => target.tls_options.sni = Some(text(value)),
+        b"--cacert" => target.tls_options.ca_file = Some(path(value)),
+        b"--cacertdir" => target.tls_options.ca_folder = Some(path(value)),
+        b"--cert" => target.tls_options.cert_file = Some(path(value)),
+        b"--key" => target.tls_options.key_file = Some(path(value)),
+        b"--tls-ciphers" | b"--tls-ciphersuites" => {
+            let flag = String::from_utf8_lossy(flag);
+            return Err(Fail::new(format!("{flag} is not offered: the ciphers are rustls's own choice.")));
+        }
+        b"-r" => options.repeat = leading_number(&value),
+        b"-i" => options.interval = interval(&value)?,
+        b"-X" => options.stdin_tag = Some(value),
+        b"-d" => options.element_delimiter = value,
+        b"-D" => options.reply_delimiter = value,
+        b"--show-pushes" => {
+            options.show_pushes = match value.first() {
+                Some(b'y' | b'Y') => true,
+                Some(b'n' | b'N') => false,
+                _ => {
+                    let value = text(value);
+                    return Err(Fail::new(format!("Unknown --show-pushes value '{value}' (valid: '[y]es', '[n]o')")));
+                }
+            }
+        }
+        b"--pattern" => options.pattern = Some(value),
+        b"--quoted-pattern" => {
+            let pattern = quote::unquoted(&value);
+            options.pattern =
+                Some(pattern.ok_or_else(|| Fail::new("Invalid quoted string specified for --quoted-pattern."))?);
+        }
+        b"--count" => options.scan_count = Some(leading_number(&value)),
+        b"--type" => options.scan_type = Some(value),
+        b"--memkeys-samples" => {
+            let samples = leading_number(&value);
+            if samples < 0 {
+                return Err(Fail::new("--memkeys-samples value should be positive."));
+            }
+            options.mode = Mode::MemKeys(Some(samples));
+            seen.mem_samples = Some(samples);
+        }
+        b"--intrinsic-latency" => options.mode = Mode::IntrinsicLatency(leading_number(&value).max(0).unsigned_abs()),
+        b"--rdb" => options.mode = Mode::Rdb { file: path(value), functions_only: false },
+        b"--functions-rdb" => options.mode = Mode::Rdb { file: path(value), functions_only: true },
+        b"--lru-test" => options.mode = Mode::LruTest(leading_number(&value).max(1).unsigned_abs()),
+        b"--eval" => options.mode = Mode::Eval(path(value)),
+        b"--pipe-timeout" => options.pipe_timeout = seconds(&value, "--pipe-timeout")?,
+        b"--from" => {
+            options.pipe_source = match value.as_slice() {
+                b"csv" => PipeSource::Csv,
+                b"jsonl" => PipeSource::JsonLines,
+                _ => return Err(Fail::new(format!("--from knows csv and jsonl, not '{}'.", text(value)))),
+            }
+        }
+        b"--template" => options.pipe_template = Some(value),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// The number a text starts with, as C's `strtoll`: 0 when it starts with none.
+pub fn leading_number(bytes: &[u8]) -> i64 {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_start();
+    let sign_len = usize::from(text.starts_with(['-', '+']));
+    let digits_end = text[sign_len..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |at| at + sign_len);
+    i64::from_str(&text[..digits_end]).unwrap_or(0)
+}
+
+fn seconds(value: &[u8], flag: &str) -> Result<Duration, Fail> {
+    let parsed = std::str::from_utf8(value).ok().and_then(|value| value.parse::<f64>().ok());
+    let valid = parsed.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    valid.ok_or_else(|| {
+        Fail::new(format!("{flag} wants a number of seconds, not '{}'.", String::from_utf8_lossy(value)))
+    })
+}
+
+fn interval(value: &[u8]) -> Result<Duration, Fail> {
+    seconds(value, "-i")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &[&str]) -> Result<Options, Fail> {
+        parse(words.iter().map(OsString::from), &Environment::default())
+    }
+
+    #[test]
+    fn the_first_word_that_is_no_flag_starts_the_command() {
+        let options = parse_words(&["-p", "7000", "-n", "3", "-r", "-1", "set", "-p", "1"]).unwrap();
+        assert_eq!((options.target.port, options.target.db, options.repeat), (7000, 3, -1));
+        assert_eq!(options.words, [b"set".to_vec(), b"-p".to_vec(), b"1".to_vec()]);
+    }
+
+    #[test]
+    fn a_flag_unknown_or_without_its_argument_is_refused() {
+        for words in [&["--foo"][..], &["-p"], &["--rdb"], &["--show-pushes", "foo"], &["-p", "99999"]] {
+            assert!(parse_words(words).is_err(), "{words:?}");
+        }
+        assert_eq!(parse_words(&["-h"]).unwrap().mode, Mode::Help);
+    }
+
+    #[test]
+    fn json_speaks_resp3_unless_told_otherwise() {
+        assert!(parse_words(&["--json"]).unwrap().target.resp3);
+        assert!(!parse_words(&["--json", "-2"]).unwrap().target.resp3);
+        assert!(!parse_words(&["-2", "--json"]).unwrap().target.resp3);
+    }
+
+    #[test]
+    fn a_template_and_its_source_belong_together() {
+        assert!(parse_words(&["--pipe", "--from", "csv"]).is_err());
+        assert!(parse_words(&["--pipe", "--template", "SET {0} {1}"]).is_err());
+        assert!(parse_words(&["--from", "csv", "--template", "x"]).is_err());
+        assert!(parse_words(&["--pipe", "--from", "csv", "--template", "x"]).is_ok());
+    }
+
+    #[test]
+    fn numbers_are_read_as_far_as_they_go() {
+        for (text, number) in [("12", 12), ("-3x", -3), ("x", 0), ("", 0), (" 7", 7)] {
+            assert_eq!(leading_number(text.as_bytes()), number);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! `--bigkeys`, `--memkeys`, `--hotkeys`: reports from a walk over all keys.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::args::Options;
+use crate::connection::Connection;
+use crate::fail::Fail;
+use crate::quote::quoted;
+use crate::reply::Reply;
+use crate::scan::{Cursor, ask_each};
+use crate::session::print;
+
+/// How many hot keys are kept.
+const HOT_KEYS_MAX: usize = 16;
+/// So many keys apart, progress is told.
+const PROGRESS_STEP: u64 = 1_000_000;
+
+/// How a key's size is measured.
+#[derive(Clone, Copy)]
+pub enum Measure {
+    /// By number of elements.
+    Elements,
+    /// In bytes, with so many elements sampled (0 for all) if given.
+    Memory(Option<i64>),
+}
+
+/// What has been seen of one type.
+struct Kind {
+    name: String,
+    /// The command that tells the number of elements, and what these are called; absent for modules' types.
+    size: Option<(&'static [u8], &'static str)>,
+    biggest: u64,
+    biggest_key: Option<Vec<u8>>,
+    total: u64,
+    count: u64,
+}
+
+impl Kind {
+    fn new(name: &str, size: Option<(&'static [u8], &'static str)>) -> Kind {
+        Kind { name: name.to_owned(), size, biggest: 0, biggest_key: None, total: 0, count: 0 }
+    }
+
+    fn unit(&self, measure: Measure) -> &'static str {
+        match measure {
+            Measure::Memory(_) => "bytes",
+            Measure::Elements => self.size.map_or("?", |(_, unit)| unit),
+        }
+    }
+}
+
+fn known_kinds() -> Vec<Kind> {
+    vec![
+        Kind::new("string", Some((b"STRLEN", "bytes"))),
+        Kind::new("list", Some((b"LLEN", "items"))),
+        Kind::new("set", Some((b"SCARD", "members"))),
+        Kind::new("hash", Some((b"HLEN", "fields"))),
+        Kind::new("zset", Some((b"ZCARD", "members"))),
+        Kind::new("stream", Some((b"XLEN", "entries"))),
+    ]
+}
+
+fn banner(what: &str) {
+    print(
+        format!(
+            "\n# Scanning the entire keyspace to find {what} as well as\n\
+             # average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec\n\
+             # per 100 SCAN commands (not usually needed).\n\n"
+        )
+        .as_bytes(),
+    );
+}
+
+fn say(line: String) {
+    print(line.as_bytes());
+}
+
+fn shown(key: &[u8]) -> String {
+    String::from_utf8_lossy(&quoted(key)).into_owned()
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
+}
+
+fn average(total: u64, count: u64) -> f64 {
+    if count == 0 { 0.0 } else { total as f64 / count as f64 }
+}
+
+/// Raised by Ctrl-C, so that a report on part of the keys is still given.
+fn interrupt() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    // A second Ctrl-C ends the program: the order of the two matters.
+    let _ = signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, flag.clone());
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, flag.clone());
+    flag
+}
+
+/// The biggest key of each type.
+///
+/// # Errors
+/// When the server refuses or is gone.
+pub fn biggest(options: &Options, measure: Measure) -> Result<(), Fail> {
+    let mut connection = Connection::open(&options.target)?;
+    let total_keys = size_of_keyspace(&mut connection)?;
+    banner("biggest keys");
+    let stop = interrupt();
+    let mut kinds = known_kinds();
+    let (mut sampled, mut names_len) = (0, 0);
+    let mut cursor = Cursor::new(options);
+    while !stop.load(Ordering::Relaxed) {
+        let done = percent(sampled, total_keys);
+        let Some(keys) = cursor.next(&mut connection)? else { break };
+        for (key, kind, size) in sizes(&mut connection, &mut kinds, keys, measure)? {
+            let kind = &mut kinds[kind];
+            kind.total += size;
+            kind.count += 1;
+            sampled += 1;
+            names_len += key.len() as u64;
+            if size > kind.biggest || kind.biggest_key.is_none() && size > 0 {
+                let (name, unit) = (&kind.name, kind.unit(measure));
+                say(format!("[{done:05.2}%] Biggest {name:<6} found so far '{}' with {size} {unit}\n", shown(&key)));
+                kind.biggest = size;
+                kind.biggest_key = Some(key);
+            }
+            if sampled % PROGRESS_STEP == 0 {
+                say(format!("[{done:05.2}%] Sampled {sampled} keys so far\n"));
+            }
+        }
+        cursor.pause();
+    }
+    say(format!("\n-------- summary -------\n\nSampled {sampled} keys in the keyspace!\n"));
+    say(format!("Total key length in bytes is {names_len} (avg len {:.2})\n\n", average(names_len, sampled)));
+    for kind in &kinds {
+        if let Some(key) = &kind.biggest_key {
+            let (name, size, unit) = (&kind.name, kind.biggest, kind.unit(measure));
+            say(format!("Biggest {name:>6} found '{}' has {size} {unit}\n", shown(key)));
+        }
+    }
+    say("\n".to_owned());
+    for kind in &kinds {
+        let Kind { name, total, count, .. } = kind;
+        let (unit, share, mean) = (kind.unit(measure), percent(*count, sampled), average(*total, *count));
+        say(format!("{count} {name}s with {total} {unit} ({share:05.2}% of keys, avg size {mean:.2})\n"));
+    }
+    Ok(())
+}
+
+fn size_of_keyspace(connection: &mut Connection) -> Result<u64, Fail> {
+    let size = connection.ask(&["DBSIZE"])?;
+    Ok(size.integer().and_then(|size| u64::try_from(size).ok()).unwrap_or(0))
+}
+
+/// Types and sizes of keys; keys that are gone meanwhile are left out.
+fn sizes(
+    connection: &mut Connection,
+    kinds: &mut Vec<Kind>,
+    keys: Vec<Vec<u8>>,
+    measure: Measure,
+) -> Result<Vec<(Vec<u8>, usize, u64)>, Fail> {
+    let types = ask_each(connection, keys.iter().map(|key| vec![b"TYPE".to_vec(), key.clone()]))?;
+    let mut found = Vec::with_capacity(keys.len());
+    for (key, kind) in keys.into_iter().zip(types) {
+        if let Some(error) = kind.error() {
+            return Err(Fail::new(format!("Error: {error}")));
+        }
+        let name = kind.text();
+        if name == "none" {
+            continue;
+        }
+        let known = kinds.iter().position(|kind| kind.name == name);
+        let kind = known.unwrap_or_else(|| {
+            kinds.push(Kind::new(&name, None));
+            kinds.len() - 1
+        });
+        found.push((key, kind));
+    }
+    let asked = found.iter().map(|(key, kind)| match (measure, kinds[*kind].size) {
+        (Measure::Memory(None), _) => Some(vec![b"MEMORY".to_vec(), b"USAGE".to_vec(), key.clone()]),
+        (Measure::Memory(Some(samples)), _) => {
+            let samples = samples.to_string().into_bytes();
+            Some(vec![b"MEMORY".to_vec(), b"USAGE".to_vec(), key.clone(), b"SAMPLES".to_vec(), samples])
+        }
+        (Measure::Elements, Some((command, _))) => Some(vec![command.to_vec(), key.clone()]),
+        (Measure::Elements, None) => None,
+    });
+    let asked: Vec<Option<Vec<Vec<u8>>>> = asked.collect();
+    let mut replies = ask_each(connection, asked.iter().flatten().cloned())?.into_iter();
+    let sized = found.into_iter().zip(asked).map(|((key, kind), asked)| {
+        // A key may have gone, or changed its type, since its type was asked for: then it has no size.
+        let size = asked.and_then(|_| replies.next()).and_then(|reply| reply.integer()).unwrap_or(0);
+        (key, kind, size.max(0).unsigned_abs())
+    });
+    Ok(sized.collect())
+}
+
+/// The keys read most often, by the counters of an LFU policy.
+///
+/// # Errors
+/// When the server keeps no counters, refuses or is gone.
+pub fn hottest(options: &Options) -> Result<(), Fail> {
+    let mut connection = Connection::open(&options.target)?;
+    let total_keys = size_of_keyspace(&mut connection)?;
+    banner("hot keys");
+    let stop = interrupt();
+    let mut hot: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut sampled = 0;
+    let mut cursor = Cursor::new(options);
+    while !stop.load(Ordering::Relaxed) {
+        let done = percent(sampled, total_keys);
+        let Some(keys) = cursor.next(&mut connection)? else { break };
+        let command = |key: &Vec<u8>| vec![b"OBJECT".to_vec(), b"FREQ".to_vec(), key.clone()];
+        let counters = ask_each(&mut connection, keys.iter().map(command))?;
+        for (key, counter) in keys.into_iter().zip(counters) {
+            if let Some(error) = counter.error() {
+                return Err(Fail::new(format!("Error: {error}")));
+            }
+            sampled += 1;
+            if let Reply::Integer(counter @ 1..) = counter
+                && let Some(counter) = keep_hot(&mut hot, counter.unsigned_abs(), &key)
+            {
+                say(format!("[{done:05.2}%] Hot key '{}' found so far with counter {counter}\n", shown(&key)));
+            }
+            if sampled % PROGRESS_STEP == 0 {
+                say(format!("[{done:05.2}%] Sampled {sampled} keys so far\n"));
+            }
+        }
+        cursor.pause();
+    }
+    say(format!("\n-------- summary -------\n\nSampled {sampled} keys in the keyspace!\n"));
+    for (counter, key) in hot {
+        say(format!("hot key found with counter: {counter}\tkeyname: {}\n", shown(&key)));
+    }
+    Ok(())
+}
+
+/// Puts a key where it belongs among the hottest, after those as hot; `None` when there is no room.
+fn keep_hot(hot: &mut Vec<(u64, Vec<u8>)>, counter: u64, key: &[u8]) -> Option<u64> {
+    let at = hot.partition_point(|(other, _)| *other >= counter);
+    if at >= HOT_KEYS_MAX {
+        return None;
+    }
+    hot.insert(at, (counter, key.to_vec()));
+    hot.truncate(HOT_KEYS_MAX);
+    Some(counter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_keys_are_kept_in_order() {
+        let mut hot = Vec::new();
+        for counter in [3, 9, 1, 9, 5] {
+            keep_hot(&mut hot, counter, format!("k{counter}").as_bytes());
+        }
+        assert_eq!(hot.iter().map(|(counter, _)| *counter).collect::<Vec<_>>(), [9, 9, 5, 3, 1]);
+        for _ in 0..20 {
+            keep_hot(&mut hot, 100, b"x");
+        }
+        assert_eq!(hot.len(), HOT_KEYS_MAX);
+        assert_eq!(keep_hot(&mut hot, 100, b"y"), None);
+    }
+}

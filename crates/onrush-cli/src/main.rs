@@ -1,0 +1,92 @@
+//! `onrush-cli`: a command line for Redis-compatible servers, a drop-in for redis-cli.
+//!
+//! Start at [`args`], which reads the command line, and [`run`], which chooses what to do. [`session`] sends commands
+//! and shows replies for the command line ([`oneshot`]) and for people ([`repl`]); [`format`] lays replies out;
+//! [`connection`] and [`reply`] know the wire. The other modes stand in a module each. Everything blocks: one thread,
+//! and a second one only where sending and reading have to go on side by side.
+
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod fail;
+
+mod args;
+mod askpass;
+mod connection;
+mod docs;
+mod format;
+mod keys_report;
+mod latency;
+mod lru;
+mod oneshot;
+mod pipe;
+mod quote;
+mod repl;
+mod replica;
+mod reply;
+mod scan;
+mod session;
+mod stat;
+mod target;
+#[cfg(feature = "tls")]
+mod tls;
+mod usage;
+
+use std::io::IsTerminal;
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+use args::{Environment, Mode, Options};
+use fail::Fail;
+use keys_report::Measure;
+
+fn main() -> ExitCode {
+    let environment = Environment {
+        password: std::env::var_os("REDISCLI_AUTH").map(OsStringExt::into_vec),
+        terminal: std::io::stdout().is_terminal() || std::env::var_os("FAKETTY").is_some(),
+    };
+    let done = args::parse(std::env::args_os().skip(1), &environment).and_then(run);
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let message = failure.to_string();
+            if !message.is_empty() {
+                complain!("{message}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut options: Options) -> Result<(), Fail> {
+    if options.ask_password {
+        options.target.password = Some(askpass::read()?);
+    }
+    match options.mode.clone() {
+        Mode::Help => session::print(usage::USAGE.as_bytes()),
+        Mode::Version => session::print(concat!("onrush-cli ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()),
+        Mode::Refused(reason) => return Err(Fail::new(reason)),
+        Mode::Pipe => return pipe::run(&options),
+        Mode::Scan => return scan::run(&options),
+        Mode::BigKeys => return keys_report::biggest(&options, Measure::Elements),
+        Mode::MemKeys(samples) => return keys_report::biggest(&options, Measure::Memory(samples)),
+        Mode::HotKeys => return keys_report::hottest(&options),
+        Mode::Stat => return stat::run(&options),
+        Mode::Latency { history } => return latency::run(&options, history),
+        Mode::LatencyDist => return latency::distribution(&options),
+        Mode::IntrinsicLatency(seconds) => return latency::intrinsic(seconds),
+        Mode::LruTest(keys) => return lru::run(&options, keys),
+        Mode::Rdb { file, functions_only } => return replica::copy(&options, &file, functions_only),
+        Mode::Replica => return replica::run(&options),
+        Mode::Eval(file) => return oneshot::eval(options, &file),
+        Mode::DocsTable => {
+            let mut connection = connection::Connection::open(&options.target)?;
+            let docs =
+                docs::Docs::fetch(&mut connection).ok_or_else(|| Fail::new("The server has no COMMAND DOCS."))?;
+            session::print(docs.table().as_bytes());
+        }
+        _ if !options.words.is_empty() || options.stdin_last => return oneshot::run(options),
+        _ => return repl::run(options),
+    }
+    Ok(())
+}

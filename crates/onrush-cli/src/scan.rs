@@ -1,0 +1,103 @@
+//! Walking over all keys: `--scan`, and the cursor that the reports on keys share.
+
+use crate::args::Options;
+use crate::connection::{Connection, encode};
+use crate::fail::Fail;
+use crate::format::Output;
+use crate::quote::push_quoted;
+use crate::reply::Reply;
+use crate::session::print;
+
+/// After so many SCANs the reports pause for `-i`.
+const CYCLES_PER_PAUSE: u64 = 100;
+
+/// A SCAN under way.
+pub struct Cursor<'o> {
+    options: &'o Options,
+    position: Vec<u8>,
+    cycles: u64,
+    done: bool,
+}
+
+impl<'o> Cursor<'o> {
+    /// At the start.
+    pub fn new(options: &'o Options) -> Cursor<'o> {
+        Cursor { options, position: b"0".to_vec(), cycles: 0, done: false }
+    }
+
+    /// The next keys, maybe none; `None` at the end.
+    ///
+    /// # Errors
+    /// When the server refuses or is gone.
+    pub fn next(&mut self, connection: &mut Connection) -> Result<Option<Vec<Vec<u8>>>, Fail> {
+        if self.done {
+            return Ok(None);
+        }
+        let mut words = vec![b"SCAN".to_vec(), self.position.clone()];
+        if let Some(pattern) = &self.options.pattern {
+            words.extend([b"MATCH".to_vec(), pattern.clone()]);
+        }
+        if let Some(count) = self.options.scan_count {
+            words.extend([b"COUNT".to_vec(), count.to_string().into_bytes()]);
+        }
+        if let Some(kind) = &self.options.scan_type {
+            words.extend([b"TYPE".to_vec(), kind.clone()]);
+        }
+        let reply = connection.ask(&words)?;
+        let Some([position, keys]) = reply.items() else {
+            return Err(Fail::new("Error: the reply to SCAN is not a cursor and keys"));
+        };
+        self.position = position.bytes().unwrap_or(b"0").to_vec();
+        self.done = self.position == b"0";
+        self.cycles += 1;
+        let keys = keys.items().unwrap_or_default();
+        Ok(Some(keys.iter().filter_map(|key| key.bytes().map(<[u8]>::to_vec)).collect()))
+    }
+
+    /// Pauses as `-i` asks, once in a hundred cycles.
+    pub fn pause(&self) {
+        if self.cycles.is_multiple_of(CYCLES_PER_PAUSE) && !self.options.interval.is_zero() {
+            std::thread::sleep(self.options.interval);
+        }
+    }
+}
+
+/// Sends one command per key in one go and gives the replies in order.
+///
+/// # Errors
+/// When the connection is gone.
+pub fn ask_each(connection: &mut Connection, commands: impl Iterator<Item = Vec<Vec<u8>>>) -> Result<Vec<Reply>, Fail> {
+    let (mut bytes, mut count) = (Vec::new(), 0);
+    for command in commands {
+        encode(&mut bytes, &command);
+        count += 1;
+    }
+    let mut replies = Vec::with_capacity(count);
+    connection.batch(bytes, count, |_, reply, _| replies.push(reply))?;
+    Ok(replies)
+}
+
+/// Lists the keys.
+///
+/// # Errors
+/// When the server refuses or is gone.
+pub fn run(options: &Options) -> Result<(), Fail> {
+    let mut connection = Connection::open(&options.target)?;
+    let mut cursor = Cursor::new(options);
+    let mut out = Vec::new();
+    while let Some(keys) = cursor.next(&mut connection)? {
+        out.clear();
+        for key in keys {
+            match options.output {
+                Output::Standard => push_quoted(&mut out, &key),
+                _ => out.extend_from_slice(&key),
+            }
+            out.push(b'\n');
+        }
+        print(&out);
+        if !options.interval.is_zero() {
+            std::thread::sleep(options.interval);
+        }
+    }
+    Ok(())
+}

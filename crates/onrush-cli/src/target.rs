@@ -1,0 +1,130 @@
+//! Where the server is, and how to log in.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use onrush::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
+
+use crate::fail::Fail;
+
+/// An address, a login, and what to ask for once connected.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Host name or address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// A Unix socket instead.
+    pub socket: Option<PathBuf>,
+    /// Database number.
+    pub db: i64,
+    /// User name; the default user when absent.
+    pub user: Option<Vec<u8>>,
+    /// Password.
+    pub password: Option<Vec<u8>>,
+    /// The password came in a URL.
+    pub password_in_url: bool,
+    /// Speak RESP3.
+    pub resp3: bool,
+    /// Go on in RESP2 when the server has no RESP3.
+    pub resp3_optional: bool,
+    /// How long connecting may take.
+    pub connect_timeout: Option<Duration>,
+    /// Encrypt.
+    pub tls: bool,
+    /// How to encrypt.
+    pub tls_options: TlsOptions,
+}
+
+/// Certificates and names for TLS.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    /// The name to ask for, when it is not the host's.
+    pub sni: Option<String>,
+    /// Certificates to trust.
+    pub ca_file: Option<PathBuf>,
+    /// A folder of certificates to trust.
+    pub ca_folder: Option<PathBuf>,
+    /// Our certificate.
+    pub cert_file: Option<PathBuf>,
+    /// Our private key.
+    pub key_file: Option<PathBuf>,
+    /// Trust any certificate.
+    pub insecure: bool,
+}
+
+impl Default for Target {
+    fn default() -> Target {
+        Target {
+            host: "127.0.0.1".to_owned(),
+            port: 6379,
+            socket: None,
+            db: 0,
+            user: None,
+            password: None,
+            password_in_url: false,
+            resp3: false,
+            resp3_optional: false,
+            connect_timeout: None,
+            tls: false,
+            tls_options: TlsOptions::default(),
+        }
+    }
+}
+
+impl Target {
+    /// Takes what a `redis://user:password@host:port/db` URL says.
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    pub fn set_url(&mut self, url: &str) -> Result<(), Fail> {
+        if !url.contains("://") {
+            return Err(Fail::new("Invalid URI scheme"));
+        }
+        let info: ConnectionInfo = url.parse().map_err(|error| Fail::new(format!("{error}")))?;
+        match info.addr {
+            ConnectionAddr::Tcp(host, port) => (self.host, self.port) = (host, port),
+            ConnectionAddr::TcpTls { host, port, insecure } => {
+                (self.host, self.port) = (host, port);
+                self.tls_options.insecure |= insecure;
+                self.use_tls()?;
+            }
+            ConnectionAddr::Unix(path) => self.socket = Some(path),
+            _ => return Err(Fail::new(format!("'{url}' names a kind of address not known here."))),
+        }
+        self.db = info.db;
+        if let Some(user) = info.username {
+            self.user = Some(user.into_bytes());
+        }
+        if let Some(password) = info.password {
+            self.password = Some(password.into_bytes());
+            self.password_in_url = true;
+        }
+        self.resp3 |= url.contains("protocol=") && info.protocol == ProtocolVersion::RESP3;
+        Ok(())
+    }
+
+    /// Asks for encryption.
+    ///
+    /// # Errors
+    /// When the program was built without it.
+    pub fn use_tls(&mut self) -> Result<(), Fail> {
+        if cfg!(not(feature = "tls")) {
+            return Err(Fail::new("This onrush-cli was built without TLS; build it with --features tls."));
+        }
+        self.tls = true;
+        Ok(())
+    }
+}
+
+impl fmt::Display for Target {
+    /// `host:port`, with brackets around an IPv6 address, or the socket's path.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.socket {
+            Some(path) => write!(out, "{}", path.display()),
+            None if self.host.contains(':') => write!(out, "[{}]:{}", self.host, self.port),
+            None => write!(out, "{}:{}", self.host, self.port),
+        }
+    }
+}
