@@ -3,21 +3,22 @@
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 ONRUSH_SERVER_BIN ?= $(TARGET)/release/onrush-server
 ONRUSH_CLI_BIN ?= $(TARGET)/release/onrush-cli
+ONRUSH_BENCHMARK_BIN ?= $(TARGET)/release/onrush-benchmark
 VENV := $(TARGET)/venv
 NODE_FOLDER := $(TARGET)/node
 CLIENTS := tests/clients
 ARGS ?=
 FUZZ_SECONDS ?= 30
 
-export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN
+export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN
 
 .PHONY: help build run test lint unit blackbox clients bench fuzz tools
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-build: ## the release build of the server and the command line
-	cargo build --release --locked -p onrush-server -p onrush-cli
+build: ## the release build of the server, the command line and the load tool
+	cargo build --release --locked -p onrush-server -p onrush-cli -p onrush-benchmark
 
 run: build ## start the server with defaults; more options through ARGS="--port 7000"
 	$(ONRUSH_SERVER_BIN) $(ARGS)
@@ -35,7 +36,7 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins --test differential --test cases --test protocol --test command_table --test connection --test blocking --test client --test life
 	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large -- --test-threads=1
 
-clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, redis-py, ioredis, onrush-cli
+clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, redis-py, ioredis, onrush-cli, onrush-benchmark
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test $(CLIENTS)
 

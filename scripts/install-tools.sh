@@ -19,6 +19,7 @@ need cc build-essential
 need python3 python3 python3-venv
 need node nodejs npm
 need npm npm
+need chromium chromium
 if command -v python3 >/dev/null && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
     missing+=(python3-venv)
 fi

@@ -1,0 +1,200 @@
+//! Connections to the server: made and greeted while blocking, then handed to a thread's poll.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
+
+use crate::args::{Options, Target};
+use crate::scanner::Scanner;
+
+/// A connected socket that does not block.
+#[derive(Debug)]
+pub enum Socket {
+    Tcp(mio::net::TcpStream),
+    Unix(mio::net::UnixStream),
+}
+
+/// Why a connection could not be used.
+#[derive(Debug)]
+pub enum ConnectError {
+    Unreachable(String),
+    Refused(String),
+}
+
+impl std::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ConnectError::Unreachable(text) | ConnectError::Refused(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A stream that blocks, for a greeting and for questions beside the load.
+#[derive(Debug)]
+pub enum Blocking {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Blocking {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`ConnectError::Unreachable`] in redis-benchmark's words.
+    pub fn connect(target: &Target) -> Result<Blocking, ConnectError> {
+        let failed = |error: io::Error| {
+            let error = error.to_string();
+            let reason = error.split(" (os error").next().unwrap_or_default();
+            ConnectError::Unreachable(format!("Could not connect to Redis at {target}: {reason}"))
+        };
+        if let Some(path) = &target.socket {
+            return UnixStream::connect(path).map(Blocking::Unix).map_err(failed);
+        }
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in (target.host.as_str(), target.port).to_socket_addrs().map_err(failed)? {
+            match TcpStream::connect(address) {
+                Ok(stream) => {
+                    stream.set_nodelay(true).map_err(failed)?;
+                    return Ok(Blocking::Tcp(stream));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(failed(last))
+    }
+
+    /// Sends commands and reads so many replies, which are returned as they came.
+    ///
+    /// # Errors
+    /// Those of the socket, and [`ConnectError::Refused`] for an error reply.
+    pub fn ask(&mut self, commands: &[u8], replies: u64) -> Result<Vec<u8>, ConnectError> {
+        let broken = |error: io::Error| ConnectError::Unreachable(error.to_string());
+        self.stream().write_all(commands).map_err(broken)?;
+        let (mut scanner, mut got, mut scanned, mut seen) = (Scanner::default(), Vec::new(), 0, 0);
+        let mut piece = [0; 4096];
+        while seen < replies {
+            let len = self.stream().read(&mut piece).map_err(broken)?;
+            if len == 0 {
+                return Err(ConnectError::Unreachable("Server closed the connection".into()));
+            }
+            got.extend_from_slice(&piece[..len]);
+            let some = scanner.scan(&got[scanned..]).map_err(|_| ConnectError::Unreachable("no RESP".into()))?;
+            scanned += some.consumed;
+            seen += some.replies;
+            if let Some(error) = some.error {
+                return Err(ConnectError::Refused(error));
+            }
+        }
+        Ok(got)
+    }
+
+    /// Makes it one that does not block.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn into_socket(self) -> io::Result<Socket> {
+        Ok(match self {
+            Blocking::Tcp(stream) => {
+                stream.set_nonblocking(true)?;
+                Socket::Tcp(mio::net::TcpStream::from_std(stream))
+            }
+            Blocking::Unix(stream) => {
+                stream.set_nonblocking(true)?;
+                Socket::Unix(mio::net::UnixStream::from_std(stream))
+            }
+        })
+    }
+
+    fn stream(&mut self) -> &mut dyn ReadWrite {
+        match self {
+            Blocking::Tcp(stream) => stream,
+            Blocking::Unix(stream) => stream,
+        }
+    }
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
+
+/// One command as it goes over the wire.
+pub fn encode(args: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len());
+    args.iter().for_each(|arg| bytes.push_str(&format!("${}\r\n{arg}\r\n", arg.len())));
+    bytes.into_bytes()
+}
+
+/// What every connection says first, and how many replies that draws.
+pub fn greeting(options: &Options, target: &Target) -> (Vec<u8>, u64) {
+    let (mut bytes, mut count) = (Vec::new(), 0);
+    let mut add = |args: &[&str]| {
+        bytes.extend_from_slice(&encode(args));
+        count += 1;
+    };
+    match (&target.user, &target.password) {
+        (Some(user), Some(password)) => add(&["AUTH", user, password]),
+        (None, Some(password)) => add(&["AUTH", password]),
+        _ => {}
+    }
+    if options.resp3 {
+        add(&["HELLO", "3"]);
+    }
+    if options.tracking {
+        add(&["CLIENT", "TRACKING", "on"]);
+    }
+    if options.db != 0 {
+        add(&["SELECT", &options.db.to_string()]);
+    }
+    (bytes, count)
+}
+
+/// A greeted connection.
+///
+/// # Errors
+/// The greeting's, and those of connecting.
+pub fn connect(options: &Options, target: &Target) -> Result<Blocking, ConnectError> {
+    let mut stream = Blocking::connect(target)?;
+    let (greeting, replies) = greeting(options, target);
+    if replies > 0 {
+        stream.ask(&greeting, replies)?;
+    }
+    Ok(stream)
+}
+
+impl Socket {
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// Those of the socket; `WouldBlock` when there is nothing.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(buffer),
+            Socket::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    /// Writes what it takes.
+    ///
+    /// # Errors
+    /// Those of the socket; `WouldBlock` when it takes nothing.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.write(bytes),
+            Socket::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Lets a poll tell of it.
+    ///
+    /// # Errors
+    /// The poll's.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match self {
+            Socket::Tcp(stream) => stream.register(registry, token, interest),
+            Socket::Unix(stream) => stream.register(registry, token, interest),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Results as text: redis-benchmark's two formats, and tables.
+
+use std::fmt::Write;
+
+use crate::args::Options;
+use crate::run::Outcome;
+use crate::server::HostConfig;
+use crate::sweep::{Cell, Ratio};
+
+/// The one line of `-q`.
+pub fn quiet(outcome: &Outcome, precision: usize) -> String {
+    let p50 = outcome.latency_ms(0.5);
+    format!("{}: {:.2} requests per second, p50={p50:.precision$} msec\n", outcome.title, outcome.rps())
+}
+
+/// The whole block of a test.
+pub fn full(outcome: &Outcome, options: &Options, config: Option<&HostConfig>) -> String {
+    let precision = options.precision;
+    let mut out = String::new();
+    let mut line = |text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
+    line(format!("====== {} ======", outcome.title));
+    line(format!("  {} requests completed in {:.2} seconds", outcome.replies, outcome.elapsed.as_secs_f64()));
+    line(format!("  {} parallel clients", options.clients));
+    line(format!("  {} bytes payload", outcome.payload_len));
+    line(format!("  keep alive: {}", u8::from(options.keep_alive)));
+    if let Some(config) = config {
+        line(format!("  host configuration \"save\": {}", config.save));
+        line(format!("  host configuration \"appendonly\": {}", config.appendonly));
+    }
+    line(format!("  multi-thread: {}", if options.threads.is_some() { "yes" } else { "no" }));
+    if let Some(threads) = options.threads {
+        line(format!("  threads: {threads}"));
+    }
+    if let Some(cpu) = outcome.server_cpu {
+        line(format!("  server CPU: {:.3} us per command", outcome.per_command_us(cpu)));
+    }
+    line(format!("  client CPU: {:.3} us per command", outcome.per_command_us(outcome.client_cpu)));
+    line(String::new());
+    line("Latency by percentile distribution:".into());
+    let total = outcome.latencies.len();
+    let up_to = |ns: u64| outcome.latencies.count_between(0, ns);
+    let entry = |percent: f64, ns: u64, label_ms: f64| {
+        format!("{percent:.3}% <= {label_ms:.precision$} milliseconds (cumulative count {})", up_to(ns))
+    };
+    // Half of what is left each time, until nothing is.
+    let quantiles = std::iter::successors(Some(0.0_f64), |quantile| Some((1.0 + quantile) / 2.0)).take(64);
+    let value_at = |quantile: f64| match quantile {
+        0.0 => outcome.latencies.min(),
+        _ => outcome.latencies.value_at_quantile(quantile),
+    };
+    for quantile in quantiles.take_while(|_| total > 0) {
+        let ns = outcome.latencies.highest_equivalent(value_at(quantile));
+        line(entry(quantile * 100.0, ns, ns as f64 / 1e6));
+        if up_to(ns) >= total {
+            line(entry(100.0, ns, ns as f64 / 1e6));
+            break;
+        }
+    }
+    line(String::new());
+    line("Cumulative distribution of latencies:".into());
+    let mut limit_us = 100_u64;
+    let mut shown = 0;
+    while total > 0 && shown < total {
+        let count = up_to(limit_us * 1_000);
+        if count > shown || limit_us == 100 {
+            line(entry(count as f64 * 100.0 / total as f64, limit_us * 1_000, limit_us as f64 / 1_000.0));
+            shown = count;
+        }
+        limit_us += if limit_us < 1_100 { 100 } else { 1_000 };
+    }
+    line(String::new());
+    line("Summary:".into());
+    line(format!("  throughput summary: {:.2} requests per second", outcome.rps()));
+    line("  latency summary (msec):".into());
+    line(format!("    {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "avg", "min", "p50", "p95", "p99", "max"));
+    let [mean, min, p50, p95, p99, max] = summary(outcome);
+    line(format!(
+        "    {mean:>9.precision$} {min:>9.precision$} {p50:>9.precision$} {p95:>9.precision$} {p99:>9.precision$} {max:>9.precision$}"
+    ));
+    out
+}
+
+/// Mean, least, median, 95th and 99th percentile and greatest latency in milliseconds.
+pub fn summary(outcome: &Outcome) -> [f64; 6] {
+    let at = |quantile| outcome.latency_ms(quantile);
+    let min = outcome.latencies.min() as f64 / 1e6;
+    [outcome.mean_ms(), min, at(0.5), at(0.95), at(0.99), outcome.latencies.max() as f64 / 1e6]
+}
+
+/// A sweep or a comparison as a table.
+pub fn table(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> String {
+    let mut rows = vec![
+        ["test", "server", swept.unwrap_or("-"), "commands/s", "p50 ms", "p99 ms", "server us/cmd", "client us/cmd"]
+            .map(str::to_owned),
+    ];
+    for cell in cells {
+        let outcome = cell.median();
+        rows.push([
+            cell.test.clone(),
+            cell.server.clone(),
+            cell.value.clone(),
+            format!("{:.0}", outcome.rps()),
+            format!("{:.3}", outcome.latency_ms(0.5)),
+            format!("{:.3}", outcome.latency_ms(0.99)),
+            outcome.server_cpu.map_or_else(|| "-".into(), |cpu| format!("{:.3}", outcome.per_command_us(cpu))),
+            format!("{:.3}", outcome.per_command_us(outcome.client_cpu)),
+        ]);
+    }
+    let widths: Vec<usize> =
+        (0..rows[0].len()).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
+    let mut out = String::new();
+    for row in &rows {
+        for (index, (text, width)) in row.iter().zip(&widths).enumerate() {
+            _ = if index < 2 { write!(out, "{text:<width$}  ") } else { write!(out, "{text:>width$}  ") };
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    for Ratio { test, value, ratio, interval } in ratios {
+        _ = write!(out, "{test} {value}: {ratio:.3} times the throughput of the second server");
+        if let Some((low, high)) = interval {
+            _ = write!(out, " (95 % within {low:.3} and {high:.3})");
+        }
+        out.push('\n');
+    }
+    out
+}

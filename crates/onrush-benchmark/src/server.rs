@@ -1,0 +1,56 @@
+//! What is asked of the server beside the load: its settings, and its CPU time where it runs on this machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::args::{Options, Target};
+use crate::net::{self, Blocking};
+use crate::worker::cpu_of;
+
+/// The settings that are told with the results.
+#[derive(Clone, Debug, Default)]
+pub struct HostConfig {
+    pub save: String,
+    pub appendonly: String,
+}
+
+/// Asks for the settings.
+///
+/// # Errors
+/// Why they could not be had.
+pub fn host_config(options: &Options, target: &Target) -> Result<HostConfig, String> {
+    let mut stream = net::connect(options, target).map_err(|error| error.to_string())?;
+    let mut get = |name: &str| setting(&mut stream, name);
+    Ok(HostConfig { save: get("save")?, appendonly: get("appendonly")? })
+}
+
+fn setting(stream: &mut Blocking, name: &str) -> Result<String, String> {
+    let reply = stream.ask(&net::encode(&["CONFIG", "GET", name]), 1).map_err(|error| error.to_string())?;
+    // The last of: aggregate, length, name, length, value.
+    Ok(String::from_utf8_lossy(&reply).split("\r\n").nth(4).unwrap_or_default().to_owned())
+}
+
+/// The tasks of a server on this machine.
+#[derive(Debug)]
+pub struct ServerCpu(PathBuf);
+
+impl ServerCpu {
+    /// Finds the process by what INFO says, if the server is on this machine.
+    pub fn of(options: &Options, target: &Target) -> Option<ServerCpu> {
+        let is_local = target.socket.is_some() || matches!(target.host.as_str(), "localhost" | "127.0.0.1" | "::1");
+        if !is_local {
+            return None;
+        }
+        let mut stream = net::connect(options, target).ok()?;
+        let reply = stream.ask(&net::encode(&["INFO", "server"]), 1).ok()?;
+        let reply = String::from_utf8_lossy(&reply);
+        let id: u32 = reply.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()?;
+        Some(ServerCpu(format!("/proc/{id}/task").into()))
+    }
+
+    /// CPU time of all its threads so far.
+    pub fn now(&self) -> Option<Duration> {
+        let tasks = std::fs::read_dir(&self.0).ok()?;
+        Some(tasks.flatten().filter_map(|task| cpu_of(task.path().join("schedstat"))).sum())
+    }
+}

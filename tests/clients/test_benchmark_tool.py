@@ -1,0 +1,144 @@
+"""onrush-benchmark against redis-benchmark on the same server: flags, names and formats; and what it has beyond.
+
+ONRUSH_BENCHMARK_BIN names the binary; without it, the release build is taken.
+"""
+
+import csv
+import html.parser
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOOL = os.environ.get(
+    "ONRUSH_BENCHMARK_BIN", str(Path(__file__).resolve().parents[2] / "target" / "release" / "onrush-benchmark")
+)
+
+
+def call(tool, server, *args, **options):
+    command = [tool, "-p", str(server.port), *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+def lines(output):
+    """What is left of the output when progress is taken away and numbers are masked."""
+    kept = [line for line in output.replace("\r", "\n").split("\n") if line.strip() and "rps=" not in line]
+    return [re.sub(r"\d+(\.\d+)?|\binf\b", "N", line.rstrip()) for line in kept]
+
+
+def both(server, *args):
+    return [lines(call(tool, server, *args).stdout) for tool in (TOOL, "redis-benchmark")]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("-q", "-n", "200"),
+        ("-q", "-n", "200", "-t", "set,get,lrange_300", "-P", "5", "-c", "3", "-r", "100"),
+        ("-q", "-n", "200", "-t", "PING,mset", "--threads", "2"),
+        ("-q", "-n", "100", "-r", "100", "set", "key:__rand_int__", "value"),
+        ("--csv", "-n", "200", "-t", "ping,set,zadd,lrange"),
+        ("--csv", "-n", "200", "-3", "--dbnum", "2", "-d", "100", "hset", "h", "f", "v"),
+    ],
+)
+def test_formats_are_redis_benchmarks(server, args):
+    ours, theirs = both(server, *args)
+    assert ours == theirs
+
+
+def test_the_long_format_has_the_same_parts(server):
+    ours, theirs = both(server, "-n", "500", "-t", "set", "--threads", "2", "-c", "4")
+    parts = re.compile(r"=====|requests completed|parallel|payload|keep|host|multi|threads:|Latency|Cumulative|Summary|summary|avg")
+    assert [line for line in ours if parts.search(line)] == [line for line in theirs if parts.search(line)]
+    assert ours[-1].split() == theirs[-1].split() == ["N"] * 6
+
+
+def test_errors_end_the_run_with_the_same_text(server):
+    for args in (("-n", "10", "-q", "nosuch", "x"), ("-n", "10", "-q", "lpush"), ("--nosuch",)):
+        ours, theirs = (call(tool, server, *args) for tool in (TOOL, "redis-benchmark"))
+        assert ours.returncode == theirs.returncode == 1
+        assert ours.stderr.split("\n")[0].strip() in (theirs.stderr + theirs.stdout)
+    refused = subprocess.run([TOOL, "-p", "1", "-q"], capture_output=True, text=True, timeout=20)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Could not connect to Redis at 127.0.0.1:1: Connection refused")
+    for flag in ("--cluster", "--tls"):
+        assert call(TOOL, server, flag).returncode == 1
+
+
+def test_exactly_the_commands_asked_for_are_sent(server):
+    for number, args in enumerate([("-P", "7"), ("-c", "3", "--window", "4"), ("--rate", "50000"), ("-k", "0", "-c", "5")]):
+        key = f"counter:{number}"
+        done = call(TOOL, server, "-q", "-n", "1000", *args, "incr", key)
+        assert done.returncode == 0, done.stderr
+        assert server.talk(f"GET {key}\r\n".encode(), 10) == b"$4\r\n1000\r\n"
+
+
+def test_the_last_argument_may_come_from_standard_input(server):
+    done = call(TOOL, server, "-q", "-n", "10", "-x", "set", "from-stdin", input="hello")
+    assert done.returncode == 0, done.stderr
+    assert server.talk(b"GET from-stdin\r\n", 11) == b"$5\r\nhello\r\n"
+
+
+def test_an_open_loop_keeps_its_rate_and_a_round_trip_its_time(server, tmp_path):
+    at = tmp_path / "rate.json"
+    call(TOOL, server, "-q", "--rate", "2000", "--duration", "1s", "--warmup", "200ms", "-c", "4", "-t", "get", "--json", str(at))
+    assert 1_900 < json.loads(at.read_text())["cells"][0]["median"]["rps"] < 2_100
+    call(TOOL, server, "-q", "--rtt", "40ms", "-n", "20", "-P", "5", "-c", "1", "-t", "get", "--json", str(at))
+    latency = json.loads(at.read_text())["cells"][0]["median"]["latency_ms"]
+    assert 40 <= latency["p50"] < 80
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def report(server, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    done = call(
+        TOOL, server, "-t", "set", "-n", "3000", "--sweep", "depth=1,10,100", "--versus", f"127.0.0.1:{server.port}",
+        "--rounds", "3", "--report", str(folder / "r.html"), "--json", str(folder / "r.json"), "--plot",
+        str(folder / "r.svg"), "--csv-file", str(folder / "r.csv"), "--hdr", str(folder / "r.hdr"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "times the throughput of the second server (95 % within" in done.stdout
+    return folder
+
+
+def test_results_are_written_in_every_form(report):
+    data = json.loads((report / "r.json").read_text())
+    assert [cell["value"] for cell in data["cells"]] == ["1", "1", "10", "10", "100", "100"]
+    assert all(len(cell["rounds"]) == 3 for cell in data["cells"]) and len(data["ratios"]) == 3
+    rows = list(csv.DictReader(open(report / "r.csv")))
+    assert len(rows) == 6 and float(rows[5]["rps"]) > float(rows[0]["rps"])
+    assert (report / "r.svg").read_text().startswith("<svg")
+    assert "#[Mean" in (report / "r.hdr").read_text()
+    tags = Tags()
+    tags.feed((report / "r.html").read_text())
+    assert tags.open == [] and tags.seen.count("svg") == 2 and tags.seen.count("tr") == 7
+
+
+def test_a_browser_shows_the_report(report):
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium is installed")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{report}/r.html"]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    assert "<title>onrush-benchmark</title>" in dom and dom.count("<svg") == 2
