@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN
 
-.PHONY: help build run test lint unit blackbox clients bench fuzz tools
+.PHONY: help build run test lint unit blackbox clients bench experiments fuzz tools
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,10 @@ clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, 
 bench: tools build ## measure against redis-server; options through ARGS="--quick"
 	if [ -f benchmarks/store-bench/Cargo.toml ]; then cargo build --release --locked -p onrush-store-bench; fi
 	python3 benchmarks/run.py $(ARGS)
+
+experiments: build $(NODE_FOLDER)/.installed ## the experiments of docs/pipelining.md on this machine; ARGS="--quick" for a tenth
+	cargo build --release --locked -p onrush --example experiments
+	python3 experiments/run.py $(ARGS)
 
 fuzz: tools build ## fuzz targets and random differential sequences for FUZZ_SECONDS each
 	scripts/fuzz-smoke.sh $(FUZZ_SECONDS)

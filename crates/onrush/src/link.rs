@@ -19,6 +19,10 @@ const READ_LEN: usize = 64 << 10;
 /// Buffers that a large command or reply has made larger than this are given back, in bytes.
 const KEPT_LEN_MAX: usize = 1 << 20;
 
+/// How often a write steps back for tasks that replies have woken. Each time it gathers what came meanwhile, at the cost of
+/// one turn of the runtime.
+const YIELDS_MAX: u32 = 4;
+
 /// A live connection. Reading and writing go on independently: neither ever waits for the other.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -33,9 +37,10 @@ pub(crate) struct Link {
     output_at: usize,
     unflushed: bool,
     inflight: VecDeque<Entry>,
-    /// Tasks woken by replies since the last flush; when there are several, it pays to let them queue first.
-    woken: usize,
-    yielded: bool,
+    /// Whether replies have woken tasks that have not run since: it pays to let them queue first.
+    woken: bool,
+    /// How often that was done for the next write.
+    yields: u32,
     /// Whether a reply, or a part of one, has come since this was last asked.
     heard: bool,
 }
@@ -60,8 +65,8 @@ impl Link {
             output_at: 0,
             unflushed: false,
             inflight: VecDeque::new(),
-            woken: 0,
-            yielded: false,
+            woken: false,
+            yields: 0,
             heard: false,
         }
     }
@@ -115,20 +120,20 @@ impl Link {
 
     fn poll_write(&mut self, shared: &Shared, cx: &mut Context<'_>) -> RedisResult<WriteTurn> {
         if self.output_at == self.output.len() {
-            if self.woken > 1 && !self.yielded && shared.has_some() {
+            if self.woken && self.yields < YIELDS_MAX && shared.has_some() {
                 // Behind the tasks just woken, so that their commands go out with this write.
-                self.yielded = true;
+                self.woken = false;
+                self.yields += 1;
                 cx.waker().wake_by_ref();
                 return Ok(WriteTurn::Blocked);
             }
-            (self.woken, self.yielded) = (0, false);
             self.output_at = 0;
             self.output.clear();
             if self.output.capacity() > KEPT_LEN_MAX {
                 self.output = Vec::new();
             }
             match shared.take(&mut self.output, &mut self.inflight, cx) {
-                Taken::Some => {}
+                Taken::Some => (self.woken, self.yields) = (false, 0),
                 Taken::Abandoned => return Ok(WriteTurn::Deserted),
                 Taken::Deserted if self.inflight.is_empty() => return Ok(WriteTurn::Deserted),
                 Taken::Empty | Taken::Deserted => return self.poll_flush(cx),
@@ -234,7 +239,7 @@ impl Link {
     fn settle(&mut self, progress: Progress) {
         match progress {
             Progress::More => return,
-            Progress::Done => self.woken += 1,
+            Progress::Done => self.woken = true,
             Progress::Silent => {}
         }
         self.inflight.pop_front();
