@@ -36,8 +36,8 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins --test differential --test cases --test protocol --test command_table --test connection --test blocking --test client --test life
 	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large -- --test-threads=1
 
-clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, redis-py, ioredis, onrush-cli, onrush-benchmark
-	$(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)
+clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test $(CLIENTS)
 
 bench: tools build ## measure against redis-server; options through ARGS="--quick"

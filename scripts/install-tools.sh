@@ -20,6 +20,17 @@ need python3 python3 python3-venv
 need node nodejs npm
 need npm npm
 need chromium chromium
+need ruby ruby ruby-redis
+need php php-cli php-redis
+if command -v ruby >/dev/null && ! ruby -e 'require "redis"' 2>/dev/null; then
+    missing+=(ruby-redis)
+fi
+if command -v php >/dev/null && ! php -r 'exit(extension_loaded("redis") ? 0 : 1);' 2>/dev/null; then
+    missing+=(php-redis)
+fi
+if ! [ -e /usr/include/hiredis/hiredis.h ]; then
+    missing+=(libhiredis-dev)
+fi
 if command -v python3 >/dev/null && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
     missing+=(python3-venv)
 fi

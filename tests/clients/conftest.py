@@ -14,13 +14,15 @@ BINARY = os.environ.get(
 
 
 class Server:
+    binary = BINARY
+
     def __init__(self, folder):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.log = folder / "output"
-        command = [BINARY, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-        if not os.path.basename(BINARY).startswith("redis-server"):
+        command = [self.binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+        if not os.path.basename(self.binary).startswith("redis-server"):
             command += ["--workers", "2"]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -34,7 +36,7 @@ class Server:
                     return
             except OSError:
                 time.sleep(0.005)
-        pytest.fail(f"{BINARY} does not answer:\n{self.log.read_text(errors='replace')}")
+        pytest.fail(f"{self.binary} does not answer:\n{self.log.read_text(errors='replace')}")
 
     def talk(self, request, reply_len):
         """Sends raw bytes and reads exactly `reply_len` back."""

@@ -1,0 +1,70 @@
+"""The client matrix: every client in its own language, part by part, against Onrush and redis-server.
+
+A part whose commands a server does not have yet is left out there, and said so; it runs by itself once they are there.
+The `redis` crate and Onrush's own client are in tests/tests/client.rs.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Server
+
+HERE = Path(__file__).parent / "matrix"
+NEEDS = {"multi": "watch", "script": "evalsha", "pubsub": "subscribe"}
+PLAIN = ["strings", "types", "pipeline", "multi", "script", "pubsub"]
+
+
+def hiredis(folder):
+    binary = folder / "hiredis"
+    done = subprocess.run(["cc", "-O1", "-o", binary, HERE / "hiredis.c", "-lhiredis"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [str(binary)]
+
+
+CLIENTS = {
+    "redis-py": (lambda _: [sys.executable, str(HERE / "redis_py.py")], PLAIN),
+    "ioredis": (lambda _: ["node", str(HERE / "ioredis.js")], [*PLAIN, "auto"]),
+    "node-redis": (lambda _: ["node", str(HERE / "node_redis.js")], [*PLAIN, "auto", "resp3"]),
+    "redis-rb": (lambda _: ["ruby", str(HERE / "redis_rb.rb")], PLAIN),
+    "phpredis": (lambda _: ["php", str(HERE / "phpredis.php")], PLAIN),
+    "hiredis": (hiredis, PLAIN),
+}
+
+
+class Oracle(Server):
+    binary = shutil.which("redis-server")
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    running = {"onrush": Server(tmp_path_factory.mktemp("onrush")), "redis": Oracle(tmp_path_factory.mktemp("redis"))}
+    yield running
+    for server in running.values():
+        server.process.kill()
+        server.process.wait()
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory):
+    made = {}
+
+    def command(client):
+        if client not in made:
+            made[client] = CLIENTS[client][0](tmp_path_factory.mktemp(client))
+        return made[client]
+
+    return command
+
+
+@pytest.mark.parametrize("name", ["onrush", "redis"])
+@pytest.mark.parametrize("client, part", [(client, part) for client, (_, parts) in CLIENTS.items() for part in parts])
+def test_part(servers, commands, name, client, part):
+    server = servers[name]
+    if part in NEEDS and "summary" not in server.cli("COMMAND", "DOCS", NEEDS[part]):
+        pytest.skip(f"{name} has no {NEEDS[part].upper()} yet")
+    server.talk(b"FLUSHALL\r\n", 5)
+    done = subprocess.run([*commands(client), str(server.port), part], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
