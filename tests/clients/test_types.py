@@ -155,6 +155,17 @@ def test_bits(client):
     assert client.bitfield("f").set("u8", 0, 200).incrby("u8", 0, 100, "SAT").execute() == [0, 255]
 
 
+def test_commands_with_very_many_keys(client):
+    pairs = {f"key:{n % 4_000}": n for n in range(5_000)}
+    assert client.mset(pairs)
+    assert client.mget(list(pairs)) == [str(value) for value in pairs.values()]
+    assert client.mset({f"key:{n}": n for n in range(3_000, 9_000)})
+    assert client.msetnx({f"key:{n}": "x" for n in range(8_999, 12_000)}) in (False, 0)
+    assert client.dbsize() == 9_000
+    assert client.exists(*[f"key:{n}" for n in range(10_000)]) == 9_000
+    assert client.delete(*[f"key:{n}" for n in range(10_000)]) == 9_000
+
+
 def test_hyperloglogs(client):
     assert client.pfadd("p", *[f"e{n}" for n in range(10_000)]) == 1
     count = client.pfcount("p")

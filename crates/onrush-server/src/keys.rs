@@ -35,6 +35,9 @@ enum GateState {
     Exclusive(#[allow(dead_code, reason = "held for its drop")] Exclusive<'static>),
 }
 
+/// From so many keys of a command on, their shards are put in order by marking them instead of sorting.
+const MARKED_KEYS_MIN: usize = 1_000;
+
 /// A thread's way into the keyspace during one slice of work.
 pub struct Keys {
     server: &'static Server,
@@ -207,12 +210,51 @@ impl Keys {
         self.release();
         let mut wanted: SmallVec<[(u32, usize); 16]> =
             keys.into_iter().map(|(db, hash)| (db, self.database(db).shard_index(hash))).collect();
+        if wanted.len() > MARKED_KEYS_MIN {
+            self.lock_marked(&wanted);
+            return;
+        }
         wanted.sort_unstable();
         wanted.dedup();
         for (db, shard) in wanted {
-            let guard = self.database(db).shard(shard).lock();
-            self.many.push(Held { db, shard, guard });
+            self.lock_one_more(db, shard);
         }
+    }
+
+    /// Locks the shards of very many keys: each is marked, and the marks are gone through in order, database by database.
+    #[cold]
+    fn lock_marked(&mut self, wanted: &[(u32, usize)]) {
+        let mut dbs: SmallVec<[u32; 4]> = SmallVec::new();
+        for (db, _) in wanted {
+            if !dbs.contains(db) {
+                dbs.push(*db);
+            }
+        }
+        dbs.sort_unstable();
+        for db in dbs {
+            let mut marked = vec![false; self.database(db).shards().len()];
+            wanted.iter().filter(|(other, _)| *other == db).for_each(|(_, shard)| marked[*shard] = true);
+            for shard in marked.iter().enumerate().filter(|(_, marked)| **marked).map(|(shard, _)| shard) {
+                self.lock_one_more(db, shard);
+            }
+        }
+    }
+
+    fn lock_one_more(&mut self, db: u32, shard: usize) {
+        let guard = self.database(db).shard(shard).lock();
+        self.many.push(Held { db, shard, guard });
+    }
+
+    /// Brings the bucket of a key that is soon to be written into the cache.
+    #[inline]
+    pub fn prefetch_bucket(&self, key: &Key<'_>) {
+        self.database(self.db).shard_of(key.hash).prefetch_bucket(key.hash);
+    }
+
+    /// Brings the entry of a key whose bucket has come, and whose lock is held, into the cache.
+    #[inline]
+    pub fn prefetch_entry(&mut self, key: &Key<'_>) {
+        self.table(key).prefetch_entry(key.hash);
     }
 
     /// Takes the whole keyspace for this command. References into tables end before.

@@ -18,7 +18,7 @@ use crate::server::Server;
 pub const CHUNK_LEN_MAX: usize = 32;
 
 /// Keys of one chunk that are prefetched; more would push each other out of the cache.
-const PREFETCH_KEYS_MAX: usize = 512;
+pub(crate) const PREFETCH_KEYS_MAX: usize = 512;
 
 /// A command of the present chunk.
 pub(crate) struct Planned {

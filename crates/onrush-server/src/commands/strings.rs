@@ -386,9 +386,21 @@ fn lock_keys(ctx: &mut Ctx<'_>, step: usize) {
     ctx.keys.lock_all(hashes);
 }
 
+/// Pairs ahead of the present one whose bucket, and whose entry, are fetched: planning does that for few keys only.
+const BUCKET_AHEAD: usize = 24;
+const ENTRY_AHEAD: usize = 8;
+
 fn set_pairs(ctx: &mut Ctx<'_>) {
-    for index in (1..ctx.argc()).step_by(2) {
+    let argc = ctx.argc();
+    let is_long = argc > 2 * crate::plan::PREFETCH_KEYS_MAX;
+    for index in (1..argc).step_by(2) {
         let key = ctx.key(index);
+        if is_long && index + 2 * BUCKET_AHEAD < argc {
+            let ahead = ctx.key(index + 2 * BUCKET_AHEAD);
+            ctx.keys.prefetch_bucket(&ahead);
+            let ahead = ctx.key(index + 2 * ENTRY_AHEAD);
+            ctx.keys.prefetch_entry(&ahead);
+        }
         let value = new_value(ctx, index + 1);
         store(ctx, &key, value, None);
         ctx.changed(EventClass::String, "set", key.bytes);
