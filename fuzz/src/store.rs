@@ -63,7 +63,7 @@ pub fn store(data: &[u8]) {
             _ => {
                 drop(table);
                 now_ms += i64::from(a);
-                for shard in db.shards() {
+                for (_, shard) in db.shards() {
                     shard.lock().expire_due(now_ms, 0, usize::MAX, &mut |removed| {
                         let entry = model.remove(removed.key()).expect("an entry the map has");
                         assert!(entry.expire.is_some_and(|at| at <= now_ms));

@@ -35,7 +35,7 @@ pub fn fill(item: &str, keys: u32) {
     }
     let filled = resident_bytes();
     let (mut entries_bytes, mut buckets_bytes) = (0, 0);
-    for shard in db.shards() {
+    for (_, shard) in db.shards() {
         let table = shard.lock();
         buckets_bytes += table.buckets_bytes();
         table.for_each(&mut |entry| entries_bytes += entry.size_bytes());

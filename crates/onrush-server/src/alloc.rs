@@ -32,7 +32,7 @@ const NAME: &str = "libc";
 const FLUSH_BYTES: i64 = 64 * 1024;
 
 /// From this much memory in use on, in bytes, huge pages are worth having.
-const HUGE_PAGES_BYTES_MIN: i64 = 2 * 1024 * 1024;
+const HUGE_PAGES_BYTES_MIN: i64 = 16 * 1024 * 1024;
 
 static HUGE_PAGES: AtomicBool = AtomicBool::new(false);
 
@@ -67,6 +67,63 @@ pub fn give_back() {
     unsafe {
         libmimalloc_sys::mi_collect(true);
     }
+}
+
+/// What the calling thread's heap has of one size of block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeClass {
+    /// Bytes of a block.
+    pub block_bytes: usize,
+    /// Blocks in use.
+    pub used: usize,
+    /// Bytes of the pages that hold blocks of this size, free blocks included.
+    pub committed_bytes: usize,
+}
+
+/// The calling thread's heap by size of block, in ascending order; empty where the allocator does not tell.
+/// O(pages of the heap).
+pub fn size_classes() -> Vec<SizeClass> {
+    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    {
+        mimalloc_size_classes()
+    }
+    #[cfg(not(all(feature = "mimalloc", not(feature = "jemalloc"))))]
+    Vec::new()
+}
+
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+fn mimalloc_size_classes() -> Vec<SizeClass> {
+    use libmimalloc_sys::{mi_heap_area_t, mi_heap_get_default, mi_heap_t, mi_heap_visit_blocks};
+
+    /// More than there are; the visitor must not allocate.
+    const CLASSES_MAX: usize = 256;
+
+    unsafe extern "C" fn visit(
+        _heap: *const mi_heap_t,
+        area: *const mi_heap_area_t,
+        _block: *mut std::ffi::c_void,
+        _block_size: usize,
+        classes: *mut std::ffi::c_void,
+    ) -> bool {
+        // SAFETY: the allocator passes an area that is whole, and the vector given to it below.
+        let (area, classes) = unsafe { (&*area, &mut *classes.cast::<Vec<SizeClass>>()) };
+        let at = classes.binary_search_by_key(&area.block_size, |class| class.block_bytes).unwrap_or_else(|at| {
+            if classes.len() < classes.capacity() {
+                classes.insert(at, SizeClass { block_bytes: area.block_size, used: 0, committed_bytes: 0 });
+            }
+            at
+        });
+        if let Some(class) = classes.get_mut(at) {
+            class.used += area.used;
+            class.committed_bytes += area.committed;
+        }
+        true
+    }
+
+    let mut classes: Vec<SizeClass> = Vec::with_capacity(CLASSES_MAX);
+    // SAFETY: the heap is the calling thread's own, and the visitor neither allocates nor keeps what it is shown.
+    unsafe { mi_heap_visit_blocks(mi_heap_get_default(), false, Some(visit), (&raw mut classes).cast()) };
+    classes
 }
 
 /// Memory that may stay with the allocator after its use, in bytes.

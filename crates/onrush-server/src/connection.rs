@@ -26,7 +26,7 @@ use crate::session::Session;
 
 /// An unfinished command of up to this many bytes is moved to the thread's read buffer for the next read; a longer
 /// one stays in the connection's query buffer.
-const CARRY_LEN_MAX: usize = 16 * 1024;
+pub(crate) const CARRY_LEN_MAX: usize = 16 * 1024;
 
 /// Commands that have to wait are kept in segments of this many bytes, so that nothing is moved as they pile up.
 const SEGMENT_LEN: usize = 1024 * 1024;

@@ -158,8 +158,7 @@ impl ExpireCycle {
         let Some(db) = server.keyspace.db(self.db) else { return false };
         let now_ms = unix_ms();
         let stats = &server.stats.threads[server.maintenance_thread()];
-        for shard in self.shard..self.shard + stride {
-            let shard = db.shard(shard);
+        for (_, shard) in db.shards_from(self.shard).take_while(|(index, _)| *index < self.shard + stride) {
             // A pass reads all volatile entries of the shard: the more there are, the more may wait for it.
             let due = shard.next_expire_ms();
             if due > now_ms || due.saturating_add(shard.volatile_len() as i64 / EXPIRE_BATCHING) > now_ms {

@@ -184,7 +184,7 @@ impl Keys {
         let shard = database.shard_index(hash);
         if !many.is_empty() {
             // Where it is if the shards are spread evenly, as they are when a command with very many keys has them all.
-            let guess = shard * many.len() / database.shards().len();
+            let guess = shard * many.len() / database.shard_count();
             if many.get(guess).is_some_and(|held| held.shard == shard && held.db == db) {
                 return &mut many[guess].guard;
             }
@@ -232,7 +232,7 @@ impl Keys {
         }
         dbs.sort_unstable();
         for db in dbs {
-            let mut marked = vec![false; self.database(db).shards().len()];
+            let mut marked = vec![false; self.database(db).shard_count()];
             wanted.iter().filter(|(other, _)| *other == db).for_each(|(_, shard)| marked[*shard] = true);
             for shard in marked.iter().enumerate().filter(|(_, marked)| **marked).map(|(shard, _)| shard) {
                 self.lock_one_more(db, shard);

@@ -6,6 +6,7 @@ use onrush_resp::ArgRange;
 use onrush_store::{KeyHash, Shard};
 
 use crate::batch::READ_LEN_MAX;
+use crate::connection::CARRY_LEN_MAX;
 use crate::keys::Keys;
 use crate::plan::{CHUNK_LEN_MAX, Members, Planned};
 
@@ -43,7 +44,7 @@ impl Scratch {
             members: Members::default(),
             spare_replies: Vec::new(),
             keys: None,
-            read: vec![0; READ_LEN_MAX],
+            read: vec![0; READ_LEN_MAX + CARRY_LEN_MAX],
         }
     }
 

@@ -12,7 +12,10 @@ use crate::connection::Connection;
 use crate::server::Server;
 
 /// How often a worker looks whether memory can be given back.
-const TEND_PERIOD: Duration = Duration::from_millis(250);
+const TEND_PERIOD: Duration = Duration::from_millis(100);
+
+/// A database's tables are levelled when the number of its keys has changed by more than this part of them.
+const LEVELLING_RATIO: usize = 128;
 
 /// A socket just accepted.
 pub enum Accepted {
@@ -39,7 +42,7 @@ pub fn start(server: &'static Server, thread: usize) -> std::io::Result<Inbox> {
 }
 
 async fn run(server: &'static Server, thread: usize, mut accepted: UnboundedReceiver<Accepted>) {
-    tokio::spawn(tend_memory());
+    tokio::spawn(tend_memory(server, thread));
     while let Some(accepted) = accepted.recv().await {
         let handle = match &accepted {
             Accepted::Tcp(_, handle) | Accepted::Unix(_, handle) => Arc::clone(handle),
@@ -52,15 +55,27 @@ async fn run(server: &'static Server, thread: usize, mut accepted: UnboundedRece
     }
 }
 
-/// Gives memory back to the system after much of it was freed; each thread has to do that for its own.
-async fn tend_memory() {
+/// Gives memory back to the system after much of it was freed; each thread has to do that for its own. Also levels
+/// the tables of databases that have grown or shrunk, this thread's share of them.
+async fn tend_memory(server: &'static Server, thread: usize) {
     let mut seen = 0;
+    let mut levelled = vec![0; server.keyspace.databases()];
     loop {
         tokio::time::sleep(TEND_PERIOD).await;
         let ebbs = alloc::ebbs();
         if ebbs != seen {
             seen = ebbs;
             alloc::give_back();
+        }
+        for (index, levelled) in levelled.iter_mut().enumerate() {
+            let Some(db) = server.keyspace.db(index) else { continue };
+            let len = db.len();
+            if len.abs_diff(*levelled) > len / LEVELLING_RATIO {
+                *levelled = len;
+                let _entered = server.gate.enter(thread);
+                let enlarged = db.level(thread, server.workers);
+                tracing::debug!("Levelled database {index}: {enlarged} tables enlarged");
+            }
         }
     }
 }

@@ -191,11 +191,12 @@ pub(crate) struct Place {
     index: usize,
 }
 
-/// Number of buckets in a table of the given size class: 1, 2, 3, 4, 6, 8, 12, 16, 24 … for 1, 2, 3 …. Two steps
-/// per doubling waste little and fall into the allocators' own classes. Class 0 is the one shared empty bucket.
+/// Number of buckets in a table of the given size class: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 …, some of the first
+/// twice. Four steps per doubling waste little and fall into the allocators' own classes. Class 0 is the one shared
+/// empty bucket.
 #[inline]
 pub(crate) fn bucket_count(class: u8) -> usize {
-    ((2 | class as usize & 1) << (class >> 1)) >> 1
+    ((4 | class as usize & 3) << (class >> 2)) >> 2
 }
 
 /// A table's buckets: a pointer with the size class in its upper bits, so that one word says where and how many.
@@ -509,6 +510,11 @@ fn home_index(position: u32, count: usize) -> usize {
     ((position as u64 * count as u64) >> 32) as usize
 }
 
+/// The size class of an array known by its shadow alone.
+pub(crate) fn class_of_shadow(shadow: *mut ()) -> u8 {
+    Word(shadow.cast()).tag()
+}
+
 /// Asks for the home bucket's cache line in an array known by its shadow alone. Reads nothing: the shadow may be
 /// out of date and its buckets freed.
 #[inline]
@@ -535,15 +541,15 @@ mod tests {
     }
 
     #[test]
-    fn sizes_go_up_in_two_steps_per_doubling() {
-        let counts: Vec<_> = (1..12).map(bucket_count).collect();
-        assert_eq!(counts, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]);
+    fn sizes_go_up_in_four_steps_per_doubling() {
+        let counts: Vec<_> = (1..20).map(bucket_count).collect();
+        assert_eq!(counts, [1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28]);
         assert_eq!(BucketArray::empty().count(), 1);
     }
 
     #[test]
     fn buckets_divide_the_positions_evenly_and_in_order() {
-        for class in 0..9 {
+        for class in 0..20 {
             let array = BucketArray::new(class);
             let mut position = Some(0);
             for index in 0..array.count() {
@@ -585,7 +591,7 @@ mod tests {
 
     #[test]
     fn entries_are_found_by_tag_and_key_along_the_chain() {
-        let mut array = BucketArray::new(2);
+        let mut array = BucketArray::new(4);
         for n in 0..30 {
             array.push(if n % 2 == 0 { 0 } else { u32::MAX }, word(n, 1 + (n % 4) as u8, None));
         }

@@ -1,5 +1,7 @@
 //! A database: its shards, and what spans them.
 
+use std::sync::OnceLock;
+
 use crate::key_hash::{Hasher, KeyHash, SHARD_BITS};
 use crate::lock_order::Rank;
 use crate::random::Random;
@@ -7,9 +9,29 @@ use crate::shard::Shard;
 use crate::table::Table;
 use crate::{Cleared, Entry};
 
+/// Shards of one block: 4 KB of them.
+const BLOCK_LEN: usize = 64;
+
+/// Size classes of tables.
+const CLASSES: usize = 256;
+
+/// Tables of larger size classes (96 buckets, 6 KB) are not levelled: few of them share a page, and they take long to enlarge.
+const LEVELLED_CLASS_MAX: u8 = 26;
+
+/// A size that has less than this part of the tables of the most common size lags behind.
+const LAGGARDS_RATIO: u32 = 4;
+
+type Block = Box<[Shard; BLOCK_LEN]>;
+
 /// One numbered database. Each key's hash says which shard it is in.
+///
+/// Shards come into being in blocks, when the first of a block is asked for: a handful of keys takes a few kilobytes,
+/// and what goes through all shards passes over the blocks that were never used.
 pub struct Db {
-    shards: Box<[Shard]>,
+    blocks: Box<[OnceLock<Block>]>,
+    index: usize,
+    shards: usize,
+    hasher: Hasher,
     /// How many of a hash's shard bits are not needed.
     shift: u32,
 }
@@ -19,15 +41,32 @@ impl Db {
     pub(crate) fn new(index: usize, shards: usize, hasher: Hasher) -> Self {
         assert!(shards.is_power_of_two() && shards <= 1 << SHARD_BITS);
         Db {
-            shards: (0..shards).map(|shard| Shard::new(hasher, Rank::new(index, shard))).collect(),
+            blocks: (0..shards.div_ceil(BLOCK_LEN)).map(|_| OnceLock::new()).collect(),
+            index,
+            shards,
+            hasher,
             shift: SHARD_BITS - shards.trailing_zeros(),
         }
     }
 
-    /// All shards, in the order of their locks.
+    /// How many shards there are, those included that were never used.
     #[inline]
-    pub fn shards(&self) -> &[Shard] {
-        &self.shards
+    pub fn shard_count(&self) -> usize {
+        self.shards
+    }
+
+    /// The shards that may hold entries, with their indexes, in the order of their locks.
+    pub fn shards(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
+        self.shards_from(0)
+    }
+
+    /// As [`Db::shards`], from an index on.
+    pub fn shards_from(&self, first: usize) -> impl Iterator<Item = (usize, &Shard)> + Clone {
+        let blocks = self.blocks.iter().enumerate().skip(first / BLOCK_LEN);
+        let made = blocks.filter_map(|(number, block)| Some((number * BLOCK_LEN, block.get()?)));
+        let shards =
+            made.flat_map(|(start, block)| block.iter().enumerate().map(move |(at, shard)| (start + at, shard)));
+        shards.filter(move |(index, _)| *index >= first)
     }
 
     /// The shard with the given index.
@@ -36,7 +75,24 @@ impl Db {
     /// When there are not that many.
     #[inline]
     pub fn shard(&self, index: usize) -> &Shard {
-        &self.shards[index]
+        let block = &self.blocks[index / BLOCK_LEN];
+        let shards = match block.get() {
+            Some(shards) => shards,
+            None => self.make_block(index / BLOCK_LEN),
+        };
+        &shards[index % BLOCK_LEN]
+    }
+
+    #[cold]
+    fn make_block(&self, number: usize) -> &Block {
+        let shard = |at| Shard::new(self.hasher, Rank::new(self.index, number * BLOCK_LEN + at));
+        self.blocks[number].get_or_init(|| Box::new(std::array::from_fn(shard)))
+    }
+
+    /// The shard with the given index, if it may hold entries.
+    #[inline]
+    fn made_shard(&self, index: usize) -> Option<&Shard> {
+        Some(&self.blocks[index / BLOCK_LEN].get()?[index % BLOCK_LEN])
     }
 
     /// Index of the shard that keys with this hash are in.
@@ -48,22 +104,22 @@ impl Db {
     /// The shard that keys with this hash are in.
     #[inline]
     pub fn shard_of(&self, hash: KeyHash) -> &Shard {
-        &self.shards[self.shard_index(hash)]
+        self.shard(self.shard_index(hash))
     }
 
-    /// Number of entries, expired ones included. Takes no locks; O(shards).
+    /// Number of entries, expired ones included. Takes no locks; O(shards in use).
     pub fn len(&self) -> usize {
-        self.shards.iter().map(Shard::len).sum()
+        self.shards().map(|(_, shard)| shard.len()).sum()
     }
 
     /// Whether there are no entries. O(shards).
     pub fn is_empty(&self) -> bool {
-        self.shards.iter().all(Shard::is_empty)
+        self.shards().all(|(_, shard)| shard.is_empty())
     }
 
     /// Number of entries with an expiry. Takes no locks; O(shards).
     pub fn volatile_len(&self) -> usize {
-        self.shards.iter().map(Shard::volatile_len).sum()
+        self.shards().map(|(_, shard)| shard.volatile_len()).sum()
     }
 
     /// Visits entries in one or more buckets, at least `count` if that many are left, and returns the cursor to go on
@@ -71,11 +127,11 @@ impl Db {
     /// least once, and may visit some twice. Locks one shard at a time, and stays within one bucket after the last
     /// entry that is needed. A cursor that no scan returned gives a scan of what lies behind it.
     pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&Entry)) -> u64 {
-        let (first, mut position) = ((cursor >> 32) as usize, cursor as u32);
+        let (first, position) = ((cursor >> 32) as usize, cursor as u32);
         let mut visited = 0;
-        for (index, shard) in self.shards.iter().enumerate().skip(first) {
-            let mut next = (!shard.is_empty()).then_some(position);
-            position = 0;
+        for (index, shard) in self.shards_from(first) {
+            // The position counts in the shard it was taken in.
+            let mut next = (!shard.is_empty()).then_some(if index == first { position } else { 0 });
             if next.is_none() {
                 continue;
             }
@@ -124,15 +180,41 @@ impl Db {
     /// A shard chosen by its weight: among a few drawn evenly, or among all when those weigh nothing.
     fn random_shard(&self, random: &mut Random, weigh: fn(&Shard) -> usize) -> Option<&Shard> {
         const DRAWS: usize = 16;
-        let drawn = [(); DRAWS].map(|()| &self.shards[random.below(self.shards.len())]);
-        weighted(random, drawn.iter().copied(), weigh).or_else(|| weighted(random, self.shards.iter(), weigh))
+        let drawn = [(); DRAWS].map(|()| self.made_shard(random.below(self.shards)));
+        weighted(random, drawn.iter().copied().flatten(), weigh)
+            .or_else(|| weighted(random, self.shards().map(|(_, shard)| shard), weigh))
+    }
+
+    /// Enlarges the tables that lag behind: those of a size that few tables still have while most are larger. Tables
+    /// of one size lie in the same pages, so that a few of them hold the memory that all had before they grew. Looks at
+    /// every `parts`th shard from `part` on and returns how many tables it enlarged. Locks one shard at a time;
+    /// O(shards) without the locks.
+    pub fn level(&self, part: usize, parts: usize) -> usize {
+        let mine = self.shards().filter(|(index, shard)| index % parts == part && !shard.is_empty());
+        let mut counts = [0; CLASSES];
+        mine.clone().for_each(|(_, shard)| counts[shard.class() as usize] += 1);
+        let (most, lagging) = lagging(&counts);
+        if most > LEVELLED_CLASS_MAX || !lagging.contains(&true) {
+            return 0;
+        }
+        mine.filter(|(_, shard)| lagging[shard.class() as usize] && shard.lock().grow_to(most)).count()
     }
 
     /// Takes all entries, shard by shard, for the caller to free off the locks. O(shards).
     pub fn clear(&self) -> Vec<Cleared> {
-        let filled = self.shards.iter().filter(|shard| !shard.is_empty());
-        filled.map(|shard| shard.lock().clear()).collect()
+        let filled = self.shards().filter(|(_, shard)| !shard.is_empty());
+        filled.map(|(_, shard)| shard.lock().clear()).collect()
     }
+}
+
+/// The size class that most tables of a database have, and those below it that few have.
+fn lagging(counts: &[u32; CLASSES]) -> (u8, [bool; CLASSES]) {
+    let most = counts.iter().enumerate().max_by_key(|(_, tables)| **tables).map_or(0, |(class, _)| class);
+    let mut lagging = [false; CLASSES];
+    for class in 1..most.min(LEVELLED_CLASS_MAX as usize + 1) {
+        lagging[class] = (1..counts[most] / LAGGARDS_RATIO).contains(&counts[class]);
+    }
+    (most as u8, lagging)
 }
 
 /// One of the shards, each as likely as it weighs; `None` when all weigh nothing.

@@ -23,7 +23,7 @@ impl Default for KeyspaceOptions {
     }
 }
 
-/// All databases of a server. A database comes into being on first use: it takes 64 bytes per shard.
+/// All databases of a server. A database comes into being on first use, and its shards block by block.
 pub struct Keyspace {
     databases: Box<[OnceLock<Db>]>,
     shards: usize,
@@ -87,8 +87,11 @@ impl Keyspace {
             return;
         }
         let (low, high) = (self.db_or_create(low), self.db_or_create(high));
-        for (low, high) in low.shards().iter().zip(high.shards()) {
-            let (mut low, mut high) = (low.lock(), high.lock());
+        let mut used: Vec<usize> = low.shards().chain(high.shards()).map(|(index, _)| index).collect();
+        used.sort_unstable();
+        used.dedup();
+        for index in used {
+            let (mut low, mut high) = (low.shard(index).lock(), high.shard(index).lock());
             std::mem::swap(&mut *low, &mut *high);
         }
     }
@@ -151,6 +154,30 @@ mod tests {
         let table = keyspace.db(0).unwrap().shard_of(hash).lock();
         let entry = table.get(&7_i64.to_be_bytes(), hash).unwrap();
         assert_eq!(entry.value(), ValueRef::Int(7));
+    }
+
+    #[test]
+    fn levelling_enlarges_tables_that_lag_behind_and_loses_nothing() {
+        let keyspace = keyspace(256);
+        assert_eq!(keyspace.db_or_create(0).level(0, 1), 0);
+        let keys = if cfg!(miri) { 2_000 } else { 15_616 };
+        (0..keys).for_each(|n| put(&keyspace, 0, n, None));
+        let db = keyspace.db(0).unwrap();
+        let enlarged: usize = (0..3).map(|part| db.level(part, 3)).sum();
+        assert!(enlarged > 0);
+        assert_eq!(db.len(), keys as usize);
+        let distinct: HashSet<_> = scan_all(db, 100).into_iter().collect();
+        assert_eq!(distinct.len(), keys as usize);
+    }
+
+    #[test]
+    fn a_database_of_few_keys_makes_few_shards() {
+        let keyspace = keyspace(1024);
+        put(&keyspace, 0, 1, None);
+        let db = keyspace.db(0).unwrap();
+        assert!(db.shards().count() <= 64);
+        assert_eq!((db.shard_count(), db.len(), db.volatile_len()), (1024, 1, 0));
+        assert_eq!(db.random_entry(7, |entry| entry.key().to_vec()), Some(1_i64.to_be_bytes().to_vec()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::bucket::{prefetch, prefetch_home};
+use crate::bucket::{class_of_shadow, prefetch, prefetch_home};
 use crate::key_hash::{Hasher, KeyHash};
 use crate::lock_order::{Held, Rank};
 use crate::table::Table;
@@ -38,6 +38,11 @@ impl Shard {
             table: Mutex::new(table),
             rank,
         }
+    }
+
+    /// The size class of the table, as of when the shard was last unlocked.
+    pub(crate) fn class(&self) -> u8 {
+        class_of_shadow(self.buckets.load(Relaxed))
     }
 
     /// Asks the processor for the shard's own cache line.

@@ -362,8 +362,17 @@ impl Table {
     fn grow_for(&mut self, len: usize) {
         let class = self.buckets.class();
         if class == 0 || 2 * len > 13 * bucket_count(class) {
-            self.resize(class + 1);
+            self.resize(larger_class(class));
         }
+    }
+
+    /// Makes the size class at least `class`; says whether it was smaller. O(entries) if so.
+    pub(crate) fn grow_to(&mut self, class: u8) -> bool {
+        let is_smaller = self.buckets.class() < class;
+        if is_smaller {
+            self.resize(class);
+        }
+        is_smaller
     }
 
     /// Gives back buckets when there are fewer than 2 entries for each.
@@ -375,7 +384,7 @@ impl Table {
         }
         let mut class = 0;
         while !self.is_empty() && (class == 0 || bucket_count(class) * SHRUNK_LOAD < self.len()) {
-            class += 1;
+            class = larger_class(class);
         }
         self.resize(class);
     }
@@ -391,6 +400,15 @@ impl Table {
         });
         self.buckets = buckets;
     }
+}
+
+/// The next size class with more buckets.
+fn larger_class(class: u8) -> u8 {
+    let mut larger = class + 1;
+    while class > 0 && bucket_count(larger) == bucket_count(class) {
+        larger += 1;
+    }
+    larger
 }
 
 impl Drop for Table {
@@ -434,6 +452,14 @@ mod tests {
     const MANY: usize = if cfg!(miri) { 60 } else { 5000 };
 
     #[test]
+    fn a_larger_class_has_more_buckets_and_none_is_passed_over() {
+        assert_eq!(larger_class(0), 1);
+        let classes = std::iter::successors(Some(1), |class| Some(larger_class(*class)));
+        let counts: Vec<_> = classes.map(bucket_count).take(9).collect();
+        assert_eq!(counts, [1, 2, 3, 4, 5, 6, 7, 8, 10]);
+    }
+
+    #[test]
     fn a_table_grows_and_shrinks_with_its_entries() {
         let mut table = table();
         assert_eq!(table.buckets.class(), 0);
@@ -445,7 +471,7 @@ mod tests {
         for n in 0..MANY {
             assert!(has(&table, n));
             assert!(take(&mut table, n).is_some());
-            assert!(table.len() >= 2 * table.buckets.count() || table.buckets.class() < 2);
+            assert!(table.len() >= 2 * table.buckets.count() || table.buckets.count() < 2);
         }
         assert_eq!(table.buckets.class(), 0);
     }

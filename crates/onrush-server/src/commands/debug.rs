@@ -113,7 +113,7 @@ fn digest_all(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut digest = Digest::default();
     for index in 0..ctx.server.keyspace.databases() {
         let Some(db) = ctx.server.keyspace.db(index) else { continue };
-        for shard in db.shards().iter().filter(|shard| !shard.is_empty()) {
+        for (_, shard) in db.shards().filter(|(_, shard)| !shard.is_empty()) {
             shard.lock().for_each(&mut |entry| {
                 if !entry.is_expired(now_ms) {
                     digest.add(&Digest::of_entry(index, entry));

@@ -244,13 +244,24 @@ fn diagnose(memory: &Overview, clients: u64) -> String {
 /// `MEMORY MALLOC-STATS`
 pub fn memory_malloc_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     let memory = Overview::of(ctx.server);
-    let report = format!(
+    let mut report = format!(
         "allocator: {}\nallocated bytes: {}\nmost allocated bytes: {}\nresident bytes: {}\n",
         alloc::name(),
         memory.used,
         memory.peak,
         memory.rss
     );
+    let classes = alloc::size_classes();
+    if !classes.is_empty() {
+        report.push_str("\nheap of this worker:\n     block bytes     blocks used      bytes held   in use\n");
+    }
+    for class in classes {
+        let percent = (class.used * class.block_bytes * 100).checked_div(class.committed_bytes).unwrap_or(0);
+        report.push_str(&format!(
+            "{:16} {:15} {:15} {percent:6} %\n",
+            class.block_bytes, class.used, class.committed_bytes
+        ));
+    }
     ctx.out.verbatim("txt", report.as_bytes());
     Ok(())
 }
