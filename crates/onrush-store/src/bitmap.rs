@@ -1,5 +1,7 @@
 //! Bits in byte strings: bit 0 is the highest of the first byte.
 
+use std::cell::Cell;
+
 /// How bit strings are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOperation {
@@ -80,63 +82,78 @@ pub fn find_bit(bytes: &[u8], value: bool, start: usize, end: usize) -> Option<u
 /// Bytes that are combined at once: they stay in the processor's first cache.
 const BLOCK_LEN: usize = 16 * 1024;
 
+thread_local! {
+    /// Whether the next combination goes from the last block to the first. Going to and fro finds in the cache what
+    /// the one before touched last; always starting at the front would find it just evicted.
+    static BACKWARD: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Combines bit strings; short ones count as if zeros followed. The memory of `result` is used, not what is in it.
 /// O(bytes of all), 32 bytes at a time where the processor can.
 pub fn combine(operation: BitOperation, sources: &[&[u8]], mut result: Vec<u8>) -> Vec<u8> {
-    result.clear();
+    let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+    if result.capacity() < len {
+        // Zeroed pages come for nothing.
+        result = vec![0; len];
+    }
+    result.resize(len, 0);
+    let backward = BACKWARD.replace(!BACKWARD.get());
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what the function is compiled for.
-        unsafe { combine_avx2(operation, sources, &mut result) };
+        unsafe { combine_avx2(operation, sources, &mut result, backward) };
         return result;
     }
-    combine_portable(operation, sources, &mut result);
+    combine_portable(operation, sources, &mut result, backward);
     result
 }
 
 /// The same code, for which the compiler may use wider registers.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn combine_avx2(operation: BitOperation, sources: &[&[u8]], result: &mut Vec<u8>) {
-    combine_portable(operation, sources, result);
+fn combine_avx2(operation: BitOperation, sources: &[&[u8]], result: &mut [u8], backward: bool) {
+    combine_portable(operation, sources, result, backward);
 }
 
 #[inline(always)]
-fn combine_portable(operation: BitOperation, sources: &[&[u8]], result: &mut Vec<u8>) {
+fn combine_portable(operation: BitOperation, sources: &[&[u8]], result: &mut [u8], backward: bool) {
     match operation {
-        BitOperation::And => combine_by(sources, result, |a, b| a & b),
-        BitOperation::Or => combine_by(sources, result, |a, b| a | b),
-        BitOperation::Xor => combine_by(sources, result, |a, b| a ^ b),
+        BitOperation::And => combine_by(sources, result, backward, |a, b| a & b),
+        BitOperation::Or => combine_by(sources, result, backward, |a, b| a | b),
+        BitOperation::Xor => combine_by(sources, result, backward, |a, b| a ^ b),
         BitOperation::Not => {
             if let Some(source) = sources.first() {
-                result.extend(source.iter().map(|byte| !byte));
+                result.iter_mut().zip(*source).for_each(|(byte, &source)| *byte = !source);
             }
         }
     }
 }
 
 #[inline(always)]
-fn combine_by(sources: &[&[u8]], result: &mut Vec<u8>, operation: impl Fn(u8, u8) -> u8 + Copy) {
-    let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-    result.reserve_exact(len);
+fn combine_by(sources: &[&[u8]], result: &mut [u8], backward: bool, operation: impl Fn(u8, u8) -> u8 + Copy) {
     let Some((first, others)) = sources.split_first() else { return };
     let (second, others) = others.split_first().map_or((&[][..], others), |(second, others)| (*second, others));
     let is_alone = sources.len() == 1;
-    for start in (0..len).step_by(BLOCK_LEN) {
-        let end = (start + BLOCK_LEN).min(len);
-        let (a, b) = (within(first, start, end), within(second, start, end));
+    let blocks = result.len().div_ceil(BLOCK_LEN);
+    for number in 0..blocks {
+        let start = BLOCK_LEN * if backward { blocks - 1 - number } else { number };
+        let end = (start + BLOCK_LEN).min(result.len());
+        let (a, b, result) = (within(first, start, end), within(second, start, end), &mut result[start..end]);
         if is_alone {
-            result.extend_from_slice(a);
+            result.copy_from_slice(a);
             continue;
         }
-        result.extend(a.iter().zip(b).map(|(&a, &b)| operation(a, b)));
         let both = a.len().min(b.len());
-        result.extend(a[both..].iter().map(|&a| operation(a, 0)));
-        result.extend(b[both..].iter().map(|&b| operation(0, b)));
-        result.resize(end, operation(0, 0));
+        let (covered, rest) = result.split_at_mut(both);
+        covered.iter_mut().zip(&a[..both]).zip(&b[..both]).for_each(|((byte, &a), &b)| *byte = operation(a, b));
+        // At most one of the two goes on.
+        let longer = if a.len() > both { &a[both..] } else { &b[both..] };
+        let (covered, beyond) = rest.split_at_mut(longer.len());
+        covered.iter_mut().zip(longer).for_each(|(byte, &longer)| *byte = operation(longer, 0));
+        beyond.fill(operation(0, 0));
         for source in others {
             let source = within(source, start, end);
-            let (covered, beyond) = result[start..].split_at_mut(source.len());
+            let (covered, beyond) = result.split_at_mut(source.len());
             covered.iter_mut().zip(source).for_each(|(byte, &other)| *byte = operation(*byte, other));
             beyond.iter_mut().for_each(|byte| *byte = operation(*byte, 0));
         }
