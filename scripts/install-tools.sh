@@ -22,6 +22,9 @@ need npm npm
 need chromium chromium
 need ruby ruby ruby-redis
 need php php-cli php-redis
+need go golang-go
+need mvn maven
+need javac default-jdk-headless
 if command -v ruby >/dev/null && ! ruby -e 'require "redis"' 2>/dev/null; then
     missing+=(ruby-redis)
 fi

@@ -17,11 +17,34 @@ NEEDS = {"multi": "watch", "script": "evalsha", "pubsub": "subscribe"}
 PLAIN = ["strings", "types", "pipeline", "multi", "script", "pubsub"]
 
 
+def build(command, folder):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def hiredis(folder):
     binary = folder / "hiredis"
-    done = subprocess.run(["cc", "-O1", "-o", binary, HERE / "hiredis.c", "-lhiredis"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    build(["cc", "-O1", "-o", binary, HERE / "hiredis.c", "-lhiredis"], folder)
     return [str(binary)]
+
+
+def go(client):
+    def command(folder):
+        build(["go", "build", "-mod=readonly", "-o", folder / "client", "."], HERE / "go")
+        return [str(folder / "client"), client]
+
+    return command
+
+
+def java(client):
+    def command(folder):
+        jars = folder / "jars"
+        build(["mvn", "-q", "-B", f"-DoutputDirectory={jars}", "dependency:copy-dependencies"], HERE / "java")
+        sources = [str(source) for source in (HERE / "java").rglob("*.java")]
+        build(["javac", "-d", folder, "-cp", f"{jars}/*", *sources], folder)
+        return ["java", "-cp", f"{folder}:{jars}/*", "Main", client]
+
+    return command
 
 
 CLIENTS = {
@@ -31,6 +54,10 @@ CLIENTS = {
     "redis-rb": (lambda _: ["ruby", str(HERE / "redis_rb.rb")], PLAIN),
     "phpredis": (lambda _: ["php", str(HERE / "phpredis.php")], PLAIN),
     "hiredis": (hiredis, PLAIN),
+    "go-redis": (go("go-redis"), PLAIN),
+    "rueidis": (go("rueidis"), [*PLAIN, "auto"]),
+    "Jedis": (java("jedis"), PLAIN),
+    "Lettuce": (java("lettuce"), [*PLAIN, "auto"]),
 }
 
 

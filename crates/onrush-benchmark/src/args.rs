@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::sweep::{Sweep, Swept};
+use crate::tls::{Tls, TlsOptions};
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -36,6 +37,7 @@ pub struct Options {
     pub rtt: Duration,
     pub sweep: Option<Sweep>,
     pub versus: Option<Target>,
+    pub tls: TlsOptions,
     pub rounds: usize,
     pub json: Option<PathBuf>,
     pub csv_file: Option<PathBuf>,
@@ -47,13 +49,15 @@ pub struct Options {
 }
 
 /// A server and who we are there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Target {
     pub host: String,
     pub port: u16,
     pub socket: Option<PathBuf>,
     pub user: Option<String>,
     pub password: Option<String>,
+    /// How to encrypt, if so.
+    pub tls: Option<Tls>,
 }
 
 impl std::fmt::Display for Target {
@@ -67,7 +71,8 @@ impl std::fmt::Display for Target {
 
 impl Default for Options {
     fn default() -> Options {
-        let target = Target { host: "127.0.0.1".into(), port: 6379, socket: None, user: None, password: None };
+        let target =
+            Target { host: "127.0.0.1".into(), port: 6379, socket: None, user: None, password: None, tls: None };
         Options {
             target,
             clients: 50,
@@ -95,6 +100,7 @@ impl Default for Options {
             rtt: Duration::ZERO,
             sweep: None,
             versus: None,
+            tls: TlsOptions::default(),
             rounds: 1,
             json: None,
             csv_file: None,
@@ -147,6 +153,9 @@ As redis-benchmark:
  -x                 Takes the last argument from standard input
  --seed <num>       Seed of the random numbers
  -e                 Accepted; errors are always shown, and end the run
+ --tls              Encrypts; with --sni <name>, --cacert <file>,
+                    --cacertdir <folder>, --cert <file>, --key <file>,
+                    --insecure
  --help --version
 
 Beyond it:
@@ -191,6 +200,12 @@ impl Options {
         }
         if options.window.is_some() && options.rate.is_some() {
             return Err(Stop::Wrong("--window and --rate exclude each other\n".into()));
+        }
+        if options.tls.wanted {
+            for target in std::iter::once(&mut options.target).chain(&mut options.versus) {
+                let tls = Tls::new(&options.tls, &target.host);
+                target.tls = Some(tls.map_err(|error| Stop::Wrong(format!("{error}\n")))?);
+            }
         }
         Ok(options)
     }
@@ -243,8 +258,16 @@ impl Options {
                 return Err(Stop::Told(format!("onrush-benchmark {}\n", env!("CARGO_PKG_VERSION"))));
             }
             "--cluster" => return Err(Stop::Wrong("--cluster is not offered: name one node\n".into())),
-            "--tls" | "--sni" | "--cacert" | "--cacertdir" | "--insecure" | "--cert" | "--key" | "--tls-ciphers"
-            | "--tls-ciphersuites" => return Err(Stop::Wrong(format!("{flag}: this build has no TLS\n"))),
+            "--tls" => self.tls.wanted = true,
+            "--insecure" => self.tls.insecure = true,
+            "--sni" => self.tls.sni = Some(value()?),
+            "--cacert" => self.tls.ca_file = Some(value()?.into()),
+            "--cacertdir" => self.tls.ca_folder = Some(value()?.into()),
+            "--cert" => self.tls.cert_file = Some(value()?.into()),
+            "--key" => self.tls.key_file = Some(value()?.into()),
+            "--tls-ciphers" | "--tls-ciphersuites" => {
+                return Err(Stop::Wrong(format!("{flag} is not offered: the ciphers are rustls's own choice\n")));
+            }
             _ => return Err(wrong()),
         }
         Ok(())
@@ -255,7 +278,12 @@ impl Options {
         match info.addr {
             onrush::ConnectionAddr::Tcp(host, port) => (self.target.host, self.target.port) = (host, port),
             onrush::ConnectionAddr::Unix(path) => self.target.socket = Some(path),
-            _ => return Err(Stop::Wrong(format!("{uri}: this build has no TLS\n"))),
+            onrush::ConnectionAddr::TcpTls { host, port, insecure } => {
+                (self.target.host, self.target.port) = (host, port);
+                self.tls.wanted = true;
+                self.tls.insecure |= insecure;
+            }
+            _ => return Err(Stop::Wrong(format!("{uri} names a kind of address not known here\n"))),
         }
         self.db = u32::try_from(info.db).unwrap_or(0);
         self.target.user = info.username.or(self.target.user.take());
@@ -337,9 +365,17 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        for line in
-            ["--nosuch", "-n", "-n x", "--rate 0", "--sweep depth=0", "--sweep x=1", "--cluster", "--tls", "--rtt 5x"]
-        {
+        for line in [
+            "--nosuch",
+            "-n",
+            "-n x",
+            "--rate 0",
+            "--sweep depth=0",
+            "--sweep x=1",
+            "--cluster",
+            "--tls-ciphers x",
+            "--rtt 5x",
+        ] {
             assert!(matches!(parse(line), Err(Stop::Wrong(_))), "{line}");
         }
         assert!(matches!(parse("--help"), Err(Stop::Told(_))));

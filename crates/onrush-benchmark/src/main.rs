@@ -12,6 +12,7 @@ mod scanner;
 mod server;
 mod suite;
 mod sweep;
+mod tls;
 mod worker;
 
 use std::io::Write;

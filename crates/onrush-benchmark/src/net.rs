@@ -9,12 +9,16 @@ use mio::{Interest, Registry, Token};
 
 use crate::args::{Options, Target};
 use crate::scanner::Scanner;
+#[cfg(feature = "tls")]
+use crate::tls::TlsStream;
 
 /// A connected socket that does not block.
 #[derive(Debug)]
 pub enum Socket {
     Tcp(mio::net::TcpStream),
     Unix(mio::net::UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<TlsStream<mio::net::TcpStream>>),
 }
 
 /// Why a connection could not be used.
@@ -37,6 +41,8 @@ impl std::fmt::Display for ConnectError {
 pub enum Blocking {
     Tcp(TcpStream),
     Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Blocking {
@@ -58,6 +64,10 @@ impl Blocking {
             match TcpStream::connect(address) {
                 Ok(stream) => {
                     stream.set_nodelay(true).map_err(failed)?;
+                    #[cfg(feature = "tls")]
+                    if let Some(tls) = &target.tls {
+                        return Ok(Blocking::Tls(Box::new(tls.open(stream).map_err(failed)?)));
+                    }
                     return Ok(Blocking::Tcp(stream));
                 }
                 Err(error) => last = error,
@@ -105,6 +115,11 @@ impl Blocking {
                 stream.set_nonblocking(true)?;
                 Socket::Unix(mio::net::UnixStream::from_std(stream))
             }
+            #[cfg(feature = "tls")]
+            Blocking::Tls(stream) => Socket::Tls(Box::new(stream.reshape(|stream| {
+                stream.set_nonblocking(true)?;
+                Ok(mio::net::TcpStream::from_std(stream))
+            })?)),
         })
     }
 
@@ -112,6 +127,8 @@ impl Blocking {
         match self {
             Blocking::Tcp(stream) => stream,
             Blocking::Unix(stream) => stream,
+            #[cfg(feature = "tls")]
+            Blocking::Tls(stream) => stream,
         }
     }
 }
@@ -172,6 +189,8 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.read(buffer),
             Socket::Unix(stream) => stream.read(buffer),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.read(buffer),
         }
     }
 
@@ -183,6 +202,38 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.write(bytes),
             Socket::Unix(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Whether bytes that it took wait inside, to be pushed on.
+    pub fn holds_output(&self) -> bool {
+        match self {
+            Socket::Tcp(_) | Socket::Unix(_) => false,
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.holds_output(),
+        }
+    }
+
+    /// Pushes on what waits inside.
+    ///
+    /// # Errors
+    /// Those of the socket; `WouldBlock` when it takes nothing.
+    pub fn push(&mut self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(_) | Socket::Unix(_) => Ok(()),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.push(),
+        }
+    }
+
+    /// Whether a read that does not fill its buffer has taken all there is for now.
+    pub fn reads_all(&self) -> bool {
+        match self {
+            Socket::Tcp(_) | Socket::Unix(_) => true,
+            #[cfg(feature = "tls")]
+            Socket::Tls(_) => false,
         }
     }
 
@@ -195,6 +246,8 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.register(registry, token, interest),
             Socket::Unix(stream) => stream.register(registry, token, interest),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.socket.register(registry, token, interest),
         }
     }
 }

@@ -183,7 +183,7 @@ impl Worker<'_> {
             for event in &events {
                 let Token(index) = event.token();
                 let conn = &mut conns[index];
-                if event.is_writable() && !conn.out.is_empty() {
+                if event.is_writable() && (!conn.out.is_empty() || conn.socket.holds_output()) {
                     conn.flush().map_err(text)?;
                 }
                 if !event.is_readable() {
@@ -297,7 +297,10 @@ impl Conn {
         }
         self.out.clear();
         self.out_at = 0;
-        Ok(())
+        match self.socket.push() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Reads once; says how many replies ended, and whether that was all there is for now.
@@ -309,7 +312,7 @@ impl Conn {
             Err(error) => return Err(error.to_string()),
         };
         let end = self.held + len;
-        let is_all = end < self.input.len();
+        let is_all = end < self.input.len() && self.socket.reads_all();
         let scanned = self.scanner.scan(&self.input[..end]).map_err(|_| "the server's reply is no RESP")?;
         if let Some(error) = scanned.error {
             return Err(format!("Error from server: {error}"));

@@ -3,15 +3,11 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use onrush::rustls::pki_types::ServerName;
+use onrush::rustls::{ClientConfig, ClientConnection};
 
 use crate::target::{Target, TlsOptions};
 
@@ -134,83 +130,22 @@ impl Write for TlsStream {
 }
 
 fn config(options: &TlsOptions) -> io::Result<ClientConfig> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone());
-    let builder = builder.with_safe_default_protocol_versions().map_err(bad)?;
-    let builder = if options.insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnybody(provider)))
-    } else {
-        builder.with_root_certificates(roots(options)?)
+    let (cert, key) = (&options.cert_file, &options.key_file);
+    if cert.is_some() != key.is_some() {
+        return Err(io::Error::other("TLS: --cert and --key belong together"));
+    }
+    let build = || {
+        let mut tls = onrush::TlsOptions::default();
+        if let Some(file) = &options.ca_file {
+            tls = tls.with_ca_file(file)?;
+        }
+        if let Some(folder) = &options.ca_folder {
+            tls = tls.with_ca_folder(folder)?;
+        }
+        if let (Some(cert), Some(key)) = (cert, key) {
+            tls = tls.with_identity_files(cert, key)?;
+        }
+        tls.client_config(options.insecure)
     };
-    match (&options.cert_file, &options.key_file) {
-        (None, None) => Ok(builder.with_no_client_auth()),
-        (Some(cert), Some(key)) => {
-            let key = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(format!("{}: {error}", key.display())))?;
-            builder.with_client_auth_cert(certificates(cert)?, key).map_err(bad)
-        }
-        _ => Err(bad("--cert and --key belong together")),
-    }
-}
-
-fn roots(options: &TlsOptions) -> io::Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    if let Some(file) = &options.ca_file {
-        for certificate in certificates(file)? {
-            roots.add(certificate).map_err(bad)?;
-        }
-    }
-    if let Some(folder) = &options.ca_folder {
-        for entry in std::fs::read_dir(folder).map_err(|error| bad(format!("{}: {error}", folder.display())))? {
-            // What is no certificate may lie in that folder too.
-            roots.add_parsable_certificates(certificates(&entry?.path()).unwrap_or_default());
-        }
-    }
-    if options.ca_file.is_none() && options.ca_folder.is_none() {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
-    Ok(roots)
-}
-
-fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    read.map_err(|error| bad(format!("{}: {error}", file.display())))
-}
-
-/// For `--insecure`: checks signatures, so the server has the key it shows, but not whose it is.
-#[derive(Debug)]
-struct TrustAnybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for TrustAnybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    build().map_err(|error: onrush::RedisError| io::Error::other(error.to_string()))
 }

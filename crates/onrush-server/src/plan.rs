@@ -156,9 +156,18 @@ pub(crate) fn prefetch(scratch: &Scratch, db: Option<&'static Db>, input: &[u8],
     for (shard, hash) in wanted {
         shard.prefetch_bucket(*hash);
     }
-    for (shard, hash) in wanted {
+    let mut in_overflow = [0_u64; PREFETCH_KEYS_MAX / u64::BITS as usize];
+    for (index, (shard, hash)) in wanted.iter().enumerate() {
         // Somebody else's lock is not worth waiting for here.
-        shard.try_prefetch_entry(*hash);
+        let again = shard.try_prefetch_entry(*hash);
+        in_overflow[index / 64] |= u64::from(again) << (index % 64);
+    }
+    for (at, mut marks) in in_overflow[..wanted.len().div_ceil(64)].iter().copied().enumerate() {
+        while marks != 0 {
+            let (shard, hash) = &wanted[at * 64 + marks.trailing_zeros() as usize];
+            shard.try_prefetch_overflow_entry(*hash);
+            marks &= marks - 1;
+        }
     }
     if !scratch.members.commands.is_empty()
         && let Some(db) = db

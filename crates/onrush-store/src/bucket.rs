@@ -23,6 +23,11 @@ const VOLATILE: usize = 1 << POINTER_BITS;
 /// The pointer is to a bucket in overflow, not to an entry.
 const LINK: usize = 1 << (POINTER_BITS + 1);
 
+/// The upper bits of the entry's position, so that most entries find their bucket in a larger array unread.
+const PART_SHIFT: u32 = POINTER_BITS + 2;
+const PART_BITS: u32 = TAG_SHIFT - PART_SHIFT;
+const PART_MASK: usize = ((1 << PART_BITS) - 1) << PART_SHIFT;
+
 /// How many buckets ahead of a walk over all entries they are asked for.
 pub(crate) const PREFETCH_AHEAD: usize = 2;
 
@@ -88,6 +93,22 @@ impl Word {
     #[inline]
     pub(crate) fn is_volatile(self) -> bool {
         self.0.addr() & VOLATILE != 0
+    }
+
+    /// The same, with what it keeps of the entry's position.
+    #[inline]
+    fn at(self, position: u32) -> Self {
+        let part = ((position >> (u32::BITS - PART_BITS)) as usize) << PART_SHIFT;
+        Word(self.0.map_addr(|address| address & !PART_MASK | part))
+    }
+
+    /// The lowest and the highest position that the entry may have.
+    #[inline]
+    fn positions(self) -> (u32, u32) {
+        const REST: u32 = u32::MAX >> PART_BITS;
+        let part = ((self.0.addr() & PART_MASK) >> PART_SHIFT) as u32;
+        let lowest = part << (u32::BITS - PART_BITS);
+        (lowest, lowest | REST)
     }
 
     /// Asks for the entry's cache line.
@@ -174,6 +195,18 @@ impl Bucket {
     #[inline]
     fn entries(&self) -> usize {
         (self.with_tag(0) | 1 << BUCKET_LEN).trailing_zeros() as usize
+    }
+
+    /// Asks for the entries with this tag; says whether there are any.
+    #[inline]
+    fn prefetch_tagged(&self, tag: u8) -> bool {
+        let mut mask = self.with_tag(tag);
+        let any = mask != 0;
+        while mask != 0 {
+            self.words[mask.trailing_zeros() as usize].prefetch();
+            mask &= mask - 1;
+        }
+        any
     }
 
     /// The bucket in overflow behind this one.
@@ -288,20 +321,29 @@ impl BucketArray {
         buckets * size_of::<Bucket>()
     }
 
-    /// Asks for the cache lines of the entries that may have this position and tag.
+    /// Asks for the cache lines of the entries in the home bucket that may have this position and tag. If there are none
+    /// and the bucket has an overflow, asks for that and says so.
     #[inline]
-    pub(crate) fn prefetch_entry(&self, position: u32, tag: u8) {
+    pub(crate) fn prefetch_entry(&self, position: u32, tag: u8) -> bool {
         // SAFETY: the array's buckets are whole.
         let bucket = unsafe { self.home(position).as_ref() };
-        let mut mask = bucket.with_tag(tag);
-        if mask == 0
-            && let Some(overflow) = bucket.overflow()
-        {
+        if bucket.prefetch_tagged(tag) {
+            return false;
+        }
+        let overflow = bucket.overflow();
+        if let Some(overflow) = overflow {
             prefetch(overflow.as_ptr());
         }
-        while mask != 0 {
-            bucket.words[mask.trailing_zeros() as usize].prefetch();
-            mask &= mask - 1;
+        overflow.is_some()
+    }
+
+    /// As [`BucketArray::prefetch_entry`], of the first bucket in overflow.
+    pub(crate) fn prefetch_overflow_entry(&self, position: u32, tag: u8) {
+        // SAFETY: the array's buckets are whole, those in overflow as well.
+        unsafe {
+            if let Some(overflow) = self.home(position).as_ref().overflow() {
+                overflow.as_ref().prefetch_tagged(tag);
+            }
         }
     }
 
@@ -364,12 +406,13 @@ impl BucketArray {
         struct Edit {
             place: Place,
             tag: u8,
+            position: u32,
             entry: Option<EntryBox>,
         }
         impl Drop for Edit {
             fn drop(&mut self) {
                 if let Some(entry) = self.entry.take() {
-                    let word = Word::new(entry, self.tag);
+                    let word = Word::new(entry, self.tag).at(self.position);
                     // SAFETY: the place stays valid while the array is borrowed.
                     unsafe { self.place.bucket.as_mut().words[self.place.index] = word };
                 }
@@ -379,6 +422,7 @@ impl BucketArray {
         let mut guard = Edit {
             place,
             tag: word.tag(),
+            position: word.positions().0,
             // SAFETY: the guard puts the entry back before anyone looks at the word.
             entry: Some(unsafe { word.into_entry() }),
         };
@@ -388,7 +432,14 @@ impl BucketArray {
     /// Adds an entry. The caller has seen to it that its key is not there, and that this is not the empty array.
     pub(crate) fn push(&mut self, position: u32, word: Word) -> Place {
         assert!(self.class() != 0, "the empty array is shared");
-        let mut bucket = self.home(position);
+        self.push_home(self.index_of(position), word.at(position))
+    }
+
+    /// As [`BucketArray::push`], under a home bucket.
+    #[inline]
+    fn push_home(&mut self, home: usize, word: Word) -> Place {
+        assert!(home < self.count());
+        let mut bucket = self.bucket(home);
         // SAFETY: the array's buckets are whole and, through `self`, this thread's alone.
         unsafe {
             while let Some(overflow) = bucket.as_ref().overflow() {
@@ -444,13 +495,64 @@ impl BucketArray {
     /// Takes out all entries, one home bucket after the other, and leaves the array empty. `take` must not panic:
     /// entries that it has not seen by then are leaked.
     pub(crate) fn drain(self, mut take: impl FnMut(EntryBox)) {
+        self.drain_words(
+            |array, index| array.prefetch_entries(index + PREFETCH_AHEAD),
+            // SAFETY: each word comes once, and is gone from its bucket.
+            |_, word| take(unsafe { word.into_entry() }),
+        );
+    }
+
+    /// Moves all entries to another array. Of most, the home bucket there follows from where they are and from what
+    /// their word keeps of their position; `position_of` tells that of the others, and must not panic.
+    pub(crate) fn move_to(self, to: &mut BucketArray, position_of: impl Fn(&Entry) -> u32) {
+        let (count, new_count) = (self.count(), to.count());
+        let bounds = |home: usize| {
+            let start = |home: usize| ((home as u64) << 32).div_ceil(count as u64);
+            (start(home) as u32, (start(home + 1) - 1) as u32)
+        };
+        // The home there of the lowest and of the highest position that the entry may have.
+        let homes = |(low, high): (u32, u32), word: Word| {
+            let (lowest, highest) = word.positions();
+            (home_index(low.max(lowest), new_count), home_index(high.min(highest), new_count))
+        };
+        let prefetch = |array: &BucketArray, index: usize| {
+            let index = index + PREFETCH_AHEAD;
+            if index < count {
+                // SAFETY: the array's buckets are whole.
+                let words = unsafe { array.bucket(index).as_ref() };
+                for word in &words.words[..words.entries()] {
+                    let (low, high) = homes(bounds(index), *word);
+                    if low != high {
+                        word.prefetch();
+                    }
+                }
+            }
+        };
+        self.drain_words(prefetch, |index, word| {
+            let (low, high) = homes(bounds(index), word);
+            let home = if low == high {
+                low
+            } else {
+                // SAFETY: the word holds an entry, and nobody else sees it.
+                home_index(position_of(unsafe { word.entry() }), new_count)
+            };
+            // SAFETY: as above.
+            debug_assert_eq!(home, home_index(position_of(unsafe { word.entry() }), new_count));
+            to.push_home(home, word);
+        });
+    }
+
+    /// Takes out the words of all entries with the index of their home bucket, and frees the array; `ahead` is told of
+    /// each home bucket before it.
+    #[inline]
+    fn drain_words(self, ahead: impl Fn(&Self, usize), mut take: impl FnMut(usize, Word)) {
         let class = self.class();
         if class == 0 {
             return;
         }
         let count = self.count();
         for index in 0..count {
-            self.prefetch_entries(index + PREFETCH_AHEAD);
+            ahead(&self, index);
             let mut next = Some(self.bucket(index));
             let mut in_overflow = false;
             while let Some(bucket) = next {
@@ -460,7 +562,7 @@ impl BucketArray {
                     let words = bucket.as_ref();
                     next = words.overflow();
                     for word in &words.words[..words.entries()] {
-                        take(word.into_entry());
+                        take(index, *word);
                     }
                     if in_overflow {
                         drop(Box::from_raw(bucket.as_ptr()));

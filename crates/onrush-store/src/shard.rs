@@ -75,11 +75,17 @@ impl Shard {
     }
 
     /// Asks the processor for the entries that a lookup of `hash` may read, if the lock is free: nobody waits for a
-    /// prefetch.
+    /// prefetch. Returns true when [`Shard::try_prefetch_overflow_entry`] is worth a call later.
     #[inline]
-    pub fn try_prefetch_entry(&self, hash: KeyHash) {
+    pub fn try_prefetch_entry(&self, hash: KeyHash) -> bool {
+        self.table.try_lock().is_some_and(|table| table.prefetch_entry(hash))
+    }
+
+    /// As [`Shard::try_prefetch_entry`], for entries in overflow.
+    #[inline]
+    pub fn try_prefetch_overflow_entry(&self, hash: KeyHash) {
         if let Some(table) = self.table.try_lock() {
-            table.prefetch_entry(hash);
+            table.prefetch_overflow_entry(hash);
         }
     }
 

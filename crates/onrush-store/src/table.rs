@@ -72,10 +72,16 @@ impl Table {
         self.buckets.size_bytes()
     }
 
-    /// Asks the processor for the entries that a lookup of `hash` may read. O(1); reads one bucket.
+    /// Asks the processor for the entries that a lookup of `hash` may read. O(1); reads one bucket. If they can only be
+    /// in overflow it asks for that and returns true: then it is worth a [`Table::prefetch_overflow_entry`] later.
     #[inline]
-    pub fn prefetch_entry(&self, hash: KeyHash) {
-        self.buckets.prefetch_entry(hash.position(), hash.tag());
+    pub fn prefetch_entry(&self, hash: KeyHash) -> bool {
+        self.buckets.prefetch_entry(hash.position(), hash.tag())
+    }
+
+    /// Asks the processor for the entries in overflow that a lookup of `hash` may read. O(1); reads two buckets.
+    pub fn prefetch_overflow_entry(&self, hash: KeyHash) {
+        self.buckets.prefetch_overflow_entry(hash.position(), hash.tag());
     }
 
     /// Finds an entry to read. Expiry is for the caller to judge. O(1).
@@ -394,10 +400,7 @@ impl Table {
     fn resize(&mut self, class: u8) {
         let mut buckets = BucketArray::new(class);
         let old = std::mem::replace(&mut self.buckets, BucketArray::empty());
-        old.drain(|entry| {
-            let hash = self.hasher.hash(entry.key());
-            buckets.push(hash.position(), Word::new(entry, hash.tag()));
-        });
+        old.move_to(&mut buckets, |entry| self.hasher.hash(entry.key()).position());
         self.buckets = buckets;
     }
 }

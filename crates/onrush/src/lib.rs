@@ -95,5 +95,7 @@ pub use push::{PUSHES_MAX, Pushes};
 pub use script::{Script, ScriptInvocation};
 pub use stream::{Replies, Summary, WindowSize};
 pub use tls::TlsOptions;
+#[cfg(feature = "tls")]
+pub use tls::rustls;
 pub use url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion};
 pub use value::{Attribute, PushInfo, PushKind, Value, VerbatimFormat};

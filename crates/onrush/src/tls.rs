@@ -1,5 +1,11 @@
 //! TLS by rustls with ring, behind the feature `tls`.
 
+#[cfg(feature = "tls")]
+use std::path::Path;
+
+#[cfg(feature = "tls")]
+use crate::error::{ErrorKind, RedisError, RedisResult};
+
 /// What TLS connections trust and present. Without the feature `tls` it holds nothing.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
@@ -17,10 +23,40 @@ impl std::fmt::Debug for TlsOptions {
 
 #[cfg(feature = "tls")]
 impl TlsOptions {
-    /// Trusts the certificate authorities in this PEM text instead of the operating system's.
-    pub fn with_ca_pem(mut self, pem: impl Into<Vec<u8>>) -> TlsOptions {
-        self.ca_pem = Some(pem.into());
+    /// Trusts the certificate authorities in this PEM text, and in that of other such calls, instead of the operating
+    /// system's.
+    pub fn with_ca_pem(mut self, pem: impl AsRef<[u8]>) -> TlsOptions {
+        let pems = self.ca_pem.get_or_insert_default();
+        pems.extend_from_slice(pem.as_ref());
+        pems.push(b'\n');
         self
+    }
+
+    /// As [`TlsOptions::with_ca_pem`], from a file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn with_ca_file(self, file: impl AsRef<Path>) -> RedisResult<TlsOptions> {
+        Ok(self.with_ca_pem(read(file.as_ref())?))
+    }
+
+    /// As [`TlsOptions::with_ca_pem`], from all files of a folder that hold certificates.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn with_ca_folder(mut self, folder: impl AsRef<Path>) -> RedisResult<TlsOptions> {
+        let folder = folder.as_ref();
+        self.ca_pem.get_or_insert_default();
+        for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, &error))? {
+            let file = entry.map_err(|error| unreadable(folder, &error))?.path();
+            // What is no certificate may lie there too.
+            if let Ok(pem) = std::fs::read(&file)
+                && with_rustls::certificates(&pem).is_ok_and(|found| !found.is_empty())
+            {
+                self = self.with_ca_pem(pem);
+            }
+        }
+        Ok(self)
     }
 
     /// Presents this certificate chain, with its key, both as PEM text.
@@ -29,6 +65,39 @@ impl TlsOptions {
         self
     }
 }
+
+#[cfg(feature = "tls")]
+impl TlsOptions {
+    /// As [`TlsOptions::with_identity_pem`], from two files.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn with_identity_files(self, certificates: impl AsRef<Path>, key: impl AsRef<Path>) -> RedisResult<TlsOptions> {
+        Ok(self.with_identity_pem(read(certificates.as_ref())?, read(key.as_ref())?))
+    }
+
+    /// These options as rustls takes them, for TLS on a socket of one's own; `insecure` trusts any certificate.
+    ///
+    /// # Errors
+    /// What is wrong with the certificates or the key.
+    pub fn client_config(&self, insecure: bool) -> RedisResult<rustls::ClientConfig> {
+        with_rustls::config(insecure, self)
+    }
+}
+
+#[cfg(feature = "tls")]
+fn unreadable(path: &Path, error: &std::io::Error) -> RedisError {
+    RedisError::new(ErrorKind::InvalidClientConfig, format!("TLS: {}: {error}", path.display()))
+}
+
+#[cfg(feature = "tls")]
+fn read(file: &Path) -> RedisResult<Vec<u8>> {
+    std::fs::read(file).map_err(|error| unreadable(file, &error))
+}
+
+/// The TLS library, as this crate uses it.
+#[cfg(feature = "tls")]
+pub use tokio_rustls::rustls;
 
 #[cfg(feature = "tls")]
 pub(crate) use with_rustls::connect;
@@ -64,7 +133,7 @@ mod with_rustls {
         Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
     }
 
-    fn config(insecure: bool, options: &TlsOptions) -> RedisResult<ClientConfig> {
+    pub(super) fn config(insecure: bool, options: &TlsOptions) -> RedisResult<ClientConfig> {
         let provider = Arc::new(ring::default_provider());
         let builder =
             ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().map_err(bad)?;
@@ -86,8 +155,10 @@ mod with_rustls {
         let mut roots = RootCertStore::empty();
         match &options.ca_pem {
             Some(pem) => {
-                for certificate in certificates(pem)? {
-                    roots.add(certificate).map_err(bad)?;
+                let found = certificates(pem)?;
+                let count = found.len();
+                if roots.add_parsable_certificates(found).0 == 0 {
+                    return Err(bad(format!("none of the {count} certificates to trust can be used")));
                 }
             }
             // Some systems carry certificates that rustls does not take; the others will do.
@@ -96,7 +167,7 @@ mod with_rustls {
         Ok(roots)
     }
 
-    fn certificates(pem: &[u8]) -> RedisResult<Vec<CertificateDer<'static>>> {
+    pub(super) fn certificates(pem: &[u8]) -> RedisResult<Vec<CertificateDer<'static>>> {
         CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(bad)
     }
 

@@ -1,0 +1,166 @@
+//! TLS by rustls, behind the feature `tls`: options, and streams that block or do not.
+
+#[cfg(feature = "tls")]
+pub use with_rustls::*;
+#[cfg(not(feature = "tls"))]
+pub use without::*;
+
+use std::path::PathBuf;
+
+/// What the command line says about TLS.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    /// Encrypt.
+    pub wanted: bool,
+    /// The name to ask for, if not the host's.
+    pub sni: Option<String>,
+    /// Certificates to trust: a file, and a folder of files.
+    pub ca_file: Option<PathBuf>,
+    pub ca_folder: Option<PathBuf>,
+    /// Our certificate and its key.
+    pub cert_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+    /// Trust any certificate.
+    pub insecure: bool,
+}
+
+#[cfg(feature = "tls")]
+mod with_rustls {
+    use std::io::{self, Read, Write};
+    use std::sync::Arc;
+
+    use onrush::rustls::pki_types::ServerName;
+    use onrush::rustls::{ClientConfig, ClientConnection};
+
+    use super::TlsOptions;
+
+    /// The most plain text that is encrypted at once.
+    const RECORD_LEN: usize = 16 << 10;
+
+    /// How to encrypt, and whom to expect.
+    #[derive(Clone, Debug)]
+    pub struct Tls {
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    }
+
+    impl Tls {
+        /// For a server of this name, unless the options name another.
+        ///
+        /// # Errors
+        /// What is wrong with the options.
+        pub fn new(options: &TlsOptions, host: &str) -> Result<Tls, String> {
+            let mut tls = onrush::TlsOptions::default();
+            let text = |error: onrush::RedisError| error.to_string();
+            if let Some(file) = &options.ca_file {
+                tls = tls.with_ca_file(file).map_err(text)?;
+            }
+            if let Some(folder) = &options.ca_folder {
+                tls = tls.with_ca_folder(folder).map_err(text)?;
+            }
+            match (&options.cert_file, &options.key_file) {
+                (Some(cert), Some(key)) => tls = tls.with_identity_files(cert, key).map_err(text)?,
+                (None, None) => {}
+                _ => return Err("TLS: --cert and --key belong together".into()),
+            }
+            let config = Arc::new(tls.client_config(options.insecure).map_err(text)?);
+            let name = options.sni.as_deref().unwrap_or(host).to_owned();
+            let name = ServerName::try_from(name).map_err(|error| format!("TLS: {error}"))?;
+            Ok(Tls { config, name })
+        }
+
+        /// Shakes hands over a socket that blocks.
+        ///
+        /// # Errors
+        /// Those of the socket, and what the two sides do not agree on.
+        pub fn open<S: Read + Write>(&self, mut socket: S) -> io::Result<TlsStream<S>> {
+            let mut state = ClientConnection::new(self.config.clone(), self.name.clone()).map_err(io::Error::other)?;
+            while state.is_handshaking() {
+                state.complete_io(&mut socket)?;
+            }
+            Ok(TlsStream { state, socket })
+        }
+    }
+
+    /// An encrypted stream over a socket, which may or may not block.
+    #[derive(Debug)]
+    pub struct TlsStream<S> {
+        state: ClientConnection,
+        pub socket: S,
+    }
+
+    impl<S> TlsStream<S> {
+        /// The same session over the same connection in another shape.
+        ///
+        /// # Errors
+        /// Those of `shape`.
+        pub fn reshape<T>(self, shape: impl FnOnce(S) -> io::Result<T>) -> io::Result<TlsStream<T>> {
+            Ok(TlsStream { state: self.state, socket: shape(self.socket)? })
+        }
+    }
+
+    impl<S: Write> TlsStream<S> {
+        /// Whether encrypted bytes wait for the socket.
+        pub fn holds_output(&self) -> bool {
+            self.state.wants_write()
+        }
+
+        /// Writes what is encrypted already.
+        ///
+        /// # Errors
+        /// Those of the socket.
+        pub fn push(&mut self) -> io::Result<()> {
+            while self.state.wants_write() {
+                self.state.write_tls(&mut self.socket)?;
+            }
+            Ok(())
+        }
+    }
+
+    impl<S: Read> Read for TlsStream<S> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            loop {
+                match self.state.reader().read(into) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    // A server that just closes the connection has ended it all the same.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                    done => return done,
+                }
+                self.state.read_tls(&mut self.socket)?;
+                self.state.process_new_packets().map_err(io::Error::other)?;
+            }
+        }
+    }
+
+    impl<S: Write> Write for TlsStream<S> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.push()?;
+            let taken = self.state.writer().write(&bytes[..bytes.len().min(RECORD_LEN)])?;
+            match self.push() {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+                _ => Ok(taken),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.push()
+        }
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+mod without {
+    use super::TlsOptions;
+
+    /// Never made: this build has no TLS.
+    #[derive(Clone, Debug)]
+    pub enum Tls {}
+
+    impl Tls {
+        /// # Errors
+        /// Always.
+        pub fn new(_: &TlsOptions, _: &str) -> Result<Tls, String> {
+            Err("this build has no TLS".into())
+        }
+    }
+}
