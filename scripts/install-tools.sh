@@ -15,6 +15,7 @@ need redis-benchmark redis-tools
 need nc netcat-openbsd
 need taskset util-linux
 need git git
+need openssl openssl
 need cc build-essential
 need python3 python3 python3-venv
 need node nodejs npm

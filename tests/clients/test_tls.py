@@ -1,0 +1,132 @@
+"""onrush-cli and onrush-benchmark over TLS, beside redis-cli and redis-benchmark, on a redis-server that asks for
+certificates. Onrush itself listens without TLS.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+RELEASE = Path(__file__).resolve().parents[2] / "target" / "release"
+CLI = os.environ.get("ONRUSH_CLI_BIN", str(RELEASE / "onrush-cli"))
+TOOL = os.environ.get("ONRUSH_BENCHMARK_BIN", str(RELEASE / "onrush-benchmark"))
+NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+
+
+def openssl(folder, *args):
+    subprocess.run(["openssl", *args], cwd=folder, check=True, capture_output=True)
+
+
+def certify(folder, name, alternative):
+    openssl(folder, "req", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+    (folder / "extensions").write_text(f"subjectAltName={alternative}\n")
+    authority = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30", "-extfile", "extensions"]
+    openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.crt", *authority)
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    """A folder of certificates, and the port of a server that uses them."""
+    folder = tmp_path_factory.mktemp("tls")
+    openssl(folder, "req", "-x509", *NEW_KEY, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=authority", "-days", "30")
+    certify(folder, "server", "DNS:localhost,IP:127.0.0.1")
+    certify(folder, "client", "DNS:client")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ["--port", "0", "--tls-port", str(port), "--save", "", "--dir", str(folder)]
+    files = ["--tls-cert-file", "server.crt", "--tls-key-file", "server.key", "--tls-ca-cert-file", "ca.crt"]
+    process = subprocess.Popen(["redis-server", *options, *files], cwd=folder, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.01)
+    yield folder, port
+    process.kill()
+    process.wait()
+
+
+def call(tls, tool, *args, trust=("--cacert", "ca.crt"), own=("--cert", "client.crt", "--key", "client.key"), **options):
+    folder, port = tls
+    command = [tool, "-h", "localhost", "-p", str(port), "--tls", *trust, *own, *args]
+    return subprocess.run(command, cwd=folder, capture_output=True, timeout=60, **options)
+
+
+def test_commands_are_answered_as_redis_cli_shows_them(tls):
+    for args in (["SET", "k", "v" * 100_000], ["GET", "k"], ["LPUSH", "l", "1", "2"], ["LRANGE", "l", "0", "-1"]):
+        ours, theirs = (call(tls, tool, *args) for tool in (CLI, "redis-cli"))
+        if args[0] != "LPUSH":
+            assert ours.stdout == theirs.stdout
+        assert (ours.returncode, ours.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("trust", [["--insecure"], ["--cacertdir", "authorities"], ["--cacert", "ca.crt", "--sni", "localhost"]])
+def test_ways_to_trust(tls, trust):
+    folder, _ = tls
+    (folder / "authorities").mkdir(exist_ok=True)
+    shutil.copy(folder / "ca.crt", folder / "authorities")
+    (folder / "authorities" / "README").write_text("no certificate\n")
+    assert call(tls, CLI, "PING", trust=trust).stdout == b"PONG\n"
+    assert call(tls, TOOL, "-q", "-n", "100", "PING", trust=trust).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "trust, own, text",
+    [
+        ([], ["--cert", "client.crt", "--key", "client.key"], b"UnknownIssuer"),
+        (["--cacert", "none.crt"], [], b"none.crt: No such file"),
+        (["--cacert", "ca.crt"], ["--cert", "client.crt"], b"--cert and --key belong together"),
+        (["--cacert", "client.key"], [], b"TLS"),
+        (["--cacert", "ca.crt"], [], b""),
+    ],
+)
+def test_what_is_wrong_is_said(tls, trust, own, text):
+    for done in (call(tls, CLI, "PING", trust=trust, own=own), call(tls, TOOL, "-q", "PING", trust=trust, own=own)):
+        assert done.returncode == 1
+        assert text in done.stderr
+        assert b"PONG" not in done.stdout
+
+
+def test_a_server_without_tls_is_told_apart(tls):
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        folder, _ = tls
+        process = subprocess.Popen(
+            [CLI, "-p", str(plain.getsockname()[1]), "--tls", "--insecure", "PING"], cwd=folder, stderr=subprocess.PIPE
+        )
+        conn, _ = plain.accept()
+        conn.sendall(b"-ERR no TLS here\r\n")
+        conn.close()
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 1 and errors
+
+
+def test_mass_insertion(tls):
+    commands = b"".join(b"SET key:%d %s\r\n" % (n, b"v" * 100) for n in range(200_000))
+    done = call(tls, CLI, "--pipe", input=commands)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, b"errors: 0, replies: 200000")
+    assert int(call(tls, CLI, "DBSIZE").stdout) >= 200_000
+    scanned = call(tls, CLI, "--scan", "--pattern", "key:1999*")
+    assert len(scanned.stdout.splitlines()) == len([n for n in range(200_000) if str(n).startswith("1999")])
+
+
+@pytest.mark.parametrize("args", [["-P", "100"], ["-c", "5", "--threads", "2"], ["-k", "0", "-c", "2", "-n", "200"], ["-d", "100000", "-P", "8"]])
+def test_load(tls, args):
+    done = call(tls, TOOL, "-q", "-n", "5000", "-t", "set,get", *args)
+    lines = [line for line in done.stdout.decode().replace("\r", "\n").splitlines() if "requests per second" in line]
+    assert (done.returncode, len(lines)) == (0, 2), done.stderr
+
+
+def test_load_through_a_url_and_a_delaying_proxy(tls):
+    folder, port = tls
+    url = f"rediss://localhost:{port}/3#insecure"
+    own = ["--cert", "client.crt", "--key", "client.key"]
+    command = [TOOL, "-u", url, *own, "--rtt", "5ms", "-q", "-n", "100", "-c", "10", "SET", "url", "x"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert call(tls, CLI, "-n", "3", "GET", "url").stdout == b"x\n"
