@@ -9,7 +9,9 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,24 @@ def test_results_are_written_in_every_form(report):
     tags = Tags()
     tags.feed((report / "r.html").read_text())
     assert tags.open == [] and tags.seen.count("svg") == 2 and tags.seen.count("tr") == 7
+
+
+def test_a_plot_can_be_a_png(server, tmp_path):
+    picture = tmp_path / "plot.png"
+    done = call(TOOL, server, "-q", "-t", "set", "-n", "2000", "--sweep", "depth=1,10", "--plot", str(picture))
+    assert done.returncode == 0, done.stderr
+    data = picture.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (900, 480)
+    parts, at = b"", 8
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at : at + 8])
+        parts += data[at + 8 : at + 8 + length] if kind == b"IDAT" else b""
+        at += 12 + length
+    # Lines, letters and a white ground.
+    pixels = zlib.decompress(parts)
+    assert len(pixels) == 480 * (900 * 3 + 1) and len(set(pixels)) > 50
+    wrong = call(TOOL, server, "-q", "-t", "set", "-n", "10", "--plot", str(tmp_path / "plot.gif"))
+    assert wrong.returncode == 1 and "SVG or PNG" in wrong.stderr
 
 
 def test_a_browser_shows_the_report(report):

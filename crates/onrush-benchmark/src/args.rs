@@ -170,7 +170,8 @@ Beyond it:
                     size=…, rtt=…, window=…
  --versus <h:p>     Measures a second server in turns with the first
  --rounds <n>       Rounds of a sweep or comparison, whose medians count (1)
- --json <file> --csv-file <file> --plot <file.svg> --report <file.html>
+ --json <file> --csv-file <file> --plot <file.svg or .png>
+ --report <file.html>
                     Results as data, plot, and one page with all of it
  --hdr <file>       Latencies of the last test in HdrHistogram's text format
 ";

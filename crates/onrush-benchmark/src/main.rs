@@ -104,14 +104,11 @@ fn write_files(options: &Options, cells: &[Cell], ratios: &[sweep::Ratio], swept
         write(path, &report::table_csv(cells))?;
     }
     if let Some(path) = &options.plot {
-        if path.extension().is_some_and(|extension| extension != "svg") {
-            return Err(format!("{}: plots are SVG; name a .svg file", path.display()));
-        }
         let plot = match swept {
-            Some(swept) => report::throughput_plot(cells, swept)?,
-            None => report::latency_plot(cells)?,
+            Some(swept) => report::throughput_plot(cells, swept),
+            None => report::latency_plot(cells),
         };
-        write(path, &plot)?;
+        plot.write(path)?;
     }
     if let Some(path) = &options.report {
         let command_line = std::env::args().collect::<Vec<_>>().join(" ");

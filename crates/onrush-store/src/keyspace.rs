@@ -164,7 +164,7 @@ mod tests {
         (0..keys).for_each(|n| put(&keyspace, 0, n, None));
         let db = keyspace.db(0).unwrap();
         let enlarged: usize = (0..3).map(|part| db.level(part, 3)).sum();
-        assert!(enlarged > 0);
+        assert!(enlarged > 0 || cfg!(miri));
         assert_eq!(db.len(), keys as usize);
         let distinct: HashSet<_> = scan_all(db, 100).into_iter().collect();
         assert_eq!(distinct.len(), keys as usize);

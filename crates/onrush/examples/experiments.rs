@@ -1,17 +1,50 @@
 //! The client's part of the experiments in `docs/pipelining.md`: prints a line of `what<tab>seconds` for each.
 //!
 //! ```text
-//! experiments URL pings COUNT             one by one, and in one pipeline
-//! experiments URL incrs COUNT BATCH...    in batches (1 is one by one), and as a stream
-//! experiments URL four COUNT              MSET, a pipeline, a transaction, a script: the same job
+//! experiments URL first                      four INCRs one by one, and in one pipeline
+//! experiments URL pings COUNT                one by one, and in one pipeline
+//! experiments URL incrs COUNT BATCH...       in batches (1 is one by one), and as a stream
+//! experiments URL distance MS COUNT BATCH... the same over a round trip of so many milliseconds, emulated
+//! experiments URL depths COUNT DEPTH...      SETs with so many in flight on each of 50 connections
+//! experiments URL four COUNT                 MSET, a pipeline, a transaction, a script: the same job
 //! ```
 
-use std::time::Instant;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
-use onrush::{Connection, RedisResult, Script, Value, cmd, pipe};
+use onrush::{Client, Connection, ConnectionAddr, RedisResult, Script, Value, WindowSize, cmd, pipe};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// So many commands, and at least four batches, are under way before the first batch is waited for.
+const COMMANDS_UNDER_WAY: usize = 64 << 10;
 
 fn tell(what: &str, started: Instant) {
     println!("{what}\t{:.4}", started.elapsed().as_secs_f64());
+}
+
+async fn first(con: &Connection) -> RedisResult<()> {
+    let started = Instant::now();
+    for _ in 0..4 {
+        let _: i64 = cmd("INCR").arg("x").query_async(con).await?;
+    }
+    tell("one by one", started);
+    let started = Instant::now();
+    let _: (i64, i64, i64, i64) = pipe()
+        .cmd("INCR")
+        .arg("x")
+        .cmd("INCR")
+        .arg("x")
+        .cmd("INCR")
+        .arg("x")
+        .cmd("INCR")
+        .arg("x")
+        .query_async(con)
+        .await?;
+    tell("one pipeline", started);
+    Ok(())
 }
 
 async fn pings(con: &Connection, count: usize) -> RedisResult<()> {
@@ -26,6 +59,24 @@ async fn pings(con: &Connection, count: usize) -> RedisResult<()> {
     pipeline.exec_async(con).await?;
     tell("one pipeline", started);
     Ok(())
+}
+
+/// So many INCRs as a stream.
+async fn incr(con: &Connection, count: usize) -> RedisResult<()> {
+    let mut left = count;
+    let stream = con.stream_fn(move |out| {
+        let goes_on = left > 0;
+        if goes_on {
+            left -= 1;
+            out.cmd("INCR").arg("counter");
+        }
+        goes_on
+    });
+    stream.count().await.into_result().map(drop)
+}
+
+async fn answered(batch: JoinHandle<RedisResult<()>>) -> RedisResult<()> {
+    batch.await.unwrap_or_else(|error| panic!("a batch: {error}"))
 }
 
 async fn incrs(con: &Connection, count: usize, batches: &[usize]) -> RedisResult<()> {
@@ -45,17 +96,28 @@ async fn incrs(con: &Connection, count: usize, batches: &[usize]) -> RedisResult
         }
         tell(&format!("batches of {batch}"), started);
     }
-    let started = Instant::now();
-    let mut left = count;
-    let stream = con.stream_fn(move |out| {
-        let goes_on = left > 0;
-        if goes_on {
-            left -= 1;
-            out.cmd("INCR").arg("counter");
+    for &batch in batches.iter().filter(|batch| **batch > 1) {
+        let started = Instant::now();
+        let mut under_way = VecDeque::new();
+        let mut left = count;
+        while left > 0 {
+            let some = batch.min(left);
+            left -= some;
+            if under_way.len() >= 4.max(COMMANDS_UNDER_WAY / batch)
+                && let Some(first) = under_way.pop_front()
+            {
+                answered(first).await?;
+            }
+            let con = con.clone();
+            under_way.push_back(tokio::spawn(async move { incr(&con, some).await }));
         }
-        goes_on
-    });
-    stream.count().await.into_result()?;
+        for batch in under_way {
+            answered(batch).await?;
+        }
+        tell(&format!("batches of {batch}, not waited for"), started);
+    }
+    let started = Instant::now();
+    incr(con, count).await?;
     tell("stream", started);
     Ok(())
 }
@@ -64,6 +126,80 @@ async fn incrs(con: &Connection, count: usize, batches: &[usize]) -> RedisResult
 async fn knows(con: &Connection, command: &str) -> RedisResult<bool> {
     let info: Vec<Value> = cmd("COMMAND").arg("INFO").arg(command).query_async(con).await?;
     Ok(info.first().is_some_and(|info| *info != Value::Nil))
+}
+
+/// Passes bytes on, each of them so much later.
+async fn delay(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, by: Duration) -> std::io::Result<()> {
+    let (hand_in, mut hand_out) = tokio::sync::mpsc::unbounded_channel::<(tokio::time::Instant, Vec<u8>)>();
+    tokio::spawn(async move {
+        while let Some((due, bytes)) = hand_out.recv().await {
+            tokio::time::sleep_until(due).await;
+            if to.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+    });
+    loop {
+        let mut bytes = vec![0; 256 << 10];
+        let len = from.read(&mut bytes).await?;
+        bytes.truncate(len);
+        if len == 0 || hand_in.send((tokio::time::Instant::now() + by, bytes)).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// A port of this machine behind which the server seems to be far away.
+async fn far_away(client: &Client, round_trip: Duration) -> std::io::Result<u16> {
+    let ConnectionAddr::Tcp(host, port) = client.connection_info().addr.clone() else {
+        return Err(std::io::Error::other("distance is for a URL redis://host:port/"));
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let near = listener.local_addr()?.port();
+    tokio::spawn(async move {
+        while let Ok((here, _)) = listener.accept().await {
+            let Ok(there) = TcpStream::connect((host.as_str(), port)).await else { continue };
+            let (Ok(()), Ok(())) = (here.set_nodelay(true), there.set_nodelay(true)) else { continue };
+            let ((from_here, to_here), (from_there, to_there)) = (here.into_split(), there.into_split());
+            tokio::spawn(delay(from_here, to_there, round_trip / 2));
+            tokio::spawn(delay(from_there, to_here, round_trip / 2));
+        }
+    });
+    Ok(near)
+}
+
+/// SETs of random keys with so many in flight on each of 50 connections.
+async fn depths(client: &Client, count: usize, depths: &[usize]) -> RedisResult<()> {
+    const CONNECTIONS: usize = 50;
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        connections.push(client.connect().await?);
+    }
+    for &depth in depths {
+        let started = Instant::now();
+        let tasks = connections.iter().cloned().enumerate().map(|(number, con)| {
+            tokio::spawn(async move {
+                let (mut left, mut key) = (count / CONNECTIONS, number as u64);
+                let stream = con.stream_fn(move |out| {
+                    let goes_on = left > 0;
+                    if goes_on {
+                        left -= 1;
+                        // The generator of Knuth's MMIX.
+                        key = key.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        out.cmd("SET").arg(format!("key:{:012}", (key >> 33) % 100_000)).arg("xxx");
+                    }
+                    goes_on
+                });
+                let window = WindowSize { commands: depth, ..WindowSize::default() };
+                stream.window(window).count().await.into_result().map(drop)
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            answered(task).await?;
+        }
+        tell(&format!("depth {depth}"), started);
+    }
+    Ok(())
 }
 
 async fn four(con: &Connection, count: usize) -> RedisResult<()> {
@@ -102,16 +238,27 @@ async fn main() -> RedisResult<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| args.get(index).and_then(|text| text.parse().ok()).unwrap_or(10_000);
     let url = args.first().map_or("redis://127.0.0.1:6379/", String::as_str);
-    let con = onrush::Client::open(url)?.connect().await?;
+    let client = Client::open(url)?;
+    let con = client.connect().await?;
     match args.get(1).map(String::as_str) {
         Some("pings") => pings(&con, number(2)).await,
         Some("incrs") => {
             let batches: Vec<usize> = (3..args.len()).map(number).collect();
             incrs(&con, number(2), &batches).await
         }
+        Some("first") => first(&con).await,
+        Some("distance") => {
+            let near = far_away(&client, Duration::from_millis(number(2) as u64)).await?;
+            let far = Client::open(format!("redis://127.0.0.1:{near}/"))?.connect().await?;
+            incrs(&far, number(3), &(4..args.len()).map(number).collect::<Vec<_>>()).await
+        }
+        Some("depths") => depths(&client, number(2), &(3..args.len()).map(number).collect::<Vec<_>>()).await,
         Some("four") => four(&con, number(2)).await,
         _ => {
-            eprintln!("experiments URL pings COUNT | incrs COUNT BATCH... | four COUNT");
+            eprintln!(
+                "experiments URL first | pings COUNT | incrs COUNT BATCH... | distance MS COUNT BATCH... | \
+                 depths COUNT DEPTH... | four COUNT"
+            );
             std::process::exit(1);
         }
     }

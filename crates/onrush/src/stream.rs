@@ -21,6 +21,9 @@ use crate::value::Value;
 const PART_COMMANDS_MAX: usize = 1_024;
 const PART_BYTES_MAX: usize = 64 << 10;
 
+/// Parts handed over before others have their turn: whoever writes can begin while the next parts are made.
+const PARTS_PER_TURN: usize = 2;
+
 /// How much of a stream may be under way at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowSize {
@@ -288,6 +291,7 @@ impl<'a> Replies<'a> {
     }
 
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<RedisResult<Value>>> {
+        let mut parts = 0;
         loop {
             let has_sent = self.poll_send(cx);
             let mut state = self.window.state.lock();
@@ -303,6 +307,11 @@ impl<'a> Replies<'a> {
                 if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                     state.waker = Some(cx.waker().clone());
                 }
+                return Poll::Pending;
+            }
+            parts += 1;
+            if parts == PARTS_PER_TURN {
+                cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }

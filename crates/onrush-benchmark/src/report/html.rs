@@ -21,9 +21,9 @@ pub fn page(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, command_line:
         escape(command_line)
     );
     if let Some(swept) = swept {
-        _ = write!(out, "<h2>Throughput against {}</h2>\n{}\n", escape(swept), throughput_plot(cells, swept)?);
+        _ = write!(out, "<h2>Throughput against {}</h2>\n{}\n", escape(swept), throughput_plot(cells, swept).svg()?);
     }
-    _ = write!(out, "<h2>Latency by percentile</h2>\n{}\n", latency_plot(cells)?);
+    _ = write!(out, "<h2>Latency by percentile</h2>\n{}\n", latency_plot(cells).svg()?);
     out.push_str("<h2>Figures</h2>\n<table id=\"figures\"><thead><tr>");
     let heads = [
         "test",
