@@ -50,7 +50,7 @@ fn pipelines_and_streams_go_over_tls() {
         assert_eq!(con.get::<_, String>("k").await.expect("GET").len(), 1_000_000);
         let mut pipeline = pipe();
         (0..COUNT).for_each(|_| _ = pipeline.cmd("INCR").arg("n"));
-        let replies: Vec<i64> = pipeline.query_async(&mut con).await.expect("a pipeline");
+        let replies: Vec<i64> = pipeline.query_async(&con).await.expect("a pipeline");
         assert_eq!(replies, (1..=COUNT).collect::<Vec<_>>());
         let tasks: Vec<_> = (0..64)
             .map(|_| {
@@ -66,14 +66,14 @@ fn pipelines_and_streams_go_over_tls() {
         // Whom we do not know we do not talk to, unless we are told not to care.
         let stranger =
             TlsOptions::default().with_identity_files(file("client.crt"), file("client.key")).expect("files");
-        let error = connect(&url, stranger.clone()).await.err().expect("a certificate of nobody's");
+        let error = connect(&url, stranger.clone()).await.expect_err("a certificate of nobody's");
         assert!(error.to_string().contains("UnknownIssuer"), "{error}");
         connect(&format!("{url}#insecure"), stranger).await.expect("trust without asking");
         let error = connect(&url.replace("localhost", "127.0.0.2"), known().expect("files")).await;
-        error.err().expect("a certificate of another's");
+        error.expect_err("a certificate of another's");
         // Nor does the server talk to us without a certificate.
         let anonymous = TlsOptions::default().with_ca_file(&ca).expect("a file");
-        connect(&url, anonymous).await.err().expect("no certificate");
+        connect(&url, anonymous).await.expect_err("no certificate");
     };
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends") });
 }
