@@ -45,7 +45,7 @@ fn pipelines_and_streams_go_over_tls() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let test = async {
         let url = format!("rediss://localhost:{port}/");
-        let mut con = connect(&url, known().expect("files")).await.expect("a connection");
+        let con = connect(&url, known().expect("files")).await.expect("a connection");
         let () = con.set("k", "v".repeat(1_000_000)).await.expect("SET");
         assert_eq!(con.get::<_, String>("k").await.expect("GET").len(), 1_000_000);
         let mut pipeline = pipe();
