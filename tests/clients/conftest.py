@@ -15,6 +15,7 @@ BINARY = os.environ.get(
 
 class Server:
     binary = BINARY
+    extra = ()
 
     def __init__(self, folder):
         with socket.socket() as probe:
@@ -22,6 +23,7 @@ class Server:
             self.port = probe.getsockname()[1]
         self.log = folder / "output"
         command = [self.binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+        command += self.extra
         if not os.path.basename(self.binary).startswith("redis-server"):
             command += ["--workers", "2"]
         with open(self.log, "wb") as log:

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cluster::Node;
 use crate::sweep::{Sweep, Swept};
 use crate::tls::{Tls, TlsOptions};
 
@@ -38,6 +39,10 @@ pub struct Options {
     pub sweep: Option<Sweep>,
     pub versus: Option<Target>,
     pub tls: TlsOptions,
+    /// The target is a node of a cluster, whose masters share the load.
+    pub cluster: bool,
+    /// Those masters, once they are known.
+    pub nodes: Vec<Node>,
     pub rounds: usize,
     pub json: Option<PathBuf>,
     pub csv_file: Option<PathBuf>,
@@ -101,6 +106,8 @@ impl Default for Options {
             sweep: None,
             versus: None,
             tls: TlsOptions::default(),
+            cluster: false,
+            nodes: Vec::new(),
             rounds: 1,
             json: None,
             csv_file: None,
@@ -138,7 +145,8 @@ As redis-benchmark:
  --dbnum <db>       Database (0)
  -3                 RESP3
  --threads <num>    Threads (1)
- --cluster          Not offered
+ --cluster          The server is a node of a cluster: shares the load among its
+                    masters; {tag} in a key becomes a tag of the node
  --enable-tracking  CLIENT TRACKING ON first
  -k <boolean>       1 keeps connections, 0 makes a new one for each command (1)
  -r <keyspacelen>   Random keys, members and scores: __rand_int__ in an argument
@@ -202,6 +210,9 @@ impl Options {
         if options.window.is_some() && options.rate.is_some() {
             return Err(Stop::Wrong("--window and --rate exclude each other\n".into()));
         }
+        if options.cluster && options.versus.is_some() {
+            return Err(Stop::Wrong("--cluster and --versus exclude each other\n".into()));
+        }
         if options.tls.wanted {
             for target in std::iter::once(&mut options.target).chain(&mut options.versus) {
                 let tls = Tls::new(&options.tls, &target.host);
@@ -258,7 +269,7 @@ impl Options {
             "-v" | "--version" => {
                 return Err(Stop::Told(format!("onrush-benchmark {}\n", env!("CARGO_PKG_VERSION"))));
             }
-            "--cluster" => return Err(Stop::Wrong("--cluster is not offered: name one node\n".into())),
+            "--cluster" => self.cluster = true,
             "--tls" => self.tls.wanted = true,
             "--insecure" => self.tls.insecure = true,
             "--sni" => self.tls.sni = Some(value()?),
@@ -297,6 +308,12 @@ impl Options {
         let (host, port) = place.rsplit_once(':')?;
         let target = Target { host: host.into(), port: port.parse().ok()?, socket: None, ..self.target.clone() };
         Some(target)
+    }
+
+    /// Where the load goes: the server, or a cluster's masters.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        let single = (!self.cluster).then_some(&self.target);
+        single.into_iter().chain(self.nodes.iter().map(|node| &node.target))
     }
 
     /// Commands of one batch, or in flight.
@@ -373,7 +390,7 @@ mod tests {
             "--rate 0",
             "--sweep depth=0",
             "--sweep x=1",
-            "--cluster",
+            "--cluster --versus h:1",
             "--tls-ciphers x",
             "--rtt 5x",
         ] {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cluster;
 mod net;
 mod proxy;
 mod report;
@@ -45,28 +46,35 @@ fn fail(text: &str) -> ExitCode {
 }
 
 fn work(options: &Options) -> Result<(), String> {
+    if options.cluster && options.nodes.is_empty() {
+        let nodes = cluster::masters(options)?;
+        print!("{}", cluster::describe(&nodes));
+        return work(&Options { nodes, ..options.clone() });
+    }
     if options.idle {
         return idle(options);
     }
-    let config = match server::host_config(options, &options.target) {
-        Ok(config) => Some(config),
-        Err(error) => {
-            if error.starts_with("Could not connect") {
-                return Err(error);
+    let mut configs = Vec::new();
+    for target in options.targets() {
+        match server::host_config(options, target) {
+            Ok(config) => configs.push(config),
+            Err(error) => {
+                if error.starts_with("Could not connect") {
+                    return Err(error);
+                }
+                eprintln!("{error}\nWARNING: Could not fetch server CONFIG");
             }
-            eprintln!("{error}\nWARNING: Could not fetch server CONFIG");
-            None
         }
-    };
+    }
     loop {
-        once(options, config.as_ref())?;
+        once(options, &configs)?;
         if !options.endless {
             return Ok(());
         }
     }
 }
 
-fn once(options: &Options, config: Option<&HostConfig>) -> Result<(), String> {
+fn once(options: &Options, configs: &[HostConfig]) -> Result<(), String> {
     let compares = options.sweep.is_some() || options.versus.is_some();
     let mut out = std::io::stdout();
     if options.csv && !compares {
@@ -78,7 +86,7 @@ fn once(options: &Options, config: Option<&HostConfig>) -> Result<(), String> {
             (true, ..) => String::new(),
             (_, true, _) => report::csv_line(outcome, options.precision),
             (_, _, true) => report::quiet(outcome, options.precision),
-            _ => report::full(outcome, options, config) + "\n",
+            _ => report::full(outcome, options, configs) + "\n",
         };
         // A reader that has gone away is no reason to stop measuring for the files.
         _ = write!(out, "{text}");
@@ -138,8 +146,9 @@ fn warn_of_limits(outcome: &Outcome) {
 /// Opens the connections and holds them until it is ended.
 fn idle(options: &Options) -> Result<(), String> {
     let mut held = Vec::new();
-    for _ in 0..options.clients {
-        held.push(net::connect(options, &options.target).map_err(|error| error.to_string())?);
+    let targets: Vec<_> = options.targets().collect();
+    for index in 0..options.clients {
+        held.push(net::connect(options, targets[index % targets.len()]).map_err(|error| error.to_string())?);
     }
     println!("Creating {} idle connections and waiting forever (Ctrl+C when done)", held.len());
     loop {

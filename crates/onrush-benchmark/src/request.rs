@@ -48,6 +48,12 @@ impl Request {
         Request { len: bytes.len(), copies, places, keyspace: keyspace.unwrap_or(0).max(1) }
     }
 
+    /// The same with another word wherever one stands in the command. They are of one length.
+    pub fn with_tag(&self, word: &[u8], tag: &[u8]) -> Request {
+        debug_assert_eq!(word.len(), tag.len());
+        Request { copies: replace(&self.copies, word, tag), ..self.clone() }
+    }
+
     /// Bytes of one command.
     pub fn command_len(&self) -> usize {
         self.len

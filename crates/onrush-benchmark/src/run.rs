@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::args::{Options, Target};
+use crate::cluster::TAG_WORD;
 use crate::proxy::Proxy;
+use crate::request::Random;
 use crate::server::ServerCpu;
 use crate::suite::Test;
-use crate::worker::{Shared, Worker, histogram};
+use crate::worker::{Place, Shared, Worker, histogram};
 
 /// How often progress is shown.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
@@ -66,11 +68,15 @@ impl Outcome {
 /// # Errors
 /// Those of connecting, and an error reply.
 pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Result<Outcome, String> {
-    let proxy = if options.rtt.is_zero() { None } else { Some(Proxy::start(target, options.rtt)?) };
-    let direct = target;
-    let target = proxy.as_ref().map_or(target, Proxy::target);
-    let threads = options.threads.unwrap_or(1).min(options.clients);
-    let cpu = ServerCpu::of(options, direct);
+    let targets: Vec<Target> = if options.cluster {
+        options.nodes.iter().map(|node| node.target.clone()).collect()
+    } else {
+        vec![target.clone()]
+    };
+    let threads = options.threads.unwrap_or(targets.len()).min(options.clients);
+    let cpu = targets.iter().map(|target| ServerCpu::of(options, target)).collect::<Option<Vec<_>>>();
+    let cpu_now = || cpu.as_ref()?.iter().map(ServerCpu::now).sum::<Option<Duration>>();
+    let places = &places(options, &targets, test)?;
     let shared = &Shared::new();
     let mut before = None;
     let ready = &Barrier::new(threads + 1);
@@ -80,8 +86,9 @@ pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Resu
                 let clients = options.clients / threads + usize::from(index < options.clients % threads);
                 let share = clients as f64 / options.clients as f64;
                 let seed = options.seed.wrapping_add(index as u64 + 1);
+                let first_place = index * (options.clients / threads) + index.min(options.clients % threads);
                 scope.spawn(move || {
-                    let worker = Worker { options, target, request: &test.request, shared, clients, share, seed };
+                    let worker = Worker { options, places, first_place, shared, clients, share, seed };
                     let sockets = worker.connect();
                     ready.wait();
                     ready.wait();
@@ -90,7 +97,7 @@ pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Resu
             })
             .collect();
         ready.wait();
-        before = cpu.as_ref().and_then(ServerCpu::now);
+        before = cpu_now();
         shared.elapsed();
         ready.wait();
         if shows {
@@ -99,7 +106,7 @@ pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Resu
         handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| Err("a thread fell over".into()))).collect()
     });
     let measured = outcomes?;
-    let spent = cpu.as_ref().and_then(ServerCpu::now).zip(before).map(|(after, before)| after.saturating_sub(before));
+    let spent = cpu_now().zip(before).map(|(after, before)| after.saturating_sub(before));
     let mut latencies = histogram();
     for thread in &measured {
         // The bounds of all are the same.
@@ -119,6 +126,24 @@ pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Resu
         server_cpu: spent.filter(|_| options.warmup.is_zero()),
         latencies,
     })
+}
+
+/// What connections are for: one place for all, or one for each where the load is shared by a cluster's nodes.
+fn places(options: &Options, targets: &[Target], test: &Test) -> Result<Vec<Place>, String> {
+    let reached = |target: &Target| -> Result<Target, String> {
+        if options.rtt.is_zero() { Ok(target.clone()) } else { Ok(Proxy::start(target, options.rtt)?.target().clone()) }
+    };
+    let targets: Vec<Target> = targets.iter().map(reached).collect::<Result<_, _>>()?;
+    if !options.cluster {
+        return Ok(vec![Place { target: targets[0].clone(), request: test.request.clone() }]);
+    }
+    let mut random = Random::new(options.seed.wrapping_add(0x7461_6773));
+    let place = |index: usize| {
+        let node = index % targets.len();
+        let tag = options.nodes[node].tag(&mut random).ok_or("a node serves no slot")?;
+        Ok(Place { target: targets[node].clone(), request: test.request.with_tag(TAG_WORD, &tag) })
+    };
+    (0..options.clients).map(place).collect()
 }
 
 /// Shows how fast it goes, on one line of a terminal.

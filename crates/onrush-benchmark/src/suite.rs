@@ -56,6 +56,11 @@ pub fn tests(options: &Options) -> Vec<Test> {
         Some(tests) => words.iter().any(|word| tests.iter().any(|test| test == word)),
         None => true,
     };
+    // In a cluster, keys carry the tag of a node.
+    let tagged = |key: &str| {
+        let (name, rest) = key.split_once(':').map_or((key, String::new()), |(name, rest)| (name, format!(":{rest}")));
+        if options.cluster { format!("{name}:{{tag}}{rest}") } else { key.to_owned() }.into_bytes()
+    };
     let mut chosen = Vec::new();
     if wanted(&["ping_inline", "ping"]) {
         let request = Request::encoded(b"PING\r\n".to_vec(), options.keyspace);
@@ -64,13 +69,20 @@ pub fn tests(options: &Options) -> Vec<Test> {
     for (_, title, command) in ROWS.iter().filter(|(words, ..)| wanted(words)) {
         // Without random keys all members have one score.
         let score = if options.keyspace.is_some() { "__rand_int__" } else { "0" };
-        let args: Vec<Vec<u8>> =
-            command.iter().map(|word| if *word == "__score__" { score } else { word }.as_bytes().to_vec()).collect();
+        let args: Vec<Vec<u8>> = command
+            .iter()
+            .enumerate()
+            .map(|(index, word)| match *word {
+                "__score__" => score.as_bytes().to_vec(),
+                key if index == 1 => tagged(key),
+                word => word.as_bytes().to_vec(),
+            })
+            .collect();
         chosen.push(test(title, &args, data.len()));
     }
     if wanted(&["mset"]) {
-        let pairs = ["key:__rand_int__", "__data__"].repeat(10);
-        let args: Vec<Vec<u8>> = std::iter::once("MSET").chain(pairs).map(|word| word.as_bytes().to_vec()).collect();
+        let pairs = vec![[tagged("key:__rand_int__"), b"__data__".to_vec()]; 10];
+        let args: Vec<Vec<u8>> = std::iter::once(b"MSET".to_vec()).chain(pairs.into_iter().flatten()).collect();
         chosen.push(test("MSET (10 keys)", &args, data.len()));
     }
     chosen

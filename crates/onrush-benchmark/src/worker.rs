@@ -92,11 +92,19 @@ struct Conn {
     pending: u64,
 }
 
+/// Where a connection goes, and what it sends.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub target: Target,
+    pub request: Request,
+}
+
 /// The load of one thread.
 pub struct Worker<'a> {
     pub options: &'a Options,
-    pub target: &'a Target,
-    pub request: &'a Request,
+    /// What its connections are for, in turns from this one on.
+    pub places: &'a [Place],
+    pub first_place: usize,
     pub shared: &'a Shared,
     /// Connections of this thread, and the part of all that they are.
     pub clients: usize,
@@ -110,11 +118,15 @@ impl Worker<'_> {
     /// # Errors
     /// Those of connecting.
     pub fn connect(&self) -> Result<Vec<Socket>, String> {
-        (0..self.clients).map(|_| self.connect_one()).collect()
+        (0..self.clients).map(|index| self.connect_one(index)).collect()
     }
 
-    fn connect_one(&self) -> Result<Socket, String> {
-        let stream = net::connect(self.options, self.target).map_err(|error| error.to_string())?;
+    fn place(&self, index: usize) -> &Place {
+        &self.places[(self.first_place + index) % self.places.len()]
+    }
+
+    fn connect_one(&self, index: usize) -> Result<Socket, String> {
+        let stream = net::connect(self.options, &self.place(index).target).map_err(|error| error.to_string())?;
         stream.into_socket().map_err(|error| error.to_string())
     }
 
@@ -146,8 +158,8 @@ impl Worker<'_> {
         let mut sent = 0_u64;
         let mut turn = 0;
         if self.options.rate.is_none() {
-            for conn in &mut conns {
-                self.send(conn, depth, &mut random)?;
+            for (index, conn) in conns.iter_mut().enumerate() {
+                self.send(conn, index, depth, &mut random)?;
             }
         }
         loop {
@@ -158,9 +170,9 @@ impl Worker<'_> {
                     let due = (now as f64 * rate / 1e9) as u64;
                     while sent < due && self.claim(1) == 1 {
                         let due_ns = (sent as f64 / rate * 1e9) as u64;
-                        let conn = &mut conns[turn];
+                        let (conn, place) = (&mut conns[turn], self.place(turn));
                         turn = (turn + 1) % self.clients;
-                        self.request.append(1, &mut random, &mut conn.out);
+                        place.request.append(1, &mut random, &mut conn.out);
                         conn.expect(due_ns, 1);
                         sent += 1;
                     }
@@ -190,7 +202,7 @@ impl Worker<'_> {
                     continue;
                 }
                 loop {
-                    let (replies, is_all) = conn.read()?;
+                    let (replies, is_all) = conn.read().map_err(|error| self.explain(error, index))?;
                     if replies > 0 {
                         let now = self.shared.elapsed_ns();
                         let counts = now >= warm_ns;
@@ -226,27 +238,35 @@ impl Worker<'_> {
             return Ok(());
         }
         if self.options.window.is_some() {
-            return self.send(conn, replies, random);
+            return self.send(conn, index, replies, random);
         }
         if conn.pending > 0 {
             return Ok(());
         }
         if !self.options.keep_alive && !self.is_over() {
-            let mut socket = self.connect_one()?;
+            let mut socket = self.connect_one(index)?;
             socket.register(poll.registry(), Token(index)).map_err(|error| error.to_string())?;
             *conn = Conn::new(socket);
         }
-        self.send(conn, depth, random)
+        self.send(conn, index, depth, random)
     }
 
-    fn send(&self, conn: &mut Conn, count: u64, random: &mut Random) -> Result<(), String> {
+    fn send(&self, conn: &mut Conn, index: usize, count: u64, random: &mut Random) -> Result<(), String> {
         let count = self.claim(count);
         if count == 0 {
             return Ok(());
         }
-        self.request.append(count as usize, random, &mut conn.out);
+        self.place(index).request.append(count as usize, random, &mut conn.out);
         conn.expect(self.shared.elapsed_ns(), count);
         conn.flush().map_err(|error| error.to_string())
+    }
+
+    /// In a cluster it matters which node an error comes from.
+    fn explain(&self, error: String, index: usize) -> String {
+        match error.strip_prefix("Error from server: ") {
+            Some(text) if self.options.cluster => format!("Error from server {}: {text}", self.place(index).target),
+            _ => error,
+        }
     }
 
     /// How many of so many commands may still be sent.

@@ -39,6 +39,7 @@ impl Connector {
         let protocol = self.greet(&mut link).await?;
         shared.set_protocol(protocol);
         self.set_up(&mut link).await?;
+        shared.set_round_trip(link.round_trip());
         let mut scripts = Vec::new();
         let count = shared.reload_scripts(&mut scripts);
         if count > 0 {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
@@ -43,6 +44,8 @@ pub(crate) struct Link {
     yields: u32,
     /// Whether a reply, or a part of one, has come since this was last asked.
     heard: bool,
+    /// The shortest time from a request to its replies, before the link was driven.
+    round_trip: Duration,
 }
 
 /// Why a link ends.
@@ -68,11 +71,18 @@ impl Link {
             woken: false,
             yields: 0,
             heard: false,
+            round_trip: Duration::MAX,
         }
+    }
+
+    /// The shortest time that a request of [`exchange`](Self::exchange) took; `MAX` before the first.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.round_trip
     }
 
     /// Sends commands and waits for that many replies, before the link is driven. Pushes are dropped.
     pub(crate) async fn exchange(&mut self, commands: &[u8], replies: usize) -> RedisResult<Vec<Value>> {
+        let started = Instant::now();
         self.stream.write_all(commands).await?;
         self.stream.flush().await?;
         let mut got = Vec::with_capacity(replies);
@@ -89,6 +99,9 @@ impl Link {
                     self.input_end += n;
                 }
             }
+        }
+        if replies > 0 {
+            self.round_trip = self.round_trip.min(started.elapsed());
         }
         Ok(got)
     }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     room_wanted: AtomicBool,
     queue_bytes_max: usize,
     protocol: AtomicU8,
+    /// How far away the server is, in microseconds.
+    round_trip_us: AtomicU32,
     pub outlet: Outlet,
     pub subscriptions: Mutex<Subscriptions>,
 }
@@ -83,6 +86,7 @@ impl Shared {
             room_wanted: AtomicBool::new(false),
             queue_bytes_max,
             protocol: AtomicU8::new(0),
+            round_trip_us: AtomicU32::new(0),
             outlet,
             subscriptions: Mutex::default(),
         }
@@ -236,6 +240,16 @@ impl Shared {
 
     pub(crate) fn set_protocol(&self, protocol: ProtocolVersion) {
         self.protocol.store(if protocol == ProtocolVersion::RESP3 { 3 } else { 2 }, Ordering::Relaxed);
+    }
+
+    /// Notes how long a request and its reply take.
+    pub(crate) fn set_round_trip(&self, round_trip: Duration) {
+        self.round_trip_us.store(u32::try_from(round_trip.as_micros()).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// How long a request and its reply took when the connection was made; 0 if that is not known.
+    pub(crate) fn round_trip(&self) -> Duration {
+        Duration::from_micros(u64::from(self.round_trip_us.load(Ordering::Relaxed)))
     }
 
     fn announce_room(&self) {

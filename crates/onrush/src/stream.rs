@@ -5,6 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use futures_core::Stream;
 use parking_lot::Mutex;
@@ -31,6 +32,20 @@ pub struct WindowSize {
     pub bytes: usize,
     /// Commands that are not answered, and replies that are not taken.
     pub commands: usize,
+}
+
+impl WindowSize {
+    /// What keeps a line busy on which a request and its reply take so long: 400 MB and ten million commands for each
+    /// second of it, at least the default, at most 64 MB and two million commands.
+    pub fn for_round_trip(round_trip: Duration) -> WindowSize {
+        let near = WindowSize::default();
+        // Bytes and commands for each microsecond.
+        let micros = usize::try_from(round_trip.as_micros()).unwrap_or(usize::MAX);
+        WindowSize {
+            bytes: micros.saturating_mul(400).clamp(near.bytes, 64 << 20),
+            commands: micros.saturating_mul(10).clamp(near.commands, 2 << 20),
+        }
+    }
 }
 
 impl Default for WindowSize {
@@ -242,7 +257,7 @@ impl<'a> Replies<'a> {
         Replies {
             shared: connection.inner.shared.clone(),
             source: Some(source),
-            size: WindowSize::default(),
+            size: WindowSize::for_round_trip(connection.inner.shared.round_trip()),
             window: Arc::new(Window::new(true)),
             pending: Pipeline::new(),
             index: 0,
@@ -251,7 +266,8 @@ impl<'a> Replies<'a> {
         }
     }
 
-    /// Sets how much may be under way.
+    /// Sets how much may be under way, in place of [`WindowSize::for_round_trip`] with the time a round trip took when
+    /// the connection was made.
     pub fn window(mut self, size: WindowSize) -> Replies<'a> {
         self.size = WindowSize { bytes: size.bytes.max(1), commands: size.commands.max(1) };
         self
@@ -413,5 +429,20 @@ impl Stream for Replies<'_> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RedisResult<Value>>> {
         self.get_mut().poll_reply(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_grows_with_the_distance_within_bounds() {
+        let near = WindowSize::default();
+        let at = |ms| WindowSize::for_round_trip(Duration::from_millis(ms));
+        assert_eq!((at(0).bytes, at(0).commands), (near.bytes, near.commands));
+        assert_eq!((at(43).bytes, at(43).commands), (17_200_000, 430_000));
+        assert_eq!((at(10_000).bytes, at(10_000).commands), (64 << 20, 2 << 20));
+        assert_eq!(WindowSize::for_round_trip(Duration::MAX).commands, 2 << 20);
     }
 }

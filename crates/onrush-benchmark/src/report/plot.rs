@@ -96,13 +96,9 @@ impl Plot {
     /// The drawing failed, nothing was measured, the file cannot be written, or its name says neither.
     pub fn write(&self, file: &Path) -> Result<(), String> {
         match file.extension().and_then(|extension| extension.to_str()) {
-            Some("png") => {
-                // Pictures carry no text: letters are drawn, with a font of our own, so that none has to be installed.
-                register_font("sans-serif", FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
-                    .map_err(|_| "the plot: its font".to_owned())?;
-                self.draw(&BitMapBackend::new(file, SIZE).into_drawing_area())
-                    .map_err(|error| format!("{}: {error}", file.display()))
-            }
+            Some("png") => self
+                .draw(&BitMapBackend::new(file, SIZE).into_drawing_area())
+                .map_err(|error| format!("{}: {error}", file.display())),
             Some("svg") | None => {
                 std::fs::write(file, self.svg()?).map_err(|error| format!("{}: {error}", file.display()))
             }
@@ -114,6 +110,9 @@ impl Plot {
     where
         B::ErrorType: 'static,
     {
+        // Letters are measured, and in pictures drawn, with a font of our own, so that none has to be installed.
+        register_font("sans-serif", FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
+            .map_err(|_| "the plot: its font".to_owned())?;
         draw(&self.lines, &self.x_title, self.y_title, root)
     }
 }

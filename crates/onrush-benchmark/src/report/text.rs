@@ -14,7 +14,7 @@ pub fn quiet(outcome: &Outcome, precision: usize) -> String {
 }
 
 /// The whole block of a test.
-pub fn full(outcome: &Outcome, options: &Options, config: Option<&HostConfig>) -> String {
+pub fn full(outcome: &Outcome, options: &Options, configs: &[HostConfig]) -> String {
     let precision = options.precision;
     let mut out = String::new();
     let mut line = |text: String| {
@@ -26,12 +26,20 @@ pub fn full(outcome: &Outcome, options: &Options, config: Option<&HostConfig>) -
     line(format!("  {} parallel clients", options.clients));
     line(format!("  {} bytes payload", outcome.payload_len));
     line(format!("  keep alive: {}", u8::from(options.keep_alive)));
-    if let Some(config) = config {
+    if options.cluster {
+        line(format!("  cluster mode: yes ({} masters)", options.nodes.len()));
+        for (index, config) in configs.iter().enumerate() {
+            line(format!("  node [{index}] configuration:"));
+            line(format!("    save: {}", if config.save.is_empty() { "NONE" } else { &config.save }));
+            line(format!("    appendonly: {}", config.appendonly));
+        }
+    } else if let Some(config) = configs.first() {
         line(format!("  host configuration \"save\": {}", config.save));
         line(format!("  host configuration \"appendonly\": {}", config.appendonly));
     }
-    line(format!("  multi-thread: {}", if options.threads.is_some() { "yes" } else { "no" }));
-    if let Some(threads) = options.threads {
+    let threads = options.threads.or(options.cluster.then_some(options.nodes.len()));
+    line(format!("  multi-thread: {}", if threads.is_some() { "yes" } else { "no" }));
+    if let Some(threads) = threads {
         line(format!("  threads: {threads}"));
     }
     if let Some(cpu) = outcome.server_cpu {
