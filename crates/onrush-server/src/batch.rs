@@ -211,7 +211,7 @@ impl Slice<'_> {
             }
         }
         if scratch.planned.len() > 1 {
-            prefetch(scratch, self.server.keyspace.db(keys.db() as usize), input, &owned);
+            prefetch(scratch, self.server.keyspace.db(keys.db() as usize));
         }
         DecodedChunk { consumed, owned, stop }
     }

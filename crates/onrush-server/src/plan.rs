@@ -130,20 +130,15 @@ pub(crate) struct Members {
 
 /// Brings what looking up the chunk's members needs into the cache, for neighbouring commands on one key at once.
 #[cold]
-fn prefetch_members(scratch: &Scratch, db: &'static Db, input: &[u8], owned: &[Arc<Vec<u8>>]) {
+fn prefetch_members(scratch: &Scratch, db: &'static Db) {
     let Members { commands, hashes } = &scratch.members;
     let key_hash = |at: usize| scratch.hashes[scratch.planned[commands[at] as usize].hashes.0 as usize];
     let mut at = 0;
     while at < commands.len() {
         let hash = key_hash(at);
         let end = (at + 1..commands.len()).find(|&other| key_hash(other) != hash).unwrap_or(commands.len());
-        let planned = &scratch.planned[commands[at] as usize];
-        let ranges = &scratch.args[planned.args.0 as usize..planned.args.1 as usize];
-        let key = Argv::new(&input[planned.start..], ranges, owned).get(planned.first_key as usize);
-        if let Some(table) = db.shard_of(hash).try_lock()
-            && let Some(entry) = table.get(key, hash)
-        {
-            entry.prefetch_members(&hashes[at..end]);
+        if let Some(table) = db.shard_of(hash).try_lock() {
+            table.prefetch_members(hash, &hashes[at..end]);
         }
         at = end;
     }
@@ -151,7 +146,7 @@ fn prefetch_members(scratch: &Scratch, db: &'static Db, input: &[u8], owned: &[A
 
 /// Brings the buckets, then the entries of the chunk's keys into the cache, then what their members need.
 #[inline]
-pub(crate) fn prefetch(scratch: &Scratch, db: Option<&'static Db>, input: &[u8], owned: &[Arc<Vec<u8>>]) {
+pub(crate) fn prefetch(scratch: &Scratch, db: Option<&'static Db>) {
     let wanted = &scratch.targets[..scratch.targets.len().min(PREFETCH_KEYS_MAX)];
     for (shard, hash) in wanted {
         shard.prefetch_bucket(*hash);
@@ -172,6 +167,6 @@ pub(crate) fn prefetch(scratch: &Scratch, db: Option<&'static Db>, input: &[u8],
     if !scratch.members.commands.is_empty()
         && let Some(db) = db
     {
-        prefetch_members(scratch, db, input, owned);
+        prefetch_members(scratch, db);
     }
 }

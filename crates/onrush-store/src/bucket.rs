@@ -357,6 +357,27 @@ impl BucketArray {
         }
     }
 
+    /// Calls `with` on the entries in the home bucket that may have this position and tag, or if there are none on those
+    /// in the first bucket in overflow. Keys are not compared: this is for prefetching.
+    #[inline]
+    pub(crate) fn candidates(&self, position: u32, tag: u8, mut with: impl FnMut(&Entry)) {
+        // SAFETY: the array's buckets are whole, those in overflow as well.
+        let mut bucket = unsafe { self.home(position).as_ref() };
+        let mut mask = bucket.with_tag(tag);
+        if mask == 0
+            && let Some(overflow) = bucket.overflow()
+        {
+            // SAFETY: as above.
+            bucket = unsafe { overflow.as_ref() };
+            mask = bucket.with_tag(tag);
+        }
+        while mask != 0 {
+            // SAFETY: a tag that is not zero marks an entry.
+            with(unsafe { bucket.words[mask.trailing_zeros() as usize].entry() });
+            mask &= mask - 1;
+        }
+    }
+
     /// Finds an entry.
     #[inline]
     pub(crate) fn find(&self, position: u32, tag: u8, key: &[u8]) -> Option<Place> {

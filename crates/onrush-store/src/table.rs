@@ -84,6 +84,13 @@ impl Table {
         self.buckets.prefetch_overflow_entry(hash.position(), hash.tag());
     }
 
+    /// Asks the processor for what looking up members with these hashes reads of the collection under the key with `hash`.
+    /// Keys are not compared: rarely it asks for more than that.
+    #[inline]
+    pub fn prefetch_members(&self, hash: KeyHash, members: &[u64]) {
+        self.buckets.candidates(hash.position(), hash.tag(), |entry| entry.prefetch_members(members));
+    }
+
     /// Finds an entry to read. Expiry is for the caller to judge. O(1).
     #[inline]
     pub fn get(&self, key: &[u8], hash: KeyHash) -> Option<&Entry> {
