@@ -13,6 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+import plot  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SERVER = os.environ.get("ONRUSH_SERVER_BIN", str(TARGET / "release/onrush-server"))
@@ -76,6 +79,11 @@ def table(heads, rows):
     sys.stdout.flush()
 
 
+def draw(name, lines, x_title, y_title):
+    plot.write(PLOTS / f"{name}.svg", lines, x_title, y_title)
+    print(f"\nPlot: {PLOTS / name}.svg")
+
+
 def timed(command, server_name):
     """The `what<tab>seconds` lines of a program."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
@@ -134,6 +142,10 @@ def second(servers):
     else:
         print("redis-rb is not installed (package ruby-redis).\n")
     table(["server", "client", "how", "seconds"], rows)
+    lines = {}
+    for server, client, how, seconds in rows:
+        lines.setdefault(f"{client} on {server}", []).append((1 if how == "one by one" else count, max(float(seconds), 1e-4)))
+    draw("pings", lines, "PINGs in a batch", f"seconds for {count:,} PINGs")
 
 
 def third(servers):
@@ -154,6 +166,13 @@ def third(servers):
         print("ioredis is not installed: `make clients` does it.\n")
     heads = ["seconds"] + [name for name, _ in columns]
     table(heads, [[what] + [column.get(what, "") for _, column in columns] for what in columns[0][1]])
+    lines = {}
+    for name, column in columns:
+        for what, seconds in column.items():
+            if what.startswith("batches of "):
+                batch, *rest = what.removeprefix("batches of ").split(", ")
+                lines.setdefault(", ".join([name, *rest]), []).append((int(batch), float(seconds)))
+    draw("batches", lines, "commands in a batch", f"seconds for {count:,} INCRs")
 
 
 def tool(server, *args):
@@ -182,6 +201,12 @@ def fourth(servers):
     seconds = million / rate(tool(server, "-q", "-c", "1", "-n", str(million), "--window", "200000", "--rtt", "43ms", "incr", "x"))
     rows.append([f"{million:,}", "a stream (window of 200,000)", f"{seconds:.2f}"])
     table(["commands", "how", f"seconds on {server.name}"], rows)
+    lines = {}
+    for count, how, seconds in rows:
+        if "batches" in how:
+            point = int(how.split()[-1].replace(",", "")), float(seconds)
+            lines.setdefault(f"{count} INCRs", []).append(point)
+    draw("round-trip", lines, "commands in a batch", "seconds over 43 ms")
     print("\n(The first row is 100 commands, counted up to 10,000.)")
 
 
@@ -206,6 +231,10 @@ def fifth(servers):
                 column.append(f"{rate(output.split(chr(13))[-1]):,.0f}")
             columns.append(column)
     table(heads, [[depth] + [column[row] for column in columns] for row, depth in enumerate(depths)])
+    draw("depth", {
+        name: [(int(depth), float(cell.replace(",", ""))) for depth, cell in zip(depths, column)]
+        for name, column in zip(heads[1:], columns)
+    }, "pipeline depth", "SETs a second")
     print(f"\nPlots and pages: {PLOTS}")
 
 

@@ -28,6 +28,10 @@ use crate::session::print;
 const SEND_LEN: u64 = 1 << 20;
 /// How much is read of the replies at once.
 const READ_LEN: usize = 256 << 10;
+/// A read that brings less than this is followed by a pause, as long as commands are sent: whoever is woken for every
+/// few replies takes time from the server.
+const SMALL_READ_LEN: usize = 64 << 10;
+const READ_PAUSE: Duration = Duration::from_millis(1);
 /// How often progress is shown.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -36,6 +40,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 struct Progress {
     bytes_sent: AtomicU64,
     replies: AtomicU64,
+    all_sent: AtomicBool,
     done: AtomicBool,
 }
 
@@ -72,6 +77,7 @@ pub fn run(options: &Options) -> Result<(), Fail> {
     };
 
     let sent = send_all(&mut socket, options, template, &progress);
+    progress.all_sent.store(true, Ordering::Relaxed);
     let mut ending = b"\r\n".to_vec();
     encode(&mut ending, &[b"ECHO", &tag[..]]);
     if sent.is_ok() {
@@ -193,10 +199,18 @@ fn receive(mut socket: Socket, read_ahead: &[u8], tag: [u8; TAG_LEN], progress: 
     let mut buffer = vec![0; READ_LEN];
     let show = |at: u64, text: &[u8]| complain!("command {at}: {}", String::from_utf8_lossy(text));
     let mut problem = scanner.feed(read_ahead, show).err();
+    let mut len = 0;
     while problem.is_none() && !scanner.finished {
+        if len > 0 && len < SMALL_READ_LEN && !progress.all_sent.load(Ordering::Relaxed) {
+            thread::sleep(READ_PAUSE);
+        }
+        len = 0;
         match socket.read(&mut buffer) {
             Ok(0) => problem = Some("Error reading from the server: Server closed the connection".to_owned()),
-            Ok(len) => problem = scanner.feed(&buffer[..len], show).err().map(|what| format!("Protocol error, {what}")),
+            Ok(read) => {
+                len = read;
+                problem = scanner.feed(&buffer[..len], show).err().map(|what| format!("Protocol error, {what}"));
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => problem = Some(format!("Error reading from the server: {}", system_message(&error))),
         }
