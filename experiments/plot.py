@@ -3,8 +3,8 @@
 import html
 import math
 
-WIDTH, HEIGHT = 900, 480
-LEFT, RIGHT, TOP, BOTTOM = 80, 230, 20, 60
+WIDTH, HEIGHT = 1000, 480
+LEFT, RIGHT, TOP, BOTTOM = 80, 330, 20, 60
 COLORS = ["#c0392b", "#2980b9", "#27ae60", "#8e44ad", "#d35400", "#2c3e50", "#16a085", "#7f8c8d"]
 
 
