@@ -1,5 +1,5 @@
-//! The client matrix's part for the `redis` crate: over its own connection, against Onrush and redis-server. What a server
-//! lacks is left out there, told, and tried as soon as it has it.
+//! The client matrix's part for the `redis` crate: over its own connection, against a fresh Onrush and a
+//! fresh redis-server for each protocol. What a server lacks is left out there, told, and tried as soon as it has it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -23,13 +23,12 @@ async fn knows(con: &mut MultiplexedConnection, command: &str) -> bool {
 fn each(test: impl AsyncFn(&redis::Client, MultiplexedConnection) -> RedisResult<()>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    for server in [Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])] {
-        for protocol in ["resp2", "resp3"] {
+    for protocol in ["resp2", "resp3"] {
+        for server in [Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])] {
             let url = format!("redis://127.0.0.1:{}/?protocol={protocol}", server.port());
             let client = redis::Client::open(url).expect("a URL");
             runtime.block_on(async {
-                let mut con = client.get_multiplexed_async_connection().await.expect("a connection");
-                let () = redis::cmd("FLUSHALL").query_async(&mut con).await.expect("FLUSHALL");
+                let con = client.get_multiplexed_async_connection().await.expect("a connection");
                 let done = tokio::time::timeout(Duration::from_secs(60), test(&client, con)).await;
                 done.expect("the test ends").expect("no error");
             });
