@@ -18,6 +18,7 @@ use crate::plan::{CHUNK_LEN_MAX, Planned, Planner, prefetch};
 use crate::scratch::Scratch;
 use crate::server::{Pause, Server};
 use crate::session::{ReplyMode, Session};
+use crate::stats::ThreadStats;
 
 /// Bytes read from a socket at once.
 pub const READ_LEN_MAX: usize = 128 * 1024;
@@ -80,99 +81,63 @@ impl Slice<'_> {
     pub fn run(mut self, input: &[u8], scratch: &mut Scratch) -> SliceResult {
         let mut keys = scratch.keys.take().unwrap_or_else(|| Box::new(Keys::new(self.server, self.thread)));
         keys.enter();
-        keys.set_db(self.session.db);
         let result = self.run_chunks(input, scratch, &mut keys);
-        let stats = &self.server.stats.threads[self.thread];
-        if keys.hits + keys.misses > 0 {
-            stats.keyspace_hits.add(std::mem::take(&mut keys.hits));
-            stats.keyspace_misses.add(std::mem::take(&mut keys.misses));
-        }
-        keys.leave();
+        keys.leave_counted();
         scratch.keys = Some(keys);
         result
     }
 
     fn run_chunks(&mut self, input: &[u8], scratch: &mut Scratch, keys: &mut Keys) -> SliceResult {
-        let hot = &self.server.hot;
-        let slice_max = Duration::from_micros(hot.slice_us.load(Relaxed));
-        let reply_limit = hot.reply_limit_bytes.load(Relaxed);
-        let mut limits = Limits { bulk_len_max: hot.bulk_len_max.load(Relaxed), ..Limits::default() };
-        if !self.session.authenticated && !hot.password_set.load(Relaxed) {
-            // The password was taken away since this client connected.
-            self.session.authenticated = true;
-        }
         let started = Instant::now();
         let mut now = started;
         let mut consumed = 0;
         loop {
-            limits.unauthenticated = !self.session.authenticated;
-            let now_ms = self.server.clock.unix_ms(now);
-            keys.now_ms = now_ms;
-            keys.clock = self.server.access_clock(now_ms, self.session.no_touch);
-            let decoded = self.decode_chunk(input, consumed, scratch, &limits, keys);
-            let pause = self.server.pause(now_ms);
-            let (ended, executed) = self.execute_chunk(input, scratch, keys, decoded.owned, reply_limit, pause);
+            keys.now_ms = self.server.clock.unix_ms(now);
+            scratch.clear_chunk();
+            let mut planner = Planner::new(self.server);
+            let mut part = self.decode(input, consumed, scratch, &mut planner);
+            if scratch.planned.len() > 1 {
+                prefetch(scratch, self.server.keyspace.db(self.session.db as usize));
+            }
+            let executed = self.execute(input, scratch, keys, &mut part);
             let chunk_started = std::mem::replace(&mut now, Instant::now());
-            if executed.len > 0 {
-                self.count(&scratch.planned[..executed.len], now - chunk_started, executed.timed_ns);
+            let stats = &self.server.stats.threads[self.thread];
+            count(stats, scratch, std::slice::from_ref(&executed), now - chunk_started);
+            match executed.result {
+                Some(result) => return result,
+                None => consumed = part.consumed,
             }
-            let result = |consumed, end, requeue| SliceResult { consumed, end, requeue, ended_ms: now_ms };
-            match ended {
-                ChunkEnd::Done => consumed = decoded.consumed,
-                ChunkEnd::Close => return result(decoded.consumed, SliceEnd::Close, None),
-                ChunkEnd::Blocked { consumed } => {
-                    if consumed < decoded.consumed || decoded.stop.is_some() {
-                        self.decoder.reset();
-                    }
-                    return result(consumed, SliceEnd::Blocked, None);
-                }
-                ChunkEnd::Stopped { next, end, requeue } => {
-                    self.decoder.reset();
-                    let consumed = match &requeue {
-                        Some(_) => scratch.planned[next].end,
-                        None => scratch.planned[next].start,
-                    };
-                    return result(consumed, end, requeue);
-                }
-            }
-            match decoded.stop {
-                None => {}
-                Some(Ok(end)) => return result(consumed, end, None),
-                Some(Err(error)) => {
-                    self.server.stats.threads[self.thread].protocol_errors.add(1);
-                    if self.session.reply_mode == ReplyMode::On {
-                        self.reply.error(&format!("ERR {error}"));
-                    }
-                    return result(input.len(), SliceEnd::Close, None);
-                }
-            }
-            if now - started >= slice_max {
-                return result(consumed, SliceEnd::TimeUp, None);
+            if now - started >= Duration::from_micros(self.server.hot.slice_us.load(Relaxed)) {
+                return SliceResult { consumed, end: SliceEnd::TimeUp, requeue: None, ended_ms: keys.now_ms };
             }
         }
     }
 
-    /// Decodes and plans the next chunk from `input[consumed..]`.
-    fn decode_chunk(
+    /// Decodes and plans commands from `input[consumed..]` until the chunk is full.
+    pub(crate) fn decode<'i>(
         &mut self,
-        input: &[u8],
+        input: &'i [u8],
         mut consumed: usize,
         scratch: &mut Scratch,
-        limits: &Limits,
-        keys: &Keys,
-    ) -> DecodedChunk {
-        scratch.planned.clear();
-        scratch.args.clear();
-        scratch.hashes.clear();
-        scratch.targets.clear();
-        scratch.members.commands.clear();
-        scratch.members.hashes.clear();
+        planner: &mut Planner<'i>,
+    ) -> Part {
+        let hot = &self.server.hot;
+        if !self.session.authenticated && !hot.password_set.load(Relaxed) {
+            // The password was taken away since this client connected.
+            self.session.authenticated = true;
+        }
+        let limits = Limits {
+            bulk_len_max: hot.bulk_len_max.load(Relaxed),
+            unauthenticated: !self.session.authenticated,
+            ..Limits::default()
+        };
+        planner.set_db(self.server.keyspace.db(self.session.db as usize));
+        let first_planned = scratch.planned.len();
         let mut owned = Vec::new();
         let mut stop = None;
-        let mut planner = Planner::new(self.server, self.server.keyspace.db(keys.db() as usize));
         while scratch.planned.len() < CHUNK_LEN_MAX {
             let first = scratch.args.len();
-            match self.decoder.decode(&input[consumed..], &mut scratch.args, limits) {
+            match self.decoder.decode(&input[consumed..], &mut scratch.args, &limits) {
                 Ok(Decoded::Command { len }) => {
                     let planned = Planned {
                         start: consumed,
@@ -210,28 +175,73 @@ impl Slice<'_> {
                 }
             }
         }
-        if scratch.planned.len() > 1 {
-            prefetch(scratch, self.server.keyspace.db(keys.db() as usize));
-        }
-        DecodedChunk { consumed, owned, stop }
+        Part { first: first_planned, len: scratch.planned.len() - first_planned, consumed, owned, stop }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the chunk's frame, passed once per chunk")]
-    fn execute_chunk(
+    /// Executes what [`Slice::decode`] planned.
+    pub(crate) fn execute(&mut self, input: &[u8], scratch: &Scratch, keys: &mut Keys, part: &mut Part) -> Executed {
+        let now_ms = keys.now_ms;
+        let mut executed = Executed { first: part.first, len: 0, timed_ns: 0, result: None };
+        let ended = self.execute_planned(input, scratch, keys, part, &mut executed);
+        if executed.len > 0 {
+            let handle = &self.session.handle;
+            handle.commands.store(handle.commands.load(Relaxed) + executed.len as u64, Relaxed);
+            // Of those that are not short the handler's caller has noted it.
+            if let Some(last) = scratch.planned[part.first + executed.len - 1].command
+                && last.is_short()
+            {
+                handle.last_command.store(u32::from(last.id), Relaxed);
+            }
+        }
+        let result = |consumed, end, requeue| SliceResult { consumed, end, requeue, ended_ms: now_ms };
+        executed.result = match ended {
+            ChunkEnd::Done => match part.stop.take() {
+                None => None,
+                Some(Ok(end)) => Some(result(part.consumed, end, None)),
+                Some(Err(error)) => {
+                    self.server.stats.threads[self.thread].protocol_errors.add(1);
+                    if self.session.reply_mode == ReplyMode::On {
+                        self.reply.error(&format!("ERR {error}"));
+                    }
+                    Some(result(input.len(), SliceEnd::Close, None))
+                }
+            },
+            ChunkEnd::Close => Some(result(part.consumed, SliceEnd::Close, None)),
+            ChunkEnd::Blocked { consumed } => {
+                if consumed < part.consumed || part.stop.is_some() {
+                    self.decoder.reset();
+                }
+                Some(result(consumed, SliceEnd::Blocked, None))
+            }
+            ChunkEnd::Stopped { next, end, requeue } => {
+                self.decoder.reset();
+                let consumed = match &requeue {
+                    Some(_) => scratch.planned[next].end,
+                    None => scratch.planned[next].start,
+                };
+                Some(result(consumed, end, requeue))
+            }
+        };
+        executed
+    }
+
+    fn execute_planned(
         &mut self,
         input: &[u8],
         scratch: &Scratch,
         keys: &mut Keys,
-        owned: Vec<Arc<Vec<u8>>>,
-        reply_limit: usize,
-        mut pause: Pause,
-    ) -> (ChunkEnd, Executed) {
-        let planned = &scratch.planned;
-        let mut executed = Executed::default();
+        part: &Part,
+        executed: &mut Executed,
+    ) -> ChunkEnd {
+        let planned = &scratch.planned[part.first..part.first + part.len];
         if planned.is_empty() {
-            return (ChunkEnd::Done, executed);
+            return ChunkEnd::Done;
         }
         let server = self.server;
+        keys.set_db(self.session.db);
+        keys.clock = server.access_clock(keys.now_ms, self.session.no_touch);
+        let reply_limit = server.hot.reply_limit_bytes.load(Relaxed);
+        let mut pause = server.pause(keys.now_ms);
         let stats = &server.stats.threads[self.thread];
         let log = server.log.is_listening();
         let full = is_out_of_memory(server);
@@ -254,7 +264,7 @@ impl Slice<'_> {
         let mut end = ChunkEnd::Done;
         for (index, command) in planned.iter().enumerate() {
             let ranges = &scratch.args[command.args.0 as usize..command.args.1 as usize];
-            ctx.argv = Argv::new(&input[command.start..], ranges, &owned);
+            ctx.argv = Argv::new(&input[command.start..], ranges, &part.owned);
             let stop = if ctx.out.len() >= reply_limit {
                 stats.reply_limit_pauses.add(1);
                 Some(SliceEnd::ReplyLimit)
@@ -265,7 +275,7 @@ impl Slice<'_> {
             };
             if let Some(stop) = stop {
                 let requeue = (*self.spilled && index == 0).then(|| encode(&ctx.argv));
-                end = ChunkEnd::Stopped { next: index, end: stop, requeue };
+                end = ChunkEnd::Stopped { next: part.first + index, end: stop, requeue };
                 break;
             }
             ctx.planned = PlannedKeys {
@@ -296,50 +306,72 @@ impl Slice<'_> {
             stats.changes.add(ctx.changes);
         }
         *self.spilled = false;
-        (end, executed)
-    }
-
-    /// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
-    fn count(&self, done: &[Planned], took: Duration, timed_ns: u64) {
-        let stats = &self.server.stats.threads[self.thread];
-        stats.commands_processed.add(done.len() as u64);
-        let handle = &self.session.handle;
-        handle.commands.store(handle.commands.load(Relaxed) + done.len() as u64, Relaxed);
-        let short = done.iter().filter_map(|planned| planned.command).filter(|command| command.is_short());
-        let short_len = short.clone().count() as u64;
-        if short_len == 0 {
-            return;
-        }
-        let each_ns = (took.as_nanos() as u64).saturating_sub(timed_ns) / short_len;
-        let mut last = None;
-        for command in short {
-            let counters = &stats.commands[command.id as usize];
-            counters.calls.add(1);
-            counters.nanos.add(each_ns);
-            last = Some(command.id);
-        }
-        if let Some(last) = last {
-            handle.last_command.store(u32::from(last), Relaxed);
-        }
+        end
     }
 }
 
-/// How much of a chunk was executed.
-#[derive(Default)]
-struct Executed {
-    /// Commands.
+/// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
+pub(crate) fn count(stats: &ThreadStats, scratch: &Scratch, executed: &[Executed], took: Duration) {
+    let short = |executed: &Executed| {
+        let done = &scratch.planned[executed.first..executed.first + executed.len];
+        done.iter().filter_map(|planned| planned.command).filter(|command| command.is_short())
+    };
+    let (mut len, mut short_len, mut timed_ns) = (0, 0, 0);
+    for executed in executed {
+        len += executed.len;
+        short_len += short(executed).count();
+        timed_ns += executed.timed_ns;
+    }
+    stats.commands_processed.add(len as u64);
+    if short_len == 0 {
+        return;
+    }
+    let each_ns = (took.as_nanos() as u64).saturating_sub(timed_ns) / short_len as u64;
+    for command in executed.iter().flat_map(short) {
+        let counters = &stats.commands[command.id as usize];
+        counters.calls.add(1);
+        counters.nanos.add(each_ns);
+    }
+}
+
+/// One connection's part of a chunk.
+pub(crate) struct Part {
+    /// Its first command in the chunk.
+    first: usize,
+    /// How many it has.
     len: usize,
-    /// Time of those that are timed by themselves, in nanoseconds.
-    timed_ns: u64,
-}
-
-struct DecodedChunk {
-    /// End of the chunk in the input.
-    consumed: usize,
+    /// End of the part in the connection's input.
+    pub(crate) consumed: usize,
     /// Owned arguments of its last command.
     owned: Vec<Arc<Vec<u8>>>,
     /// Why decoding stopped before the chunk was full.
     stop: Option<Result<SliceEnd, onrush_resp::ProtocolError>>,
+}
+
+impl Part {
+    /// Whether there may be more behind it in the same input.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.stop.is_none()
+    }
+}
+
+/// What became of a [`Part`].
+pub(crate) struct Executed {
+    first: usize,
+    /// Commands executed.
+    len: usize,
+    /// Time of those that are timed by themselves, in nanoseconds.
+    timed_ns: u64,
+    /// How the slice of work ended, unless it goes on behind this part.
+    pub(crate) result: Option<SliceResult>,
+}
+
+impl Executed {
+    /// For a part that is not executed, or not to its end, because its connection closes.
+    pub(crate) fn none(part: &Part, input_len: usize) -> Self {
+        let result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
+        Self { first: part.first, len: 0, timed_ns: 0, result: Some(result) }
+    }
 }
 
 enum ChunkEnd {

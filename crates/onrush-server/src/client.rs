@@ -170,14 +170,14 @@ impl ClientHandle {
         self.killed.load(Relaxed)
     }
 
-    /// Lets the connection's task run.
+    /// Gives the connection a turn.
     pub fn wake(&self) {
         if let Some(waker) = &*self.waker.lock() {
             waker.wake_by_ref();
         }
     }
 
-    /// Sets the task to wake.
+    /// Sets what gives the connection a turn.
     pub fn set_waker(&self, waker: &Waker) {
         *self.waker.lock() = Some(waker.clone());
     }

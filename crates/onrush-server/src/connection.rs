@@ -1,28 +1,25 @@
 //! One connection: a byte stream, its buffers, and the turn-taking between reading, executing and writing.
 //!
-//! The task never waits for one direction only. While replies wait for a client that does not read them, its
+//! A connection never waits for one direction only. While replies wait for a client that does not read them, its
 //! commands are read on but not executed; a slice of execution ends after a bounded time; a write that the kernel
 //! does not take yet keeps nothing else from going on.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::io::IoSlice;
-use std::pin::{Pin, pin};
+use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, ready};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use bytes::BufMut;
+use mio::event::Event;
 use onrush_resp::{Decoder, Reply};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
 
 use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
 use crate::client::ClientHandle;
-use crate::scratch::{SCRATCH, Scratch};
+use crate::scratch::Scratch;
 use crate::server::{Server, unix_ms};
 use crate::session::Session;
+use crate::socket::Socket;
 
 /// An unfinished command of up to this many bytes is moved to the thread's read buffer for the next read; a longer
 /// one stays in the connection's query buffer.
@@ -43,6 +40,17 @@ const WAIT_MS_MAX: i64 = 365 * 86_400_000;
 /// Slices of one vectored write.
 const WRITE_SLICES_MAX: usize = 64;
 
+/// What a connection wants after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// To be told of events.
+    Wait,
+    /// Another turn, after the others that are ready and a look at the sockets.
+    Again,
+    /// To be dropped.
+    End,
+}
+
 /// An argument that is read straight into the buffer that will hold the value.
 struct BigBulk {
     buf: Vec<u8>,
@@ -57,7 +65,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Asked before each read. Most turns have one read and one that finds nothing: the clock is not read for those.
+    /// Asked before each read. Most turns have one: the clock is not read for those.
     fn is_over(&mut self, server: &Server) -> bool {
         self.reads += 1;
         match self.started {
@@ -87,9 +95,9 @@ enum Input {
     Blocked,
 }
 
-/// A client's connection; as a future it ends when the connection does.
-pub struct Connection<S> {
-    stream: S,
+/// A client's connection.
+pub struct Connection {
+    socket: Socket,
     server: &'static Server,
     thread: usize,
     session: Session,
@@ -106,18 +114,24 @@ pub struct Connection<S> {
     input: Input,
     eof: bool,
     closing: bool,
-    woken: bool,
     /// Time of the last slice in Unix milliseconds, until it is published.
     unpublished_ms: Option<i64>,
-    pause: Option<Pin<Box<Sleep>>>,
+    alarm: Option<Instant>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// A connection over `stream`, which lives on worker `thread` from now on. It is registered already.
-    pub fn new(stream: S, server: &'static Server, thread: usize, handle: Arc<ClientHandle>) -> Self {
+impl Connection {
+    /// A connection over `socket`, which lives on worker `thread` from now on and has a turn when `waker` is woken.
+    pub fn new(
+        socket: Socket,
+        server: &'static Server,
+        thread: usize,
+        handle: Arc<ClientHandle>,
+        waker: &Waker,
+    ) -> Self {
         let authenticated = !server.hot.password_set.load(Relaxed);
+        handle.set_waker(waker);
         Self {
-            stream,
+            socket,
             server,
             thread,
             session: Session::new(handle, authenticated),
@@ -132,70 +146,142 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: Input::UsedUp,
             eof: false,
             closing: false,
-            woken: false,
             unpublished_ms: None,
-            pause: None,
+            alarm: None,
         }
     }
 
-    fn drive(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<()> {
-        if !self.woken {
-            self.session.handle.set_waker(cx.waker());
-            self.woken = true;
+    /// Notes what an event tells about the socket; a turn has to follow.
+    #[inline]
+    pub fn note(&mut self, event: &Event) {
+        self.socket.note(event);
+    }
+
+    /// When it wants a turn even if nothing happens.
+    #[inline]
+    pub fn alarm(&self) -> Option<Instant> {
+        self.alarm
+    }
+
+    /// Whether all there is to do is to read new commands and execute them: such a connection takes part in a round with
+    /// others. The rest have turns of their own.
+    #[inline]
+    pub fn is_light(&self) -> bool {
+        self.socket.is_readable()
+            && self.input == Input::UsedUp
+            && self.reply.is_empty()
+            && self.query_pos == 0
+            && self.query.len() <= CARRY_LEN_MAX
+            && self.big.is_none()
+            && !self.eof
+            && !self.closing
+            && !self.session.handle.is_killed()
+    }
+
+    /// Reads behind what is left of an unfinished command, all of it into `space`; returns the bytes that are there then, or
+    /// 0 at the end of the stream. Only for a light connection.
+    ///
+    /// # Errors
+    /// As [`Socket::read`].
+    pub fn receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        let carried = self.query.len();
+        space[..carried].copy_from_slice(&self.query);
+        let len = self.socket.read(&mut space[carried..])?;
+        if len == 0 {
+            self.eof = true;
+            return Ok(0);
         }
+        let stats = &self.server.stats.threads[self.thread];
+        stats.net_input_bytes.add(len as u64);
+        stats.reads_processed.add(1);
+        Ok(carried + len)
+    }
+
+    /// Whether somebody asked it to close.
+    #[inline]
+    pub fn is_killed(&self) -> bool {
+        self.session.handle.is_killed()
+    }
+
+    /// Has it end without the replies that are still to come.
+    #[cold]
+    pub fn kill(&self) {
+        self.session.handle.kill();
+    }
+
+    /// Takes note of how its slice of work on `input`, which [`Connection::receive`] has read, ended; writes the replies.
+    pub fn settle(&mut self, input: &[u8], result: SliceResult, scratch: &mut Scratch) -> After {
+        self.note_end(&result);
+        self.keep_rest(input, result);
+        if self.query_len() > self.server.hot.query_limit_bytes.load(Relaxed) {
+            self.over_query_limit();
+            return After::End;
+        }
+        if self.write_and_publish(scratch) == After::End {
+            return After::End;
+        }
+        let goes_on = self.socket.is_readable() || self.input != Input::UsedUp;
+        if goes_on && !self.closing { After::Again } else { After::Wait }
+    }
+
+    /// Reads and executes for a bounded time.
+    pub fn turn(&mut self, scratch: &mut Scratch) -> After {
         let mut turn = Turn::default();
         loop {
-            if self.session.handle.is_killed() {
-                return Poll::Ready(());
+            if self.is_killed() {
+                return After::End;
             }
-            let mut time_up = false;
-            if self.may_execute(cx) {
-                time_up = self.execute_query(scratch);
-            }
-            if !self.reply.is_empty() && self.write(cx).is_err() {
-                return Poll::Ready(());
-            }
-            if !self.session.authenticated && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {
-                tracing::warn!("Closing client {}: too many replies before it authenticated", self.session.handle.addr);
-                return Poll::Ready(());
-            }
-            if let Some(now_ms) = self.unpublished_ms.take() {
-                self.publish(now_ms);
-            }
-            if self.reply.is_empty() {
-                scratch.give_reply_buffer(self.reply.take_buffer());
-                if self.closing || (self.eof && self.input == Input::UsedUp) {
-                    return Pin::new(&mut self.stream).poll_shutdown(cx).map(drop);
-                }
+            let time_up = self.may_execute() && self.execute_query(scratch);
+            if self.write_and_publish(scratch) == After::End {
+                return After::End;
             }
             if self.closing {
-                return Poll::Pending;
+                return After::Wait;
             }
             if time_up || turn.is_over(self.server) {
-                // Wakes this task after the others that are ready and after a look at the sockets.
-                let _ = pin!(tokio::task::yield_now()).poll(cx);
-                return Poll::Pending;
+                return After::Again;
             }
             // Of a pause this also sets the alarm.
-            if self.input != Input::UsedUp && self.may_execute(cx) {
+            if self.input != Input::UsedUp && self.may_execute() {
                 continue;
             }
             if self.eof {
-                if self.input == Input::Blocked {
-                    return Poll::Ready(());
-                }
-                return Poll::Pending;
+                return if self.input == Input::Blocked { After::End } else { After::Wait };
             }
-            match ready!(self.read(cx, scratch)) {
+            match self.read(scratch) {
                 Ok(0) => self.eof = true,
                 Ok(_) => {}
-                Err(_) => return Poll::Ready(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return After::Wait,
+                Err(_) => return After::End,
             }
             if self.query_len() > self.server.hot.query_limit_bytes.load(Relaxed) {
                 self.over_query_limit();
-                return Poll::Ready(());
+                return After::End;
             }
         }
+    }
+
+    /// Writes what the kernel takes; [`After::End`] if the connection is done with.
+    #[inline]
+    fn write_and_publish(&mut self, scratch: &mut Scratch) -> After {
+        if !self.reply.is_empty() && self.write().is_err() {
+            return After::End;
+        }
+        if !self.session.authenticated && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {
+            tracing::warn!("Closing client {}: too many replies before it authenticated", self.session.handle.addr);
+            return After::End;
+        }
+        if let Some(now_ms) = self.unpublished_ms.take() {
+            self.publish(now_ms);
+        }
+        if self.reply.is_empty() {
+            scratch.give_reply_buffer(self.reply.take_buffer());
+            if self.closing || (self.eof && self.input == Input::UsedUp) {
+                self.socket.shutdown();
+                return After::End;
+            }
+        }
+        After::Wait
     }
 
     fn reply_limit(&self) -> usize {
@@ -208,31 +294,39 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.query.len() - self.query_pos + self.later_len + big + self.decoder.held_bytes()
     }
 
-    fn may_execute(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.input == Input::Blocked && !self.is_unblocked(cx) {
+    #[inline]
+    fn may_execute(&mut self) -> bool {
+        let may_go_on = match self.input {
+            Input::UsedUp => false,
+            Input::Pending => true,
+            Input::Blocked => self.is_unblocked(),
+            Input::Paused => self.is_unpaused(),
+        };
+        may_go_on && !self.closing && self.reply.len() < self.reply_limit()
+    }
+
+    /// Whether its alarm has gone off.
+    fn is_alarmed(&self) -> bool {
+        self.alarm.is_some_and(|alarm| alarm <= Instant::now())
+    }
+
+    /// Whether CLIENT PAUSE is over.
+    #[cold]
+    fn is_unpaused(&mut self) -> bool {
+        if !self.is_alarmed() && self.server.pause(unix_ms()) != crate::server::Pause::None {
             return false;
         }
-        if self.input == Input::Paused {
-            if let Some(pause) = &mut self.pause
-                && pause.as_mut().poll(cx).is_pending()
-                && self.server.pause(unix_ms()) != crate::server::Pause::None
-            {
-                return false;
-            }
-            self.pause = None;
-            self.input = Input::Pending;
-        }
-        self.input == Input::Pending && !self.closing && self.reply.len() < self.reply_limit()
+        self.alarm = None;
+        self.input = Input::Pending;
+        true
     }
 
     /// Whether the command that waits for keys has got its reply, which is then in the reply buffer.
     #[cold]
-    fn is_unblocked(&mut self, cx: &mut Context<'_>) -> bool {
+    fn is_unblocked(&mut self) -> bool {
         let Some(waiter) = &self.session.waiter else { return true };
-        if let Some(alarm) = &mut self.pause
-            && alarm.as_mut().poll(cx).is_ready()
-        {
-            self.pause = None;
+        if self.is_alarmed() {
+            self.alarm = None;
             waiter.time_out(&self.server.waiters);
         }
         let Some(reply) = waiter.take_reply() else { return false };
@@ -243,7 +337,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.reply.raw(&reply);
         }
         self.session.waiter = None;
-        self.pause = None;
+        self.alarm = None;
         self.input = Input::Pending;
         true
     }
@@ -307,9 +401,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Executes from the thread's read buffer, which starts with what the query buffer held.
     fn execute_read(&mut self, input: &[u8], scratch: &mut Scratch) {
+        let result = self.run_slice(input, scratch);
+        self.keep_rest(input, result);
+    }
+
+    /// Keeps what a slice of work has left of the thread's read buffer.
+    #[inline]
+    fn keep_rest(&mut self, input: &[u8], result: SliceResult) {
         debug_assert_eq!(self.query_pos, 0);
         self.query.clear();
-        let result = self.run_slice(input, scratch);
         if let Some(requeued) = result.requeue {
             self.query = requeued;
         }
@@ -323,33 +423,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn run_slice(&mut self, input: &[u8], scratch: &mut Scratch) -> SliceResult {
+        let result = self.slice(scratch).run(input, scratch);
+        self.note_end(&result);
+        result
+    }
+
+    /// What a slice of work needs of the connection.
+    #[inline]
+    pub fn slice(&mut self, scratch: &mut Scratch) -> Slice<'_> {
         if self.reply.capacity() == 0 {
             self.reply.put_buffer(scratch.take_reply_buffer());
         }
-        let slice = Slice {
+        Slice {
             server: self.server,
             thread: self.thread,
             decoder: &mut self.decoder,
             session: &mut self.session,
             reply: &mut self.reply,
             spilled: &mut self.spilled,
-        };
-        let result = slice.run(input, scratch);
+        }
+    }
+
+    #[inline]
+    fn note_end(&mut self, result: &SliceResult) {
         self.input = match result.end {
             SliceEnd::InputUsedUp | SliceEnd::NeedBulk { .. } => Input::UsedUp,
             SliceEnd::ReplyLimit | SliceEnd::TimeUp => Input::Pending,
             SliceEnd::Paused => {
-                let until_ms = self.server.hot.pause_until_ms.load(Relaxed);
-                let left = Duration::from_millis(until_ms.saturating_sub(unix_ms()).clamp(0, 86_400_000) as u64);
-                self.pause = Some(Box::pin(tokio::time::sleep(left)));
+                self.set_alarm(self.server.hot.pause_until_ms.load(Relaxed));
                 Input::Paused
             }
             SliceEnd::Blocked => {
-                let deadline_ms = self.session.waiter.as_ref().and_then(|waiter| waiter.deadline_ms);
-                self.pause = deadline_ms.map(|at_ms| {
-                    let left_ms = at_ms.saturating_sub(unix_ms()).clamp(0, WAIT_MS_MAX);
-                    Box::pin(tokio::time::sleep(Duration::from_millis(left_ms as u64)))
-                });
+                if let Some(deadline_ms) = self.session.waiter.as_ref().and_then(|waiter| waiter.deadline_ms) {
+                    self.set_alarm(deadline_ms);
+                }
                 Input::Blocked
             }
             SliceEnd::Close => {
@@ -358,7 +465,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         };
         self.unpublished_ms = Some(result.ended_ms);
-        result
+    }
+
+    fn set_alarm(&mut self, at_unix_ms: i64) {
+        let left_ms = at_unix_ms.saturating_sub(unix_ms()).clamp(0, WAIT_MS_MAX);
+        self.alarm = Some(Instant::now() + Duration::from_millis(left_ms as u64));
     }
 
     /// Lets others see how this connection is.
@@ -380,38 +491,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.big = Some(BigBulk { buf, len });
     }
 
-    fn read(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<std::io::Result<usize>> {
+    /// Reads, into the buffer that the moment asks for; 0 is the end of the stream.
+    fn read(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
         let stats = &self.server.stats.threads[self.thread];
         let len = if self.big.is_some() {
-            ready!(self.read_big(cx))?
+            self.read_big()?
         } else if self.input == Input::UsedUp && self.query.len() <= CARRY_LEN_MAX && self.query_pos == 0 {
-            return self.read_and_execute(cx, scratch);
+            return self.read_and_execute(scratch);
         } else if self.input == Input::UsedUp {
             self.query.drain(..std::mem::take(&mut self.query_pos));
             self.query.reserve(READ_LEN_MAX);
-            let read = pin!(self.stream.read_buf(&mut self.query));
-            let len = ready!(read.poll(cx))?;
+            let len = self.socket.read_behind(&mut self.query, READ_LEN_MAX)?;
             self.input = Input::Pending;
             len
         } else {
-            ready!(self.read_later(cx))?
+            self.read_later()?
         };
         stats.net_input_bytes.add(len as u64);
         stats.reads_processed.add(1);
-        Poll::Ready(Ok(len))
+        Ok(len)
     }
 
     /// Reads behind what the query buffer holds, in the thread's read buffer, and executes from there.
-    fn read_and_execute(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<std::io::Result<usize>> {
+    fn read_and_execute(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
         let stats = &self.server.stats.threads[self.thread];
         let mut space = std::mem::take(&mut scratch.read);
         // A panic in the middle of a slice may have lost it.
         space.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
         let carried = self.query.len();
         space[..carried].copy_from_slice(&self.query);
-        let mut free = ReadBuf::new(&mut space[carried..]);
-        let read = Pin::new(&mut self.stream).poll_read(cx, &mut free).map_ok(|()| free.filled().len());
-        if let Poll::Ready(Ok(len @ 1..)) = read {
+        let read = self.socket.read(&mut space[carried..]);
+        if let Ok(len @ 1..) = read {
             stats.net_input_bytes.add(len as u64);
             stats.reads_processed.add(1);
             self.execute_read(&space[..carried + len], scratch);
@@ -421,25 +531,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads behind commands that wait.
-    fn read_later(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+    fn read_later(&mut self) -> io::Result<usize> {
         if self.later.back().is_none_or(|segment| segment.len() == segment.capacity()) {
             self.later.push_back(Vec::with_capacity(SEGMENT_LEN));
         }
-        let Some(segment) = self.later.back_mut() else { return Poll::Ready(Ok(0)) };
+        let Some(segment) = self.later.back_mut() else { return Ok(0) };
         let free = segment.capacity() - segment.len();
-        let mut space = segment.limit(free);
-        let read = pin!(self.stream.read_buf(&mut space));
-        let len = ready!(read.poll(cx))?;
+        let len = self.socket.read_behind(segment, free)?;
         self.later_len += len;
-        Poll::Ready(Ok(len))
+        Ok(len)
     }
 
-    fn read_big(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
-        let Some(big) = &mut self.big else { return Poll::Ready(Ok(0)) };
+    fn read_big(&mut self) -> io::Result<usize> {
+        let Some(big) = &mut self.big else { return Ok(0) };
         let missing = big.len + 2 - big.buf.len();
-        let mut space = (&mut big.buf).limit(missing);
-        let read = pin!(self.stream.read_buf(&mut space));
-        let len = ready!(read.poll(cx))?;
+        let len = self.socket.read_behind(&mut big.buf, missing)?;
         if len == missing
             && let Some(mut big) = self.big.take()
         {
@@ -448,47 +554,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.spilled = true;
             self.input = Input::Pending;
         }
-        Poll::Ready(Ok(len))
+        Ok(len)
     }
 
     /// Writes what the kernel takes.
-    fn write(&mut self, cx: &mut Context<'_>) -> std::io::Result<()> {
+    fn write(&mut self) -> io::Result<()> {
         let stats = &self.server.stats.threads[self.thread];
         while !self.reply.is_empty() {
-            let stream = Pin::new(&mut self.stream);
             let written = match self.reply.as_single_slice() {
-                Some(bytes) => stream.poll_write(cx, bytes),
+                Some(bytes) => self.socket.write(bytes),
                 None => {
                     let mut slices = [IoSlice::new(&[]); WRITE_SLICES_MAX];
                     let count = self.reply.slices(&mut slices);
-                    stream.poll_write_vectored(cx, &slices[..count])
+                    self.socket.write_vectored(&slices[..count])
                 }
             };
             match written {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(0)) => return Err(std::io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(len)) => {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(len) => {
                     stats.net_output_bytes.add(len as u64);
                     stats.writes_processed.add(1);
                     self.reply.advance(len);
                 }
-                Poll::Ready(Err(error)) => return Err(error),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Future for Connection<S> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.get_mut();
-        SCRATCH.with_borrow_mut(|scratch| this.drive(cx, scratch))
-    }
-}
-
-impl<S> Drop for Connection<S> {
+impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(waiter) = self.session.waiter.take() {
             waiter.forget(&self.server.waiters);

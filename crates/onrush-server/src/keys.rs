@@ -142,6 +142,16 @@ impl Keys {
         self.free_garbage();
     }
 
+    /// As [`Keys::leave`], and adds up what was found and what was not.
+    pub fn leave_counted(&mut self) {
+        let stats = &self.server.stats.threads[self.thread];
+        if self.hits + self.misses > 0 {
+            stats.keyspace_hits.add(std::mem::take(&mut self.hits));
+            stats.keyspace_misses.add(std::mem::take(&mut self.misses));
+        }
+        self.leave();
+    }
+
     /// The database commands work on.
     #[inline]
     pub fn db(&self) -> u32 {

@@ -9,9 +9,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
 use crate::listener::Listeners;
+use crate::mailbox::Mailbox;
 use crate::server::Server;
-use crate::worker::{self, Inbox};
-use crate::{cron, os};
+use crate::{cron, os, worker};
 
 /// Files a server needs open beside its clients' connections.
 const RESERVED_FILES: u64 = 32;
@@ -78,7 +78,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
     let server: &'static Server = Box::leak(Box::new(server));
     server.startup_memory.store(server.used_memory(), Relaxed);
-    let workers: Vec<Inbox> = (0..server.workers)
+    let workers: Vec<Arc<Mailbox>> = (0..server.workers)
         .map(|thread| worker::start(server, thread))
         .collect::<Result<_, _>>()
         .map_err(text("Can't start a worker"))?;
@@ -96,7 +96,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
 }
 
 /// Serves until a signal or SHUTDOWN.
-async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Inbox]>) -> std::io::Result<()> {
+async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<Mailbox>]>) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     // Taken so that they do not end the process.

@@ -15,8 +15,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::client::ClientHandle;
 use crate::config::Config;
+use crate::mailbox::Mailbox;
 use crate::server::{Server, unix_ms};
-use crate::worker::{Accepted, Inbox};
+use crate::socket;
 
 /// Wait before the next try when the system cannot accept, for want of file descriptors mostly.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -89,7 +90,11 @@ impl Listeners {
     ///
     /// # Errors
     /// The runtime cannot watch a socket.
-    pub fn serve(self, server: &'static Server, workers: Arc<[Inbox]>) -> io::Result<Vec<tokio::task::JoinHandle<()>>> {
+    pub fn serve(
+        self,
+        server: &'static Server,
+        workers: Arc<[Arc<Mailbox>]>,
+    ) -> io::Result<Vec<tokio::task::JoinHandle<()>>> {
         let mut tasks = Vec::new();
         for listener in self.tcp {
             let listener = TcpListener::from_std(listener)?;
@@ -163,7 +168,7 @@ impl Complaints {
     }
 }
 
-async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc<[Inbox]>) {
+async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc<[Arc<Mailbox>]>) {
     let mut complaints = Complaints::default();
     loop {
         match listener.accept().await {
@@ -184,7 +189,7 @@ async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc
     }
 }
 
-fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, workers: &[Inbox]) -> io::Result<()> {
+fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, workers: &[Arc<Mailbox>]) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (keepalive_s, protected) = {
         let config = server.config.read();
@@ -210,11 +215,11 @@ fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, worke
     let laddr = stream.local_addr()?.to_string();
     let fd = stream.as_raw_fd();
     let stream = stream.into_std()?;
-    place.hand_over(workers, peer.to_string(), laddr, fd, false, |handle| Accepted::Tcp(stream, handle));
+    place.hand_over(workers, peer.to_string(), laddr, fd, false, stream.into());
     Ok(())
 }
 
-async fn accept_unix(server: &'static Server, listener: UnixListener, workers: Arc<[Inbox]>) {
+async fn accept_unix(server: &'static Server, listener: UnixListener, workers: Arc<[Arc<Mailbox>]>) {
     let mut complaints = Complaints::default();
     let path = server.config.read().unixsocket.clone();
     loop {
@@ -237,7 +242,7 @@ async fn accept_unix(server: &'static Server, listener: UnixListener, workers: A
     }
 }
 
-fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: &[Inbox]) -> io::Result<()> {
+fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: &[Arc<Mailbox>]) -> io::Result<()> {
     let Some(place) = Place::take(server) else {
         refuse(server, stream, TOO_MANY_CLIENTS);
         return Ok(());
@@ -245,7 +250,7 @@ fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: 
     let fd = stream.as_raw_fd();
     let stream = stream.into_std()?;
     let addr = format!("{path}:0");
-    place.hand_over(workers, addr.clone(), addr, fd, true, |handle| Accepted::Unix(stream, handle));
+    place.hand_over(workers, addr.clone(), addr, fd, true, stream.into());
     Ok(())
 }
 
@@ -257,8 +262,8 @@ fn is_full(server: &Server) -> bool {
 /// and opens another must not be one too many.
 async fn admit_late(
     server: &'static Server,
-    workers: Arc<[Inbox]>,
-    admit: impl FnOnce(&[Inbox]) -> io::Result<()> + Send,
+    workers: Arc<[Arc<Mailbox>]>,
+    admit: impl FnOnce(&[Arc<Mailbox>]) -> io::Result<()> + Send,
 ) {
     for _ in 0..FULL_CHECKS {
         tokio::time::sleep(FULL_WAIT).await;
@@ -283,12 +288,12 @@ impl Place {
 
     fn hand_over(
         self,
-        workers: &[Inbox],
+        workers: &[Arc<Mailbox>],
         addr: String,
         laddr: String,
         fd: i32,
         unix: bool,
-        accepted: impl FnOnce(Arc<ClientHandle>) -> Accepted,
+        socket: socket::Socket,
     ) {
         let server = self.0;
         server.connections_received.fetch_add(1, Relaxed);
@@ -296,11 +301,8 @@ impl Place {
         let worker = id as usize % workers.len();
         let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, worker, unix_ms()));
         server.clients.add(Arc::clone(&handle));
-        if workers[worker].send(accepted(handle)).is_ok() {
-            std::mem::forget(self);
-        } else {
-            server.clients.remove(id);
-        }
+        workers[worker].hand_over(socket, handle);
+        std::mem::forget(self);
     }
 }
 

@@ -44,9 +44,20 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// For one chunk; `db` is the database to prefetch from.
-    pub(crate) fn new(server: &'static Server, db: Option<&'static Db>) -> Self {
-        Self { server, db, last: None }
+    /// For one chunk.
+    pub(crate) fn new(server: &'static Server) -> Self {
+        Self { server, db: None, last: None }
+    }
+
+    /// Sets the database that the next commands are about.
+    #[inline]
+    pub(crate) fn set_db(&mut self, db: Option<&'static Db>) {
+        self.db = db;
+    }
+
+    /// The database set last.
+    pub(crate) fn db(&self) -> Option<&'static Db> {
+        self.db
     }
 
     /// Plans one command and appends it to the chunk; the shards of its keys are prefetched.

@@ -1,7 +1,5 @@
 //! Buffers of a thread, used by the connection that runs.
 
-use std::cell::RefCell;
-
 use onrush_resp::ArgRange;
 use onrush_store::{KeyHash, Shard};
 
@@ -9,9 +7,10 @@ use crate::batch::READ_LEN_MAX;
 use crate::connection::CARRY_LEN_MAX;
 use crate::keys::Keys;
 use crate::plan::{CHUNK_LEN_MAX, Members, Planned};
+use crate::round::Lists;
 
 /// Reply buffers a thread keeps for reuse, and the largest it keeps, in bytes.
-const SPARE_REPLIES_MAX: usize = 16;
+const SPARE_REPLIES_MAX: usize = 64;
 const SPARE_REPLY_BYTES_MAX: usize = 256 * 1024;
 
 /// Buffers of a thread, used by the connection that runs.
@@ -27,6 +26,7 @@ pub struct Scratch {
     /// Members of collections, likewise.
     pub(crate) members: Members,
     spare_replies: Vec<Vec<u8>>,
+    pub(crate) lists: Lists,
     /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
     pub(crate) keys: Option<Box<Keys>>,
     /// Where sockets are read into while their connection holds no unfinished command.
@@ -43,9 +43,21 @@ impl Scratch {
             targets: Vec::new(),
             members: Members::default(),
             spare_replies: Vec::new(),
+            lists: Lists::default(),
             keys: None,
             read: vec![0; READ_LEN_MAX + CARRY_LEN_MAX],
         }
+    }
+
+    /// Forgets the last chunk.
+    #[inline]
+    pub(crate) fn clear_chunk(&mut self) {
+        self.planned.clear();
+        self.args.clear();
+        self.hashes.clear();
+        self.targets.clear();
+        self.members.commands.clear();
+        self.members.hashes.clear();
     }
 
     /// An empty reply buffer, used before if there is one.
@@ -59,9 +71,4 @@ impl Scratch {
             self.spare_replies.push(buffer);
         }
     }
-}
-
-thread_local! {
-    /// The thread's buffers.
-    pub static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }

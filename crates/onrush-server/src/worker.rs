@@ -1,15 +1,26 @@
-//! Worker threads: each runs its connections on a runtime of its own.
+//! Worker threads: each runs its connections by turns, in rounds.
+//!
+//! A round asks the system which sockets are ready and serves their connections: together those that have only sent
+//! commands, then the others in turns of their own. Connections that could go on have another turn in the next round,
+//! which then does not sleep.
 
+use std::collections::BTreeSet;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use mio::{Events, Poll, Token};
+use slab::Slab;
 
 use crate::alloc;
 use crate::client::ClientHandle;
-use crate::connection::Connection;
+use crate::connection::{After, Connection};
+use crate::mailbox::{self, Mailbox};
+use crate::round::Round;
+use crate::scratch::Scratch;
 use crate::server::Server;
+use crate::socket::Socket;
 
 /// How often a worker looks whether memory can be given back.
 const TEND_PERIOD: Duration = Duration::from_millis(100);
@@ -17,57 +28,232 @@ const TEND_PERIOD: Duration = Duration::from_millis(100);
 /// A database's tables are levelled when the number of its keys has changed by more than this part of them.
 const LEVELLING_RATIO: usize = 128;
 
-/// A socket just accepted.
-pub enum Accepted {
-    /// TCP.
-    Tcp(std::net::TcpStream, Arc<ClientHandle>),
-    /// Unix.
-    Unix(std::os::unix::net::UnixStream, Arc<ClientHandle>),
-}
+/// Events taken from the system at once.
+const EVENTS_MAX: usize = 1024;
 
-/// The way to hand connections to a worker. Bounded by `maxclients`.
-pub type Inbox = UnboundedSender<Accepted>;
+const BELL: Token = Token(usize::MAX);
 
-/// Starts worker `thread`.
+/// Starts worker `thread`; returns the way to hand connections to it.
 ///
 /// # Errors
 /// The system has no thread or no event queue to give.
-pub fn start(server: &'static Server, thread: usize) -> std::io::Result<Inbox> {
-    let (inbox, accepted) = unbounded_channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new()
-        .name(format!("worker-{thread}"))
-        .spawn(move || runtime.block_on(run(server, thread, accepted)))?;
+pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>> {
+    let poll = Poll::new()?;
+    let mailbox = mailbox::of(&poll, BELL)?;
+    let inbox = Arc::clone(&mailbox);
+    std::thread::Builder::new().name(format!("worker-{thread}")).spawn(move || {
+        let worker = Worker {
+            server,
+            thread,
+            poll,
+            mailbox,
+            places: Slab::new(),
+            ready: Vec::new(),
+            again: Vec::new(),
+            heavy: Vec::new(),
+            ended: Vec::new(),
+            alarms: BTreeSet::new(),
+            scratch: Scratch::new(),
+            tending: Tending { next: Instant::now() + TEND_PERIOD, seen: 0, levelled: Vec::new() },
+        };
+        worker.run();
+    })?;
     Ok(inbox)
 }
 
-async fn run(server: &'static Server, thread: usize, mut accepted: UnboundedReceiver<Accepted>) {
-    tokio::spawn(tend_memory(server, thread));
-    while let Some(accepted) = accepted.recv().await {
-        let handle = match &accepted {
-            Accepted::Tcp(_, handle) | Accepted::Unix(_, handle) => Arc::clone(handle),
+/// A connection and what its worker knows of it.
+pub(crate) struct Place {
+    pub(crate) connection: Connection,
+    /// Whether it stands in the list of those that have a turn this round.
+    is_ready: bool,
+    /// Its entry among the alarms.
+    alarm: Option<Instant>,
+}
+
+struct Worker {
+    server: &'static Server,
+    thread: usize,
+    poll: Poll,
+    mailbox: Arc<Mailbox>,
+    places: Slab<Place>,
+    /// Who has a turn this round.
+    ready: Vec<usize>,
+    /// Who has one in the next, whatever happens.
+    again: Vec<usize>,
+    /// Who has a turn of his own in this round.
+    heavy: Vec<usize>,
+    /// Whose connection is over.
+    ended: Vec<usize>,
+    alarms: BTreeSet<(Instant, usize)>,
+    scratch: Scratch,
+    tending: Tending,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            self.wait(&mut events);
+            self.list_ready(&events);
+            self.round();
+            let now = Instant::now();
+            if now >= self.tending.next {
+                self.tending.next = now + TEND_PERIOD;
+                self.tending.tend(self.server, self.thread);
+            }
+        }
+    }
+
+    /// Asks the system for events; sleeps if there is nothing else to do.
+    fn wait(&mut self, events: &mut Events) {
+        let timeout = if self.again.is_empty() && self.mailbox.may_sleep() {
+            let alarm = self.alarms.first().map_or(self.tending.next, |(at, _)| (*at).min(self.tending.next));
+            alarm.saturating_duration_since(Instant::now())
+        } else {
+            Duration::ZERO
         };
-        if let Err(error) = adopt(server, thread, accepted) {
+        if let Err(error) = self.poll.poll(events, Some(timeout))
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            tracing::warn!("Can't wait for sockets: {error}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Lists who has a turn: who asked for one, whose socket is ready, who was woken, whose alarm went off.
+    fn list_ready(&mut self, events: &Events) {
+        for event in events {
+            let index = event.token().0;
+            if let Some(place) = self.places.get_mut(index) {
+                place.connection.note(event);
+                if !std::mem::replace(&mut place.is_ready, true) {
+                    self.ready.push(index);
+                }
+            }
+        }
+        if let Some(post) = self.mailbox.take() {
+            for (socket, handle) in post.accepted {
+                self.adopt(socket, handle);
+            }
+            for index in post.woken {
+                self.get_ready(index);
+            }
+        }
+        if !self.alarms.is_empty() {
+            let now = Instant::now();
+            while let Some(&(_, index)) = self.alarms.first().filter(|(at, _)| *at <= now) {
+                self.alarms.pop_first();
+                self.places[index].alarm = None;
+                self.get_ready(index);
+            }
+        }
+    }
+
+    fn get_ready(&mut self, index: usize) {
+        if let Some(place) = self.places.get_mut(index)
+            && !std::mem::replace(&mut place.is_ready, true)
+        {
+            self.ready.push(index);
+        }
+    }
+
+    /// Takes a connection in.
+    fn adopt(&mut self, mut socket: Socket, handle: Arc<ClientHandle>) {
+        let vacant = self.places.vacant_entry();
+        let index = vacant.key();
+        if let Err(error) = socket.register(self.poll.registry(), Token(index)) {
             tracing::warn!("Cannot serve client {}: {error}", handle.addr);
-            server.clients.remove(handle.id);
-            server.connected.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+            self.server.clients.remove(handle.id);
+            self.server.connected.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+            return;
+        }
+        let connection = Connection::new(socket, self.server, self.thread, handle, &self.mailbox.waker(index));
+        vacant.insert(Place { connection, is_ready: true, alarm: None });
+        self.ready.push(index);
+    }
+
+    /// Serves everybody who is ready: together those who have only sent commands, then the others one by one.
+    fn round(&mut self) {
+        for &index in &self.ready {
+            if let Some(place) = self.places.get_mut(index) {
+                place.is_ready = false;
+            }
+        }
+        let Self { server, thread, places, scratch, heavy, ended, ready, .. } = self;
+        Round { server, thread: *thread, places, scratch, heavy, ended }.run(ready);
+        self.ready.clear();
+        self.heavy.append(&mut self.again);
+        for at in 0..self.heavy.len() {
+            self.turn(self.heavy[at]);
+        }
+        self.heavy.clear();
+        while let Some(index) = self.ended.pop() {
+            self.end(index);
+        }
+    }
+
+    /// Gives a connection a turn of its own. A panic ends the connection and nothing else.
+    fn turn(&mut self, index: usize) {
+        let Self { places, scratch, .. } = self;
+        let Some(place) = places.get_mut(index) else { return };
+        place.is_ready = false;
+        let after = catch_unwind(AssertUnwindSafe(|| place.connection.turn(scratch))).unwrap_or(After::End);
+        if place.connection.alarm() != place.alarm {
+            self.set_alarm(index);
+        }
+        match after {
+            After::Wait => {}
+            After::Again => {
+                self.places[index].is_ready = true;
+                self.again.push(index);
+            }
+            After::End => self.ended.push(index),
+        }
+    }
+
+    #[cold]
+    fn set_alarm(&mut self, index: usize) {
+        let place = &mut self.places[index];
+        if let Some(at) = place.alarm.take() {
+            self.alarms.remove(&(at, index));
+        }
+        place.alarm = place.connection.alarm();
+        if let Some(at) = place.alarm {
+            self.alarms.insert((at, index));
+        }
+    }
+
+    #[cold]
+    fn end(&mut self, index: usize) {
+        let Some(place) = self.places.try_remove(index) else { return };
+        if let Some(at) = place.alarm {
+            self.alarms.remove(&(at, index));
+        }
+        if place.is_ready {
+            self.again.retain(|other| *other != index);
         }
     }
 }
 
 /// Gives memory back to the system after much of it was freed; each thread has to do that for its own. Also levels
 /// the tables of databases that have grown or shrunk, this thread's share of them.
-async fn tend_memory(server: &'static Server, thread: usize) {
-    let mut seen = 0;
-    let mut levelled = vec![0; server.keyspace.databases()];
-    loop {
-        tokio::time::sleep(TEND_PERIOD).await;
+struct Tending {
+    next: Instant,
+    /// Ebbs of the heap that are dealt with.
+    seen: u32,
+    /// Keys of each database when it was levelled.
+    levelled: Vec<usize>,
+}
+
+impl Tending {
+    fn tend(&mut self, server: &'static Server, thread: usize) {
         let ebbs = alloc::ebbs();
-        if ebbs != seen {
-            seen = ebbs;
+        if ebbs != self.seen {
+            self.seen = ebbs;
             alloc::give_back();
         }
-        for (index, levelled) in levelled.iter_mut().enumerate() {
+        self.levelled.resize(server.keyspace.databases(), 0);
+        for (index, levelled) in self.levelled.iter_mut().enumerate() {
             let Some(db) = server.keyspace.db(index) else { continue };
             let len = db.len();
             if len.abs_diff(*levelled) > len / LEVELLING_RATIO {
@@ -78,19 +264,4 @@ async fn tend_memory(server: &'static Server, thread: usize) {
             }
         }
     }
-}
-
-/// Gives a connection its task.
-fn adopt(server: &'static Server, thread: usize, accepted: Accepted) -> std::io::Result<()> {
-    match accepted {
-        Accepted::Tcp(stream, handle) => {
-            let stream = TcpStream::from_std(stream)?;
-            tokio::spawn(Connection::new(stream, server, thread, handle));
-        }
-        Accepted::Unix(stream, handle) => {
-            let stream = UnixStream::from_std(stream)?;
-            tokio::spawn(Connection::new(stream, server, thread, handle));
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,129 @@
+//! How other threads reach a worker: new connections, and connections that have to be looked at.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Wake, Waker};
+
+use parking_lot::Mutex;
+
+use crate::client::ClientHandle;
+use crate::socket::Socket;
+
+/// What is handed to a worker. New connections are bounded by `maxclients`, wakes by one for each connection that asks
+/// and each cause.
+#[derive(Default)]
+pub struct Post {
+    /// Connections just accepted.
+    pub accepted: Vec<(Socket, Arc<ClientHandle>)>,
+    /// Connections to look at, by their place with the worker.
+    pub woken: Vec<usize>,
+}
+
+/// A worker's mailbox.
+///
+/// The worker sleeps in the system's poll. It says so first, then looks whether something came; whoever posts does it
+/// the other way round. So one of the two sees the other, and a post to a worker that is awake costs no system call.
+pub struct Mailbox {
+    post: Mutex<Post>,
+    has_post: AtomicBool,
+    asleep: AtomicBool,
+    bell: mio::Waker,
+}
+
+impl Mailbox {
+    /// An empty mailbox; `bell` ends the worker's poll.
+    pub fn new(bell: mio::Waker) -> Self {
+        Self { post: Mutex::default(), has_post: AtomicBool::new(false), asleep: AtomicBool::new(false), bell }
+    }
+
+    /// Hands a connection over.
+    pub fn hand_over(&self, socket: Socket, handle: Arc<ClientHandle>) {
+        self.add(|post| post.accepted.push((socket, handle)));
+    }
+
+    /// A waker for the connection at `place`.
+    pub fn waker(self: &Arc<Self>, place: usize) -> Waker {
+        Waker::from(Arc::new(ConnectionWaker { mailbox: Arc::clone(self), place }))
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Post)) {
+        add(&mut self.post.lock());
+        self.has_post.store(true, SeqCst);
+        if self.asleep.swap(false, SeqCst)
+            && let Err(error) = self.bell.wake()
+        {
+            // It looks again at its next tick.
+            tracing::warn!("Can't wake a worker: {error}");
+        }
+    }
+
+    /// Says that the worker goes to sleep; it must not if this is false.
+    #[inline]
+    pub fn may_sleep(&self) -> bool {
+        self.asleep.store(true, SeqCst);
+        !self.has_post.load(SeqCst)
+    }
+
+    /// Says that the worker is awake; what came meanwhile, if anything did.
+    #[inline]
+    pub fn take(&self) -> Option<Post> {
+        self.asleep.store(false, SeqCst);
+        if !self.has_post.load(SeqCst) {
+            return None;
+        }
+        self.has_post.store(false, SeqCst);
+        Some(std::mem::take(&mut *self.post.lock()))
+    }
+}
+
+struct ConnectionWaker {
+    mailbox: Arc<Mailbox>,
+    place: usize,
+}
+
+impl Wake for ConnectionWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.mailbox.add(|post| post.woken.push(self.place));
+    }
+}
+
+/// Makes the mailbox of a worker that polls with `poll`.
+///
+/// # Errors
+/// The system has no more event queues to give.
+pub fn of(poll: &mio::Poll, token: mio::Token) -> io::Result<Arc<Mailbox>> {
+    Ok(Arc::new(Mailbox::new(mio::Waker::new(poll.registry(), token)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const BELL: mio::Token = mio::Token(usize::MAX);
+
+    #[test]
+    fn a_sleeping_worker_is_woken_and_no_post_is_lost() {
+        const WAKES: usize = 20_000;
+        let mut poll = mio::Poll::new().unwrap();
+        let mailbox = of(&poll, BELL).unwrap();
+        let waker = mailbox.waker(7);
+        let posting = std::thread::spawn(move || (0..WAKES).for_each(|_| waker.wake_by_ref()));
+        let mut events = mio::Events::with_capacity(4);
+        let mut got = 0;
+        while got < WAKES {
+            let timeout = if mailbox.may_sleep() { Duration::from_secs(10) } else { Duration::ZERO };
+            poll.poll(&mut events, Some(timeout)).unwrap();
+            let slept_in_vain = events.is_empty() && timeout > Duration::ZERO;
+            assert!(!slept_in_vain, "{got} of {WAKES} came");
+            got += mailbox.take().map_or(0, |post| post.woken.len());
+        }
+        posting.join().unwrap();
+        assert_eq!(got, WAKES);
+    }
+}

@@ -1,0 +1,228 @@
+//! A connection's byte stream: reads and writes that never wait, and what is known of the socket's readiness.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use mio::event::Event;
+use mio::{Interest, Registry, Token};
+
+/// A socket of a client, watched by its worker. Readiness comes as edges: a read that brought less than it could
+/// take has emptied the socket, and the next bytes are told by a new event.
+pub struct Socket {
+    kind: Kind,
+    readable: bool,
+    writable: bool,
+    /// The peer has closed its side, or there is an error: reading goes on until it says so.
+    read_closed: bool,
+}
+
+enum Kind {
+    Tcp(mio::net::TcpStream),
+    Unix(mio::net::UnixStream),
+}
+
+impl From<std::net::TcpStream> for Socket {
+    fn from(stream: std::net::TcpStream) -> Self {
+        Self::new(Kind::Tcp(mio::net::TcpStream::from_std(stream)))
+    }
+}
+
+impl From<std::os::unix::net::UnixStream> for Socket {
+    fn from(stream: std::os::unix::net::UnixStream) -> Self {
+        Self::new(Kind::Unix(mio::net::UnixStream::from_std(stream)))
+    }
+}
+
+impl Socket {
+    fn new(kind: Kind) -> Self {
+        Self { kind, readable: false, writable: true, read_closed: false }
+    }
+
+    /// Has the socket watched.
+    ///
+    /// # Errors
+    /// The system cannot.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match &mut self.kind {
+            Kind::Tcp(stream) => registry.register(stream, token, interest),
+            Kind::Unix(stream) => registry.register(stream, token, interest),
+        }
+    }
+
+    /// Notes what an event tells.
+    #[inline]
+    pub fn note(&mut self, event: &Event) {
+        let closed = event.is_read_closed() || event.is_error();
+        self.read_closed |= closed;
+        self.readable |= closed || event.is_readable();
+        self.writable |= event.is_writable();
+    }
+
+    /// Whether there may be something to read.
+    #[inline]
+    pub fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// Reads into `buf`, which is not empty; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is nothing to read now; those of the system.
+    #[inline]
+    pub fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if !self.readable {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let wanted = buf.len();
+        let read = retried(|| match &mut self.kind {
+            Kind::Tcp(stream) => stream.read(buf),
+            Kind::Unix(stream) => stream.read(buf),
+        });
+        self.note_read(wanted, &read);
+        read
+    }
+
+    /// Reads behind what `buf` holds, into memory it has already: `max` bytes at most, which it must have room for.
+    ///
+    /// # Errors
+    /// As [`Socket::read`].
+    pub fn read_behind(&mut self, buf: &mut Vec<u8>, max: usize) -> io::Result<usize> {
+        let free = buf.capacity() - buf.len();
+        if free > max {
+            // More room than asked for: what is behind `max` must not be touched.
+            let len = buf.len();
+            buf.resize(len + max, 0);
+            let read = self.read(&mut buf[len..]);
+            buf.truncate(len + read.as_ref().copied().unwrap_or(0));
+            return read;
+        }
+        if !self.readable {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let read = retried(|| Ok(rustix::io::read(self.kind.as_fd(), rustix::buffer::spare_capacity(buf))?));
+        self.note_read(free, &read);
+        read
+    }
+
+    fn note_read(&mut self, wanted: usize, read: &io::Result<usize>) {
+        self.readable = match read {
+            Ok(len) => *len == wanted || self.read_closed,
+            Err(_) => false,
+        };
+    }
+
+    /// Writes from one buffer; says how much.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the system takes nothing now; those of the system.
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.written(|kind| match kind {
+            Kind::Tcp(stream) => stream.write(bytes),
+            Kind::Unix(stream) => stream.write(bytes),
+        })
+    }
+
+    /// Writes from several buffers in their order; says how much.
+    ///
+    /// # Errors
+    /// As [`Socket::write`].
+    pub fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.written(|kind| match kind {
+            Kind::Tcp(stream) => stream.write_vectored(slices),
+            Kind::Unix(stream) => stream.write_vectored(slices),
+        })
+    }
+
+    #[inline]
+    fn written(&mut self, mut write: impl FnMut(&mut Kind) -> io::Result<usize>) -> io::Result<usize> {
+        if !self.writable {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let written = retried(|| write(&mut self.kind));
+        self.writable = written.is_ok();
+        written
+    }
+
+    /// Tells the peer that nothing more comes. It may know, or be gone.
+    pub fn shutdown(&self) {
+        let _ = match &self.kind {
+            Kind::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Kind::Unix(stream) => stream.shutdown(Shutdown::Write),
+        };
+    }
+}
+
+impl AsFd for Kind {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Calls again what a signal has interrupted.
+#[inline(always)]
+fn retried(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (Socket, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut socket = Socket::from(ours);
+        socket.readable = true;
+        (socket, theirs)
+    }
+
+    #[test]
+    fn a_short_read_has_emptied_the_socket() {
+        let (mut socket, mut peer) = pair();
+        peer.write_all(b"abcdef").unwrap();
+        let mut buf = [0; 4];
+        assert_eq!(socket.read(&mut buf).unwrap(), 4);
+        assert!(socket.readable);
+        assert_eq!(socket.read(&mut buf).unwrap(), 2);
+        assert!(!socket.readable);
+        assert_eq!(socket.read(&mut buf).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn what_is_read_behind_never_passes_its_limit() {
+        let (mut socket, mut peer) = pair();
+        peer.write_all(b"0123456789").unwrap();
+        let mut roomy = Vec::with_capacity(64);
+        roomy.extend_from_slice(b"x");
+        assert_eq!(socket.read_behind(&mut roomy, 3).unwrap(), 3);
+        let mut tight = Vec::with_capacity(4);
+        assert_eq!(socket.read_behind(&mut tight, 4).unwrap(), 4);
+        assert_eq!((roomy.as_slice(), tight.as_slice()), (&b"x012"[..], &b"3456"[..]));
+        drop(peer);
+        socket.read_closed = true;
+        let mut rest = Vec::with_capacity(100);
+        assert_eq!(socket.read_behind(&mut rest, 100).unwrap(), 3);
+        assert_eq!(socket.read_behind(&mut rest, 97).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_full_socket_takes_nothing_until_told_otherwise() {
+        let (mut socket, _peer) = pair();
+        let bytes = vec![1; 1 << 20];
+        while socket.write(&bytes).is_ok() {}
+        assert!(!socket.writable);
+        assert_eq!(socket.write(b"x").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+}
