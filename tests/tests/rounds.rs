@@ -201,3 +201,53 @@ fn a_pause_holds_all_of_them_back_and_a_password_lets_none_in() {
         assert!(auth.starts_with(starts[0]) && echo.starts_with(starts[1]));
     }
 }
+
+/// What commands repeated `times` times reply, on a fresh database.
+fn replies_to_rows(server: &Server, lines: &[(&str, usize)]) -> Vec<u8> {
+    let mut conn = server.connect();
+    conn.run("FLUSHALL");
+    let bytes: Vec<u8> = lines.iter().flat_map(|(line, times)| encode(line).repeat(*times)).collect();
+    conn.send(&bytes).expect("taken");
+    conn.half_close();
+    conn.read_to_close().expect("closed after the last reply")
+}
+
+#[test]
+fn rows_of_equal_commands_reply_as_one_by_one() {
+    let (onrush, oracle) = (Server::start_onrush(&["--workers", "1"]), Server::start_redis(&[]));
+    for lines in [
+        &[("INCR counter", 1_000), ("GET counter", 300), ("DECR counter", 1_500)][..],
+        &[("SET long-name 95", 1), ("INCR long-name", 20), ("APPEND long-name x", 3), ("INCR long-name", 200)],
+        &[("SET counter 9223372036854775800", 1), ("INCR counter", 20), ("DECR counter", 20)],
+        &[("SET counter -9223372036854775800", 1), ("DECRBY counter 3", 20), ("INCRBY counter 0", 5)],
+        &[("INCRBY counter 9223372036854775807", 3), ("DECRBY counter -9223372036854775808", 3)],
+        &[("INCRBY counter 7", 150), ("INCRBY counter x", 3), ("INCRBY counter 1000000000", 40)],
+        &[("RPUSH counter x", 3), ("INCR counter", 40), ("LPOP counter", 40), ("INCR counter", 2)],
+        &[("CLIENT REPLY SKIP", 1), ("INCR counter", 20), ("CLIENT REPLY OFF", 2), ("INCR counter", 20)],
+        &[("CLIENT REPLY OFF", 1), ("INCR counter", 500), ("CLIENT REPLY ON", 1), ("INCR counter", 5)],
+        &[("PING", 5_000), ("INCR counter extra", 40), ("NOSUCHCOMMAND", 40), ("PING", 3)],
+        &[("SELECT 3", 40), ("INCR counter", 40), ("SELECT 0", 2), ("INCR counter", 40), ("QUIT", 40)],
+        &[("MSET a 1 b 2", 40), ("MGET a b none", 40), ("DEL a", 40), ("DEL none other", 40)],
+        &[("INCR counter", 129), ("INCR other-one", 127), ("INCR counter", 128), ("INCR other-one", 1)],
+    ] {
+        let (ours, theirs) = (replies_to_rows(&onrush, lines), replies_to_rows(&oracle, lines));
+        let at = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
+        assert!(ours == theirs, "{lines:?}: from byte {at} on: {}", String::from_utf8_lossy(&ours[at..]));
+    }
+}
+
+#[test]
+fn rows_of_equal_commands_are_counted_and_noticed_one_by_one() {
+    let server =
+        Server::start_onrush(&["--workers", "1", "--maxmemory-policy", "allkeys-lfu", "--lfu-log-factor", "0"]);
+    let mut conn = server.connect();
+    conn.send(&encode("INCR counter").repeat(1_000)).expect("taken");
+    (0..1_000).for_each(|_| _ = conn.read_reply().expect("a reply"));
+    let stats = conn.run("INFO commandstats").text();
+    assert!(stats.contains("cmdstat_incr:calls=1000,"), "{stats}");
+    assert_eq!(conn.info_number("rdb_changes_since_last_save"), Some(1_000));
+    // Every access counts with this factor, up to 255.
+    assert_eq!(conn.run("OBJECT FREQ counter"), Value::Int(255));
+    let info = conn.run("CLIENT INFO").text();
+    assert!(info.contains(" cmd=client|info "), "{info}");
+}

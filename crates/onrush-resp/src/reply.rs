@@ -31,6 +31,15 @@ pub struct Reply {
     proto: Proto,
 }
 
+/// The four decimal digits of a number below 10,000, one in each byte, the most significant one in the lowest: halves,
+/// then tens and ones, are divided side by side in one word.
+#[inline]
+fn pairs(number: u32) -> u64 {
+    let halves = u64::from(number / 100) | u64::from(number % 100) << 16;
+    let tens = ((halves * 103) >> 10) & 0x000f_000f;
+    tens | (halves - tens * 10) << 8
+}
+
 impl Reply {
     /// An empty buffer that speaks RESP2.
     pub fn new() -> Self {
@@ -216,9 +225,59 @@ impl Reply {
     pub fn int(&mut self, value: i64) {
         if (0..10).contains(&value) {
             self.bytes.extend_from_slice(&[b':', b'0' + value as u8, b'\r', b'\n']);
+        } else if (10..100_000_000).contains(&value) {
+            self.short_int(value as u32);
         } else {
             self.header(b':', value);
         }
+    }
+
+    /// `count` integers, `first` and each by `step` more than the one before; none of them may overflow.
+    pub fn ints(&mut self, first: i64, step: i64, count: u32) {
+        /// Copied as a whole, which is faster than as long as the text is.
+        const TEXT_LEN_MAX: usize = 16;
+        self.bytes.reserve(count as usize * TEXT_LEN_MAX);
+        let mut value = first;
+        let (mut text, mut len) = ([0; TEXT_LEN_MAX], 0);
+        for nth in 0..count {
+            if nth > 0 {
+                value += step;
+            }
+            // Mostly the last digit alone changes.
+            let digit = if len > 0 && (1..10).contains(&step) { text[len - 3] + step as u8 } else { u8::MAX };
+            if digit <= b'9' {
+                text[len - 3] = digit;
+                let end = self.bytes.len() + len;
+                self.bytes.extend_from_slice(&text);
+                self.bytes.truncate(end);
+                continue;
+            }
+            let start = self.bytes.len();
+            self.int(value);
+            let new = &self.bytes[start..];
+            len = 0;
+            if value > 0 && new.len() <= TEXT_LEN_MAX {
+                len = new.len();
+                text[..len].copy_from_slice(new);
+            }
+        }
+    }
+
+    /// `:value` of two to eight digits.
+    #[inline]
+    fn short_int(&mut self, value: u32) {
+        let (high, low) = (value / 10_000, value % 10_000);
+        // Eight digits, the most significant one first, and the zeros in front of the first that counts.
+        let digits = (pairs(high) | pairs(low) << 32) | u64::from_le_bytes([b'0'; 8]);
+        let zeros = (digits ^ u64::from_le_bytes([b'0'; 8])).trailing_zeros() as usize / 8;
+        let len = 8 - zeros;
+        let mut text = [b':', 0, 0, 0, 0, 0, 0, 0, 0, b'\r', b'\n', 0, 0, 0, 0, 0];
+        text[1..9].copy_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
+        text[1 + len] = b'\r';
+        text[2 + len] = b'\n';
+        let end = self.bytes.len() + len + 3;
+        self.bytes.extend_from_slice(&text);
+        self.bytes.truncate(end);
     }
 
     /// A bulk string.
@@ -377,6 +436,29 @@ mod tests {
         };
         assert_eq!(encode(Proto::Resp2), "$-1\r\n*-1\r\n*2\r\n$1\r\nk\r\n$3\r\n1.5\r\n:1\r\n$2\r\nhi\r\n");
         assert_eq!(encode(Proto::Resp3), "_\r\n_\r\n%1\r\n$1\r\nk\r\n,1.5\r\n#t\r\n=6\r\ntxt:hi\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn integers_are_decimal(digits in 0_u32..=19, mantissa: i64) {
+            let value = mantissa % 10_i64.checked_pow(digits).unwrap_or(i64::MAX);
+            for value in [value, i64::MAX, i64::MIN, 9, 10, 99_999_999, 100_000_000] {
+                let mut reply = Reply::new();
+                reply.int(value);
+                prop_assert_eq!(all(&reply), format!(":{value}\r\n").into_bytes());
+            }
+        }
+
+        #[test]
+        fn rows_of_integers_are_as_one_by_one(digits in 0_u32..=18, mantissa: i64, step in -1200_i64..1200, count in 0_u32..300) {
+            let first = mantissa % 10_i64.pow(digits);
+            for step in [step, step % 12, 1] {
+                let (mut row, mut single) = (Reply::new(), Reply::new());
+                row.ints(first, step, count);
+                (0..i64::from(count)).for_each(|nth| single.int(first + nth * step));
+                prop_assert_eq!(all(&row), all(&single));
+            }
+        }
     }
 
     #[test]

@@ -12,9 +12,9 @@ use onrush_resp::{Decoded, Decoder, Limits, Reply};
 
 use crate::command::{Command, Flags};
 use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
-use crate::execute::{encode, execute};
+use crate::execute::{encode, execute, execute_row};
 use crate::keys::Keys;
-use crate::plan::{CHUNK_LEN_MAX, Planned, Planner, prefetch};
+use crate::plan::{CHUNK_LEN_MAX, Planned, Planner, ROW_LEN_MAX, prefetch, repetitions};
 use crate::scratch::Scratch;
 use crate::server::{Pause, Server};
 use crate::session::{ReplyMode, Session};
@@ -142,6 +142,7 @@ impl Slice<'_> {
                     let planned = Planned {
                         start: consumed,
                         end: consumed + len,
+                        times: 1,
                         args: (first as u32, scratch.args.len() as u32),
                         hashes: (0, 0),
                         command: None,
@@ -154,10 +155,18 @@ impl Slice<'_> {
                         planner.plan(planned, input, &owned, scratch);
                         break;
                     }
+                    let (start, end) = (planned.start, planned.end);
                     planner.plan(planned, input, &owned, scratch);
                     if limits.unauthenticated {
                         // What follows may be read with wider limits.
                         break;
+                    }
+                    if let Some(planned) = scratch.planned.last_mut()
+                        && planned.command.is_some_and(Command::is_short)
+                    {
+                        let more = repetitions(input, start, end, ROW_LEN_MAX - 1);
+                        planned.times += more;
+                        consumed += (end - start) * more as usize;
                     }
                 }
                 Ok(Decoded::Nothing { len }) => consumed += len,
@@ -181,13 +190,14 @@ impl Slice<'_> {
     /// Executes what [`Slice::decode`] planned.
     pub(crate) fn execute(&mut self, input: &[u8], scratch: &Scratch, keys: &mut Keys, part: &mut Part) -> Executed {
         let now_ms = keys.now_ms;
-        let mut executed = Executed { first: part.first, len: 0, timed_ns: 0, result: None };
+        let mut executed = Executed::nothing(part.first);
         let ended = self.execute_planned(input, scratch, keys, part, &mut executed);
         if executed.len > 0 {
             let handle = &self.session.handle;
-            handle.commands.store(handle.commands.load(Relaxed) + executed.len as u64, Relaxed);
+            handle.commands.store(handle.commands.load(Relaxed) + executed.len, Relaxed);
             // Of those that are not short the handler's caller has noted it.
-            if let Some(last) = scratch.planned[part.first + executed.len - 1].command
+            let last = part.first + executed.rows - usize::from(executed.of_next == 0);
+            if let Some(last) = scratch.planned[last].command
                 && last.is_short()
             {
                 handle.last_command.store(u32::from(last.id), Relaxed);
@@ -213,11 +223,12 @@ impl Slice<'_> {
                 }
                 Some(result(consumed, SliceEnd::Blocked, None))
             }
-            ChunkEnd::Stopped { next, end, requeue } => {
+            ChunkEnd::Stopped { end, requeue } => {
                 self.decoder.reset();
+                let next = &scratch.planned[part.first + executed.rows];
                 let consumed = match &requeue {
-                    Some(_) => scratch.planned[next].end,
-                    None => scratch.planned[next].start,
+                    Some(_) => next.end,
+                    None => next.nth_start(executed.of_next),
                 };
                 Some(result(consumed, end, requeue))
             }
@@ -262,43 +273,56 @@ impl Slice<'_> {
             effects: Effects::AsSent,
         };
         let mut end = ChunkEnd::Done;
-        for (index, command) in planned.iter().enumerate() {
-            let ranges = &scratch.args[command.args.0 as usize..command.args.1 as usize];
-            ctx.argv = Argv::new(&input[command.start..], ranges, &part.owned);
-            let stop = if ctx.out.len() >= reply_limit {
-                stats.reply_limit_pauses.add(1);
-                Some(SliceEnd::ReplyLimit)
-            } else if pause != Pause::None && held_back(pause, command.command) {
-                Some(SliceEnd::Paused)
-            } else {
-                None
-            };
-            if let Some(stop) = stop {
-                let requeue = (*self.spilled && index == 0).then(|| encode(&ctx.argv));
-                end = ChunkEnd::Stopped { next: part.first + index, end: stop, requeue };
-                break;
-            }
+        'rows: for row in planned {
+            let ranges = &scratch.args[row.args.0 as usize..row.args.1 as usize];
+            ctx.argv = Argv::new(&input[row.start..], ranges, &part.owned);
             ctx.planned = PlannedKeys {
-                first: command.first_key,
-                step: command.step,
-                hashes: &scratch.hashes[command.hashes.0 as usize..command.hashes.1 as usize],
+                first: row.first_key,
+                step: row.step,
+                hashes: &scratch.hashes[row.hashes.0 as usize..row.hashes.1 as usize],
             };
-            let long_ns = execute(&mut ctx, command.command, full);
-            executed.timed_ns += long_ns;
-            executed.len += 1;
-            if long_ns > 0 {
-                ctx.keys.release();
-                ctx.log = server.log.is_listening();
-                pause = server.pause(ctx.keys.now_ms);
-                if ctx.session.waiter.is_some() {
-                    end = ChunkEnd::Blocked { consumed: command.end };
-                    break;
+            while executed.of_next < row.times {
+                let stop = if ctx.out.len() >= reply_limit {
+                    stats.reply_limit_pauses.add(1);
+                    Some(SliceEnd::ReplyLimit)
+                } else if pause != Pause::None && held_back(pause, row.command) {
+                    Some(SliceEnd::Paused)
+                } else {
+                    None
+                };
+                if let Some(stop) = stop {
+                    let requeue = (*self.spilled && executed.len == 0).then(|| encode(&ctx.argv));
+                    end = ChunkEnd::Stopped { end: stop, requeue };
+                    break 'rows;
+                }
+                if row.times > 1 {
+                    let done = execute_row(&mut ctx, row.command, row.times - executed.of_next, full);
+                    if done > 0 {
+                        executed.of_next += done;
+                        executed.len += u64::from(done);
+                        continue;
+                    }
+                }
+                let long_ns = execute(&mut ctx, row.command, full);
+                executed.timed_ns += long_ns;
+                executed.of_next += 1;
+                executed.len += 1;
+                if long_ns > 0 {
+                    ctx.keys.release();
+                    ctx.log = server.log.is_listening();
+                    pause = server.pause(ctx.keys.now_ms);
+                    if ctx.session.waiter.is_some() {
+                        end = ChunkEnd::Blocked { consumed: row.nth_start(executed.of_next) };
+                        break 'rows;
+                    }
+                }
+                if ctx.session.close_after_reply {
+                    end = ChunkEnd::Close;
+                    break 'rows;
                 }
             }
-            if ctx.session.close_after_reply {
-                end = ChunkEnd::Close;
-                break;
-            }
+            executed.rows += 1;
+            executed.of_next = 0;
         }
         ctx.keys.release();
         ctx.keys.free_garbage();
@@ -313,30 +337,35 @@ impl Slice<'_> {
 /// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
 pub(crate) fn count(stats: &ThreadStats, scratch: &Scratch, executed: &[Executed], took: Duration) {
     let short = |executed: &Executed| {
-        let done = &scratch.planned[executed.first..executed.first + executed.len];
-        done.iter().filter_map(|planned| planned.command).filter(|command| command.is_short())
+        let of_next = executed.of_next;
+        let rows = executed.rows + usize::from(of_next > 0);
+        let done = &scratch.planned[executed.first..executed.first + rows];
+        done.iter().enumerate().filter_map(move |(at, row)| {
+            let times = if of_next > 0 && at + 1 == rows { of_next } else { row.times };
+            row.command.filter(|command| command.is_short()).map(|command| (command, u64::from(times)))
+        })
     };
     let (mut len, mut short_len, mut timed_ns) = (0, 0, 0);
     for executed in executed {
         len += executed.len;
-        short_len += short(executed).count();
+        short_len += short(executed).map(|(_, times)| times).sum::<u64>();
         timed_ns += executed.timed_ns;
     }
-    stats.commands_processed.add(len as u64);
+    stats.commands_processed.add(len);
     if short_len == 0 {
         return;
     }
-    let each_ns = (took.as_nanos() as u64).saturating_sub(timed_ns) / short_len as u64;
-    for command in executed.iter().flat_map(short) {
+    let each_ns = (took.as_nanos() as u64).saturating_sub(timed_ns) / short_len;
+    for (command, times) in executed.iter().flat_map(short) {
         let counters = &stats.commands[command.id as usize];
-        counters.calls.add(1);
-        counters.nanos.add(each_ns);
+        counters.calls.add(times);
+        counters.nanos.add(each_ns * times);
     }
 }
 
 /// One connection's part of a chunk.
 pub(crate) struct Part {
-    /// Its first command in the chunk.
+    /// Its first row in the chunk.
     first: usize,
     /// How many it has.
     len: usize,
@@ -358,8 +387,12 @@ impl Part {
 /// What became of a [`Part`].
 pub(crate) struct Executed {
     first: usize,
-    /// Commands executed.
-    len: usize,
+    /// Rows of equal commands executed to the end; most rows are one command.
+    rows: usize,
+    /// Commands executed of the row behind them.
+    of_next: u32,
+    /// Commands executed, all in all.
+    len: u64,
     /// Time of those that are timed by themselves, in nanoseconds.
     timed_ns: u64,
     /// How the slice of work ended, unless it goes on behind this part.
@@ -367,10 +400,15 @@ pub(crate) struct Executed {
 }
 
 impl Executed {
+    /// Nothing yet, of a part whose first row is `first`.
+    fn nothing(first: usize) -> Self {
+        Self { first, rows: 0, of_next: 0, len: 0, timed_ns: 0, result: None }
+    }
+
     /// For a part that is not executed, or not to its end, because its connection closes.
     pub(crate) fn none(part: &Part, input_len: usize) -> Self {
         let result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
-        Self { first: part.first, len: 0, timed_ns: 0, result: Some(result) }
+        Self { result: Some(result), ..Self::nothing(part.first) }
     }
 }
 
@@ -378,7 +416,7 @@ enum ChunkEnd {
     Done,
     Close,
     Blocked { consumed: usize },
-    Stopped { next: usize, end: SliceEnd, requeue: Option<Vec<u8>> },
+    Stopped { end: SliceEnd, requeue: Option<Vec<u8>> },
 }
 
 /// Whether CLIENT PAUSE applies to a command.

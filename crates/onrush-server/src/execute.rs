@@ -63,6 +63,24 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full
     timed
 }
 
+/// Executes up to `times` equal commands at once; returns how many, with their replies. 0 when they have to be executed one by
+/// one: only so may they fail, be logged, or wake somebody.
+#[inline]
+pub(crate) fn execute_row(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, times: u32, full: bool) -> u32 {
+    let Some(command) = planned else { return 0 };
+    let Some(row) = command.row else { return 0 };
+    let one_by_one = ctx.log
+        || !ctx.session.authenticated
+        || ctx.session.reply_mode != ReplyMode::On
+        || (full && command.is_denied_oom())
+        || !ctx.server.waiters.is_empty();
+    if one_by_one {
+        return 0;
+    }
+    ctx.command = command;
+    row(ctx, times)
+}
+
 /// CLIENT REPLY: drops the reply of the command that just ran.
 #[cold]
 fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {

@@ -14,8 +14,11 @@ use crate::ctx::Argv;
 use crate::scratch::Scratch;
 use crate::server::Server;
 
-/// Commands planned together.
+/// Commands planned together; equal short ones that follow each other count once.
 pub const CHUNK_LEN_MAX: usize = 32;
+
+/// Equal commands that are planned as one.
+pub(crate) const ROW_LEN_MAX: u32 = 128;
 
 /// Keys of one chunk that are prefetched; more would push each other out of the cache.
 pub(crate) const PREFETCH_KEYS_MAX: usize = 512;
@@ -26,12 +29,53 @@ pub(crate) struct Planned {
     pub(crate) start: usize,
     /// First byte behind it.
     pub(crate) end: usize,
+    /// How often it stands there, one behind the other.
+    pub(crate) times: u32,
     pub(crate) args: (u32, u32),
     pub(crate) hashes: (u32, u32),
     /// The command, or the subcommand; `None` when it has to be resolved the slow way, to tell what is wrong.
     pub(crate) command: Option<&'static Command>,
     pub(crate) first_key: u32,
     pub(crate) step: u32,
+}
+
+impl Planned {
+    /// Where the `nth` of the row starts in the input.
+    pub(crate) fn nth_start(&self, nth: u32) -> usize {
+        self.start + (self.end - self.start) * nth as usize
+    }
+}
+
+/// How often the command at `start..end` is repeated behind it, byte by byte, `max` times at most. Few comparisons: what is
+/// known to be repeated is compared with what follows as a whole, in steps that double and then halve.
+#[inline]
+pub(crate) fn repetitions(input: &[u8], start: usize, end: usize, max: u32) -> u32 {
+    /// The last bytes before the line end: where commands that are not equal differ, mostly.
+    const TAIL_LEN: usize = 8;
+    let len = end - start;
+    if len < TAIL_LEN + 2 {
+        return 0;
+    }
+    let tail = |at: usize| input.get(at + len - TAIL_LEN - 2..at + len - 2).and_then(|tail| tail.first_chunk());
+    let first: Option<&[u8; TAIL_LEN]> = tail(start);
+    if tail(end) != first {
+        return 0;
+    }
+    let (mut times, mut grows) = (0, true);
+    // How many more there may be.
+    let mut bound = ((input.len() - end) / len).min(max as usize);
+    while bound > 0 {
+        let step = if grows { bound.min(times + 1) } else { bound.div_ceil(2) };
+        let at = end + len * times;
+        if input[at..at + len * step] == input[start..start + len * step] {
+            times += step;
+            bound -= step;
+        } else {
+            grows = false;
+            bound = step - 1;
+        }
+    }
+    times as u32
 }
 
 /// Looks up the commands of a chunk and hashes their keys.
@@ -179,5 +223,27 @@ pub(crate) fn prefetch(scratch: &Scratch, db: Option<&'static Db>) {
         && let Some(db) = db
     {
         prefetch_members(scratch, db);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn repetitions_are_what_comparing_one_by_one_finds(
+            unit in proptest::collection::vec(b'a'..=b'c', 1..24),
+            times in 0_usize..300,
+            behind in proptest::collection::vec(b'a'..=b'c', 0..30),
+            max in 0_u32..200,
+        ) {
+            let input = [b"??".to_vec(), unit.repeat(times + 1), behind].concat();
+            let (start, len) = (2, unit.len());
+            let found = input[start + len..].chunks_exact(len).take_while(|chunk| *chunk == unit).count();
+            let expected = if len < 10 { 0 } else { found.min(max as usize) };
+            prop_assert_eq!(repetitions(&input, start, start + len, max) as usize, expected);
+        }
     }
 }

@@ -307,6 +307,10 @@ impl Group {
 /// Runs a command. Its arity and permission have been checked.
 pub type Handler = fn(&mut crate::ctx::Ctx<'_>) -> crate::ctx::CommandResult;
 
+/// Executes up to so many equal commands in a row and appends their replies; returns how many it did. Those it leaves, because
+/// they fail or are not so simple, are executed by the command's [`Handler`].
+pub type RowHandler = fn(&mut crate::ctx::Ctx<'_>, times: u32) -> u32;
+
 /// Since when a command is deprecated, and what to use instead.
 #[derive(Clone, Copy, Debug)]
 pub struct Deprecated {
@@ -342,6 +346,8 @@ pub struct Spec {
     pub syntax: &'static str,
     /// Versions that changed it, and how.
     pub history: &'static [(&'static str, &'static str)],
+    /// Executes equal commands that follow each other, if that is cheaper than one by one.
+    pub row: Option<RowHandler>,
     /// The argument that is a member or field of a collection, for prefetching; 0 if there is none.
     pub member: u16,
     /// Set if it should not be used any more.
@@ -371,6 +377,7 @@ impl Spec {
         summary: "",
         syntax: "",
         history: &[],
+        row: None,
         member: 0,
         deprecated: None,
         syscmd: false,

@@ -2,7 +2,7 @@
 
 use super::keys;
 use super::name_index::{NO_ID, NO_PARENT, NameIndex};
-use super::spec::{Categories, Flags, Handler, Spec};
+use super::spec::{Categories, Flags, Handler, RowHandler, Spec};
 use crate::error::CommandError;
 
 /// A command's arguments, its name included, however the caller keeps them.
@@ -53,6 +53,8 @@ pub type CommandId = u16;
 pub struct Command {
     /// Runs it.
     pub handler: Handler,
+    /// As in the row of the table.
+    pub row: Option<RowHandler>,
     /// As in the row.
     pub arity: i32,
     /// The row's flags and [`Flags::MOVABLEKEYS`] where it applies.
@@ -84,6 +86,7 @@ impl Command {
         let movable = keys::are_movable(spec.keys);
         Self {
             handler: spec.handler,
+            row: spec.row,
             arity: spec.arity,
             flags: if movable { spec.flags | Flags::MOVABLEKEYS } else { spec.flags },
             id,

@@ -7,7 +7,7 @@ use onrush_store::{Entry, NewValue, Type, ValueRef};
 
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
+use crate::keys::{AccessClock, Key};
 use crate::long_double::LongDouble;
 
 /// The longest text of an `i64`.
@@ -566,6 +566,43 @@ fn add(ctx: &mut Ctx<'_>, increment: i64) -> CommandResult {
     ctx.changed(EventClass::String, "incrby", key.bytes);
     ctx.out.int(sum);
     Ok(())
+}
+
+/// `INCR key`, several times.
+pub fn incr_row(ctx: &mut Ctx<'_>, times: u32) -> u32 {
+    add_row(ctx, 1, times)
+}
+
+/// `DECR key`, several times.
+pub fn decr_row(ctx: &mut Ctx<'_>, times: u32) -> u32 {
+    add_row(ctx, -1, times)
+}
+
+/// `INCRBY key increment`, several times.
+pub fn incrby_row(ctx: &mut Ctx<'_>, times: u32) -> u32 {
+    ctx.int(2).map_or(0, |increment| add_row(ctx, increment, times))
+}
+
+/// `DECRBY key decrement`, several times.
+pub fn decrby_row(ctx: &mut Ctx<'_>, times: u32) -> u32 {
+    ctx.int(2).ok().and_then(i64::checked_neg).map_or(0, |increment| add_row(ctx, increment, times))
+}
+
+/// Adds to the integer of an existing key `times` times; does nothing and returns 0 if not all of them succeed.
+fn add_row(ctx: &mut Ctx<'_>, increment: i64, times: u32) -> u32 {
+    if !matches!(ctx.keys.clock, AccessClock::Lru(_)) {
+        // Each access counts.
+        return 0;
+    }
+    let key = ctx.key(1);
+    let Some(mut slot) = ctx.keys.write(&key) else { return 0 };
+    let Ok(old) = integer(slot.value()) else { return 0 };
+    let Some(sum) = increment.checked_mul(i64::from(times)).and_then(|all| old.checked_add(all)) else { return 0 };
+    let displaced = slot.set_int(sum);
+    ctx.keys.discard(displaced);
+    ctx.out.ints(old + increment, increment, times);
+    ctx.changes += u64::from(times);
+    times
 }
 
 #[inline]

@@ -220,6 +220,7 @@ pub static SPECS: &[Spec] = &[
         summary: "Adds one to the integer a key holds; an absent key counts as 0.",
         syntax: "key",
         handler: super::strings::incr,
+        row: Some(super::strings::incr_row),
         ..Spec::DEFAULT
     },
     Spec {
@@ -231,6 +232,7 @@ pub static SPECS: &[Spec] = &[
         summary: "Subtracts one from the integer a key holds; an absent key counts as 0.",
         syntax: "key",
         handler: super::strings::decr,
+        row: Some(super::strings::decr_row),
         ..Spec::DEFAULT
     },
     Spec {
@@ -242,6 +244,7 @@ pub static SPECS: &[Spec] = &[
         summary: "Adds a number to the integer a key holds; an absent key counts as 0.",
         syntax: "key increment",
         handler: super::strings::incrby,
+        row: Some(super::strings::incrby_row),
         ..Spec::DEFAULT
     },
     Spec {
@@ -253,6 +256,7 @@ pub static SPECS: &[Spec] = &[
         summary: "Subtracts a number from the integer a key holds; an absent key counts as 0.",
         syntax: "key decrement",
         handler: super::strings::decrby,
+        row: Some(super::strings::decrby_row),
         ..Spec::DEFAULT
     },
     Spec {
