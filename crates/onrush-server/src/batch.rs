@@ -4,21 +4,20 @@
 //! keys, prefetch the buckets and then the entries), execute them strictly in order. It ends when the input is used
 //! up, when the unread replies pass their limit, or when its time is over.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use onrush_resp::{Decoded, Decoder, Limits, Reply};
 
+use crate::chunk::{Chunk, Executed, Part, Planned, count};
 use crate::command::{Command, Flags};
 use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
 use crate::execute::{encode, execute, execute_row};
 use crate::keys::Keys;
-use crate::plan::{CHUNK_LEN_MAX, Planned, Planner, ROW_LEN_MAX, prefetch, repetitions};
+use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::scratch::Scratch;
 use crate::server::{Pause, Server};
 use crate::session::{ReplyMode, Session};
-use crate::stats::ThreadStats;
 
 /// Bytes read from a socket at once.
 pub const READ_LEN_MAX: usize = 128 * 1024;
@@ -93,16 +92,15 @@ impl Slice<'_> {
         let mut consumed = 0;
         loop {
             keys.now_ms = self.server.clock.unix_ms(now);
-            scratch.clear_chunk();
-            let mut planner = Planner::new(self.server);
-            let mut part = self.decode(input, consumed, scratch, &mut planner);
-            if scratch.planned.len() > 1 {
-                prefetch(scratch, self.server.keyspace.db(self.session.db as usize));
-            }
-            let executed = self.execute(input, scratch, keys, &mut part);
+            let chunk = &mut scratch.chunk;
+            chunk.clear();
+            let mut part = self.decode(input, consumed, chunk, &mut Planner::new(self.server));
+            prefetch_buckets(chunk);
+            prefetch_entries(chunk);
+            let executed = self.execute(input, chunk, keys, &mut part);
             let chunk_started = std::mem::replace(&mut now, Instant::now());
             let stats = &self.server.stats.threads[self.thread];
-            count(stats, scratch, std::slice::from_ref(&executed), now - chunk_started);
+            count(stats, chunk, std::slice::from_ref(&executed), now - chunk_started);
             match executed.result {
                 Some(result) => return result,
                 None => consumed = part.consumed,
@@ -118,7 +116,7 @@ impl Slice<'_> {
         &mut self,
         input: &'i [u8],
         mut consumed: usize,
-        scratch: &mut Scratch,
+        chunk: &mut Chunk,
         planner: &mut Planner<'i>,
     ) -> Part {
         let hot = &self.server.hot;
@@ -131,42 +129,27 @@ impl Slice<'_> {
             unauthenticated: !self.session.authenticated,
             ..Limits::default()
         };
-        planner.set_db(self.server.keyspace.db(self.session.db as usize));
-        let first_planned = scratch.planned.len();
+        chunk.db = self.server.keyspace.db(self.session.db as usize);
+        planner.set_db(chunk.db);
+        let first_planned = chunk.planned.len();
         let mut owned = Vec::new();
         let mut stop = None;
-        while scratch.planned.len() < CHUNK_LEN_MAX {
-            let first = scratch.args.len();
-            match self.decoder.decode(&input[consumed..], &mut scratch.args, &limits) {
+        while !chunk.is_full() {
+            let first = chunk.args.len();
+            match self.decoder.decode(&input[consumed..], &mut chunk.args, &limits) {
                 Ok(Decoded::Command { len }) => {
-                    let planned = Planned {
-                        start: consumed,
-                        end: consumed + len,
-                        times: 1,
-                        args: (first as u32, scratch.args.len() as u32),
-                        hashes: (0, 0),
-                        command: None,
-                        first_key: 0,
-                        step: 1,
-                    };
+                    let place = (consumed, consumed + len);
                     consumed += len;
                     if self.decoder.has_owned() {
                         owned = self.decoder.take_owned();
-                        planner.plan(planned, input, &owned, scratch);
+                        planner.plan(input, place, first, &owned, chunk);
                         break;
                     }
-                    let (start, end) = (planned.start, planned.end);
-                    planner.plan(planned, input, &owned, scratch);
+                    planner.plan(input, place, first, &owned, chunk);
+                    consumed += planner.row_len();
                     if limits.unauthenticated {
                         // What follows may be read with wider limits.
                         break;
-                    }
-                    if let Some(planned) = scratch.planned.last_mut()
-                        && planned.command.is_some_and(Command::is_short)
-                    {
-                        let more = repetitions(input, start, end, ROW_LEN_MAX - 1);
-                        planned.times += more;
-                        consumed += (end - start) * more as usize;
                     }
                 }
                 Ok(Decoded::Nothing { len }) => consumed += len,
@@ -184,20 +167,20 @@ impl Slice<'_> {
                 }
             }
         }
-        Part { first: first_planned, len: scratch.planned.len() - first_planned, consumed, owned, stop }
+        Part { first: first_planned, len: chunk.planned.len() - first_planned, consumed, owned, stop }
     }
 
     /// Executes what [`Slice::decode`] planned.
-    pub(crate) fn execute(&mut self, input: &[u8], scratch: &Scratch, keys: &mut Keys, part: &mut Part) -> Executed {
+    pub(crate) fn execute(&mut self, input: &[u8], chunk: &Chunk, keys: &mut Keys, part: &mut Part) -> Executed {
         let now_ms = keys.now_ms;
         let mut executed = Executed::nothing(part.first);
-        let ended = self.execute_planned(input, scratch, keys, part, &mut executed);
+        let ended = self.execute_planned(input, chunk, keys, part, &mut executed);
         if executed.len > 0 {
             let handle = &self.session.handle;
             handle.commands.store(handle.commands.load(Relaxed) + executed.len, Relaxed);
             // Of those that are not short the handler's caller has noted it.
             let last = part.first + executed.rows - usize::from(executed.of_next == 0);
-            if let Some(last) = scratch.planned[last].command
+            if let Some(last) = chunk.planned[last].command
                 && last.is_short()
             {
                 handle.last_command.store(u32::from(last.id), Relaxed);
@@ -218,14 +201,12 @@ impl Slice<'_> {
             },
             ChunkEnd::Close => Some(result(part.consumed, SliceEnd::Close, None)),
             ChunkEnd::Blocked { consumed } => {
-                if consumed < part.consumed || part.stop.is_some() {
-                    self.decoder.reset();
-                }
+                self.decoder.reset();
                 Some(result(consumed, SliceEnd::Blocked, None))
             }
             ChunkEnd::Stopped { end, requeue } => {
                 self.decoder.reset();
-                let next = &scratch.planned[part.first + executed.rows];
+                let next = &chunk.planned[part.first + executed.rows];
                 let consumed = match &requeue {
                     Some(_) => next.end,
                     None => next.nth_start(executed.of_next),
@@ -239,12 +220,12 @@ impl Slice<'_> {
     fn execute_planned(
         &mut self,
         input: &[u8],
-        scratch: &Scratch,
+        chunk: &Chunk,
         keys: &mut Keys,
         part: &Part,
         executed: &mut Executed,
     ) -> ChunkEnd {
-        let planned = &scratch.planned[part.first..part.first + part.len];
+        let planned = &chunk.planned[part.first..part.first + part.len];
         if planned.is_empty() {
             return ChunkEnd::Done;
         }
@@ -252,7 +233,7 @@ impl Slice<'_> {
         keys.set_db(self.session.db);
         keys.clock = server.access_clock(keys.now_ms, self.session.no_touch);
         let reply_limit = server.hot.reply_limit_bytes.load(Relaxed);
-        let mut pause = server.pause(keys.now_ms);
+        let pause = server.pause(keys.now_ms);
         let stats = &server.stats.threads[self.thread];
         let log = server.log.is_listening();
         let full = is_out_of_memory(server);
@@ -272,58 +253,45 @@ impl Slice<'_> {
             log,
             effects: Effects::AsSent,
         };
+        let mut steps = Steps { reply_limit, pause, full, spilled: *self.spilled, timed_ns: 0 };
         let mut end = ChunkEnd::Done;
+        let (mut rows, mut of_next, mut more) = (0, 0, 0);
         'rows: for row in planned {
-            let ranges = &scratch.args[row.args.0 as usize..row.args.1 as usize];
+            let ranges = &chunk.args[row.args.0 as usize..row.args.1 as usize];
             ctx.argv = Argv::new(&input[row.start..], ranges, &part.owned);
             ctx.planned = PlannedKeys {
                 first: row.first_key,
                 step: row.step,
-                hashes: &scratch.hashes[row.hashes.0 as usize..row.hashes.1 as usize],
+                hashes: &chunk.hashes[row.hashes.0 as usize..row.hashes.1 as usize],
             };
-            while executed.of_next < row.times {
-                let stop = if ctx.out.len() >= reply_limit {
-                    stats.reply_limit_pauses.add(1);
-                    Some(SliceEnd::ReplyLimit)
-                } else if pause != Pause::None && held_back(pause, row.command) {
-                    Some(SliceEnd::Paused)
-                } else {
-                    None
-                };
-                if let Some(stop) = stop {
-                    let requeue = (*self.spilled && executed.len == 0).then(|| encode(&ctx.argv));
-                    end = ChunkEnd::Stopped { end: stop, requeue };
-                    break 'rows;
+            if row.times == 1 {
+                if let Some((is_before, why)) = steps.step(&mut ctx, row, 0) {
+                    of_next = u32::from(!is_before);
+                    end = why;
+                    break;
                 }
-                if row.times > 1 {
-                    let done = execute_row(&mut ctx, row.command, row.times - executed.of_next, full);
-                    if done > 0 {
-                        executed.of_next += done;
-                        executed.len += u64::from(done);
-                        continue;
+            } else {
+                while of_next < row.times {
+                    of_next += execute_row(&mut ctx, row.command, row.times - of_next, full);
+                    if of_next == row.times {
+                        break;
                     }
-                }
-                let long_ns = execute(&mut ctx, row.command, full);
-                executed.timed_ns += long_ns;
-                executed.of_next += 1;
-                executed.len += 1;
-                if long_ns > 0 {
-                    ctx.keys.release();
-                    ctx.log = server.log.is_listening();
-                    pause = server.pause(ctx.keys.now_ms);
-                    if ctx.session.waiter.is_some() {
-                        end = ChunkEnd::Blocked { consumed: row.nth_start(executed.of_next) };
+                    let stopped = steps.step_of_row(&mut ctx, row, of_next);
+                    of_next += u32::from(!stopped.as_ref().is_some_and(|(is_before, _)| *is_before));
+                    if let Some((_, why)) = stopped {
+                        end = why;
                         break 'rows;
                     }
                 }
-                if ctx.session.close_after_reply {
-                    end = ChunkEnd::Close;
-                    break 'rows;
-                }
+                more += u64::from(row.times) - 1;
+                of_next = 0;
             }
-            executed.rows += 1;
-            executed.of_next = 0;
+            rows += 1;
         }
+        executed.timed_ns = steps.timed_ns;
+        executed.rows = rows;
+        executed.of_next = of_next;
+        executed.len = rows as u64 + u64::from(of_next) + more;
         ctx.keys.release();
         ctx.keys.free_garbage();
         if ctx.changes > 0 {
@@ -334,81 +302,46 @@ impl Slice<'_> {
     }
 }
 
-/// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
-pub(crate) fn count(stats: &ThreadStats, scratch: &Scratch, executed: &[Executed], took: Duration) {
-    let short = |executed: &Executed| {
-        let of_next = executed.of_next;
-        let rows = executed.rows + usize::from(of_next > 0);
-        let done = &scratch.planned[executed.first..executed.first + rows];
-        done.iter().enumerate().filter_map(move |(at, row)| {
-            let times = if of_next > 0 && at + 1 == rows { of_next } else { row.times };
-            row.command.filter(|command| command.is_short()).map(|command| (command, u64::from(times)))
-        })
-    };
-    let (mut len, mut short_len, mut timed_ns) = (0, 0, 0);
-    for executed in executed {
-        len += executed.len;
-        short_len += short(executed).map(|(_, times)| times).sum::<u64>();
-        timed_ns += executed.timed_ns;
-    }
-    stats.commands_processed.add(len);
-    if short_len == 0 {
-        return;
-    }
-    let each_ns = (took.as_nanos() as u64).saturating_sub(timed_ns) / short_len;
-    for (command, times) in executed.iter().flat_map(short) {
-        let counters = &stats.commands[command.id as usize];
-        counters.calls.add(times);
-        counters.nanos.add(each_ns * times);
-    }
-}
-
-/// One connection's part of a chunk.
-pub(crate) struct Part {
-    /// Its first row in the chunk.
-    first: usize,
-    /// How many it has.
-    len: usize,
-    /// End of the part in the connection's input.
-    pub(crate) consumed: usize,
-    /// Owned arguments of its last command.
-    owned: Vec<Arc<Vec<u8>>>,
-    /// Why decoding stopped before the chunk was full.
-    stop: Option<Result<SliceEnd, onrush_resp::ProtocolError>>,
-}
-
-impl Part {
-    /// Whether there may be more behind it in the same input.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.stop.is_none()
-    }
-}
-
-/// What became of a [`Part`].
-pub(crate) struct Executed {
-    first: usize,
-    /// Rows of equal commands executed to the end; most rows are one command.
-    rows: usize,
-    /// Commands executed of the row behind them.
-    of_next: u32,
-    /// Commands executed, all in all.
-    len: u64,
-    /// Time of those that are timed by themselves, in nanoseconds.
+/// What executing one command after the other needs to know.
+struct Steps {
+    reply_limit: usize,
+    pause: Pause,
+    full: bool,
+    spilled: bool,
     timed_ns: u64,
-    /// How the slice of work ended, unless it goes on behind this part.
-    pub(crate) result: Option<SliceResult>,
 }
 
-impl Executed {
-    /// Nothing yet, of a part whose first row is `first`.
-    fn nothing(first: usize) -> Self {
-        Self { first, rows: 0, of_next: 0, len: 0, timed_ns: 0, result: None }
+impl Steps {
+    /// Executes the `nth` command of a row; says why to stop in front of it (true) or behind it (false), if so.
+    #[inline(always)]
+    fn step(&mut self, ctx: &mut Ctx<'_>, row: &Planned, nth: u32) -> Option<(bool, ChunkEnd)> {
+        let stop = if ctx.out.len() >= self.reply_limit {
+            ctx.server.stats.threads[ctx.thread].reply_limit_pauses.add(1);
+            Some(SliceEnd::ReplyLimit)
+        } else if self.pause != Pause::None && held_back(self.pause, row.command) {
+            Some(SliceEnd::Paused)
+        } else {
+            None
+        };
+        if let Some(end) = stop {
+            return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv)) }));
+        }
+        let long_ns = execute(ctx, row.command, self.full);
+        if long_ns > 0 {
+            self.timed_ns += long_ns;
+            ctx.keys.release();
+            ctx.log = ctx.server.log.is_listening();
+            self.pause = ctx.server.pause(ctx.keys.now_ms);
+            if ctx.session.waiter.is_some() {
+                return Some((false, ChunkEnd::Blocked { consumed: row.nth_start(nth + 1) }));
+            }
+        }
+        ctx.session.close_after_reply.then_some((false, ChunkEnd::Close))
     }
 
-    /// For a part that is not executed, or not to its end, because its connection closes.
-    pub(crate) fn none(part: &Part, input_len: usize) -> Self {
-        let result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
-        Self { result: Some(result), ..Self::nothing(part.first) }
+    #[inline(never)]
+    fn step_of_row(&mut self, ctx: &mut Ctx<'_>, row: &Planned, nth: u32) -> Option<(bool, ChunkEnd)> {
+        self.step(ctx, row, nth)
     }
 }
 
@@ -441,6 +374,7 @@ mod tests {
     use crate::config::Config;
     use onrush_persist::Sink;
     use parking_lot::Mutex;
+    use std::sync::Arc;
 
     /// A connection without a socket, to a server of its own.
     struct Harness {

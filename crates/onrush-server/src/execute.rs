@@ -26,7 +26,7 @@ pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
 }
 
 /// Executes one command; returns the nanoseconds it took if it is one that is timed by itself.
-#[inline]
+#[inline(always)]
 pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> u64 {
     let mark = ctx.out.mark();
     let result;

@@ -10,6 +10,7 @@
 pub mod alloc;
 pub mod batch;
 pub mod blocking;
+mod chunk;
 pub mod client;
 pub mod command;
 pub mod commands;

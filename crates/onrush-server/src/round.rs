@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use crate::batch::{Executed, Part, READ_LEN_MAX, SliceEnd, SliceResult, count};
+use crate::batch::{READ_LEN_MAX, SliceEnd, SliceResult};
+use crate::chunk::{Chunk, Executed, Part, count};
 use crate::connection::{After, CARRY_LEN_MAX};
 use crate::keys::Keys;
-use crate::plan::{CHUNK_LEN_MAX, Planner, prefetch};
+use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::scratch::Scratch;
 use crate::server::Server;
 use crate::worker::Place;
@@ -38,11 +39,14 @@ struct Item {
     started: Option<Instant>,
 }
 
+/// Connections' parts of a chunk, by number of item.
+type Parts = Vec<(usize, Part)>;
+
 /// Lists of a group, kept for their memory.
 #[derive(Default)]
 pub(crate) struct Lists {
     items: Vec<Item>,
-    parts: Vec<(usize, Part)>,
+    parts: Parts,
     executed: Vec<Executed>,
 }
 
@@ -79,26 +83,26 @@ impl Round<'_> {
 
     /// Reads what connections have sent; returns those that have to wait for the next group.
     fn receive<'r>(&mut self, ready: &'r [usize], space: &mut [u8], items: &mut Vec<Item>) -> &'r [usize] {
-        let mut filled = 0;
-        for (at, &index) in ready.iter().enumerate() {
-            if items.len() == GROUP_LEN_MAX || space.len() - filled < ROOM_MIN {
+        let mut start = 0;
+        for (at, &place) in ready.iter().enumerate() {
+            if items.len() == GROUP_LEN_MAX || space.len() - start < ROOM_MIN {
                 return &ready[at..];
             }
-            let Some(place) = self.places.get_mut(index) else { continue };
-            if !place.connection.is_light() {
-                self.heavy.push(index);
+            let Some(Place { connection, .. }) = self.places.get_mut(place) else { continue };
+            if !connection.is_light() {
+                self.heavy.push(place);
                 continue;
             }
-            match place.connection.receive(&mut space[filled..]) {
+            match connection.receive(&mut space[start..]) {
                 // The turn that follows sees the end of the stream.
-                Ok(0) => self.heavy.push(index),
+                Ok(0) => self.heavy.push(place),
                 Ok(len) => {
-                    let end = filled + len;
-                    items.push(Item { place: index, start: filled, end, consumed: 0, started: None });
-                    filled = end;
+                    let end = start + len;
+                    items.push(Item { place, start, end, consumed: 0, started: None });
+                    start = end;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => self.ended.push(index),
+                Err(_) => self.ended.push(place),
             }
         }
         &[]
@@ -106,76 +110,79 @@ impl Round<'_> {
 
     /// Executes what was read, chunk by chunk.
     fn execute(&mut self, space: &[u8], lists: &mut Lists) {
+        let Lists { items, parts, executed } = lists;
+        let mut chunk = std::mem::take(&mut self.scratch.chunk);
         let mut keys = self.scratch.keys.take().unwrap_or_else(|| Box::new(Keys::new(self.server, self.thread)));
         keys.enter();
         let mut now = Instant::now();
         let mut next = 0;
-        while next < lists.items.len() {
+        while next < items.len() {
             keys.now_ms = self.server.clock.unix_ms(now);
-            let chunk_end = self.decode(space, lists, next);
-            self.execute_parts(space, lists, &mut keys);
+            self.decode(space, items, &mut next, &mut chunk, parts);
+            prefetch_buckets(&chunk);
+            prefetch_entries(&chunk);
+            self.execute_chunk(space, items, &chunk, parts, &mut keys, executed);
             let chunk_started = std::mem::replace(&mut now, Instant::now());
-            let stats = &self.server.stats.threads[self.thread];
-            count(stats, self.scratch, &lists.executed, now - chunk_started);
-            next = chunk_end;
-            for ((at, part), executed) in lists.parts.drain(..).zip(lists.executed.drain(..)) {
-                let item = &mut lists.items[at];
+            count(&self.server.stats.threads[self.thread], &chunk, executed, now - chunk_started);
+            for ((at, part), executed) in parts.drain(..).zip(executed.drain(..)) {
+                let item = &mut items[at];
                 let result = executed.result.or_else(|| {
                     item.consumed = part.consumed;
                     let started = *item.started.get_or_insert(chunk_started);
                     let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
                     let end = SliceEnd::TimeUp;
-                    let ended_ms = keys.now_ms;
-                    let over = now - started >= slice;
-                    over.then_some(SliceResult { consumed: item.consumed, end, requeue: None, ended_ms })
+                    let result = SliceResult { consumed: part.consumed, end, requeue: None, ended_ms: keys.now_ms };
+                    (now - started >= slice).then_some(result)
                 });
                 match result {
                     Some(result) => self.settle(item, space, result),
+                    // The last part goes on in the next chunk.
                     None => next = at,
                 }
             }
         }
         keys.leave_counted();
         self.scratch.keys = Some(keys);
+        self.scratch.chunk = chunk;
     }
 
-    /// Fills a chunk with the commands of the items from `first` on; returns the first that has no part in it.
-    fn decode(&mut self, space: &[u8], lists: &mut Lists, first: usize) -> usize {
-        self.scratch.clear_chunk();
+    /// Fills a chunk with the commands of the items from `next` on.
+    fn decode(&mut self, space: &[u8], items: &[Item], next: &mut usize, chunk: &mut Chunk, parts: &mut Parts) {
+        chunk.clear();
         let mut planner = Planner::new(self.server);
-        let mut next = first;
-        while next < lists.items.len() && self.scratch.planned.len() < CHUNK_LEN_MAX {
-            let item = &lists.items[next];
+        let mut goes_on = false;
+        while *next < items.len() && !goes_on && !chunk.is_full() {
+            let item = &items[*next];
             let connection = &mut self.places[item.place].connection;
             let input = &space[item.start..item.end];
-            let part = connection.slice(self.scratch).decode(input, item.consumed, self.scratch, &mut planner);
-            let goes_on = part.goes_on();
-            lists.parts.push((next, part));
-            next += 1;
-            if goes_on {
-                break;
-            }
+            let part = connection.slice(self.scratch).decode(input, item.consumed, chunk, &mut planner);
+            goes_on = part.goes_on();
+            parts.push((*next, part));
+            *next += 1;
         }
-        if self.scratch.planned.len() > 1 {
-            prefetch(self.scratch, planner.db());
-        }
-        next
     }
 
     /// Executes the parts of a chunk. A panic ends the connection whose command it was, and nothing else.
-    fn execute_parts(&mut self, space: &[u8], lists: &mut Lists, keys: &mut Keys) {
-        for (at, part) in &mut lists.parts {
-            let item = &lists.items[*at];
+    fn execute_chunk(
+        &mut self,
+        space: &[u8],
+        items: &[Item],
+        chunk: &Chunk,
+        parts: &mut Parts,
+        keys: &mut Keys,
+        executed: &mut Vec<Executed>,
+    ) {
+        for (at, part) in parts {
+            let item = &items[*at];
             let connection = &mut self.places[item.place].connection;
             let input = &space[item.start..item.end];
             if connection.is_killed() {
-                lists.executed.push(Executed::none(part, input.len()));
+                executed.push(Executed::none(part, input.len()));
                 continue;
             }
             let mut slice = connection.slice(self.scratch);
-            let scratch = &*self.scratch;
-            let executed = catch_unwind(AssertUnwindSafe(|| slice.execute(input, scratch, keys, part)));
-            lists.executed.push(executed.unwrap_or_else(|_| {
+            let done = catch_unwind(AssertUnwindSafe(|| slice.execute(input, chunk, keys, part)));
+            executed.push(done.unwrap_or_else(|_| {
                 *keys = Keys::new(self.server, self.thread);
                 keys.enter();
                 connection.kill();

@@ -1,12 +1,9 @@
 //! Buffers of a thread, used by the connection that runs.
 
-use onrush_resp::ArgRange;
-use onrush_store::{KeyHash, Shard};
-
 use crate::batch::READ_LEN_MAX;
+use crate::chunk::Chunk;
 use crate::connection::CARRY_LEN_MAX;
 use crate::keys::Keys;
-use crate::plan::{CHUNK_LEN_MAX, Members, Planned};
 use crate::round::Lists;
 
 /// Reply buffers a thread keeps for reuse, and the largest it keeps, in bytes.
@@ -15,16 +12,8 @@ const SPARE_REPLY_BYTES_MAX: usize = 256 * 1024;
 
 /// Buffers of a thread, used by the connection that runs.
 pub struct Scratch {
-    /// The commands of the present chunk.
-    pub(crate) planned: Vec<Planned>,
-    /// Their arguments.
-    pub(crate) args: Vec<ArgRange>,
-    /// The hashes of their keys.
-    pub(crate) hashes: Vec<KeyHash>,
-    /// Shards of the keys, for prefetching.
-    pub(crate) targets: Vec<(&'static Shard, KeyHash)>,
-    /// Members of collections, likewise.
-    pub(crate) members: Members,
+    /// The present chunk.
+    pub(crate) chunk: Chunk,
     spare_replies: Vec<Vec<u8>>,
     pub(crate) lists: Lists,
     /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
@@ -37,27 +26,12 @@ impl Scratch {
     /// Empty buffers.
     pub(crate) fn new() -> Self {
         Self {
-            planned: Vec::with_capacity(CHUNK_LEN_MAX),
-            args: Vec::new(),
-            hashes: Vec::new(),
-            targets: Vec::new(),
-            members: Members::default(),
+            chunk: Chunk::default(),
             spare_replies: Vec::new(),
             lists: Lists::default(),
             keys: None,
             read: vec![0; READ_LEN_MAX + CARRY_LEN_MAX],
         }
-    }
-
-    /// Forgets the last chunk.
-    #[inline]
-    pub(crate) fn clear_chunk(&mut self) {
-        self.planned.clear();
-        self.args.clear();
-        self.hashes.clear();
-        self.targets.clear();
-        self.members.commands.clear();
-        self.members.hashes.clear();
     }
 
     /// An empty reply buffer, used before if there is one.

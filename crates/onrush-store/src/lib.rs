@@ -51,6 +51,7 @@ mod kind;
 mod limits;
 mod list;
 mod listpack;
+mod lock;
 mod lock_order;
 mod packed;
 mod random;

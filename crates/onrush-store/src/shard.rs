@@ -3,10 +3,9 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, Ordering::Relaxed};
 
-use parking_lot::{Mutex, MutexGuard};
-
 use crate::bucket::{class_of_shadow, prefetch, prefetch_home};
 use crate::key_hash::{Hasher, KeyHash};
+use crate::lock::{Mutex, MutexGuard};
 use crate::lock_order::{Held, Rank};
 use crate::table::Table;
 

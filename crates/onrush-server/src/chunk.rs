@@ -1,0 +1,219 @@
+//! A chunk: the commands that are planned, fetched for and executed together, of one connection or of several.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onrush_resp::{ArgRange, ProtocolError};
+use onrush_store::{Db, KeyHash, Shard};
+
+use crate::batch::{SliceEnd, SliceResult};
+use crate::command::Command;
+use crate::stats::ThreadStats;
+
+/// Commands planned together; equal short ones that follow each other count once.
+pub const CHUNK_LEN_MAX: usize = 32;
+
+/// Equal commands that are planned as one.
+pub(crate) const ROW_LEN_MAX: u32 = 128;
+
+/// A command of the present chunk.
+pub(crate) struct Planned {
+    /// First byte of the command in the input.
+    pub(crate) start: usize,
+    /// First byte behind it.
+    pub(crate) end: usize,
+    /// How often it stands there, one behind the other.
+    pub(crate) times: u32,
+    pub(crate) args: (u32, u32),
+    pub(crate) hashes: (u32, u32),
+    /// The command, or the subcommand; `None` when it has to be resolved the slow way, to tell what is wrong.
+    pub(crate) command: Option<&'static Command>,
+    pub(crate) first_key: u32,
+    pub(crate) step: u32,
+}
+
+impl Planned {
+    /// Where the `nth` of the row starts in the input.
+    pub(crate) fn nth_start(&self, nth: u32) -> usize {
+        self.start + (self.end - self.start) * nth as usize
+    }
+}
+
+/// How often the command at `start..end` is repeated behind it, byte by byte, `max` times at most.
+#[inline(always)]
+pub(crate) fn repetitions(input: &[u8], start: usize, end: usize, max: u32) -> u32 {
+    /// The last bytes before the line end: where commands that are not equal differ, mostly.
+    const TAIL_LEN: usize = 8;
+    let (this, rest) = input[start..].split_at(end - start);
+    if this.len() < TAIL_LEN + 2 || rest.len() < this.len() {
+        return 0;
+    }
+    let tail = this.len() - TAIL_LEN - 2..this.len() - 2;
+    if this[tail.clone()] != rest[tail] { 0 } else { repetitions_of_equal_tails(input, start, end, max) }
+}
+
+/// As [`repetitions`], in few comparisons: what is known to be repeated is compared with what follows as a whole, in steps that
+/// double and then halve.
+fn repetitions_of_equal_tails(input: &[u8], start: usize, end: usize, max: u32) -> u32 {
+    let len = end - start;
+    let (mut times, mut grows) = (0, true);
+    // How many more there may be.
+    let mut bound = ((input.len() - end) / len).min(max as usize);
+    while bound > 0 {
+        let step = if grows { bound.min(times + 1) } else { bound.div_ceil(2) };
+        let at = end + len * times;
+        if input[at..at + len * step] == input[start..start + len * step] {
+            times += step;
+            bound -= step;
+        } else {
+            grows = false;
+            bound = step - 1;
+        }
+    }
+    times as u32
+}
+
+/// Members of collections that a chunk's commands are about.
+#[derive(Default)]
+pub(crate) struct Members {
+    /// Indexes of the commands.
+    pub(crate) commands: Vec<u32>,
+    /// Hashes of the members.
+    pub(crate) hashes: Vec<u64>,
+}
+
+/// See the module's text.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    /// Its commands.
+    pub(crate) planned: Vec<Planned>,
+    /// Their arguments.
+    pub(crate) args: Vec<ArgRange>,
+    /// The hashes of their keys.
+    pub(crate) hashes: Vec<KeyHash>,
+    /// Shards of the keys, for prefetching.
+    pub(crate) targets: Vec<(&'static Shard, KeyHash)>,
+    /// Members of collections, likewise.
+    pub(crate) members: Members,
+    /// The database of the last command.
+    pub(crate) db: Option<&'static Db>,
+}
+
+impl Chunk {
+    /// Forgets everything but the memory.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.planned.clear();
+        self.args.clear();
+        self.hashes.clear();
+        self.targets.clear();
+        self.members.commands.clear();
+        self.members.hashes.clear();
+    }
+
+    /// Whether there is no room for another command.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.planned.len() >= CHUNK_LEN_MAX
+    }
+}
+
+/// One connection's part of a chunk.
+pub(crate) struct Part {
+    /// Its first row in the chunk.
+    pub(crate) first: usize,
+    /// How many it has.
+    pub(crate) len: usize,
+    /// End of the part in the connection's input.
+    pub(crate) consumed: usize,
+    /// Owned arguments of its last command.
+    pub(crate) owned: Vec<Arc<Vec<u8>>>,
+    /// Why decoding stopped before the chunk was full.
+    pub(crate) stop: Option<Result<SliceEnd, ProtocolError>>,
+}
+
+impl Part {
+    /// Whether there may be more behind it in the same input.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.stop.is_none()
+    }
+}
+
+/// What became of a [`Part`].
+pub(crate) struct Executed {
+    pub(crate) first: usize,
+    /// Rows of equal commands executed to the end; most rows are one command.
+    pub(crate) rows: usize,
+    /// Commands executed of the row behind them.
+    pub(crate) of_next: u32,
+    /// Commands executed, all in all.
+    pub(crate) len: u64,
+    /// Time of those that are timed by themselves, in nanoseconds.
+    pub(crate) timed_ns: u64,
+    /// How the slice of work ended, unless it goes on behind this part.
+    pub(crate) result: Option<SliceResult>,
+}
+
+impl Executed {
+    /// Nothing yet, of a part whose first row is `first`.
+    pub(crate) fn nothing(first: usize) -> Self {
+        Self { first, rows: 0, of_next: 0, len: 0, timed_ns: 0, result: None }
+    }
+
+    /// For a part that is not executed, or not to its end, because its connection closes.
+    pub(crate) fn none(part: &Part, input_len: usize) -> Self {
+        let result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
+        Self { result: Some(result), ..Self::nothing(part.first) }
+    }
+}
+
+/// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
+pub(crate) fn count(stats: &ThreadStats, chunk: &Chunk, executed: &[Executed], took: Duration) {
+    let short = |executed: &Executed| {
+        let of_next = executed.of_next;
+        let rows = executed.rows + usize::from(of_next > 0);
+        let done = &chunk.planned[executed.first..executed.first + rows];
+        done.iter().enumerate().filter_map(move |(at, row)| {
+            let times = if of_next > 0 && at + 1 == rows { of_next } else { row.times };
+            row.command.filter(|command| command.is_short()).map(|command| (command, u64::from(times)))
+        })
+    };
+    let (mut len, mut short_len, mut timed_ns) = (0, 0, 0);
+    for executed in executed {
+        len += executed.len;
+        short_len += short(executed).map(|(_, times)| times).sum::<u64>();
+        timed_ns += executed.timed_ns;
+    }
+    stats.commands_processed.add(len);
+    if short_len == 0 {
+        return;
+    }
+    let each_ns = (took.as_nanos() as u64).saturating_sub(timed_ns) / short_len;
+    for (command, times) in executed.iter().flat_map(short) {
+        let counters = &stats.commands[command.id as usize];
+        counters.calls.add(times);
+        counters.nanos.add(each_ns * times);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn repetitions_are_what_comparing_one_by_one_finds(
+            unit in proptest::collection::vec(b'a'..=b'c', 1..24),
+            times in 0_usize..300,
+            behind in proptest::collection::vec(b'a'..=b'c', 0..30),
+            max in 0_u32..200,
+        ) {
+            let input = [b"??".to_vec(), unit.repeat(times + 1), behind].concat();
+            let (start, len) = (2, unit.len());
+            let found = input[start + len..].chunks_exact(len).take_while(|chunk| *chunk == unit).count();
+            let expected = if len < 10 { 0 } else { found.min(max as usize) };
+            prop_assert_eq!(repetitions(&input, start, start + len, max) as usize, expected);
+        }
+    }
+}

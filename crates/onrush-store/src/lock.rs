@@ -1,0 +1,117 @@
+//! The lock of a shard.
+//!
+//! A mutex of one byte that is given back by a plain store: on the hot path, where a shard is locked twice per command and
+//! nearly always free, a second locked instruction for each would cost as much as the first. So it knows no list of
+//! waiters. Who finds it taken spins for a moment, as a command mostly takes less than a microsecond, then lets other
+//! threads run, then sleeps in short steps.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::lock_api::{GuardNoSend, RawMutex};
+
+/// Looks at the lock before the waiting thread lets others run, and before it sleeps.
+const SPINS_MAX: u32 = 200;
+const YIELDS_MAX: u32 = 50;
+
+/// How long a waiting thread sleeps between looks.
+const SLEEP: Duration = Duration::from_micros(50);
+
+/// A mutex over a table.
+pub(crate) type Mutex<T> = parking_lot::lock_api::Mutex<ShardLock, T>;
+pub(crate) type MutexGuard<'a, T> = parking_lot::lock_api::MutexGuard<'a, ShardLock, T>;
+
+/// See the module's text.
+pub(crate) struct ShardLock(AtomicBool);
+
+// SAFETY: only the caller that changed the byte from false to true has the lock, until it stores false.
+unsafe impl RawMutex for ShardLock {
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants a value to start from")]
+    const INIT: Self = Self(AtomicBool::new(false));
+
+    type GuardMarker = GuardNoSend;
+
+    #[inline]
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.wait();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl ShardLock {
+    /// Waits for the lock and takes it.
+    #[cold]
+    fn wait(&self) {
+        let mut looks: u32 = 0;
+        loop {
+            if !self.is_locked() && self.try_lock() {
+                return;
+            }
+            looks = looks.saturating_add(1);
+            if looks < SPINS_MAX {
+                std::hint::spin_loop();
+            } else if looks < SPINS_MAX + YIELDS_MAX {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(SLEEP);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_has_it() {
+        let threads = if cfg!(miri) { 2 } else { 4 };
+        let rounds = if cfg!(miri) { 50 } else { 50_000 };
+        let counter = Mutex::new(0_u64);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for round in 0..rounds {
+                        let mut counter = counter.lock();
+                        let before = *counter;
+                        if round % 1_000 == 0 {
+                            std::thread::yield_now();
+                        }
+                        *counter = before + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*counter.lock(), threads * rounds);
+    }
+
+    #[test]
+    fn who_waits_long_gets_it_when_it_is_free_and_trying_never_waits() {
+        let lock = Mutex::new(());
+        let held = lock.lock();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| drop(lock.lock()));
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(lock.try_lock().is_none());
+            assert!(!waiting.is_finished());
+            drop(held);
+            waiting.join().expect("no panic");
+        });
+    }
+}
