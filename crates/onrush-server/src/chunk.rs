@@ -185,6 +185,7 @@ pub(crate) fn count(stats: &ThreadStats, chunk: &Chunk, executed: &[Executed], t
         timed_ns += executed.timed_ns;
     }
     stats.commands_processed.add(len);
+    stats.commands_nanos.add(took.as_nanos() as u64);
     if short_len == 0 {
         return;
     }

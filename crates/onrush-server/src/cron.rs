@@ -197,8 +197,8 @@ impl ExpireCycle {
 /// Rates per second as the mean of the last samples.
 #[derive(Default)]
 struct Rates {
-    last: [u64; 3],
-    ring: [[u64; 3]; RATE_SAMPLES],
+    last: [u64; 5],
+    ring: [[u64; 5]; RATE_SAMPLES],
     next: usize,
 }
 
@@ -208,6 +208,8 @@ impl Rates {
             server.stats.sum(|thread| &thread.commands_processed),
             server.stats.sum(|thread| &thread.net_input_bytes),
             server.stats.sum(|thread| &thread.net_output_bytes),
+            server.stats.sum(|thread| &thread.rounds),
+            server.stats.sum(|thread| &thread.rounds_nanos),
         ];
         let elapsed_ms = (elapsed.as_millis() as u64).max(1);
         for (index, now) in now.iter().enumerate() {
@@ -220,6 +222,8 @@ impl Rates {
             ops_per_s: mean(0),
             input_bytes_per_s: mean(1),
             output_bytes_per_s: mean(2),
+            rounds_per_s: mean(3),
+            round_us: mean(4) / mean(3).max(1) / 1000,
             expired_stale_perc: stale,
         };
     }

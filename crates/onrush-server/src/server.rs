@@ -130,6 +130,10 @@ pub struct Samples {
     pub input_bytes_per_s: u64,
     /// Bytes written per second.
     pub output_bytes_per_s: u64,
+    /// Rounds of all workers per second.
+    pub rounds_per_s: u64,
+    /// What a round took, in microseconds.
+    pub round_us: u64,
     /// Estimated share of keys with an expiry that are past it, in percent.
     pub expired_stale_perc: f64,
 }

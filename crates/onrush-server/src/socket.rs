@@ -1,11 +1,12 @@
 //! A connection's byte stream: reads and writes that never wait, and what is known of the socket's readiness.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
+use rustix::net::{self, RecvFlags, SendFlags};
 
 /// A socket of a client, watched by its worker. Readiness comes as edges: a read that brought less than it could
 /// take has emptied the socket, and the next bytes are told by a new event.
@@ -76,10 +77,7 @@ impl Socket {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let wanted = buf.len();
-        let read = retried(|| match &mut self.kind {
-            Kind::Tcp(stream) => stream.read(buf),
-            Kind::Unix(stream) => stream.read(buf),
-        });
+        let read = retried(|| Ok(net::recv(self.kind.as_fd(), &mut *buf, RecvFlags::empty())?.0));
         self.note_read(wanted, &read);
         read
     }
@@ -119,10 +117,7 @@ impl Socket {
     /// `WouldBlock` when the system takes nothing now; those of the system.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.written(|kind| match kind {
-            Kind::Tcp(stream) => stream.write(bytes),
-            Kind::Unix(stream) => stream.write(bytes),
-        })
+        self.written(|kind| Ok(net::send(kind.as_fd(), bytes, SendFlags::NOSIGNAL)?))
     }
 
     /// Writes from several buffers in their order; says how much.

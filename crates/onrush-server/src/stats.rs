@@ -101,6 +101,12 @@ counters! {
     protocol_errors,
     /// Commands refused because the client had not authenticated.
     auth_denied,
+    /// Rounds of a worker.
+    rounds,
+    /// Nanoseconds they took, without the waiting between them.
+    rounds_nanos,
+    /// Nanoseconds of that spent executing commands.
+    commands_nanos,
 }
 
 /// Counters of all threads, and what is too rare to be worth a set each.

@@ -94,9 +94,13 @@ impl Worker {
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             self.wait(&mut events);
-            self.list_ready(&events);
+            let started = Instant::now();
+            self.list_ready(&events, started);
             self.round();
             let now = Instant::now();
+            let stats = &self.server.stats.threads[self.thread];
+            stats.rounds.add(1);
+            stats.rounds_nanos.add((now - started).as_nanos() as u64);
             if now >= self.tending.next {
                 self.tending.next = now + TEND_PERIOD;
                 self.tending.tend(self.server, self.thread);
@@ -121,7 +125,7 @@ impl Worker {
     }
 
     /// Lists who has a turn: who asked for one, whose socket is ready, who was woken, whose alarm went off.
-    fn list_ready(&mut self, events: &Events) {
+    fn list_ready(&mut self, events: &Events, now: Instant) {
         for event in events {
             let index = event.token().0;
             if let Some(place) = self.places.get_mut(index) {
@@ -139,13 +143,10 @@ impl Worker {
                 self.get_ready(index);
             }
         }
-        if !self.alarms.is_empty() {
-            let now = Instant::now();
-            while let Some(&(_, index)) = self.alarms.first().filter(|(at, _)| *at <= now) {
-                self.alarms.pop_first();
-                self.places[index].alarm = None;
-                self.get_ready(index);
-            }
+        while let Some(&(_, index)) = self.alarms.first().filter(|(at, _)| *at <= now) {
+            self.alarms.pop_first();
+            self.places[index].alarm = None;
+            self.get_ready(index);
         }
     }
 

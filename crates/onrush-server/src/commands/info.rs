@@ -314,6 +314,12 @@ fn stats(server: &Server, text: &mut Text) {
         "client_query_buffer_limit_disconnections",
         stats.sum(|thread| &thread.query_buffer_limit_disconnections),
     );
+    text.line("eventloop_cycles", stats.sum(|thread| &thread.rounds));
+    text.line("eventloop_duration_sum", stats.sum(|thread| &thread.rounds_nanos) / 1000);
+    text.line("eventloop_duration_cmd_sum", stats.sum(|thread| &thread.commands_nanos) / 1000);
+    let samples = *server.samples.lock();
+    text.line("instantaneous_eventloop_cycles_per_sec", samples.rounds_per_s);
+    text.line("instantaneous_eventloop_duration_usec", samples.round_us);
     text.line("reply_limit_pauses", stats.sum(|thread| &thread.reply_limit_pauses));
     text.line("protocol_errors", stats.sum(|thread| &thread.protocol_errors));
     let wrong_passwords = stats.errors().into_iter().find(|(code, _)| code == b"WRONGPASS");
