@@ -16,7 +16,7 @@ use onrush_resp::{Decoder, Reply};
 
 use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
 use crate::client::ClientHandle;
-use crate::scratch::Scratch;
+use crate::scratch::{ReplyBuffers, Scratch};
 use crate::server::{Server, unix_ms};
 use crate::session::Session;
 use crate::socket::Socket;
@@ -210,14 +210,14 @@ impl Connection {
     }
 
     /// Takes note of how its slice of work on `input`, which [`Connection::receive`] has read, ended; writes the replies.
-    pub fn settle(&mut self, input: &[u8], result: SliceResult, scratch: &mut Scratch) -> After {
+    pub fn settle(&mut self, input: &[u8], result: SliceResult, replies: &mut ReplyBuffers) -> After {
         self.note_end(&result);
         self.keep_rest(input, result);
         if self.query_len() > self.server.hot.query_limit_bytes.load(Relaxed) {
             self.over_query_limit();
             return After::End;
         }
-        if self.write_and_publish(scratch) == After::End {
+        if self.write_and_publish(replies) == After::End {
             return After::End;
         }
         let goes_on = self.socket.is_readable() || self.input != Input::UsedUp;
@@ -232,7 +232,7 @@ impl Connection {
                 return After::End;
             }
             let time_up = self.may_execute() && self.execute_query(scratch);
-            if self.write_and_publish(scratch) == After::End {
+            if self.write_and_publish(&mut scratch.replies) == After::End {
                 return After::End;
             }
             if self.closing {
@@ -263,7 +263,7 @@ impl Connection {
 
     /// Writes what the kernel takes; [`After::End`] if the connection is done with.
     #[inline]
-    fn write_and_publish(&mut self, scratch: &mut Scratch) -> After {
+    fn write_and_publish(&mut self, replies: &mut ReplyBuffers) -> After {
         if !self.reply.is_empty() && self.write().is_err() {
             return After::End;
         }
@@ -275,7 +275,7 @@ impl Connection {
             self.publish(now_ms);
         }
         if self.reply.is_empty() {
-            scratch.give_reply_buffer(self.reply.take_buffer());
+            replies.give(self.reply.take_buffer());
             if self.closing || (self.eof && self.input == Input::UsedUp) {
                 self.socket.shutdown();
                 return After::End;
@@ -423,16 +423,16 @@ impl Connection {
     }
 
     fn run_slice(&mut self, input: &[u8], scratch: &mut Scratch) -> SliceResult {
-        let result = self.slice(scratch).run(input, scratch);
+        let result = self.slice(&mut scratch.replies).run(input, scratch);
         self.note_end(&result);
         result
     }
 
     /// What a slice of work needs of the connection.
     #[inline]
-    pub fn slice(&mut self, scratch: &mut Scratch) -> Slice<'_> {
+    pub fn slice(&mut self, replies: &mut ReplyBuffers) -> Slice<'_> {
         if self.reply.capacity() == 0 {
-            self.reply.put_buffer(scratch.take_reply_buffer());
+            self.reply.put_buffer(replies.take());
         }
         Slice {
             server: self.server,

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use crate::batch::{READ_LEN_MAX, SliceEnd, SliceResult};
+use crate::batch::{SliceEnd, SliceResult};
 use crate::chunk::{Chunk, Executed, Part, count};
 use crate::connection::{After, CARRY_LEN_MAX};
 use crate::keys::Keys;
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
-use crate::scratch::Scratch;
+use crate::scratch::ReplyBuffers;
 use crate::server::Server;
 use crate::worker::Place;
 
@@ -47,6 +47,7 @@ type Parts = Vec<(usize, Part)>;
 pub(crate) struct Lists {
     items: Vec<Item>,
     parts: Parts,
+    chunk: Chunk,
     executed: Vec<Executed>,
 }
 
@@ -55,7 +56,10 @@ pub(crate) struct Round<'a> {
     pub(crate) server: &'static Server,
     pub(crate) thread: usize,
     pub(crate) places: &'a mut Slab<Place>,
-    pub(crate) scratch: &'a mut Scratch,
+    pub(crate) keys: &'a mut Keys,
+    pub(crate) replies: &'a mut ReplyBuffers,
+    /// The time; at the end that of the last command.
+    pub(crate) now: Instant,
     /// Who needs a turn of his own.
     pub(crate) heavy: &'a mut Vec<usize>,
     /// Whose connection is over.
@@ -63,22 +67,18 @@ pub(crate) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Serves the connections at `ready` that are light; the others are put into `heavy`.
-    pub(crate) fn run(&mut self, ready: &[usize]) {
-        let mut space = std::mem::take(&mut self.scratch.read);
-        // A panic may have lost it.
-        space.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
-        let mut lists = std::mem::take(&mut self.scratch.lists);
+    /// Serves the connections at `ready` that are light; the others are put into `heavy`. `space` is what they are read into.
+    pub(crate) fn run(&mut self, ready: &[usize], space: &mut [u8], lists: &mut Lists) {
         let mut rest = ready;
         while !rest.is_empty() {
             lists.items.clear();
-            rest = self.receive(rest, &mut space, &mut lists.items);
+            rest = self.receive(rest, space, &mut lists.items);
             if !lists.items.is_empty() {
-                self.execute(&space, &mut lists);
+                self.keys.enter();
+                self.execute(space, lists);
+                self.keys.leave_counted();
             }
         }
-        self.scratch.lists = lists;
-        self.scratch.read = space;
     }
 
     /// Reads what connections have sent; returns those that have to wait for the next group.
@@ -110,20 +110,17 @@ impl Round<'_> {
 
     /// Executes what was read, chunk by chunk.
     fn execute(&mut self, space: &[u8], lists: &mut Lists) {
-        let Lists { items, parts, executed } = lists;
-        let mut chunk = std::mem::take(&mut self.scratch.chunk);
-        let mut keys = self.scratch.keys.take().unwrap_or_else(|| Box::new(Keys::new(self.server, self.thread)));
-        keys.enter();
-        let mut now = Instant::now();
+        let Lists { items, parts, chunk, executed } = lists;
         let mut next = 0;
         while next < items.len() {
-            keys.now_ms = self.server.clock.unix_ms(now);
-            self.decode(space, items, &mut next, &mut chunk, parts);
-            prefetch_buckets(&chunk);
-            prefetch_entries(&chunk);
-            self.execute_chunk(space, items, &chunk, parts, &mut keys, executed);
-            let chunk_started = std::mem::replace(&mut now, Instant::now());
-            count(&self.server.stats.threads[self.thread], &chunk, executed, now - chunk_started);
+            self.keys.now_ms = self.server.clock.unix_ms(self.now);
+            self.decode(space, items, &mut next, chunk, parts);
+            prefetch_buckets(chunk);
+            prefetch_entries(chunk);
+            self.execute_chunk(space, items, chunk, parts, executed);
+            let now = Instant::now();
+            let chunk_started = std::mem::replace(&mut self.now, now);
+            count(&self.server.stats.threads[self.thread], chunk, executed, now - chunk_started);
             for ((at, part), executed) in parts.drain(..).zip(executed.drain(..)) {
                 let item = &mut items[at];
                 let result = executed.result.or_else(|| {
@@ -131,7 +128,8 @@ impl Round<'_> {
                     let started = *item.started.get_or_insert(chunk_started);
                     let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
                     let end = SliceEnd::TimeUp;
-                    let result = SliceResult { consumed: part.consumed, end, requeue: None, ended_ms: keys.now_ms };
+                    let result =
+                        SliceResult { consumed: part.consumed, end, requeue: None, ended_ms: self.keys.now_ms };
                     (now - started >= slice).then_some(result)
                 });
                 match result {
@@ -141,9 +139,6 @@ impl Round<'_> {
                 }
             }
         }
-        keys.leave_counted();
-        self.scratch.keys = Some(keys);
-        self.scratch.chunk = chunk;
     }
 
     /// Fills a chunk with the commands of the items from `next` on.
@@ -155,7 +150,7 @@ impl Round<'_> {
             let item = &items[*next];
             let connection = &mut self.places[item.place].connection;
             let input = &space[item.start..item.end];
-            let part = connection.slice(self.scratch).decode(input, item.consumed, chunk, &mut planner);
+            let part = connection.slice(self.replies).decode(input, item.consumed, chunk, &mut planner);
             goes_on = part.goes_on();
             parts.push((*next, part));
             *next += 1;
@@ -169,7 +164,6 @@ impl Round<'_> {
         items: &[Item],
         chunk: &Chunk,
         parts: &mut Parts,
-        keys: &mut Keys,
         executed: &mut Vec<Executed>,
     ) {
         for (at, part) in parts {
@@ -180,11 +174,12 @@ impl Round<'_> {
                 executed.push(Executed::none(part, input.len()));
                 continue;
             }
-            let mut slice = connection.slice(self.scratch);
+            let mut slice = connection.slice(self.replies);
+            let keys = &mut *self.keys;
             let done = catch_unwind(AssertUnwindSafe(|| slice.execute(input, chunk, keys, part)));
             executed.push(done.unwrap_or_else(|_| {
-                *keys = Keys::new(self.server, self.thread);
-                keys.enter();
+                *self.keys = Keys::new(self.server, self.thread);
+                self.keys.enter();
                 connection.kill();
                 Executed::none(part, input.len())
             }));
@@ -198,7 +193,7 @@ impl Round<'_> {
             self.ended.push(item.place);
             return;
         }
-        match connection.settle(&space[item.start..item.end], result, self.scratch) {
+        match connection.settle(&space[item.start..item.end], result, self.replies) {
             After::Wait => {}
             After::Again => self.heavy.push(item.place),
             After::End => self.ended.push(item.place),

@@ -4,7 +4,6 @@ use crate::batch::READ_LEN_MAX;
 use crate::chunk::Chunk;
 use crate::connection::CARRY_LEN_MAX;
 use crate::keys::Keys;
-use crate::round::Lists;
 
 /// Reply buffers a thread keeps for reuse, and the largest it keeps, in bytes.
 const SPARE_REPLIES_MAX: usize = 64;
@@ -14,8 +13,8 @@ const SPARE_REPLY_BYTES_MAX: usize = 256 * 1024;
 pub struct Scratch {
     /// The present chunk.
     pub(crate) chunk: Chunk,
-    spare_replies: Vec<Vec<u8>>,
-    pub(crate) lists: Lists,
+    /// Reply buffers that are not in use.
+    pub(crate) replies: ReplyBuffers,
     /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
     pub(crate) keys: Option<Box<Keys>>,
     /// Where sockets are read into while their connection holds no unfinished command.
@@ -27,22 +26,27 @@ impl Scratch {
     pub(crate) fn new() -> Self {
         Self {
             chunk: Chunk::default(),
-            spare_replies: Vec::new(),
-            lists: Lists::default(),
+            replies: ReplyBuffers::default(),
             keys: None,
             read: vec![0; READ_LEN_MAX + CARRY_LEN_MAX],
         }
     }
+}
 
+/// Reply buffers that are not in use, kept for the next batch.
+#[derive(Default)]
+pub struct ReplyBuffers(Vec<Vec<u8>>);
+
+impl ReplyBuffers {
     /// An empty reply buffer, used before if there is one.
-    pub fn take_reply_buffer(&mut self) -> Vec<u8> {
-        self.spare_replies.pop().unwrap_or_else(|| Vec::with_capacity(16 * 1024))
+    pub fn take(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_else(|| Vec::with_capacity(16 * 1024))
     }
 
     /// Keeps an empty reply buffer for the next batch.
-    pub fn give_reply_buffer(&mut self, buffer: Vec<u8>) {
-        if self.spare_replies.len() < SPARE_REPLIES_MAX && (1..=SPARE_REPLY_BYTES_MAX).contains(&buffer.capacity()) {
-            self.spare_replies.push(buffer);
+    pub fn give(&mut self, buffer: Vec<u8>) {
+        if self.0.len() < SPARE_REPLIES_MAX && (1..=SPARE_REPLY_BYTES_MAX).contains(&buffer.capacity()) {
+            self.0.push(buffer);
         }
     }
 }

@@ -14,10 +14,12 @@ use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use crate::alloc;
+use crate::batch::READ_LEN_MAX;
 use crate::client::ClientHandle;
-use crate::connection::{After, Connection};
+use crate::connection::{After, CARRY_LEN_MAX, Connection};
+use crate::keys::Keys;
 use crate::mailbox::{self, Mailbox};
-use crate::round::Round;
+use crate::round::{Lists, Round};
 use crate::scratch::Scratch;
 use crate::server::Server;
 use crate::socket::Socket;
@@ -54,6 +56,7 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
             ended: Vec::new(),
             alarms: BTreeSet::new(),
             scratch: Scratch::new(),
+            lists: Lists::default(),
             tending: Tending { next: Instant::now() + TEND_PERIOD, seen: 0, levelled: Vec::new() },
         };
         worker.run();
@@ -86,18 +89,20 @@ struct Worker {
     ended: Vec<usize>,
     alarms: BTreeSet<(Instant, usize)>,
     scratch: Scratch,
+    lists: Lists,
     tending: Tending,
 }
 
 impl Worker {
     fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut now = Instant::now();
         loop {
-            self.wait(&mut events);
+            self.wait(&mut events, now);
             let started = Instant::now();
             self.list_ready(&events, started);
-            self.round();
-            let now = Instant::now();
+            self.round(started);
+            now = Instant::now();
             let stats = &self.server.stats.threads[self.thread];
             stats.rounds.add(1);
             stats.rounds_nanos.add((now - started).as_nanos() as u64);
@@ -109,10 +114,10 @@ impl Worker {
     }
 
     /// Asks the system for events; sleeps if there is nothing else to do.
-    fn wait(&mut self, events: &mut Events) {
+    fn wait(&mut self, events: &mut Events, now: Instant) {
         let timeout = if self.again.is_empty() && self.mailbox.may_sleep() {
             let alarm = self.alarms.first().map_or(self.tending.next, |(at, _)| (*at).min(self.tending.next));
-            alarm.saturating_duration_since(Instant::now())
+            alarm.saturating_duration_since(now)
         } else {
             Duration::ZERO
         };
@@ -174,14 +179,21 @@ impl Worker {
     }
 
     /// Serves everybody who is ready: together those who have only sent commands, then the others one by one.
-    fn round(&mut self) {
+    fn round(&mut self, now: Instant) {
         for &index in &self.ready {
             if let Some(place) = self.places.get_mut(index) {
                 place.is_ready = false;
             }
         }
-        let Self { server, thread, places, scratch, heavy, ended, ready, .. } = self;
-        Round { server, thread: *thread, places, scratch, heavy, ended }.run(ready);
+        if !self.ready.is_empty() {
+            let Self { server, thread, places, scratch, heavy, ended, ready, lists, .. } = self;
+            let Scratch { keys, replies, read, .. } = scratch;
+            // A panic in a turn may have lost it.
+            read.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
+            let keys = keys.get_or_insert_with(|| Box::new(Keys::new(server, *thread)));
+            let mut round = Round { server, thread: *thread, places, keys, replies, now, heavy, ended };
+            round.run(ready, read, lists);
+        }
         self.ready.clear();
         self.heavy.append(&mut self.again);
         for at in 0..self.heavy.len() {
