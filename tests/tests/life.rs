@@ -317,3 +317,43 @@ fn an_idle_server_rests() {
     assert!(busy <= Duration::from_millis(60), "{busy:?} of CPU in two idle seconds");
     assert!(is_stand_in() || server.rss_kb() < 12 * 1024, "{} kB of memory", server.rss_kb());
 }
+
+#[test]
+fn the_server_listens_elsewhere_when_told_to() {
+    for server in [Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])] {
+        let mut conn = server.connect();
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("another port");
+        let [taken_port, free_port] = [&taken, &free].map(|listener| listener.local_addr().expect("bound").port());
+        drop(free);
+
+        // What cannot be had changes nothing.
+        assert_eq!(
+            conn.run(&format!("CONFIG SET port {taken_port}")).text(),
+            "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs."
+        );
+        assert_eq!(
+            conn.run("CONFIG SET bind 192.0.2.1").text(),
+            "ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses."
+        );
+        assert_eq!(
+            conn.run(&format!("CONFIG SET maxclients 50 port {taken_port}")).text(),
+            "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs."
+        );
+        assert!(!conn.run("CONFIG GET maxclients").text().contains("50\n"));
+        assert_eq!(Conn::tcp(server.port()).expect("still there").run("PING").text(), "PONG");
+
+        assert_eq!(conn.run(&format!("CONFIG SET port {free_port}")).text(), "OK");
+        assert_eq!(Conn::tcp(free_port).expect("the new port").run("PING").text(), "PONG");
+        assert!(Conn::tcp(server.port()).is_err());
+        assert!(conn.run("INFO server").text().contains(&format!("tcp_port:{free_port}\r\n")));
+        for bind in ["*", "127.0.0.1 -192.0.2.1", "0.0.0.0", "127.0.0.1"] {
+            assert_eq!(conn.call(&argv!["CONFIG", "SET", "bind", bind]).text(), "OK");
+            assert_eq!(Conn::tcp(free_port).expect("the new address").run("PING").text(), "PONG");
+        }
+        assert_eq!(conn.run("CONFIG SET port 0").text(), "OK");
+        assert!(Conn::tcp(free_port).is_err());
+        assert_eq!(conn.run(&format!("CONFIG SET port {}", server.port())).text(), "OK");
+        assert_eq!(server.connect().run("PING").text(), "PONG");
+    }
+}

@@ -156,6 +156,14 @@ pub fn ebbs() -> u32 {
     EBBS.load(Relaxed)
 }
 
+/// Lets the system back what is allocated from now on with huge pages. Done by itself when much memory is in use; worth it
+/// earlier for many small things that are read in no order.
+pub fn use_huge_pages() {
+    if !HUGE_PAGES.load(Relaxed) && !HUGE_PAGES.swap(true, Relaxed) {
+        crate::os::allow_huge_pages(true);
+    }
+}
+
 #[inline]
 fn count(bytes: i64) {
     // A thread that ends has no cell any more: then the total is counted directly.
@@ -169,8 +177,8 @@ fn count(bytes: i64) {
             if total > HIGH.load(Relaxed) {
                 HIGH.store(total, Relaxed);
             }
-            if total >= HUGE_PAGES_BYTES_MIN && !HUGE_PAGES.load(Relaxed) && !HUGE_PAGES.swap(true, Relaxed) {
-                crate::os::allow_huge_pages(true);
+            if total >= HUGE_PAGES_BYTES_MIN {
+                use_huge_pages();
             }
         }
     });

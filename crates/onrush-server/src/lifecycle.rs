@@ -101,7 +101,10 @@ async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<
     let mut interrupt = signal(SignalKind::interrupt())?;
     // Taken so that they do not end the process.
     let _hangup = signal(SignalKind::hangup())?;
-    let accepting = listeners.serve(server, workers)?;
+    let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
+    // There is one such call.
+    let _ = server.listening.set(listening);
+    let mut accepting = tokio::spawn(listeners.serve(server, workers, changes));
     tokio::spawn(cron::run(server));
     tracing::info!("Ready to accept connections on port {}", server.port.load(Relaxed));
     tokio::select! {
@@ -114,11 +117,10 @@ async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<
                 std::process::exit(1);
             });
         }
+        ended = &mut accepting => ended??,
         () = server.shutdown.notified() => tracing::warn!("User requested shutdown..."),
     }
-    for task in accepting {
-        task.abort();
-    }
+    accepting.abort();
     Ok(())
 }
 

@@ -7,11 +7,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinSet;
 
 use crate::client::ClientHandle;
 use crate::config::Config;
@@ -28,6 +31,9 @@ const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// How often, and how far apart, it is looked whether there is room again before a client is refused.
 const FULL_CHECKS: usize = 10;
 const FULL_WAIT: Duration = Duration::from_millis(1);
+
+/// How long CONFIG SET waits for new sockets.
+const CHANGE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
@@ -48,31 +54,7 @@ impl Listeners {
     /// # Errors
     /// A text that says which address could not be had, and why.
     pub fn bind(config: &Config) -> Result<Self, String> {
-        let mut tcp = Vec::new();
-        if config.port != 0 {
-            for name in &config.bind {
-                let (name, optional) = match name.strip_prefix('-') {
-                    Some(rest) => (rest, true),
-                    None => (name.as_str(), false),
-                };
-                match bind_tcp(name, config.port as u16, config.tcp_backlog as i32) {
-                    Ok(listener) => tcp.push(listener),
-                    Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
-                        tracing::debug!("Not listening on {name}:{}: {error}", config.port);
-                    }
-                    Err(error) => {
-                        return Err(format!(
-                            "Could not create server TCP listening socket {name}:{}: bind: {}",
-                            config.port,
-                            reason(&error)
-                        ));
-                    }
-                }
-            }
-            if tcp.is_empty() {
-                return Err(format!("Failed listening on port {} (TCP), aborting.", config.port));
-            }
-        }
+        let tcp = bind_all_tcp(config)?;
         let unix = match config.unixsocket.as_str() {
             "" => None,
             path => Some(
@@ -86,26 +68,128 @@ impl Listeners {
         Ok(Self { tcp, unix })
     }
 
-    /// Starts a task for each socket on the present runtime.
+    /// Accepts connections on all of them, and on others when the configuration says so, until its task ends.
     ///
     /// # Errors
     /// The runtime cannot watch a socket.
-    pub fn serve(
+    pub async fn serve(
         self,
         server: &'static Server,
         workers: Arc<[Arc<Mailbox>]>,
-    ) -> io::Result<Vec<tokio::task::JoinHandle<()>>> {
-        let mut tasks = Vec::new();
-        for listener in self.tcp {
-            let listener = TcpListener::from_std(listener)?;
-            tasks.push(tokio::spawn(accept_tcp(server, listener, Arc::clone(&workers))));
-        }
+        mut changes: UnboundedReceiver<ListenChange>,
+    ) -> io::Result<()> {
+        let mut unix = JoinSet::new();
         if let Some(listener) = self.unix {
             let listener = UnixListener::from_std(listener)?;
-            tasks.push(tokio::spawn(accept_unix(server, listener, workers)));
+            unix.spawn(accept_unix(server, listener, Arc::clone(&workers)));
         }
-        Ok(tasks)
+        let mut tcp = accept_all(server, self.tcp, &workers)?;
+        let mut present = server.config.read().clone();
+        while let Some(ListenChange { config, done }) = changes.recv().await {
+            let changed = (&config.bind, config.port) != (&present.bind, present.port);
+            let result = if changed { exchange(server, &mut tcp, &present, &config, &workers).await } else { Ok(()) };
+            if result.is_ok() {
+                server.port.store(config.port as u32, Relaxed);
+                present = config;
+            }
+            // Whoever asked may have given up.
+            let _ = done.send(result);
+        }
+        // Nobody can ask any more.
+        std::future::pending().await
     }
+}
+
+/// A wish to listen where another configuration says.
+pub struct ListenChange {
+    config: Config,
+    done: SyncSender<Result<(), String>>,
+}
+
+/// Asks the maintenance thread to listen where `config` says and waits for it.
+///
+/// # Errors
+/// Why it cannot; it listens where it did before.
+pub fn listen_elsewhere(changes: &UnboundedSender<ListenChange>, config: &Config) -> Result<(), String> {
+    let (done, result) = std::sync::mpsc::sync_channel(1);
+    let sent = changes.send(ListenChange { config: config.clone(), done }).is_ok();
+    match result.recv_timeout(CHANGE_WAIT_MAX) {
+        Ok(result) if sent => result,
+        _ => Err("The server is busy or shutting down".to_owned()),
+    }
+}
+
+/// Listens on other TCP sockets in place of the present ones. With another port both are there for a moment, so that no client is
+/// refused; with the same one the present ones have to go first.
+async fn exchange(
+    server: &'static Server,
+    tcp: &mut JoinSet<()>,
+    present: &Config,
+    wanted: &Config,
+    workers: &Arc<[Arc<Mailbox>]>,
+) -> Result<(), String> {
+    let accept = |listeners| accept_all(server, listeners, workers).map_err(|error| reason(&error));
+    if wanted.port != present.port {
+        let wanted = accept(bind_all_tcp(wanted)?)?;
+        std::mem::replace(tcp, wanted).shutdown().await;
+        return Ok(());
+    }
+    tcp.shutdown().await;
+    let result = bind_all_tcp(wanted).and_then(accept);
+    match result {
+        Ok(wanted) => {
+            *tcp = wanted;
+            Ok(())
+        }
+        Err(error) => {
+            match bind_all_tcp(present).and_then(accept) {
+                Ok(present) => *tcp = present,
+                Err(error) => tracing::error!("Can't listen where it was before either: {error}"),
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Binds all TCP addresses of a configuration; none if its port is 0.
+fn bind_all_tcp(config: &Config) -> Result<Vec<std::net::TcpListener>, String> {
+    let mut tcp = Vec::new();
+    if config.port == 0 {
+        return Ok(tcp);
+    }
+    for name in &config.bind {
+        let (name, optional) = match name.strip_prefix('-') {
+            Some(rest) => (rest, true),
+            None => (name.as_str(), false),
+        };
+        match bind_tcp(name, config.port as u16, config.tcp_backlog as i32) {
+            Ok(listener) => tcp.push(listener),
+            Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
+                tracing::debug!("Not listening on {name}:{}: {error}", config.port);
+            }
+            Err(error) => {
+                return Err(format!(
+                    "Could not create server TCP listening socket {name}:{}: bind: {}",
+                    config.port,
+                    reason(&error)
+                ));
+            }
+        }
+    }
+    if tcp.is_empty() { Err(format!("Failed listening on port {} (TCP), aborting.", config.port)) } else { Ok(tcp) }
+}
+
+/// Accepts on each socket, in a task of its own.
+fn accept_all(
+    server: &'static Server,
+    listeners: Vec<std::net::TcpListener>,
+    workers: &Arc<[Arc<Mailbox>]>,
+) -> io::Result<JoinSet<()>> {
+    let mut tasks = JoinSet::new();
+    for listener in listeners {
+        tasks.spawn(accept_tcp(server, TcpListener::from_std(listener)?, Arc::clone(workers)));
+    }
+    Ok(tasks)
 }
 
 /// An error as C programs spell it, without the number.

@@ -1,11 +1,13 @@
 //! The server: what all threads share.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use onrush_persist::CommandLog;
 use onrush_store::{Keyspace, KeyspaceOptions, clock};
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::blocking::Waiters;
 use crate::client::Registry;
@@ -16,6 +18,7 @@ use crate::field_expiry::FieldExpiry;
 use crate::gate::Gate;
 use crate::keys::AccessClock;
 use crate::lazyfree::LazyFree;
+use crate::listener::ListenChange;
 use crate::stats::Stats;
 
 /// Shards of each database. Many and small: two threads then rarely want the same one, and a shard's table
@@ -119,6 +122,10 @@ pub struct Server {
     pub expire_cycle_us: AtomicU64,
     /// Port listened on.
     pub port: AtomicU32,
+    /// Held by who changes the configuration, so that two changes at once do not lose one another.
+    pub config_changes: Mutex<()>,
+    /// The way to listen elsewhere, while the server runs.
+    pub listening: OnceLock<UnboundedSender<ListenChange>>,
 }
 
 /// Rates, from samples taken by the maintenance thread.
@@ -177,6 +184,8 @@ impl Server {
             expire_time_capped: AtomicU64::new(0),
             expire_cycle_us: AtomicU64::new(0),
             port: AtomicU32::new(config.port as u32),
+            config_changes: Mutex::new(()),
+            listening: OnceLock::new(),
             config: RwLock::new(config),
         })
     }

@@ -30,6 +30,9 @@ const TEND_PERIOD: Duration = Duration::from_millis(100);
 /// A database's tables are levelled when the number of its keys has changed by more than this part of them.
 const LEVELLING_RATIO: usize = 128;
 
+/// From so many keys in a database on, huge pages are worth having whatever memory is in use.
+const HUGE_PAGES_KEYS_MIN: usize = 64 * 1024;
+
 /// Events taken from the system at once.
 const EVENTS_MAX: usize = 1024;
 
@@ -269,6 +272,9 @@ impl Tending {
         for (index, levelled) in self.levelled.iter_mut().enumerate() {
             let Some(db) = server.keyspace.db(index) else { continue };
             let len = db.len();
+            if len >= HUGE_PAGES_KEYS_MIN {
+                alloc::use_huge_pages();
+            }
             if len.abs_diff(*levelled) > len / LEVELLING_RATIO {
                 *levelled = len;
                 let _entered = server.gate.enter(thread);

@@ -30,7 +30,8 @@
 //! - Everything behind a shard's lock is single-threaded code. A thread that holds several locks takes them in
 //!   ascending order of database and shard; debug builds check that.
 //! - What may be expensive to free is handed out ([`Removed`], [`Value`], [`Cleared`]), to be dropped off the lock.
-//! - `unsafe` stands in `entry`, `entry_box`, `bucket`, `packed`, `compact`, `collection` and `bitmap` alone.
+//! - `unsafe` stands in `entry`, `entry_box`, `bucket`, `packed`, `compact`, `collection`, `lock` and `bitmap`
+//!   alone.
 
 pub mod bitmap;
 mod bucket;

@@ -7,6 +7,7 @@ use crate::command::replies;
 use crate::config::{Config, ConfigSetError, Directive, os_reason};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::listener::listen_elsewhere;
 use crate::os;
 use crate::server::Server;
 
@@ -43,20 +44,21 @@ fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandError
 }
 
 fn set(server: &Server, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), ConfigSetError> {
-    // Kept for writing all the while, so that two changes at once do not lose one another.
-    let mut config = server.config.write();
-    let change = config.set_many(pairs, local)?;
+    let _alone = server.config_changes.lock();
+    // Nobody else changes it, but others read it meanwhile: the maintenance thread, which has to listen elsewhere.
+    let before = server.config.read().clone();
+    let change = before.set_many(pairs, local)?;
     for (done, directive) in change.changed.iter().enumerate() {
-        if let Err(error) = apply(directive, &change.config) {
+        if let Err(error) = apply(server, directive, &change.config) {
             for directive in &change.changed[..done] {
                 // What was applied before worked with the old values until now.
-                let _ = apply(directive, &config);
+                let _ = apply(server, directive, &before);
             }
             return Err(error);
         }
     }
-    *config = change.config;
-    server.hot.refresh(&config);
+    server.hot.refresh(&change.config);
+    *server.config.write() = change.config;
     Ok(())
 }
 
@@ -64,10 +66,20 @@ fn set(server: &Server, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), Con
 const RESERVED_FILES: u64 = 32;
 
 /// Does what a changed directive wants beyond its new value.
-fn apply(directive: &Directive, config: &Config) -> Result<(), ConfigSetError> {
+fn apply(server: &Server, directive: &Directive, config: &Config) -> Result<(), ConfigSetError> {
     let failed = |reason: String| ConfigSetError::failed(directive.name, reason);
     match directive.name {
-        "bind" | "port" => Err(failed("can't set immutable config".to_owned())),
+        "bind" | "port" => {
+            let Some(changes) = server.listening.get() else { return Ok(()) };
+            listen_elsewhere(changes, config).map_err(|error| {
+                tracing::warn!("{error}. Nothing is changed.");
+                let text = match directive.name {
+                    "bind" => "Failed to bind to specified addresses.",
+                    _ => "Unable to listen on this port. Check server logs.",
+                };
+                failed(text.to_owned())
+            })
+        }
         "dir" => std::env::set_current_dir(&config.dir).map_err(|error| failed(os_reason(&error))),
         "loglevel" => {
             crate::log::set_level(config.loglevel);
