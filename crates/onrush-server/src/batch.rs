@@ -81,7 +81,7 @@ impl Slice<'_> {
         let mut keys = scratch.keys.take().unwrap_or_else(|| Box::new(Keys::new(self.server, self.thread)));
         keys.enter();
         let result = self.run_chunks(input, scratch, &mut keys);
-        keys.leave_counted();
+        keys.leave();
         scratch.keys = Some(keys);
         result
     }

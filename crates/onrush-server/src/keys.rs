@@ -135,21 +135,16 @@ impl Keys {
         self.gate = GateState::Shared(self.server.gate.enter(self.thread));
     }
 
-    /// Leaves the gate and gives every lock back; what was deleted meanwhile is freed.
+    /// Leaves the gate and gives every lock back; what was deleted meanwhile is freed, what was found and what not added up.
     pub fn leave(&mut self) {
-        self.release();
-        self.gate = GateState::Outside;
-        self.free_garbage();
-    }
-
-    /// As [`Keys::leave`], and adds up what was found and what was not.
-    pub fn leave_counted(&mut self) {
         let stats = &self.server.stats.threads[self.thread];
         if self.hits + self.misses > 0 {
             stats.keyspace_hits.add(std::mem::take(&mut self.hits));
             stats.keyspace_misses.add(std::mem::take(&mut self.misses));
         }
-        self.leave();
+        self.release();
+        self.gate = GateState::Outside;
+        self.free_garbage();
     }
 
     /// The database commands work on.

@@ -32,9 +32,13 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// An empty mailbox; `bell` ends the worker's poll.
-    pub fn new(bell: mio::Waker) -> Self {
-        Self { post: Mutex::default(), has_post: AtomicBool::new(false), asleep: AtomicBool::new(false), bell }
+    /// The mailbox of a worker that polls with `poll`, which ends with an event of `token` when something comes.
+    ///
+    /// # Errors
+    /// The system has no more event queues to give.
+    pub fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
+        let bell = mio::Waker::new(poll.registry(), token)?;
+        Ok(Self { post: Mutex::default(), has_post: AtomicBool::new(false), asleep: AtomicBool::new(false), bell })
     }
 
     /// Hands a connection over.
@@ -92,14 +96,6 @@ impl Wake for ConnectionWaker {
     }
 }
 
-/// Makes the mailbox of a worker that polls with `poll`.
-///
-/// # Errors
-/// The system has no more event queues to give.
-pub fn of(poll: &mio::Poll, token: mio::Token) -> io::Result<Arc<Mailbox>> {
-    Ok(Arc::new(Mailbox::new(mio::Waker::new(poll.registry(), token)?)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +107,7 @@ mod tests {
     fn a_sleeping_worker_is_woken_and_no_post_is_lost() {
         const WAKES: usize = 20_000;
         let mut poll = mio::Poll::new().unwrap();
-        let mailbox = of(&poll, BELL).unwrap();
+        let mailbox = Arc::new(Mailbox::new(&poll, BELL).unwrap());
         let waker = mailbox.waker(7);
         let posting = std::thread::spawn(move || (0..WAKES).for_each(|_| waker.wake_by_ref()));
         let mut events = mio::Events::with_capacity(4);

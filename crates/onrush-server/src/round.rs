@@ -4,6 +4,8 @@
 //! thread's read buffer. What they sent is decoded, planned and executed in chunks that go on from one connection to the
 //! next, so that even with one command from each the entries of all of them are fetched together; then their replies
 //! are written. Order matters within a connection only, and is kept there.
+//!
+//! Every step for a connection catches its panics: they end the connection, and nothing else.
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,8 +60,6 @@ pub(crate) struct Round<'a> {
     pub(crate) places: &'a mut Slab<Place>,
     pub(crate) keys: &'a mut Keys,
     pub(crate) replies: &'a mut ReplyBuffers,
-    /// The time; at the end that of the last command.
-    pub(crate) now: Instant,
     /// Who needs a turn of his own.
     pub(crate) heavy: &'a mut Vec<usize>,
     /// Whose connection is over.
@@ -76,7 +76,7 @@ impl Round<'_> {
             if !lists.items.is_empty() {
                 self.keys.enter();
                 self.execute(space, lists);
-                self.keys.leave_counted();
+                self.keys.leave();
             }
         }
     }
@@ -93,16 +93,16 @@ impl Round<'_> {
                 self.heavy.push(place);
                 continue;
             }
-            match connection.receive(&mut space[start..]) {
+            match caught(|| connection.receive(&mut space[start..])) {
                 // The turn that follows sees the end of the stream.
-                Ok(0) => self.heavy.push(place),
-                Ok(len) => {
+                Some(Ok(0)) => self.heavy.push(place),
+                Some(Ok(len)) => {
                     let end = start + len;
                     items.push(Item { place, start, end, consumed: 0, started: None });
                     start = end;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => self.ended.push(place),
+                Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => {}
+                Some(Err(_)) | None => self.ended.push(place),
             }
         }
         &[]
@@ -113,13 +113,13 @@ impl Round<'_> {
         let Lists { items, parts, chunk, executed } = lists;
         let mut next = 0;
         while next < items.len() {
-            self.keys.now_ms = self.server.clock.unix_ms(self.now);
+            let chunk_started = Instant::now();
+            self.keys.now_ms = self.server.clock.unix_ms(chunk_started);
             self.decode(space, items, &mut next, chunk, parts);
             prefetch_buckets(chunk);
             prefetch_entries(chunk);
             self.execute_chunk(space, items, chunk, parts, executed);
             let now = Instant::now();
-            let chunk_started = std::mem::replace(&mut self.now, now);
             count(&self.server.stats.threads[self.thread], chunk, executed, now - chunk_started);
             for ((at, part), executed) in parts.drain(..).zip(executed.drain(..)) {
                 let item = &mut items[at];
@@ -150,14 +150,19 @@ impl Round<'_> {
             let item = &items[*next];
             let connection = &mut self.places[item.place].connection;
             let input = &space[item.start..item.end];
-            let part = connection.slice(self.replies).decode(input, item.consumed, chunk, &mut planner);
-            goes_on = part.goes_on();
-            parts.push((*next, part));
+            let mut slice = connection.slice(self.replies);
+            match caught(|| slice.decode(input, item.consumed, chunk, &mut planner)) {
+                Some(part) => {
+                    goes_on = part.goes_on();
+                    parts.push((*next, part));
+                }
+                None => self.ended.push(item.place),
+            }
             *next += 1;
         }
     }
 
-    /// Executes the parts of a chunk. A panic ends the connection whose command it was, and nothing else.
+    /// Executes the parts of a chunk.
     fn execute_chunk(
         &mut self,
         space: &[u8],
@@ -176,8 +181,8 @@ impl Round<'_> {
             }
             let mut slice = connection.slice(self.replies);
             let keys = &mut *self.keys;
-            let done = catch_unwind(AssertUnwindSafe(|| slice.execute(input, chunk, keys, part)));
-            executed.push(done.unwrap_or_else(|_| {
+            let done = caught(|| slice.execute(input, chunk, keys, part));
+            executed.push(done.unwrap_or_else(|| {
                 *self.keys = Keys::new(self.server, self.thread);
                 self.keys.enter();
                 connection.kill();
@@ -193,10 +198,16 @@ impl Round<'_> {
             self.ended.push(item.place);
             return;
         }
-        match connection.settle(&space[item.start..item.end], result, self.replies) {
-            After::Wait => {}
-            After::Again => self.heavy.push(item.place),
-            After::End => self.ended.push(item.place),
+        match caught(|| connection.settle(&space[item.start..item.end], result, self.replies)) {
+            Some(After::Wait) => {}
+            Some(After::Again) => self.heavy.push(item.place),
+            Some(After::End) | None => self.ended.push(item.place),
         }
     }
+}
+
+/// Calls `step`; `None` if it panics.
+#[inline(always)]
+pub(crate) fn caught<T>(step: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(step)).ok()
 }

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,8 +17,8 @@ use crate::batch::READ_LEN_MAX;
 use crate::client::ClientHandle;
 use crate::connection::{After, CARRY_LEN_MAX, Connection};
 use crate::keys::Keys;
-use crate::mailbox::{self, Mailbox};
-use crate::round::{Lists, Round};
+use crate::mailbox::Mailbox;
+use crate::round::{Lists, Round, caught};
 use crate::scratch::Scratch;
 use crate::server::Server;
 use crate::socket::Socket;
@@ -44,7 +43,7 @@ const BELL: Token = Token(usize::MAX);
 /// The system has no thread or no event queue to give.
 pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>> {
     let poll = Poll::new()?;
-    let mailbox = mailbox::of(&poll, BELL)?;
+    let mailbox = Arc::new(Mailbox::new(&poll, BELL)?);
     let inbox = Arc::clone(&mailbox);
     std::thread::Builder::new().name(format!("worker-{thread}")).spawn(move || {
         let worker = Worker {
@@ -104,7 +103,7 @@ impl Worker {
             self.wait(&mut events, now);
             let started = Instant::now();
             self.list_ready(&events, started);
-            self.round(started);
+            self.round();
             now = Instant::now();
             let stats = &self.server.stats.threads[self.thread];
             stats.rounds.add(1);
@@ -182,7 +181,7 @@ impl Worker {
     }
 
     /// Serves everybody who is ready: together those who have only sent commands, then the others one by one.
-    fn round(&mut self, now: Instant) {
+    fn round(&mut self) {
         for &index in &self.ready {
             if let Some(place) = self.places.get_mut(index) {
                 place.is_ready = false;
@@ -194,7 +193,7 @@ impl Worker {
             // A panic in a turn may have lost it.
             read.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
             let keys = keys.get_or_insert_with(|| Box::new(Keys::new(server, *thread)));
-            let mut round = Round { server, thread: *thread, places, keys, replies, now, heavy, ended };
+            let mut round = Round { server, thread: *thread, places, keys, replies, heavy, ended };
             round.run(ready, read, lists);
         }
         self.ready.clear();
@@ -213,7 +212,7 @@ impl Worker {
         let Self { places, scratch, .. } = self;
         let Some(place) = places.get_mut(index) else { return };
         place.is_ready = false;
-        let after = catch_unwind(AssertUnwindSafe(|| place.connection.turn(scratch))).unwrap_or(After::End);
+        let after = caught(|| place.connection.turn(scratch)).unwrap_or(After::End);
         if place.connection.alarm() != place.alarm {
             self.set_alarm(index);
         }
@@ -248,6 +247,7 @@ impl Worker {
         if place.is_ready {
             self.again.retain(|other| *other != index);
         }
+        caught(|| drop(place));
     }
 }
 
