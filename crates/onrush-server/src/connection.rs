@@ -467,8 +467,9 @@ impl Connection {
         self.unpublished_ms = Some(result.ended_ms);
     }
 
+    /// Sets the alarm. Both times are cut to milliseconds: with one more it never goes off early.
     fn set_alarm(&mut self, at_unix_ms: i64) {
-        let left_ms = at_unix_ms.saturating_sub(unix_ms()).clamp(0, WAIT_MS_MAX);
+        let left_ms = at_unix_ms.saturating_sub(unix_ms()).clamp(0, WAIT_MS_MAX) + 1;
         self.alarm = Some(Instant::now() + Duration::from_millis(left_ms as u64));
     }
 
