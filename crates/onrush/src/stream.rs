@@ -134,6 +134,14 @@ impl Window {
 }
 
 impl State {
+    /// Has the task woken when replies come or parts are done. Under the same lock as the look that found nothing to do:
+    /// what comes in between would go unnoticed.
+    fn sleep(&mut self, cx: &Context<'_>) {
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            self.waker = Some(cx.waker().clone());
+        }
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -320,9 +328,7 @@ impl<'a> Replies<'a> {
                 return Poll::Ready(failed.map(Err));
             }
             if !has_sent {
-                if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                    state.waker = Some(cx.waker().clone());
-                }
+                state.sleep(cx);
                 return Poll::Pending;
             }
             parts += 1;
@@ -359,13 +365,14 @@ impl<'a> Replies<'a> {
         }
     }
 
-    /// Gathers commands for a part. `false`: the window is full.
+    /// Gathers commands for a part. `false`: the window is full, and the task is woken when that changes.
     fn fill(&mut self, cx: &mut Context<'_>) -> bool {
         let (bytes, commands) = {
-            let state = self.window.state.lock();
+            let mut state = self.window.state.lock();
             // Half of the window must be free, so that parts do not become tiny; replies that nobody takes fill it too.
             let commands = state.commands + state.replies.len();
             if commands > self.size.commands / 2 || state.bytes > self.size.bytes / 2 {
+                state.sleep(cx);
                 return false;
             }
             (self.size.bytes - state.bytes, self.size.commands - commands)
@@ -435,6 +442,46 @@ impl Stream for Replies<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::push::Outlet;
+    use crate::queue::Taken;
+
+    /// A driver that answers at once and never sleeps: replies come at every step of the stream's own.
+    fn answer_all(shared: &Shared, count: usize) {
+        let cx = Context::from_waker(Waker::noop());
+        let (mut bytes, mut entries, mut answered) = (Vec::new(), VecDeque::new(), 0);
+        while answered < count {
+            bytes.clear();
+            if shared.take(&mut bytes, &mut entries, &cx) == Taken::Some {
+                answered += entries.drain(..).map(|mut entry| entry.reply(Value::Okay)).count();
+            }
+        }
+    }
+
+    #[test]
+    fn no_reply_is_missed_by_a_stream_about_to_sleep() {
+        const COMMANDS: usize = 50_000;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        for keeps in [true, false] {
+            let shared = Arc::new(Shared::new(1 << 20, Outlet::broadcast()));
+            let replies = Replies {
+                shared: shared.clone(),
+                source: Some(Box::new(FromIter((0..COMMANDS).map(|_| crate::cmd("PING"))))),
+                size: WindowSize { bytes: 1, commands: 1 },
+                window: Arc::new(Window::new(true)),
+                pending: Pipeline::new(),
+                index: 0,
+                room: None,
+                failed: None,
+            };
+            let all = async {
+                if keeps { replies.fold(0, |count, _| count + 1).await } else { replies.count().await.replies }
+            };
+            let driver = std::thread::spawn(move || answer_all(&shared, COMMANDS));
+            let all = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), all).await });
+            assert_eq!(all.expect("it ends"), COMMANDS as u64);
+            driver.join().unwrap();
+        }
+    }
 
     #[test]
     fn a_window_grows_with_the_distance_within_bounds() {
