@@ -27,6 +27,13 @@ impl ArgRange {
         Self { start: index as u32, len: OWNED }
     }
 
+    /// Where a range ends, relative to the first byte of the command.
+    #[inline]
+    pub fn end(self) -> usize {
+        debug_assert!(self.owned_index().is_none());
+        self.start as usize + self.len as usize
+    }
+
     /// The index among the command's owned arguments, if this is one.
     #[inline]
     pub fn owned_index(self) -> Option<usize> {

@@ -225,7 +225,10 @@ impl Reply {
     pub fn int(&mut self, value: i64) {
         if (0..10).contains(&value) {
             self.bytes.extend_from_slice(&[b':', b'0' + value as u8, b'\r', b'\n']);
-        } else if (10..100_000_000).contains(&value) {
+        } else if (10..100).contains(&value) {
+            let value = value as u8;
+            self.bytes.extend_from_slice(&[b':', b'0' + value / 10, b'0' + value % 10, b'\r', b'\n']);
+        } else if (100..100_000_000).contains(&value) {
             self.short_int(value as u32);
         } else {
             self.header(b':', value);
@@ -263,7 +266,7 @@ impl Reply {
         }
     }
 
-    /// `:value` of two to eight digits.
+    /// `:value` of at most eight digits, not 0.
     #[inline]
     fn short_int(&mut self, value: u32) {
         let (high, low) = (value / 10_000, value % 10_000);

@@ -230,7 +230,7 @@ impl Slice<'_> {
             return ChunkEnd::Done;
         }
         let server = self.server;
-        keys.set_db(self.session.db);
+        keys.begin_part(self.session.db);
         keys.clock = server.access_clock(keys.now_ms, self.session.no_touch);
         let reply_limit = server.hot.reply_limit_bytes.load(Relaxed);
         let pause = server.pause(keys.now_ms);
@@ -253,7 +253,8 @@ impl Slice<'_> {
             log,
             effects: Effects::AsSent,
         };
-        let mut steps = Steps { reply_limit, pause, full, spilled: *self.spilled, timed_ns: 0 };
+        let plain = ctx.session.authenticated && !full;
+        let mut steps = Steps { reply_limit, pause, plain, full, spilled: *self.spilled, timed_ns: 0 };
         let mut end = ChunkEnd::Done;
         let (mut rows, mut of_next, mut more) = (0, 0, 0);
         'rows: for row in planned {
@@ -263,6 +264,7 @@ impl Slice<'_> {
                 first: row.first_key,
                 step: row.step,
                 hashes: &chunk.hashes[row.hashes.0 as usize..row.hashes.1 as usize],
+                shard: row.shard,
             };
             if row.times == 1 {
                 if let Some((is_before, why)) = steps.step(&mut ctx, row, 0) {
@@ -306,6 +308,7 @@ impl Slice<'_> {
 struct Steps {
     reply_limit: usize,
     pause: Pause,
+    plain: bool,
     full: bool,
     spilled: bool,
     timed_ns: u64,
@@ -326,9 +329,10 @@ impl Steps {
         if let Some(end) = stop {
             return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv)) }));
         }
-        let long_ns = execute(ctx, row.command, self.full);
+        let long_ns = execute(ctx, row.command, self.plain, self.full);
         if long_ns > 0 {
             self.timed_ns += long_ns;
+            self.plain = ctx.session.authenticated && !self.full;
             ctx.keys.release();
             ctx.log = ctx.server.log.is_listening();
             self.pause = ctx.server.pause(ctx.keys.now_ms);
@@ -481,6 +485,53 @@ mod tests {
         assert!(caught.is_err());
         harness.decoder.reset();
         assert_eq!(harness.run("INCR a\nFLUSHALL\nEXISTS a\n"), ":3\r\n+OK\r\n:0\r\n");
+    }
+
+    /// The same commands as multibulks.
+    fn multibulks(commands: &str) -> String {
+        let command = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let bulk = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+            format!("*{}\r\n{}", words.len(), words.iter().map(bulk).collect::<String>())
+        };
+        commands.lines().map(command).collect()
+    }
+
+    #[test]
+    fn keys_belong_to_the_database_that_is_selected_when_it_is_their_turn() {
+        let mut harness = Harness::new();
+        harness.run("SELECT 3\nSET a 3\nSELECT 0\nSET a 0\nSET b 0\n");
+        let replies = harness.run(&multibulks(
+            "GET a\nSELECT 3\nGET a\nINCR a\nSELECT 0\nGET a\nINCR a\nCOPY a c DB 3\nSWAPDB 0 3\nGET a\nGET c\nGET b",
+        ));
+        let values =
+            "$1\r\n0\r\n+OK\r\n$1\r\n3\r\n:4\r\n+OK\r\n$1\r\n0\r\n:1\r\n:1\r\n+OK\r\n$1\r\n4\r\n$1\r\n1\r\n$-1\r\n";
+        assert_eq!(replies, values);
+    }
+
+    #[test]
+    fn commands_that_begin_alike_are_told_apart() {
+        let mut harness = Harness::new();
+        let replies = harness.run(&multibulks(
+            "SET a 1\nSETNX b 2\nset a 5\nGET a\nGETDEL a\nGET a\nSET a\nSET b 7\nINCR b\nINCRBY b 2\nincr b\nDEL b\nDEL a b",
+        ));
+        let expected = "+OK\r\n:1\r\n+OK\r\n$1\r\n5\r\n$1\r\n5\r\n$-1\r\n\
+                        -ERR wrong number of arguments for 'set' command\r\n+OK\r\n:8\r\n:10\r\n:11\r\n:1\r\n:0\r\n";
+        assert_eq!(replies, expected);
+    }
+
+    #[test]
+    fn calls_are_counted_in_chunks_of_one_command_and_of_several() {
+        let mut harness = Harness::new();
+        let calls = |harness: &Harness, name: &str| {
+            let command = harness.server.commands.lookup(name.as_bytes()).expect("a command");
+            harness.server.stats.threads[0].commands[command.id as usize].calls.get()
+        };
+        harness.run(&multibulks(&"SET a 1\n".repeat(500)));
+        harness.run(&multibulks(&(0..100).map(|n| format!("SET key:{n} 1\n")).collect::<String>()));
+        harness.run(&multibulks(&"GET a\nSET a 2\nNOSUCH\nGET\nKEYS *\n".repeat(20)));
+        assert_eq!([calls(&harness, "set"), calls(&harness, "get"), calls(&harness, "keys")], [620, 20, 20]);
+        assert_eq!(harness.server.stats.threads[0].commands_processed.get(), 700);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct Planned {
     pub(crate) command: Option<&'static Command>,
     pub(crate) first_key: u32,
     pub(crate) step: u32,
+    /// Where its key belongs, if it has only one.
+    pub(crate) shard: Option<&'static Shard>,
 }
 
 impl Planned {
@@ -97,6 +99,8 @@ pub(crate) struct Chunk {
     pub(crate) members: Members,
     /// The database of the last command.
     pub(crate) db: Option<&'static Db>,
+    /// Whether not all commands are the same.
+    pub(crate) is_mixed: bool,
 }
 
 impl Chunk {
@@ -109,6 +113,7 @@ impl Chunk {
         self.targets.clear();
         self.members.commands.clear();
         self.members.hashes.clear();
+        self.is_mixed = false;
     }
 
     /// Whether there is no room for another command.
@@ -169,6 +174,19 @@ impl Executed {
 
 /// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
 pub(crate) fn count(stats: &ThreadStats, chunk: &Chunk, executed: &[Executed], took: Duration) {
+    let took_ns = took.as_nanos() as u64;
+    if !chunk.is_mixed
+        && let Some(Planned { command: Some(command), .. }) = chunk.planned.first()
+        && command.is_short()
+    {
+        let len = executed.iter().map(|executed| executed.len).sum();
+        stats.commands_processed.add(len);
+        stats.commands_nanos.add(took_ns);
+        let counters = &stats.commands[command.id as usize];
+        counters.calls.add(len);
+        counters.nanos.add(took_ns);
+        return;
+    }
     let short = |executed: &Executed| {
         let of_next = executed.of_next;
         let rows = executed.rows + usize::from(of_next > 0);
@@ -185,11 +203,11 @@ pub(crate) fn count(stats: &ThreadStats, chunk: &Chunk, executed: &[Executed], t
         timed_ns += executed.timed_ns;
     }
     stats.commands_processed.add(len);
-    stats.commands_nanos.add(took.as_nanos() as u64);
+    stats.commands_nanos.add(took_ns);
     if short_len == 0 {
         return;
     }
-    let each_ns = (took.as_nanos() as u64).saturating_sub(timed_ns) / short_len;
+    let each_ns = took_ns.saturating_sub(timed_ns) / short_len;
     for (command, times) in executed.iter().flat_map(short) {
         let counters = &stats.commands[command.id as usize];
         counters.calls.add(times);

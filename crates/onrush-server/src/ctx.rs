@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use onrush_resp::{ArgRange, Reply, parse_i64};
-use onrush_store::KeyHash;
+use onrush_store::{KeyHash, Shard};
 
 use crate::command::Command;
 use crate::error::{self, CommandError};
@@ -87,6 +87,8 @@ pub struct PlannedKeys<'a> {
     pub step: u32,
     /// Their hashes.
     pub hashes: &'a [KeyHash],
+    /// The shard of the only one.
+    pub(crate) shard: Option<&'static Shard>,
 }
 
 /// Everything a handler may use: arguments, reply, keys, session, server.
@@ -145,16 +147,16 @@ impl<'a> Ctx<'a> {
         if index == self.planned.first as usize
             && let Some(&hash) = self.planned.hashes.first()
         {
-            return Key { bytes, hash };
+            return Key { bytes, hash, shard: self.planned.shard };
         }
         self.later_key(bytes, index)
     }
 
     fn later_key(&self, bytes: &'a [u8], index: usize) -> Key<'a> {
-        let PlannedKeys { first, step, hashes } = self.planned;
+        let PlannedKeys { first, step, hashes, .. } = self.planned;
         let distance = (index as u32).wrapping_sub(first);
         match hashes.get((distance / step.max(1)) as usize) {
-            Some(&hash) if distance.is_multiple_of(step) => Key { bytes, hash },
+            Some(&hash) if distance.is_multiple_of(step) => Key { bytes, hash, shard: None },
             _ => self.keys.key(bytes),
         }
     }

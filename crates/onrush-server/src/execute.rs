@@ -25,14 +25,17 @@ pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself.
+/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself. `plain`: nothing stands
+/// against a short command, neither a missing password nor memory over its limit.
 #[inline(always)]
-pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> u64 {
+pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plain: bool, full: bool) -> u64 {
     let mark = ctx.out.mark();
     let result;
     let mut timed = 0;
     match planned {
-        Some(command) if command.is_short() && ctx.session.authenticated && !(full && command.is_denied_oom()) => {
+        Some(command)
+            if command.is_short() && (plain || ctx.session.authenticated && !(full && command.is_denied_oom())) =>
+        {
             ctx.command = command;
             result = (command.handler)(ctx);
             if let Err(error) = result {
@@ -49,6 +52,18 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full
             timed = (started.elapsed().as_nanos() as u64).max(1);
         }
     }
+    if ctx.log || ctx.keys.has_aftermath() {
+        finish(ctx);
+    }
+    if ctx.session.reply_mode != ReplyMode::On {
+        leave_out(ctx, mark);
+    }
+    timed
+}
+
+/// What is left to do after a command: its effects are logged, its locks given back, who waited for its keys is served.
+#[inline(never)]
+fn finish(ctx: &mut Ctx<'_>) {
     if ctx.keys.has_expired() || ctx.log {
         record(ctx);
     }
@@ -57,10 +72,6 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full
         ctx.keys.release();
         serve(ctx);
     }
-    if ctx.session.reply_mode != ReplyMode::On {
-        leave_out(ctx, mark);
-    }
-    timed
 }
 
 /// Executes up to `times` equal commands at once; returns how many, with their replies. 0 when they have to be executed one by

@@ -6,7 +6,7 @@
 //! given back. A command with several keys locks all their shards at once with [`Keys::lock_all`].
 
 use onrush_store::clock;
-use onrush_store::{CollectionType, Db, Entry, KeyHash, Random, Removed, ShardGuard, Slot, Table};
+use onrush_store::{CollectionType, Db, Entry, KeyHash, Random, Removed, Shard, ShardGuard, Slot, Table};
 use smallvec::SmallVec;
 
 use crate::error::{self, CommandError};
@@ -15,14 +15,25 @@ use crate::lazyfree::Garbage;
 use crate::server::{Server, random_u64};
 
 /// A key and its hash.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Key<'k> {
     /// Its bytes.
     pub bytes: &'k [u8],
     /// Its hash in the keyspace.
     pub hash: KeyHash,
+    /// Where the planner found it to belong, in the database its chunk was planned for.
+    pub(crate) shard: Option<&'static Shard>,
 }
 
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.bytes == other.bytes
+    }
+}
+
+impl Eq for Key<'_> {}
+
+/// One of the locks of a command with several keys.
 struct Held {
     db: u32,
     shard: usize,
@@ -44,12 +55,14 @@ pub struct Keys {
     thread: usize,
     gate: GateState,
     db: u32,
+    /// The database that the present part of a chunk was planned for.
+    planned_db: u32,
     /// The time this chunk takes for now, in Unix milliseconds.
     pub now_ms: i64,
     /// Access clock for entries touched now.
     pub clock: AccessClock,
-    one: Option<Held>,
-    many: SmallVec<[Held; 4]>,
+    one: Option<ShardGuard<'static>>,
+    many: Vec<Held>,
     expired: Vec<(u32, Removed)>,
     garbage: Vec<Garbage>,
     /// Keys that changed and that somebody waits for, with their databases.
@@ -92,7 +105,7 @@ impl AccessClock {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn touch(&mut self, slot: &mut Slot<'_>) {
         match self {
             Self::Lru(seconds) => {
@@ -100,7 +113,14 @@ impl AccessClock {
                     slot.set_clock(*seconds);
                 }
             }
-            Self::Untouched(_) => {}
+            _ => self.count_touch(slot),
+        }
+    }
+
+    #[cold]
+    fn count_touch(&mut self, slot: &mut Slot<'_>) {
+        match self {
+            Self::Lru(_) | Self::Untouched(_) => {}
             Self::Lfu { now_ms, log_factor, decay_minutes, random } => {
                 *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 slot.set_clock(clock::lfu_touch(slot.clock(), *now_ms, *decay_minutes, *log_factor, *random));
@@ -117,10 +137,11 @@ impl Keys {
             thread,
             gate: GateState::Outside,
             db: 0,
+            planned_db: 0,
             now_ms: 0,
             clock: AccessClock::Lru(0),
             one: None,
-            many: SmallVec::new(),
+            many: Vec::new(),
             expired: Vec::new(),
             garbage: Vec::new(),
             ready: Vec::new(),
@@ -153,6 +174,12 @@ impl Keys {
         self.db
     }
 
+    /// Begins with commands that were planned for database `db`.
+    #[inline]
+    pub(crate) fn begin_part(&mut self, db: u32) {
+        (self.db, self.planned_db) = (db, db);
+    }
+
     /// Changes the database, in step with the session.
     #[inline]
     pub fn set_db(&mut self, db: u32) {
@@ -162,7 +189,7 @@ impl Keys {
     /// A key with its hash.
     #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key { bytes, hash: self.server.keyspace.hash(bytes) }
+        Key { bytes, hash: self.server.keyspace.hash(bytes), shard: None }
     }
 
     /// The locked table of a key in the present database.
@@ -174,39 +201,48 @@ impl Keys {
     /// The locked table of a key in database `db`. Takes the lock unless [`Keys::lock_all`] has it.
     #[inline]
     pub fn table_in(&mut self, db: u32, key: &Key<'_>) -> &mut Table {
-        Self::locked(self.server, &mut self.one, &mut self.many, db, key.hash)
+        let Self { server, planned_db, one, many, .. } = self;
+        Self::locked(server, (db, *planned_db), one, many, key)
     }
 
     #[inline(always)]
     fn locked<'a>(
         server: &'static Server,
-        one: &'a mut Option<Held>,
-        many: &'a mut SmallVec<[Held; 4]>,
-        db: u32,
-        hash: KeyHash,
+        (db, planned_db): (u32, u32),
+        one: &'a mut Option<ShardGuard<'static>>,
+        many: &'a mut [Held],
+        key: &Key<'_>,
     ) -> &'a mut Table {
-        let database = server.keyspace.db_or_create(db as usize);
-        let shard = database.shard_index(hash);
         if !many.is_empty() {
-            // Where it is if the shards are spread evenly, as they are when a command with very many keys has them all.
-            let guess = shard * many.len() / database.shard_count();
-            if many.get(guess).is_some_and(|held| held.shard == shard && held.db == db) {
-                return &mut many[guess].guard;
-            }
-            let held = many.binary_search_by_key(&(db, shard), |held| (held.db, held.shard));
-            let held = held.expect("a multi-key command locks all its keys");
-            return &mut many[held].guard;
+            return Self::locked_among(server, db, many, key.hash);
         }
-        if !one.as_ref().is_some_and(|held| held.shard == shard && held.db == db) {
+        let shard = match key.shard {
+            Some(shard) if db == planned_db => shard,
+            _ => server.keyspace.db_or_create(db as usize).shard_of(key.hash),
+        };
+        if !one.as_ref().is_some_and(|guard| guard.is_of(shard)) {
             // The old lock goes back before the new one is asked for.
             *one = None;
-            let guard = database.shard(shard).lock();
-            *one = Some(Held { db, shard, guard });
+            *one = Some(shard.lock());
         }
         match one {
-            Some(held) => &mut held.guard,
+            Some(guard) => guard,
             None => unreachable!("set above"),
         }
+    }
+
+    /// The table of a key among those that [`Keys::lock_all`] has locked.
+    fn locked_among<'a>(server: &'static Server, db: u32, many: &'a mut [Held], hash: KeyHash) -> &'a mut Table {
+        let database = server.keyspace.db_or_create(db as usize);
+        let shard = database.shard_index(hash);
+        // Where it is if the shards are spread evenly, as they are when a command with very many keys has them all.
+        let guess = shard * many.len() / database.shard_count();
+        if many.get(guess).is_some_and(|held| held.shard == shard && held.db == db) {
+            return &mut many[guess].guard;
+        }
+        let held = many.binary_search_by_key(&(db, shard), |held| (held.db, held.shard));
+        let held = held.expect("a multi-key command locks all its keys");
+        &mut many[held].guard
     }
 
     /// Locks the shards of several keys at once, in order; they stay locked until the command ends. The keys may
@@ -281,12 +317,16 @@ impl Keys {
         self.many.clear();
     }
 
+    /// Whether the present command leaves something to do: keys that have expired, locks to be given back, somebody to be
+    /// served.
+    #[inline(always)]
+    pub(crate) fn has_aftermath(&self) -> bool {
+        self.expired.len() | self.ready.len() | self.many.len() != 0 || matches!(self.gate, GateState::Exclusive(_))
+    }
+
     /// Ends a command: locks for several keys and the exclusive gate go back; a single shard's lock may stay.
-    #[inline]
     pub fn end_command(&mut self) {
-        if !self.many.is_empty() {
-            self.many.clear();
-        }
+        self.many.clear();
         if matches!(self.gate, GateState::Exclusive(_)) {
             self.release();
             self.gate = GateState::Outside;
@@ -304,7 +344,7 @@ impl Keys {
     #[inline]
     pub fn peek_in(&mut self, db: u32, key: &Key<'_>) -> Option<&Entry> {
         let now_ms = self.now_ms;
-        let table = Self::locked(self.server, &mut self.one, &mut self.many, db, key.hash);
+        let table: &Table = self.table_in(db, key);
         table.get(key.bytes, key.hash).filter(|entry| !entry.is_expired(now_ms))
     }
 
@@ -350,8 +390,8 @@ impl Keys {
     /// `WRONGTYPE …` when the key holds something else.
     #[inline]
     pub fn write_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<&mut T, CommandError> {
-        let Self { server, one, many, clock, expired, now_ms, db, .. } = self;
-        let table = Self::locked(server, one, many, *db, key.hash);
+        let Self { server, planned_db, one, many, clock, expired, now_ms, db, .. } = self;
+        let table = Self::locked(server, (*db, *planned_db), one, many, key);
         let (mut slot, found) =
             table.find_or_insert(key.bytes, key.hash, *now_ms, || T::default().into(), clock.fresh(), &mut |removed| {
                 expired.push((*db, removed))
@@ -386,8 +426,8 @@ impl Keys {
 
     #[inline(always)]
     fn find<'a>(&'a mut self, db: u32, key: &Key<'_>, count: bool) -> Option<Slot<'a>> {
-        let Self { server, one, many, clock, expired, hits, misses, now_ms, .. } = self;
-        let table = Self::locked(server, one, many, db, key.hash);
+        let Self { server, planned_db, one, many, clock, expired, hits, misses, now_ms, .. } = self;
+        let table = Self::locked(server, (db, *planned_db), one, many, key);
         let Some(mut slot) = table.find(key.bytes, key.hash) else {
             *misses += u64::from(count);
             return None;

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use onrush_resp::ArgRange;
-use onrush_store::{Db, KeyHash, Shard, member_hash};
+use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
 
 use crate::chunk::{Chunk, Members, Planned, ROW_LEN_MAX, repetitions};
 use crate::command::Command;
@@ -17,13 +16,23 @@ use crate::server::Server;
 /// Keys of one chunk that are prefetched; more would push each other out of the cache.
 pub(crate) const PREFETCH_KEYS_MAX: usize = 512;
 
+/// What a command has in common with others of the same name and number of arguments.
+#[derive(Clone, Copy)]
+struct Head<'a> {
+    /// Its first bytes, to the end of its name.
+    bytes: &'a [u8],
+    command: &'static Command,
+    /// The index of its key if that is all there is to plan; else 0.
+    only_key: usize,
+}
+
 /// Looks up the commands of a chunk and hashes their keys.
 pub(crate) struct Planner<'a> {
     server: &'static Server,
     /// The database to prefetch from.
     db: Option<&'static Db>,
-    /// The command before, as it was spelled: pipelines repeat themselves.
-    last: Option<(&'a [u8], &'static Command)>,
+    /// The command before: pipelines repeat themselves.
+    last: Option<Head<'a>>,
     /// Whether the next command may be repeated: a chunk whose first command is not will hardly have a row in it.
     expects_row: bool,
     /// Bytes of the repetitions of the last command.
@@ -59,23 +68,27 @@ impl<'a> Planner<'a> {
         owned: &[Arc<Vec<u8>>],
         chunk: &mut Chunk,
     ) {
-        let Chunk { planned: rows, args, hashes, targets, members, .. } = chunk;
-        let ranges = &args[first_arg..];
-        let argv = Argv::new(&input[start..], ranges, owned);
+        let argv = Argv::new(&input[start..], &chunk.args[first_arg..], owned);
         let mut planned = Planned {
             start,
             end,
             times: 1,
-            args: (first_arg as u32, args.len() as u32),
+            args: (first_arg as u32, chunk.args.len() as u32),
             hashes: (0, 0),
             command: None,
             first_key: 0,
             step: 1,
+            shard: None,
         };
-        if let Some(command) = self.lookup(input, start, ranges[0], argv)
-            && command.accepts(argv.len())
-            && !command.is_container()
-        {
+        let known = self.last.filter(|last| {
+            let head = input[start..].get(..last.bytes.len());
+            owned.is_empty() && head.is_some_and(|head| equal(head, last.bytes))
+        });
+        let command = match known {
+            Some(head) => Some(head.command),
+            None => self.look_up(&input[start..], first_arg, argv.len(), owned, chunk),
+        };
+        if let Some(command) = command {
             planned.command = Some(command);
             if self.expects_row && command.is_short() && owned.is_empty() {
                 let more = repetitions(input, start, end, ROW_LEN_MAX - 1);
@@ -83,56 +96,94 @@ impl<'a> Planner<'a> {
                 self.expects_row = more > 0;
                 self.row_len = (end - start) * more as usize;
             }
-            if let Some((first, last, step)) = command.plan {
-                let at = hashes.len() as u32;
-                planned.first_key = first as u32;
-                planned.step = step as u32;
-                if last == first {
-                    self.add_key(argv.get(first as usize), hashes, targets);
-                } else {
-                    let last = if last < 0 { (argv.len() as i32 + last).max(0) } else { last };
-                    let last = (last as usize).min(argv.len() - 1);
-                    for index in (first as usize..=last).step_by(step as usize) {
-                        self.add_key(argv.get(index), hashes, targets);
+            let argv = Argv::new(&input[start..], &chunk.args[first_arg..], owned);
+            let Chunk { planned: rows, hashes, targets, members, .. } = chunk;
+            let at = hashes.len() as u32;
+            match known {
+                Some(head) if head.only_key > 0 => {
+                    planned.first_key = head.only_key as u32;
+                    planned.shard = self.add_key(argv.get(head.only_key), hashes, targets);
+                }
+                _ => {
+                    self.plan_keys(&mut planned, command, argv, (hashes, targets));
+                    let member = command.spec.member as usize;
+                    if member > 0 && member < argv.len() && self.db.is_some() {
+                        members.commands.push(rows.len() as u32);
+                        members.hashes.push(member_hash(argv.get(member)));
                     }
                 }
-                planned.hashes = (at, hashes.len() as u32);
-                let member = command.spec.member as usize;
-                if member > 0 && member < argv.len() && self.db.is_some() {
-                    members.commands.push(rows.len() as u32);
-                    members.hashes.push(member_hash(argv.get(member)));
-                }
             }
+            planned.hashes = (at, hashes.len() as u32);
         }
-        rows.push(planned);
+        chunk.planned.push(planned);
     }
 
-    /// Hashes a key and prefetches its shard.
+    /// Looks a command up by its name; `None` if it has to be resolved the slow way.
+    fn look_up(
+        &mut self,
+        input: &'a [u8],
+        first_arg: usize,
+        argc: usize,
+        owned: &[Arc<Vec<u8>>],
+        chunk: &mut Chunk,
+    ) -> Option<&'static Command> {
+        let name = chunk.args[first_arg];
+        let command = self.server.commands.lookup(name.of(input, owned));
+        let command = command.filter(|command| command.accepts(argc) && !command.is_container());
+        let is_same = |first: &Planned| first.command.map(|first| first.id) == command.map(|command| command.id);
+        chunk.is_mixed |= !chunk.planned.first().is_none_or(is_same);
+        let command = command?;
+        if input.first() == Some(&b'*') && name.owned_index().is_none() {
+            let only_key = match command.plan {
+                Some((first, last, _)) if first == last && command.spec.member == 0 => first as usize,
+                _ => 0,
+            };
+            self.last = Some(Head { bytes: &input[..name.end()], command, only_key });
+        }
+        Some(command)
+    }
+
+    /// Hashes the keys of a command and prefetches their shards.
+    #[inline]
+    fn plan_keys(
+        &self,
+        planned: &mut Planned,
+        command: &'static Command,
+        argv: Argv<'_>,
+        (hashes, targets): (&mut Vec<KeyHash>, &mut Vec<(&'static Shard, KeyHash)>),
+    ) {
+        let Some((first, last, step)) = command.plan else { return };
+        planned.first_key = first as u32;
+        planned.step = step as u32;
+        if last == first {
+            planned.shard = self.add_key(argv.get(first as usize), hashes, targets);
+            return;
+        }
+        let last = if last < 0 { (argv.len() as i32 + last).max(0) } else { last };
+        let last = (last as usize).min(argv.len() - 1);
+        for index in (first as usize..=last).step_by(step as usize) {
+            self.add_key(argv.get(index), hashes, targets);
+        }
+    }
+
+    /// Hashes a key and prefetches its shard, which is returned if there is one yet.
     #[inline(always)]
-    fn add_key(&self, key: &[u8], hashes: &mut Vec<KeyHash>, targets: &mut Vec<(&'static Shard, KeyHash)>) {
+    fn add_key(
+        &self,
+        key: &[u8],
+        hashes: &mut Vec<KeyHash>,
+        targets: &mut Vec<(&'static Shard, KeyHash)>,
+    ) -> Option<&'static Shard> {
         let hash = self.server.keyspace.hash(key);
         // The same key again and again needs to be fetched once.
         let again = hashes.last() == Some(&hash);
         hashes.push(hash);
-        if !again && let Some(db) = self.db {
-            let shard = db.shard_of(hash);
+        let shard = self.db?.shard_of(hash);
+        if !again {
             shard.prefetch();
             targets.push((shard, hash));
         }
-    }
-
-    #[inline(always)]
-    fn lookup(&mut self, input: &'a [u8], start: usize, name: ArgRange, argv: Argv<'_>) -> Option<&'static Command> {
-        if let Some((spelled, command)) = self.last
-            && spelled == argv.get(0)
-        {
-            return Some(command);
-        }
-        let command = self.server.commands.lookup(argv.get(0))?;
-        if name.owned_index().is_none() {
-            self.last = Some((name.of(&input[start..], &[]), command));
-        }
-        Some(command)
+        Some(shard)
     }
 }
 

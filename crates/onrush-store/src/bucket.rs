@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use crate::Entry;
+use crate::bytes::equal;
 use crate::entry::Header;
 use crate::entry_box::EntryBox;
 
@@ -16,7 +17,11 @@ pub(crate) const BUCKET_LEN: usize = 8;
 const LINK_INDEX: usize = BUCKET_LEN - 1;
 
 const POINTER_BITS: u32 = 48;
-const POINTER_MASK: usize = (1 << POINTER_BITS) - 1;
+/// Entries and buckets start at multiples of 8.
+const LOW_BITS: u32 = 3;
+const POINTER_MASK: usize = (1 << POINTER_BITS) - (1 << LOW_BITS);
+/// The entry goes on in the cache line behind the one it starts in: both are to be asked for.
+const IN_TWO_LINES: usize = 1;
 const TAG_SHIFT: u32 = 56;
 /// The entry has an expiry: the expiry scan reads no other entries.
 const VOLATILE: usize = 1 << POINTER_BITS;
@@ -27,6 +32,9 @@ const LINK: usize = 1 << (POINTER_BITS + 1);
 const PART_SHIFT: u32 = POINTER_BITS + 2;
 const PART_BITS: u32 = TAG_SHIFT - PART_SHIFT;
 const PART_MASK: usize = ((1 << PART_BITS) - 1) << PART_SHIFT;
+
+/// Bytes of a cache line.
+const LINE_LEN: usize = 64;
 
 /// How many buckets ahead of a walk over all entries they are asked for.
 pub(crate) const PREFETCH_AHEAD: usize = 2;
@@ -59,15 +67,20 @@ impl Word {
 
     fn pack<T>(pointer: NonNull<T>, bits: usize) -> Self {
         let pointer: *mut u8 = pointer.as_ptr().cast();
-        assert!(pointer.addr() & !POINTER_MASK == 0, "the allocator handed out an address above 48 bits");
+        assert!(
+            pointer.addr() & !POINTER_MASK == 0,
+            "the allocator handed out an address above 48 bits, or an odd one"
+        );
         Word(pointer.map_addr(|address| address | bits))
     }
 
     /// Takes over an entry; it is the bucket's from here on.
     pub(crate) fn new(entry: EntryBox, tag: u8) -> Self {
-        let volatile = entry.is_volatile();
-        let bits = (tag as usize) << TAG_SHIFT | if volatile { VOLATILE } else { 0 };
-        Self::pack(entry.into_raw(), bits)
+        let (volatile, size) = (entry.is_volatile(), size_of_val(&*entry));
+        let pointer = entry.into_raw();
+        let in_two_lines = pointer.addr().get() % LINE_LEN + size > LINE_LEN;
+        let marks = if volatile { VOLATILE } else { 0 } | if in_two_lines { IN_TWO_LINES } else { 0 };
+        Self::pack(pointer, (tag as usize) << TAG_SHIFT | marks)
     }
 
     fn link(bucket: NonNull<Bucket>) -> Self {
@@ -111,10 +124,18 @@ impl Word {
         (lowest, lowest | REST)
     }
 
-    /// Asks for the entry's cache line.
+    /// Asks for the entry's cache line, and for the next one if it goes on there.
     #[inline]
     pub(crate) fn prefetch(self) {
         prefetch(self.pointer());
+        self.prefetch_rest();
+    }
+
+    /// Asks for the next cache line if the entry goes on there.
+    #[inline]
+    fn prefetch_rest(self) {
+        // Without a branch, which would be taken at random: at worst it is the first line once more.
+        prefetch(self.pointer().wrapping_add((self.0.addr() & IN_TWO_LINES) * LINE_LEN));
     }
 
     /// # Safety
@@ -388,8 +409,11 @@ impl BucketArray {
             let mut mask = words.with_tag(tag);
             while mask != 0 {
                 let index = mask.trailing_zeros() as usize;
+                let word = words.words[index];
+                // If it is in no cache yet, both of its lines come at once.
+                word.prefetch_rest();
                 // SAFETY: a tag that is not zero marks an entry.
-                if unsafe { words.words[index].entry() }.key() == key {
+                if equal(unsafe { word.entry() }.key(), key) {
                     return Some(Place { bucket, index });
                 }
                 mask &= mask - 1;

@@ -24,6 +24,27 @@ pub(crate) const LONG_KEY: u8 = 1 << 2;
 const NARROW_EXPIRE: u8 = 1 << 3;
 pub(crate) const EXPIRE_FLAGS: u8 = WIDE_EXPIRE | NARROW_EXPIRE;
 const LAYOUT_FLAGS: u8 = EXPIRE_FLAGS | HAS_WORD | LONG_KEY;
+
+/// Where the key stands in the body, by the flags of the layout.
+const KEY_AT: [u8; LAYOUT_FLAGS as usize + 1] = {
+    let mut table = [0; LAYOUT_FLAGS as usize + 1];
+    let parts =
+        [(WIDE_EXPIRE, WORD_LEN), (HAS_WORD, WORD_LEN), (NARROW_EXPIRE, NARROW_LEN), (LONG_KEY, LONG_KEY_LEN_BYTES)];
+    let mut flags = 0;
+    while flags < table.len() {
+        let mut part = 0;
+        while part < parts.len() {
+            let (flag, len) = parts[part];
+            if flags as u8 & flag != 0 {
+                table[flags] += len as u8;
+            }
+            part += 1;
+        }
+        flags += 1;
+    }
+    table
+};
+
 /// A string to be reported as `raw` whatever its length.
 pub(crate) const RAW: u8 = 1 << 4;
 /// For the snapshot: which side of the cut the entry was last saved on.
@@ -136,12 +157,12 @@ impl Shape {
 
     #[inline]
     pub(crate) fn key_len_at(self) -> usize {
-        self.narrow_at() + NARROW_LEN * usize::from(self.flags & NARROW_EXPIRE != 0)
+        self.key_at() - LONG_KEY_LEN_BYTES * usize::from(self.flags & LONG_KEY != 0)
     }
 
     #[inline]
     pub(crate) fn key_at(self) -> usize {
-        self.key_len_at() + LONG_KEY_LEN_BYTES * usize::from(self.flags & LONG_KEY != 0)
+        KEY_AT[(self.flags & LAYOUT_FLAGS) as usize] as usize
     }
 
     #[inline]
@@ -354,18 +375,15 @@ impl Entry {
         self.header.meta = self.header.meta & !CLOCK_MASK | clock & CLOCK_MASK;
     }
 
-    /// Overwrites an integer by another.
-    ///
-    /// Returns false, and does nothing, when the value is not an integer.
+    /// The integer, to be overwritten by another; `None` when the value is not an integer.
     #[inline]
-    pub(crate) fn overwrite_int(&mut self, n: i64) -> bool {
-        let is_int = self.repr() == REPR_INT;
-        if is_int {
-            let at = self.shape().word_at();
-            // SAFETY: the representation says that the word is an integer.
-            unsafe { *self.part_mut(at) = n };
+    pub(crate) fn int_mut(&mut self) -> Option<&mut i64> {
+        if self.repr() != REPR_INT {
+            return None;
         }
-        is_int
+        let at = WORD_LEN * (self.header.flags & WIDE_EXPIRE) as usize;
+        // SAFETY: the representation says that the word is an integer.
+        Some(unsafe { self.part_mut(at) })
     }
 
     /// The snapshot bit: which side of a cut the entry was last saved on.

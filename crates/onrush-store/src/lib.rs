@@ -35,6 +35,7 @@
 
 pub mod bitmap;
 mod bucket;
+mod bytes;
 pub mod clock;
 mod collection;
 mod compact;
@@ -65,6 +66,7 @@ mod stream;
 mod table;
 mod value;
 
+pub use bytes::equal;
 pub use collection::{Collection, CollectionRef, CollectionType};
 pub use db::Db;
 pub use entry::Entry;

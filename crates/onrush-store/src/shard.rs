@@ -126,6 +126,14 @@ pub struct ShardGuard<'a> {
     _held: Held,
 }
 
+impl ShardGuard<'_> {
+    /// Whether it is this shard that is locked.
+    #[inline]
+    pub fn is_of(&self, shard: &Shard) -> bool {
+        std::ptr::eq(self.shard, shard)
+    }
+}
+
 impl Deref for ShardGuard<'_> {
     type Target = Table;
 

@@ -55,10 +55,17 @@ impl<'t> Slot<'t> {
     /// displaced value that was kept outside of the entry.
     #[inline]
     pub fn set_int(&mut self, n: i64) -> Option<Value> {
-        if self.table.buckets.entry_mut(self.place).overwrite_int(n) {
+        if let Some(int) = self.int_mut() {
+            *int = n;
             return None;
         }
         self.set_value(NewValue::Int(n))
+    }
+
+    /// The value, if it is represented by an integer, to be overwritten by another. O(1).
+    #[inline]
+    pub fn int_mut(&mut self) -> Option<&mut i64> {
+        self.table.buckets.entry_mut(self.place).int_mut()
     }
 
     /// Replaces the value; the expiry stays. Returns a displaced value that was kept outside of the entry, for the

@@ -551,13 +551,18 @@ pub fn decrby(ctx: &mut Ctx<'_>) -> CommandResult {
 fn add(ctx: &mut Ctx<'_>, increment: i64) -> CommandResult {
     let key = ctx.key(1);
     let sum = match ctx.keys.write(&key) {
-        Some(mut slot) => {
-            let old = integer(slot.value())?;
-            let sum = old.checked_add(increment).ok_or(error::OVERFLOW)?;
-            let displaced = slot.set_int(sum);
-            ctx.keys.discard(displaced);
-            sum
-        }
+        Some(mut slot) => match slot.int_mut() {
+            Some(int) => {
+                *int = int.checked_add(increment).ok_or(error::OVERFLOW)?;
+                *int
+            }
+            None => {
+                let sum = integer(slot.value())?.checked_add(increment).ok_or(error::OVERFLOW)?;
+                let displaced = slot.set_int(sum);
+                ctx.keys.discard(displaced);
+                sum
+            }
+        },
         None => {
             store(ctx, &key, NewValue::Int(increment), None);
             increment
