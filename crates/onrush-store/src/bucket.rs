@@ -28,10 +28,14 @@ const VOLATILE: usize = 1 << POINTER_BITS;
 /// The pointer is to a bucket in overflow, not to an entry.
 const LINK: usize = 1 << (POINTER_BITS + 1);
 
-/// The upper bits of the entry's position, so that most entries find their bucket in a larger array unread.
-const PART_SHIFT: u32 = POINTER_BITS + 2;
-const PART_BITS: u32 = TAG_SHIFT - PART_SHIFT;
-const PART_MASK: usize = ((1 << PART_BITS) - 1) << PART_SHIFT;
+/// The upper bits of the entry's position, so that most entries find their bucket in a larger array unread: six of them
+/// above the pointer, two below it.
+const PART_BITS: u32 = 8;
+const PART_HIGH_SHIFT: u32 = POINTER_BITS + 2;
+const PART_LOW_SHIFT: u32 = 1;
+const PART_LOW_BITS: u32 = 2;
+const PART_LOW: usize = (1 << PART_LOW_BITS) - 1;
+const PART_MASK: usize = ((1 << TAG_SHIFT) - (1 << PART_HIGH_SHIFT)) | (PART_LOW << PART_LOW_SHIFT);
 
 /// Bytes of a cache line.
 const LINE_LEN: usize = 64;
@@ -111,16 +115,18 @@ impl Word {
     /// The same, with what it keeps of the entry's position.
     #[inline]
     fn at(self, position: u32) -> Self {
-        let part = ((position >> (u32::BITS - PART_BITS)) as usize) << PART_SHIFT;
-        Word(self.0.map_addr(|address| address & !PART_MASK | part))
+        let part = (position >> (u32::BITS - PART_BITS)) as usize;
+        let bits = part >> PART_LOW_BITS << PART_HIGH_SHIFT | (part & PART_LOW) << PART_LOW_SHIFT;
+        Word(self.0.map_addr(|address| address & !PART_MASK | bits))
     }
 
     /// The lowest and the highest position that the entry may have.
     #[inline]
     fn positions(self) -> (u32, u32) {
         const REST: u32 = u32::MAX >> PART_BITS;
-        let part = ((self.0.addr() & PART_MASK) >> PART_SHIFT) as u32;
-        let lowest = part << (u32::BITS - PART_BITS);
+        let bits = self.0.addr() & PART_MASK;
+        let part = bits >> PART_HIGH_SHIFT << PART_LOW_BITS | bits >> PART_LOW_SHIFT & PART_LOW;
+        let lowest = (part as u32) << (u32::BITS - PART_BITS);
         (lowest, lowest | REST)
     }
 

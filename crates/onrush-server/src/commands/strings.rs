@@ -564,7 +564,8 @@ fn add(ctx: &mut Ctx<'_>, increment: i64) -> CommandResult {
             }
         },
         None => {
-            store(ctx, &key, NewValue::Int(increment), None);
+            let clock = ctx.keys.clock.fresh();
+            ctx.keys.table(&key).insert(key.bytes, key.hash, NewValue::Int(increment), None, clock);
             increment
         }
     };
