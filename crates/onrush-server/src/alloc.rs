@@ -60,6 +60,25 @@ pub fn name() -> &'static str {
     NAME
 }
 
+/// How long freed memory stays with the allocator unless much was freed ([`watch_ebb`]). Given back at once it would be asked
+/// for again while a database grows, and each piece of 64 KB that goes breaks up a huge page.
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+const KEPT_MS: std::ffi::c_long = 10_000;
+
+/// To be called first in a process that serves.
+pub fn set_up() {
+    crate::os::allow_huge_pages(false);
+    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    // SAFETY: sets a number that the allocator reads; what the environment says goes first.
+    unsafe {
+        libmimalloc_sys::mi_option_set_default(PURGE_DELAY, KEPT_MS);
+    }
+}
+
+/// `mi_option_purge_delay`, which stands behind `mi_option_eager_commit_delay` in mimalloc's header.
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_eager_commit_delay + 1;
+
 /// Gives memory this thread has freed back to the system. O(pages of the thread's heap).
 pub fn give_back() {
     #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
@@ -221,6 +240,16 @@ unsafe impl GlobalAlloc for Counting {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    fn the_delay_of_purging_is_the_option_it_should_be() {
+        // SAFETY: reads and sets a number.
+        let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
+        assert_eq!(delay(), 10, "mimalloc's own");
+        set_up();
+        assert_eq!(delay(), KEPT_MS);
+    }
 
     #[test]
     fn large_allocations_show_in_the_total() {

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::listener::Listeners;
 use crate::mailbox::Mailbox;
 use crate::server::Server;
-use crate::{cron, os, worker};
+use crate::{alloc, cron, os, worker};
 
 /// Files a server needs open beside its clients' connections.
 const RESERVED_FILES: u64 = 32;
@@ -21,7 +21,7 @@ const RESERVED_FILES: u64 = 32;
 /// Goes to the background first if `daemonize` says so; no thread may run yet. Errors are logged; the exit code says whether there
 /// were any.
 pub fn run(mut config: Config, config_file: Option<PathBuf>) -> ExitCode {
-    os::allow_huge_pages(false);
+    alloc::set_up();
     if let Err(error) = std::env::set_current_dir(&config.dir) {
         eprintln!("Can't chdir to '{}': {error}", config.dir);
         return ExitCode::FAILURE;

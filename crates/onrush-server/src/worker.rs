@@ -30,7 +30,7 @@ const TEND_PERIOD: Duration = Duration::from_millis(100);
 const LEVELLING_RATIO: usize = 128;
 
 /// From so many keys in a database on, huge pages are worth having whatever memory is in use.
-const HUGE_PAGES_KEYS_MIN: usize = 64 * 1024;
+const HUGE_PAGES_KEYS_MIN: usize = 16 * 1024;
 
 /// Events taken from the system at once.
 const EVENTS_MAX: usize = 1024;
