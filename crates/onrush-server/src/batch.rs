@@ -414,19 +414,24 @@ mod tests {
             }
         }
 
-        /// Sends inline commands; returns the replies.
+        /// Sends commands, in as many slices as they take; returns the replies.
         fn run(&mut self, commands: &str) -> String {
             let mut reply = Reply::new();
-            let slice = Slice {
-                server: self.server,
-                thread: 0,
-                decoder: &mut self.decoder,
-                session: &mut self.session,
-                reply: &mut reply,
-                spilled: &mut false,
-            };
-            let result = slice.run(commands.as_bytes(), &mut self.scratch);
-            assert_eq!((result.consumed, result.end), (commands.len(), SliceEnd::InputUsedUp), "{commands}");
+            let (mut consumed, mut end) = (0, SliceEnd::TimeUp);
+            while end == SliceEnd::TimeUp {
+                let slice = Slice {
+                    server: self.server,
+                    thread: 0,
+                    decoder: &mut self.decoder,
+                    session: &mut self.session,
+                    reply: &mut reply,
+                    spilled: &mut false,
+                };
+                let result = slice.run(&commands.as_bytes()[consumed..], &mut self.scratch);
+                consumed += result.consumed;
+                end = result.end;
+            }
+            assert_eq!((consumed, end), (commands.len(), SliceEnd::InputUsedUp), "{commands}");
             String::from_utf8_lossy(reply.as_single_slice().expect("short replies")).into_owned()
         }
 
