@@ -97,7 +97,8 @@ impl Slice<'_> {
             let mut part = self.decode(input, consumed, chunk, &mut Planner::new(self.server));
             prefetch_buckets(chunk);
             prefetch_entries(chunk);
-            let executed = self.execute(input, chunk, keys, &mut part);
+            let mut executed = Executed::nothing(part.first);
+            self.execute(input, chunk, keys, &mut part, &mut executed);
             let chunk_started = std::mem::replace(&mut now, Instant::now());
             let stats = &self.server.stats.threads[self.thread];
             count(stats, chunk, std::slice::from_ref(&executed), now - chunk_started);
@@ -170,11 +171,17 @@ impl Slice<'_> {
         Part { first: first_planned, len: chunk.planned.len() - first_planned, consumed, owned, stop }
     }
 
-    /// Executes what [`Slice::decode`] planned.
-    pub(crate) fn execute(&mut self, input: &[u8], chunk: &Chunk, keys: &mut Keys, part: &mut Part) -> Executed {
+    /// Executes what [`Slice::decode`] planned; `executed` tells nothing yet.
+    pub(crate) fn execute(
+        &mut self,
+        input: &[u8],
+        chunk: &Chunk,
+        keys: &mut Keys,
+        part: &mut Part,
+        executed: &mut Executed,
+    ) {
         let now_ms = keys.now_ms;
-        let mut executed = Executed::nothing(part.first);
-        let ended = self.execute_planned(input, chunk, keys, part, &mut executed);
+        let ended = self.execute_planned(input, chunk, keys, part, executed);
         if executed.len > 0 {
             let handle = &self.session.handle;
             handle.commands.store(handle.commands.load(Relaxed) + executed.len, Relaxed);
@@ -214,7 +221,6 @@ impl Slice<'_> {
                 Some(result(consumed, end, requeue))
             }
         };
-        executed
     }
 
     fn execute_planned(

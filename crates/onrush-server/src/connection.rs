@@ -185,7 +185,9 @@ impl Connection {
     /// As [`Socket::read`].
     pub fn receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
         let carried = self.query.len();
-        space[..carried].copy_from_slice(&self.query);
+        if carried > 0 {
+            space[..carried].copy_from_slice(&self.query);
+        }
         let len = self.socket.read(&mut space[carried..])?;
         if len == 0 {
             self.eof = true;
@@ -210,8 +212,8 @@ impl Connection {
     }
 
     /// Takes note of how its slice of work on `input`, which [`Connection::receive`] has read, ended; writes the replies.
-    pub fn settle(&mut self, input: &[u8], result: SliceResult, replies: &mut ReplyBuffers) -> After {
-        self.note_end(&result);
+    pub fn settle(&mut self, input: &[u8], result: &mut SliceResult, replies: &mut ReplyBuffers) -> After {
+        self.note_end(result);
         self.keep_rest(input, result);
         if self.query_len() > self.server.hot.query_limit_bytes.load(Relaxed) {
             self.over_query_limit();
@@ -401,19 +403,21 @@ impl Connection {
 
     /// Executes from the thread's read buffer, which starts with what the query buffer held.
     fn execute_read(&mut self, input: &[u8], scratch: &mut Scratch) {
-        let result = self.run_slice(input, scratch);
-        self.keep_rest(input, result);
+        let mut result = self.run_slice(input, scratch);
+        self.keep_rest(input, &mut result);
     }
 
     /// Keeps what a slice of work has left of the thread's read buffer.
     #[inline]
-    fn keep_rest(&mut self, input: &[u8], result: SliceResult) {
+    fn keep_rest(&mut self, input: &[u8], result: &mut SliceResult) {
         debug_assert_eq!(self.query_pos, 0);
         self.query.clear();
-        if let Some(requeued) = result.requeue {
+        if let Some(requeued) = result.requeue.take() {
             self.query = requeued;
         }
-        self.query.extend_from_slice(&input[result.consumed..]);
+        if result.consumed < input.len() {
+            self.query.extend_from_slice(&input[result.consumed..]);
+        }
         if let SliceEnd::NeedBulk { at, len } = result.end {
             self.start_big_bulk(at, len);
         }

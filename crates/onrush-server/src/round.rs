@@ -121,23 +121,29 @@ impl Round<'_> {
             self.execute_chunk(space, items, chunk, parts, executed);
             let now = Instant::now();
             count(&self.server.stats.threads[self.thread], chunk, executed, now - chunk_started);
-            for ((at, part), executed) in parts.drain(..).zip(executed.drain(..)) {
-                let item = &mut items[at];
-                let result = executed.result.or_else(|| {
+            for ((at, part), executed) in parts.iter().zip(executed.iter_mut()) {
+                let item = &mut items[*at];
+                if executed.result.is_none() {
                     item.consumed = part.consumed;
                     let started = *item.started.get_or_insert(chunk_started);
                     let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
-                    let end = SliceEnd::TimeUp;
-                    let result =
-                        SliceResult { consumed: part.consumed, end, requeue: None, ended_ms: self.keys.now_ms };
-                    (now - started >= slice).then_some(result)
-                });
-                match result {
-                    Some(result) => self.settle(item, space, result),
-                    // The last part goes on in the next chunk.
-                    None => next = at,
+                    if now - started < slice {
+                        // The last part goes on in the next chunk.
+                        next = *at;
+                        continue;
+                    }
                 }
+                let time_up = || SliceResult {
+                    consumed: part.consumed,
+                    end: SliceEnd::TimeUp,
+                    requeue: None,
+                    ended_ms: self.keys.now_ms,
+                };
+                let result = executed.result.get_or_insert_with(time_up);
+                self.settle(item, space, result);
             }
+            parts.clear();
+            executed.clear();
         }
     }
 
@@ -179,20 +185,21 @@ impl Round<'_> {
                 executed.push(Executed::none(part, input.len()));
                 continue;
             }
+            executed.push(Executed::nothing(part.first));
+            let Some(executed) = executed.last_mut() else { unreachable!("just pushed") };
             let mut slice = connection.slice(self.replies);
             let keys = &mut *self.keys;
-            let done = caught(|| slice.execute(input, chunk, keys, part));
-            executed.push(done.unwrap_or_else(|| {
+            if caught(|| slice.execute(input, chunk, keys, part, executed)).is_none() {
                 *self.keys = Keys::new(self.server, self.thread);
                 self.keys.enter();
                 connection.kill();
-                Executed::none(part, input.len())
-            }));
+                *executed = Executed::none(part, input.len());
+            }
         }
     }
 
     /// Ends the work on one item.
-    fn settle(&mut self, item: &Item, space: &[u8], result: SliceResult) {
+    fn settle(&mut self, item: &Item, space: &[u8], result: &mut SliceResult) {
         let connection = &mut self.places[item.place].connection;
         if connection.is_killed() {
             self.ended.push(item.place);

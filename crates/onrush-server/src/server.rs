@@ -23,7 +23,7 @@ use crate::stats::Stats;
 
 /// Shards of each database. Many and small: two threads then rarely want the same one, and a shard's table
 /// doubles in microseconds.
-pub const SHARDS: usize = 8_192;
+pub const SHARDS: usize = 4_096;
 
 /// Settings read in every slice of work, kept as atomics beside the configuration.
 pub struct Hot {
