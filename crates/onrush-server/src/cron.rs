@@ -121,7 +121,7 @@ impl ExpireCycle {
     /// Goes through all shards once, for at most `time`.
     fn run(&mut self, time: Duration) {
         let started = Instant::now();
-        let shards = crate::server::SHARDS;
+        let shards = self.server.keyspace.shards();
         let total = self.server.keyspace.databases() * shards;
         let mut seen = 0;
         self.capped = false;

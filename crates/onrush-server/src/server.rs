@@ -21,10 +21,6 @@ use crate::lazyfree::LazyFree;
 use crate::listener::ListenChange;
 use crate::stats::Stats;
 
-/// Shards of each database. Many and small: two threads then rarely want the same one, and a shard's table
-/// doubles in microseconds.
-pub const SHARDS: usize = 4_096;
-
 /// Settings read in every slice of work, kept as atomics beside the configuration.
 pub struct Hot {
     /// `pipeline-reply-limit` in bytes.
@@ -159,7 +155,7 @@ impl Server {
         let hot = Hot::new(&config);
         Ok(Self {
             hot,
-            keyspace: Keyspace::new(KeyspaceOptions { databases: config.databases, shards: SHARDS, seed: None }),
+            keyspace: Keyspace::new(KeyspaceOptions { databases: config.databases, ..KeyspaceOptions::default() }),
             gate: Gate::new(threads),
             stats: Stats::new(threads, commands.len()),
             commands,

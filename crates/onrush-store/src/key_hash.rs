@@ -8,7 +8,7 @@ use foldhash::quality::FoldHasher;
 /// Bits of a [`KeyHash`] that choose the shard.
 pub(crate) const SHARD_BITS: u32 = 14;
 
-/// The most shards a database can have; also the default.
+/// The most shards a database can have.
 pub const SHARDS_MAX: usize = 1 << SHARD_BITS;
 
 /// The hash of a key under one keyspace's [`Hasher`].

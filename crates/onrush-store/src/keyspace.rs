@@ -5,6 +5,10 @@ use std::sync::OnceLock;
 use crate::db::Db;
 use crate::key_hash::{Hasher, KeyHash, SHARDS_MAX};
 
+/// Shards of a database unless it is said otherwise. Many and small: two threads then rarely want the same one, and a
+/// shard's table grows in microseconds.
+pub const SHARDS_DEFAULT: usize = 4096;
+
 /// How a [`Keyspace`] is laid out.
 #[derive(Clone, Debug)]
 pub struct KeyspaceOptions {
@@ -17,9 +21,9 @@ pub struct KeyspaceOptions {
 }
 
 impl Default for KeyspaceOptions {
-    /// 16 databases of [`SHARDS_MAX`] shards, a random seed.
+    /// 16 databases of [`SHARDS_DEFAULT`] shards, a random seed.
     fn default() -> Self {
-        KeyspaceOptions { databases: 16, shards: SHARDS_MAX, seed: None }
+        KeyspaceOptions { databases: 16, shards: SHARDS_DEFAULT, seed: None }
     }
 }
 
@@ -58,6 +62,11 @@ impl Keyspace {
     /// Number of databases.
     pub fn databases(&self) -> usize {
         self.databases.len()
+    }
+
+    /// Shards of each database.
+    pub fn shards(&self) -> usize {
+        self.shards
     }
 
     /// A database, if it has been used before and there is one of that number.

@@ -72,7 +72,7 @@ pub use db::Db;
 pub use entry::Entry;
 pub use hash::{Field, Hash};
 pub use key_hash::{Hasher, KeyHash, SHARDS_MAX, member_hash};
-pub use keyspace::{Keyspace, KeyspaceOptions};
+pub use keyspace::{Keyspace, KeyspaceOptions, SHARDS_DEFAULT};
 pub use kind::{Encoding, Type};
 pub use limits::{ListLimits, PairLimits, SetLimits, StreamLimits};
 pub use list::{Element, End, List};

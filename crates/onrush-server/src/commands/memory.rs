@@ -7,7 +7,7 @@ use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::os;
-use crate::server::{SHARDS, Server};
+use crate::server::Server;
 
 /// Bytes of a shard beside its buckets.
 const SHARD_BYTES: u64 = 64;
@@ -53,7 +53,7 @@ impl Overview {
         let dbs = (0..server.keyspace.databases()).filter_map(|index| {
             let db = server.keyspace.db(index)?;
             let keys = db.len() as u64;
-            let main_bytes = SHARDS as u64 * SHARD_BYTES + keys * BUCKET_BYTES_PER_ENTRY;
+            let main_bytes = db.shard_count() as u64 * SHARD_BYTES + keys * BUCKET_BYTES_PER_ENTRY;
             Some(DbOverhead { db: index, keys, main_bytes })
         });
         Self {
