@@ -88,18 +88,18 @@ impl Slice<'_> {
 
     fn run_chunks(&mut self, input: &[u8], scratch: &mut Scratch, keys: &mut Keys) -> SliceResult {
         let started = Instant::now();
-        let mut now = started;
         let mut consumed = 0;
         loop {
-            keys.now_ms = self.server.clock.unix_ms(now);
             let chunk = &mut scratch.chunk;
             chunk.clear();
             let mut part = self.decode(input, consumed, chunk, &mut Planner::new(self.server));
             prefetch_buckets(chunk);
+            let chunk_started = Instant::now();
+            keys.now_ms = self.server.clock.unix_ms(chunk_started);
             prefetch_entries(chunk);
             let mut executed = Executed::nothing(part.first);
             self.execute(input, chunk, keys, &mut part, &mut executed);
-            let chunk_started = std::mem::replace(&mut now, Instant::now());
+            let now = Instant::now();
             let stats = &self.server.stats.threads[self.thread];
             count(stats, chunk, std::slice::from_ref(&executed), now - chunk_started);
             match executed.result {

@@ -209,7 +209,7 @@ impl Rates {
             server.stats.sum(|thread| &thread.net_input_bytes),
             server.stats.sum(|thread| &thread.net_output_bytes),
             server.stats.sum(|thread| &thread.rounds),
-            server.stats.sum(|thread| &thread.rounds_nanos),
+            server.stats.sum(|thread| &thread.cpu_nanos),
         ];
         let elapsed_ms = (elapsed.as_millis() as u64).max(1);
         for (index, now) in now.iter().enumerate() {

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::{Wake, Waker};
 
 use parking_lot::Mutex;
@@ -72,7 +73,8 @@ impl Mailbox {
     /// Says that the worker is awake; what came meanwhile, if anything did.
     #[inline]
     pub fn take(&self) -> Option<Post> {
-        self.asleep.store(false, SeqCst);
+        // Whoever sees it late rings the bell once for nothing.
+        self.asleep.store(false, Relaxed);
         if !self.has_post.load(SeqCst) {
             return None;
         }

@@ -70,6 +70,16 @@ pub fn cpu_times() -> CpuTimes {
     CpuTimes { system_us: micros(usage.ru_stime), user_us: micros(usage.ru_utime) }
 }
 
+/// CPU time the calling thread has used so far, in nanoseconds; 0 if the system does not tell.
+pub fn thread_cpu_nanos() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place to write to.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
+        return 0;
+    }
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 fn page_bytes() -> u64 {
     // SAFETY: asks for a constant of the system.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)

@@ -68,17 +68,20 @@ pub(crate) struct Round<'a> {
 
 impl Round<'_> {
     /// Serves the connections at `ready` that are light; the others are put into `heavy`. `space` is what they are read into.
-    pub(crate) fn run(&mut self, ready: &[usize], space: &mut [u8], lists: &mut Lists) {
+    /// Returns when the last command was executed, if there was one.
+    pub(crate) fn run(&mut self, ready: &[usize], space: &mut [u8], lists: &mut Lists) -> Option<Instant> {
         let mut rest = ready;
+        let mut last = None;
         while !rest.is_empty() {
             lists.items.clear();
             rest = self.receive(rest, space, &mut lists.items);
             if !lists.items.is_empty() {
                 self.keys.enter();
-                self.execute(space, lists);
+                last = self.execute(space, lists);
                 self.keys.leave();
             }
         }
+        last
     }
 
     /// Reads what connections have sent; returns those that have to wait for the next group.
@@ -108,18 +111,20 @@ impl Round<'_> {
         &[]
     }
 
-    /// Executes what was read, chunk by chunk.
-    fn execute(&mut self, space: &[u8], lists: &mut Lists) {
+    /// Executes what was read, chunk by chunk; returns when the last one was.
+    fn execute(&mut self, space: &[u8], lists: &mut Lists) -> Option<Instant> {
         let Lists { items, parts, chunk, executed } = lists;
         let mut next = 0;
+        let mut last = None;
         while next < items.len() {
-            let chunk_started = Instant::now();
-            self.keys.now_ms = self.server.clock.unix_ms(chunk_started);
             self.decode(space, items, &mut next, chunk, parts);
             prefetch_buckets(chunk);
+            let chunk_started = Instant::now();
+            self.keys.now_ms = self.server.clock.unix_ms(chunk_started);
             prefetch_entries(chunk);
             self.execute_chunk(space, items, chunk, parts, executed);
             let now = Instant::now();
+            last = Some(now);
             count(&self.server.stats.threads[self.thread], chunk, executed, now - chunk_started);
             for ((at, part), executed) in parts.iter().zip(executed.iter_mut()) {
                 let item = &mut items[*at];
@@ -145,6 +150,7 @@ impl Round<'_> {
             parts.clear();
             executed.clear();
         }
+        last
     }
 
     /// Fills a chunk with the commands of the items from `next` on.

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::os;
+
 /// A counter with one writer and any number of readers: adding is a plain load and store.
 #[derive(Default)]
 pub struct Counter(AtomicU64);
@@ -48,6 +50,8 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: Counter,)*
             /// Changes to the keyspace, of all time: CONFIG RESETSTAT leaves it alone.
             pub changes: Counter,
+            /// The thread's CPU time that `cpu_nanos` has taken in, of all time.
+            cpu_noted_nanos: Counter,
             /// By command id.
             pub commands: Box<[CommandCounters]>,
         }
@@ -57,6 +61,7 @@ macro_rules! counters {
                 Self {
                     $($name: Counter::default(),)*
                     changes: Counter::default(),
+                    cpu_noted_nanos: Counter::default(),
                     commands: (0..commands_len).map(|_| CommandCounters::default()).collect(),
                 }
             }
@@ -103,10 +108,19 @@ counters! {
     auth_denied,
     /// Rounds of a worker.
     rounds,
-    /// Nanoseconds they took, without the waiting between them.
-    rounds_nanos,
-    /// Nanoseconds of that spent executing commands.
+    /// Nanoseconds of CPU time, as of the last [`ThreadStats::note_cpu_time`].
+    cpu_nanos,
+    /// Nanoseconds spent executing commands.
     commands_nanos,
+}
+
+impl ThreadStats {
+    /// Brings `cpu_nanos` up to date, with a system call. Only the owning thread may call this.
+    pub fn note_cpu_time(&self) {
+        let nanos = os::thread_cpu_nanos();
+        self.cpu_nanos.add(nanos.saturating_sub(self.cpu_noted_nanos.get()));
+        self.cpu_noted_nanos.0.store(nanos, Relaxed);
+    }
 }
 
 /// Counters of all threads, and what is too rare to be worth a set each.

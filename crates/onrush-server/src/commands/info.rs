@@ -47,6 +47,7 @@ const SECTIONS: &[Section] = &[
 
 /// `INFO [section [section ...]]`
 pub fn info(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.server.stats.threads[ctx.thread].note_cpu_time();
     let mut text = Text::default();
     for section in SECTIONS {
         let asked = match ctx.argc() {
@@ -315,7 +316,7 @@ fn stats(server: &Server, text: &mut Text) {
         stats.sum(|thread| &thread.query_buffer_limit_disconnections),
     );
     text.line("eventloop_cycles", stats.sum(|thread| &thread.rounds));
-    text.line("eventloop_duration_sum", stats.sum(|thread| &thread.rounds_nanos) / 1000);
+    text.line("eventloop_duration_sum", stats.sum(|thread| &thread.cpu_nanos) / 1000);
     text.line("eventloop_duration_cmd_sum", stats.sum(|thread| &thread.commands_nanos) / 1000);
     let samples = *server.samples.lock();
     text.line("instantaneous_eventloop_cycles_per_sec", samples.rounds_per_s);
