@@ -256,11 +256,13 @@ impl Slice<'_> {
             changes: 0,
             serving: false,
             still_waits: false,
+            refused: false,
             log,
             effects: Effects::AsSent,
         };
         let plain = ctx.session.authenticated && !full;
-        let mut steps = Steps { reply_limit, pause, plain, full, spilled: *self.spilled, timed_ns: 0 };
+        let refused = &mut executed.refused;
+        let mut steps = Steps { refused, reply_limit, pause, plain, full, spilled: *self.spilled, timed_ns: 0 };
         let mut end = ChunkEnd::Done;
         let (mut rows, mut of_next, mut more) = (0, 0, 0);
         'rows: for row in planned {
@@ -311,7 +313,8 @@ impl Slice<'_> {
 }
 
 /// What executing one command after the other needs to know.
-struct Steps {
+struct Steps<'a> {
+    refused: &'a mut Vec<usize>,
     reply_limit: usize,
     pause: Pause,
     plain: bool,
@@ -320,7 +323,7 @@ struct Steps {
     timed_ns: u64,
 }
 
-impl Steps {
+impl Steps<'_> {
     /// Executes the `nth` command of a row; says why to stop in front of it (true) or behind it (false), if so.
     #[inline(always)]
     fn step(&mut self, ctx: &mut Ctx<'_>, row: &Planned, nth: u32) -> Option<(bool, ChunkEnd)> {
@@ -338,6 +341,9 @@ impl Steps {
         let long_ns = execute(ctx, row.command, self.plain, self.full);
         if long_ns > 0 {
             self.timed_ns += long_ns;
+            if std::mem::take(&mut ctx.refused) {
+                self.refused.push(row.start);
+            }
             self.plain = ctx.session.authenticated && !self.full;
             ctx.keys.release();
             ctx.log = ctx.server.log.is_listening();
@@ -542,7 +548,47 @@ mod tests {
         harness.run(&multibulks(&(0..100).map(|n| format!("SET key:{n} 1\n")).collect::<String>()));
         harness.run(&multibulks(&"GET a\nSET a 2\nNOSUCH\nGET\nKEYS *\n".repeat(20)));
         assert_eq!([calls(&harness, "set"), calls(&harness, "get"), calls(&harness, "keys")], [620, 20, 20]);
-        assert_eq!(harness.server.stats.threads[0].commands_processed.get(), 700);
+        assert_eq!(harness.server.stats.threads[0].commands_processed.get(), 660);
+    }
+
+    #[test]
+    fn refused_commands_do_not_count_as_calls() {
+        let mut harness = Harness::new();
+        let counts = |harness: &Harness| {
+            let stats = &harness.server.stats.threads[0];
+            let of = |name: &[u8]| {
+                let command = harness.server.commands.lookup(name).expect("a command");
+                let counters = &stats.commands[command.id as usize];
+                [counters.calls.get(), counters.rejected.get(), counters.failed.get()]
+            };
+            (of(b"set"), of(b"get"), stats.commands_processed.get())
+        };
+        let pipeline = multibulks(
+            &("SET a 1
+"
+            .repeat(40)
+                + "GET a
+SET b 1
+SET b
+GET a
+INCR a b
+"),
+        );
+        harness.run(&pipeline);
+        assert_eq!(counts(&harness), ([41, 1, 0], [2, 0, 0], 43));
+        harness.server.hot.maxmemory.store(1, Relaxed);
+        harness.run(&pipeline);
+        assert_eq!(counts(&harness), ([41, 43, 0], [4, 0, 0], 45));
+        harness.run(&multibulks(&"SET a 1\n".repeat(3)));
+        harness.server.hot.maxmemory.store(0, Relaxed);
+        harness.server.hot.password_set.store(true, Relaxed);
+        harness.session.authenticated = false;
+        harness.run(&multibulks(
+            "GET a
+GET a
+SET a 1",
+        ));
+        assert_eq!(counts(&harness), ([41, 47, 0], [4, 2, 0], 45));
     }
 
     #[test]

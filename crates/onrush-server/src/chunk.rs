@@ -151,8 +151,10 @@ pub(crate) struct Executed {
     pub(crate) rows: usize,
     /// Commands executed of the row behind them.
     pub(crate) of_next: u32,
-    /// Commands executed, all in all.
+    /// Commands executed, all in all; those that were refused as well.
     pub(crate) len: u64,
+    /// Where the rows of refused commands start in the input, once for each command.
+    pub(crate) refused: Vec<usize>,
     /// Time of those that are timed by themselves, in nanoseconds.
     pub(crate) timed_ns: u64,
     /// How the slice of work ended, unless it goes on behind this part.
@@ -162,7 +164,7 @@ pub(crate) struct Executed {
 impl Executed {
     /// Nothing yet, of a part whose first row is `first`.
     pub(crate) fn nothing(first: usize) -> Self {
-        Self { first, rows: 0, of_next: 0, len: 0, timed_ns: 0, result: None }
+        Self { first, rows: 0, of_next: 0, len: 0, refused: Vec::new(), timed_ns: 0, result: None }
     }
 
     /// For a part that is not executed, or not to its end, because its connection closes.
@@ -170,45 +172,51 @@ impl Executed {
         let result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
         Self { result: Some(result), ..Self::nothing(part.first) }
     }
+
+    /// The short commands executed, with how often each was.
+    fn short_commands<'a>(&'a self, chunk: &'a Chunk) -> impl Iterator<Item = (&'static Command, u64)> + 'a {
+        let last = usize::from(self.of_next > 0);
+        let rows = &chunk.planned[self.first..self.first + self.rows + last];
+        rows.iter().enumerate().filter_map(move |(at, row)| {
+            let command = row.command.filter(|command| command.is_short())?;
+            let times = if at < self.rows { row.times } else { self.of_next };
+            let refused = self.refused.iter().filter(|start| **start == row.start).count();
+            Some((command, u64::from(times) - refused as u64))
+        })
+    }
 }
 
 /// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
 pub(crate) fn count(stats: &ThreadStats, chunk: &Chunk, executed: &[Executed], took: Duration) {
     let took_ns = took.as_nanos() as u64;
+    let (mut len, mut refused) = (0, 0);
+    for executed in executed {
+        len += executed.len;
+        refused += executed.refused.len();
+    }
+    len -= refused as u64;
+    stats.commands_processed.add(len);
+    stats.commands_nanos.add(took_ns);
     if !chunk.is_mixed
+        && refused == 0
         && let Some(Planned { command: Some(command), .. }) = chunk.planned.first()
         && command.is_short()
     {
-        let len = executed.iter().map(|executed| executed.len).sum();
-        stats.commands_processed.add(len);
-        stats.commands_nanos.add(took_ns);
         let counters = &stats.commands[command.id as usize];
         counters.calls.add(len);
         counters.nanos.add(took_ns);
         return;
     }
-    let short = |executed: &Executed| {
-        let of_next = executed.of_next;
-        let rows = executed.rows + usize::from(of_next > 0);
-        let done = &chunk.planned[executed.first..executed.first + rows];
-        done.iter().enumerate().filter_map(move |(at, row)| {
-            let times = if of_next > 0 && at + 1 == rows { of_next } else { row.times };
-            row.command.filter(|command| command.is_short()).map(|command| (command, u64::from(times)))
-        })
-    };
-    let (mut len, mut short_len, mut timed_ns) = (0, 0, 0);
+    let (mut short_len, mut timed_ns) = (0, 0);
     for executed in executed {
-        len += executed.len;
-        short_len += short(executed).map(|(_, times)| times).sum::<u64>();
+        short_len += executed.short_commands(chunk).map(|(_, times)| times).sum::<u64>();
         timed_ns += executed.timed_ns;
     }
-    stats.commands_processed.add(len);
-    stats.commands_nanos.add(took_ns);
     if short_len == 0 {
         return;
     }
     let each_ns = took_ns.saturating_sub(timed_ns) / short_len;
-    for (command, times) in executed.iter().flat_map(short) {
+    for (command, times) in executed.iter().flat_map(|executed| executed.short_commands(chunk)) {
         let counters = &stats.commands[command.id as usize];
         counters.calls.add(times);
         counters.nanos.add(each_ns * times);

@@ -113,6 +113,8 @@ pub struct Ctx<'a> {
     pub(crate) serving: bool,
     /// Set when such a command has to go on waiting.
     pub(crate) still_waits: bool,
+    /// Set when the command was refused: such a one does not count as executed.
+    pub(crate) refused: bool,
     pub(crate) log: bool,
     pub(crate) effects: Effects,
 }

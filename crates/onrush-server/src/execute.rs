@@ -143,6 +143,7 @@ pub(crate) fn execute_waiting(
         changes: 0,
         serving: true,
         still_waits: false,
+        refused: false,
         log: outer.server.log.is_listening(),
         effects: Effects::AsSent,
     };
@@ -175,9 +176,13 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
                 ctx.session.handle.addr
             );
             ctx.session.close_after_reply = true;
+            ctx.refused = true;
             return Ok(());
         }
-        Err(error) => return Err(error),
+        Err(error) => {
+            ctx.refused = true;
+            return Err(error);
+        }
     };
     ctx.command = command;
     let counters = &ctx.server.stats.threads[ctx.thread].commands[command.id as usize];
@@ -193,6 +198,7 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
     };
     if let Some(error) = refused {
         counters.rejected.add(1);
+        ctx.refused = true;
         return Err(error);
     }
     ctx.session.handle.last_command.store(u32::from(command.id), Relaxed);

@@ -22,7 +22,7 @@ struct Head<'a> {
     /// Its first bytes, to the end of its name.
     bytes: &'a [u8],
     command: &'static Command,
-    /// The index of its key if that is all there is to plan; else 0.
+    /// The index of its key if it has only one; else 0.
     only_key: usize,
 }
 
@@ -84,11 +84,11 @@ impl<'a> Planner<'a> {
             let head = input[start..].get(..last.bytes.len());
             owned.is_empty() && head.is_some_and(|head| equal(head, last.bytes))
         });
-        let command = match known {
-            Some(head) => Some(head.command),
+        let found = match known {
+            Some(head) => Some((head.command, head.only_key)),
             None => self.look_up(&input[start..], first_arg, argv.len(), owned, chunk),
         };
-        if let Some(command) = command {
+        if let Some((command, only_key)) = found {
             planned.command = Some(command);
             if self.expects_row && command.is_short() && owned.is_empty() {
                 let more = repetitions(input, start, end, ROW_LEN_MAX - 1);
@@ -99,26 +99,24 @@ impl<'a> Planner<'a> {
             let argv = Argv::new(&input[start..], &chunk.args[first_arg..], owned);
             let Chunk { planned: rows, hashes, targets, members, .. } = chunk;
             let at = hashes.len() as u32;
-            match known {
-                Some(head) if head.only_key > 0 => {
-                    planned.first_key = head.only_key as u32;
-                    planned.shard = self.add_key(argv.get(head.only_key), hashes, targets);
-                }
-                _ => {
-                    self.plan_keys(&mut planned, command, argv, (hashes, targets));
-                    let member = command.spec.member as usize;
-                    if member > 0 && member < argv.len() && self.db.is_some() {
-                        members.commands.push(rows.len() as u32);
-                        members.hashes.push(member_hash(argv.get(member)));
-                    }
-                }
+            if only_key > 0 {
+                planned.first_key = only_key as u32;
+                planned.shard = self.add_key(argv.get(only_key), hashes, targets);
+            } else if let Some(keys) = command.plan {
+                self.plan_keys(&mut planned, keys, argv, (hashes, targets));
+            }
+            let member = command.spec.member as usize;
+            if member > 0 && member < argv.len() && self.db.is_some() {
+                members.commands.push(rows.len() as u32);
+                members.hashes.push(member_hash(argv.get(member)));
             }
             planned.hashes = (at, hashes.len() as u32);
         }
         chunk.planned.push(planned);
     }
 
-    /// Looks a command up by its name; `None` if it has to be resolved the slow way.
+    /// Looks a command up by its name; returns it with the index of its key if it has only one, else 0. `None` if it has to
+    /// be resolved the slow way.
     fn look_up(
         &mut self,
         input: &'a [u8],
@@ -126,39 +124,30 @@ impl<'a> Planner<'a> {
         argc: usize,
         owned: &[Arc<Vec<u8>>],
         chunk: &mut Chunk,
-    ) -> Option<&'static Command> {
+    ) -> Option<(&'static Command, usize)> {
         let name = chunk.args[first_arg];
         let command = self.server.commands.lookup(name.of(input, owned));
         let command = command.filter(|command| command.accepts(argc) && !command.is_container());
         let is_same = |first: &Planned| first.command.map(|first| first.id) == command.map(|command| command.id);
         chunk.is_mixed |= !chunk.planned.first().is_none_or(is_same);
         let command = command?;
+        let only_key = command.plan.map_or(0, |(first, last, _)| if first == last { first as usize } else { 0 });
         if input.first() == Some(&b'*') && name.owned_index().is_none() {
-            let only_key = match command.plan {
-                Some((first, last, _)) if first == last && command.spec.member == 0 => first as usize,
-                _ => 0,
-            };
             self.last = Some(Head { bytes: &input[..name.end()], command, only_key });
         }
-        Some(command)
+        Some((command, only_key))
     }
 
-    /// Hashes the keys of a command and prefetches their shards.
-    #[inline]
+    /// Hashes the keys of a command that may have several, from the first to the last by steps, and prefetches their shards.
     fn plan_keys(
         &self,
         planned: &mut Planned,
-        command: &'static Command,
+        (first, last, step): (i32, i32, i32),
         argv: Argv<'_>,
         (hashes, targets): (&mut Vec<KeyHash>, &mut Vec<(&'static Shard, KeyHash)>),
     ) {
-        let Some((first, last, step)) = command.plan else { return };
         planned.first_key = first as u32;
         planned.step = step as u32;
-        if last == first {
-            planned.shard = self.add_key(argv.get(first as usize), hashes, targets);
-            return;
-        }
         let last = if last < 0 { (argv.len() as i32 + last).max(0) } else { last };
         let last = (last as usize).min(argv.len() - 1);
         for index in (first as usize..=last).step_by(step as usize) {
