@@ -239,12 +239,26 @@ impl Reply {
     pub fn ints(&mut self, first: i64, step: i64, count: u32) {
         /// Copied as a whole, which is faster than as long as the text is.
         const TEXT_LEN_MAX: usize = 16;
+        /// Numbers that differ in their last digit alone.
+        const TEN: u32 = 10;
         self.bytes.reserve(count as usize * TEXT_LEN_MAX);
-        let mut value = first;
         let (mut text, mut len) = ([0; TEXT_LEN_MAX], 0);
-        for nth in 0..count {
-            if nth > 0 {
-                value += step;
+        // Where the ten began that is being written, and the one before it when the next number begins another.
+        let (mut ten, mut ten_before) = (None, None);
+        let mut nth = 0;
+        while nth < count {
+            if let Some(start) = ten_before.take()
+                && count - nth >= TEN
+            {
+                let tens_digit = self.bytes[start + len - 4];
+                if tens_digit < b'9' {
+                    let new = self.bytes.len();
+                    self.bytes.extend_from_within(start..new);
+                    self.bytes[new..].chunks_exact_mut(len).for_each(|text| text[len - 4] = tens_digit + 1);
+                    ten_before = Some(new);
+                    nth += TEN;
+                    continue;
+                }
             }
             // Mostly the last digit alone changes.
             let digit = if len > 0 && (1..10).contains(&step) { text[len - 3] + step as u8 } else { u8::MAX };
@@ -253,16 +267,22 @@ impl Reply {
                 let end = self.bytes.len() + len;
                 self.bytes.extend_from_slice(&text);
                 self.bytes.truncate(end);
-                continue;
+                if digit == b'9' {
+                    ten_before = ten.take();
+                }
+            } else {
+                let start = self.bytes.len();
+                let value = first + step * i64::from(nth);
+                self.int(value);
+                let new = &self.bytes[start..];
+                len = 0;
+                if value > 0 && new.len() <= TEXT_LEN_MAX {
+                    len = new.len();
+                    text[..len].copy_from_slice(new);
+                }
+                ten = (step == 1 && len > 0 && value % i64::from(TEN) == 0).then_some(start);
             }
-            let start = self.bytes.len();
-            self.int(value);
-            let new = &self.bytes[start..];
-            len = 0;
-            if value > 0 && new.len() <= TEXT_LEN_MAX {
-                len = new.len();
-                text[..len].copy_from_slice(new);
-            }
+            nth += 1;
         }
     }
 
