@@ -563,17 +563,8 @@ mod tests {
             };
             (of(b"set"), of(b"get"), stats.commands_processed.get())
         };
-        let pipeline = multibulks(
-            &("SET a 1
-"
-            .repeat(40)
-                + "GET a
-SET b 1
-SET b
-GET a
-INCR a b
-"),
-        );
+        let sets = "SET a 1\n".repeat(40);
+        let pipeline = multibulks(&(sets + "GET a\nSET b 1\nSET b\nGET a\nINCR a b\n"));
         harness.run(&pipeline);
         assert_eq!(counts(&harness), ([41, 1, 0], [2, 0, 0], 43));
         harness.server.hot.maxmemory.store(1, Relaxed);
@@ -583,11 +574,7 @@ INCR a b
         harness.server.hot.maxmemory.store(0, Relaxed);
         harness.server.hot.password_set.store(true, Relaxed);
         harness.session.authenticated = false;
-        harness.run(&multibulks(
-            "GET a
-GET a
-SET a 1",
-        ));
+        harness.run(&multibulks("GET a\nGET a\nSET a 1"));
         assert_eq!(counts(&harness), ([41, 47, 0], [4, 2, 0], 45));
     }
 
