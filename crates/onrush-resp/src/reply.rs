@@ -272,7 +272,8 @@ impl Reply {
                 }
             } else {
                 let start = self.bytes.len();
-                let value = first + step * i64::from(nth);
+                // None of the values overflows, though `step * nth` alone may.
+                let value = first.wrapping_add(step.wrapping_mul(i64::from(nth)));
                 self.int(value);
                 let new = &self.bytes[start..];
                 len = 0;
@@ -459,6 +460,14 @@ mod tests {
         };
         assert_eq!(encode(Proto::Resp2), "$-1\r\n*-1\r\n*2\r\n$1\r\nk\r\n$3\r\n1.5\r\n:1\r\n$2\r\nhi\r\n");
         assert_eq!(encode(Proto::Resp3), "_\r\n_\r\n%1\r\n$1\r\nk\r\n,1.5\r\n#t\r\n=6\r\ntxt:hi\r\n");
+    }
+
+    #[test]
+    fn rows_of_integers_go_from_one_end_to_the_other() {
+        let mut row = Reply::new();
+        row.ints(i64::MIN, 1 << 61, 8);
+        let values = (0..8).map(|nth| i64::MIN.wrapping_add((1_i64 << 61).wrapping_mul(nth)));
+        assert_eq!(all(&row), values.map(|value| format!(":{value}\r\n")).collect::<String>().into_bytes());
     }
 
     proptest! {

@@ -175,3 +175,23 @@ impl Stats {
         self.errors.lock().clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_counted_once_and_begins_anew_at_a_reset() {
+        let stats = Stats::new(1, 0);
+        let thread = &stats.threads[0];
+        thread.note_cpu_time();
+        let first = thread.cpu_nanos.get();
+        stats.reset();
+        while thread.cpu_nanos.get() == 0 {
+            thread.note_cpu_time();
+        }
+        let all = os::thread_cpu_nanos();
+        assert!(first > 0);
+        assert!(first + thread.cpu_nanos.get() <= all, "{first} and {} of {all}", thread.cpu_nanos.get());
+    }
+}
