@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use onrush_resp::{Decoded, Decoder, Limits, Reply};
 
-use crate::chunk::{Chunk, Executed, Part, Planned, count};
+use crate::chunk::{Chunk, Part, Planned, Tally};
 use crate::command::{Command, Flags};
 use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
 use crate::execute::{encode, execute, execute_row};
@@ -54,7 +54,7 @@ pub struct SliceResult {
     /// Why it ended.
     pub end: SliceEnd,
     /// A command that was taken from the input but not executed: its bytes, to be put in front of the rest.
-    pub requeue: Option<Vec<u8>>,
+    pub requeue: Option<Box<[u8]>>,
     /// The time of its last chunk, in Unix milliseconds.
     pub ended_ms: i64,
 }
@@ -88,21 +88,23 @@ impl Slice<'_> {
 
     fn run_chunks(&mut self, input: &[u8], scratch: &mut Scratch, keys: &mut Keys) -> SliceResult {
         let started = Instant::now();
+        let mut tally = Tally::default();
         let mut consumed = 0;
         loop {
             let chunk = &mut scratch.chunk;
             chunk.clear();
-            let mut part = self.decode(input, consumed, chunk, &mut Planner::new(self.server));
+            let mut planner = Planner::new(self.server);
+            let mut part = decode(self.server, (self.decoder, self.session), input, consumed, chunk, &mut planner);
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
-            keys.now_ms = self.server.clock.unix_ms(chunk_started);
+            let mut conditions = keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
             prefetch_entries(chunk);
-            let mut executed = Executed::nothing(part.first);
-            self.execute(input, chunk, keys, &mut part, &mut executed);
+            self.execute(input, chunk, keys, &mut conditions, &mut part, &mut tally);
+            chunk.owned.clear();
             let now = Instant::now();
             let stats = &self.server.stats.threads[self.thread];
-            count(stats, chunk, std::slice::from_ref(&executed), now - chunk_started);
-            match executed.result {
+            tally.count(stats, chunk, std::slice::from_ref(&part), now - chunk_started);
+            match part.result {
                 Some(result) => return result,
                 None => consumed = part.consumed,
             }
@@ -112,89 +114,20 @@ impl Slice<'_> {
         }
     }
 
-    /// Decodes and plans commands from `input[consumed..]` until the chunk is full.
-    pub(crate) fn decode<'i>(
-        &mut self,
-        input: &'i [u8],
-        mut consumed: usize,
-        chunk: &mut Chunk,
-        planner: &mut Planner<'i>,
-    ) -> Part {
-        let hot = &self.server.hot;
-        if !self.session.authenticated && !hot.password_set.load(Relaxed) {
-            // The password was taken away since this client connected.
-            self.session.authenticated = true;
-        }
-        let limits = Limits {
-            bulk_len_max: hot.bulk_len_max.load(Relaxed),
-            unauthenticated: !self.session.authenticated,
-            ..Limits::default()
-        };
-        chunk.db = self.server.keyspace.db(self.session.db as usize);
-        planner.set_db(chunk.db);
-        let first_planned = chunk.planned.len();
-        let mut owned = Vec::new();
-        let mut stop = None;
-        while !chunk.is_full() {
-            let first = chunk.args.len();
-            match self.decoder.decode(&input[consumed..], &mut chunk.args, &limits) {
-                Ok(Decoded::Command { len }) => {
-                    let place = (consumed, consumed + len);
-                    consumed += len;
-                    if self.decoder.has_owned() {
-                        owned = self.decoder.take_owned();
-                        planner.plan(input, place, first, &owned, chunk);
-                        break;
-                    }
-                    planner.plan(input, place, first, &owned, chunk);
-                    consumed += planner.row_len();
-                    if limits.unauthenticated {
-                        // What follows may be read with wider limits.
-                        break;
-                    }
-                }
-                Ok(Decoded::Nothing { len }) => consumed += len,
-                Ok(Decoded::Incomplete) => {
-                    stop = Some(Ok(SliceEnd::InputUsedUp));
-                    break;
-                }
-                Ok(Decoded::NeedBulk { at, len }) => {
-                    stop = Some(Ok(SliceEnd::NeedBulk { at, len }));
-                    break;
-                }
-                Err(error) => {
-                    stop = Some(Err(error));
-                    break;
-                }
-            }
-        }
-        Part { first: first_planned, len: chunk.planned.len() - first_planned, consumed, owned, stop }
-    }
-
-    /// Executes what [`Slice::decode`] planned; `executed` tells nothing yet.
+    /// Executes what [`decode`] planned of one part.
     pub(crate) fn execute(
         &mut self,
         input: &[u8],
         chunk: &Chunk,
         keys: &mut Keys,
+        conditions: &mut Conditions,
         part: &mut Part,
-        executed: &mut Executed,
+        tally: &mut Tally,
     ) {
         let now_ms = keys.now_ms;
-        let ended = self.execute_planned(input, chunk, keys, part, executed);
-        if executed.len > 0 {
-            let handle = &self.session.handle;
-            handle.commands.store(handle.commands.load(Relaxed) + executed.len, Relaxed);
-            // Of those that are not short the handler's caller has noted it.
-            let last = part.first + executed.rows - usize::from(executed.of_next == 0);
-            if let Some(last) = chunk.planned[last].command
-                && last.is_short()
-            {
-                handle.last_command.store(u32::from(last.id), Relaxed);
-            }
-        }
+        let ended = self.execute_planned(input, chunk, keys, conditions, part, tally);
         let result = |consumed, end, requeue| SliceResult { consumed, end, requeue, ended_ms: now_ms };
-        executed.result = match ended {
+        part.result = match ended {
             ChunkEnd::Done => match part.stop.take() {
                 None => None,
                 Some(Ok(end)) => Some(result(part.consumed, end, None)),
@@ -213,10 +146,10 @@ impl Slice<'_> {
             }
             ChunkEnd::Stopped { end, requeue } => {
                 self.decoder.reset();
-                let next = &chunk.planned[part.first + executed.rows];
+                let next = &chunk.planned[part.first + part.rows];
                 let consumed = match &requeue {
                     Some(_) => next.end,
-                    None => next.nth_start(executed.of_next),
+                    None => next.nth_start(part.of_next),
                 };
                 Some(result(consumed, end, requeue))
             }
@@ -228,28 +161,23 @@ impl Slice<'_> {
         input: &[u8],
         chunk: &Chunk,
         keys: &mut Keys,
-        part: &Part,
-        executed: &mut Executed,
+        conditions: &mut Conditions,
+        part: &mut Part,
+        tally: &mut Tally,
     ) -> ChunkEnd {
         let planned = &chunk.planned[part.first..part.first + part.len];
         if planned.is_empty() {
             return ChunkEnd::Done;
         }
         let server = self.server;
-        keys.begin_part(self.session.db);
-        keys.clock = server.access_clock(keys.now_ms, self.session.no_touch);
-        let reply_limit = server.hot.reply_limit_bytes.load(Relaxed);
-        let pause = server.pause(keys.now_ms);
-        let stats = &server.stats.threads[self.thread];
-        let log = server.log.is_listening();
-        let full = is_out_of_memory(server);
-        let no_args = Argv::new(&[], &[], &[]);
+        keys.begin_part(self.session.db, self.session.no_touch);
+        let owned = &chunk.owned[part.owned.clone()];
         let mut ctx = Ctx {
             server,
             session: &mut *self.session,
             out: &mut *self.reply,
             keys,
-            argv: no_args,
+            argv: Argv::new(&[], &[], &[]),
             command: server.commands.command(0),
             thread: self.thread,
             planned: PlannedKeys::default(),
@@ -257,17 +185,16 @@ impl Slice<'_> {
             serving: false,
             still_waits: false,
             refused: false,
-            log,
+            log: conditions.log,
             effects: Effects::AsSent,
         };
-        let plain = ctx.session.authenticated && !full;
-        let refused = &mut executed.refused;
-        let mut steps = Steps { refused, reply_limit, pause, plain, full, spilled: *self.spilled, timed_ns: 0 };
+        let plain = ctx.session.authenticated && !conditions.full;
+        let mut steps = Steps { conditions, tally, plain, spilled: *self.spilled };
         let mut end = ChunkEnd::Done;
         let (mut rows, mut of_next, mut more) = (0, 0, 0);
         'rows: for row in planned {
             let ranges = &chunk.args[row.args.0 as usize..row.args.1 as usize];
-            ctx.argv = Argv::new(&input[row.start..], ranges, &part.owned);
+            ctx.argv = Argv::new(&input[row.start..], ranges, owned);
             ctx.planned = PlannedKeys {
                 first: row.first_key,
                 step: row.step,
@@ -275,18 +202,18 @@ impl Slice<'_> {
                 shard: row.shard,
             };
             if row.times == 1 {
-                if let Some((is_before, why)) = steps.step(&mut ctx, row, 0) {
+                if let Some((is_before, why)) = steps.step(&mut ctx, row, (part.first + rows, 0)) {
                     of_next = u32::from(!is_before);
                     end = why;
                     break;
                 }
             } else {
                 while of_next < row.times {
-                    of_next += execute_row(&mut ctx, row.command, row.times - of_next, full);
+                    of_next += execute_row(&mut ctx, row.command, row.times - of_next, steps.conditions.full);
                     if of_next == row.times {
                         break;
                     }
-                    let stopped = steps.step_of_row(&mut ctx, row, of_next);
+                    let stopped = steps.step_of_row(&mut ctx, row, (part.first + rows, of_next));
                     of_next += u32::from(!stopped.as_ref().is_some_and(|(is_before, _)| *is_before));
                     if let Some((_, why)) = stopped {
                         end = why;
@@ -298,56 +225,146 @@ impl Slice<'_> {
             }
             rows += 1;
         }
-        executed.timed_ns = steps.timed_ns;
-        executed.rows = rows;
-        executed.of_next = of_next;
-        executed.len = rows as u64 + u64::from(of_next) + more;
+        (part.rows, part.of_next) = (rows, of_next);
+        let len = rows as u64 + u64::from(of_next) + more;
+        steps.tally.len += len;
+        if len > 0
+            && let Some(last) = planned[rows - usize::from(of_next == 0)].command
+            && last.is_short()
+        {
+            // Of those that are not short the handler's caller has noted it.
+            ctx.session.handle.activity.last_command.store(u32::from(last.id), Relaxed);
+        }
         ctx.keys.release();
         ctx.keys.free_garbage();
         if ctx.changes > 0 {
-            stats.changes.add(ctx.changes);
+            server.stats.threads[self.thread].changes.add(ctx.changes);
         }
         *self.spilled = false;
         end
     }
 }
 
-/// What executing one command after the other needs to know.
-struct Steps<'a> {
-    refused: &'a mut Vec<usize>,
+/// Decodes and plans the commands of one connection from `input[consumed..]` until the chunk is full.
+#[inline]
+pub(crate) fn decode<'i>(
+    server: &'static Server,
+    (decoder, session): (&mut Decoder, &mut Session),
+    input: &'i [u8],
+    mut consumed: usize,
+    chunk: &mut Chunk,
+    planner: &mut Planner<'i>,
+) -> Part {
+    let hot = &server.hot;
+    if !session.authenticated && !hot.password_set.load(Relaxed) {
+        // The password was taken away since this client connected.
+        session.authenticated = true;
+    }
+    let limits = Limits {
+        bulk_len_max: hot.bulk_len_max.load(Relaxed),
+        unauthenticated: !session.authenticated,
+        ..Limits::default()
+    };
+    chunk.db = server.keyspace.db(session.db as usize);
+    planner.set_db(chunk.db);
+    let (first, first_owned) = (chunk.planned.len(), chunk.owned.len());
+    let mut stop = None;
+    while !chunk.is_full() {
+        if consumed == input.len() {
+            stop = Some(Ok(SliceEnd::InputUsedUp));
+            break;
+        }
+        let first_arg = chunk.args.len();
+        match decoder.decode(&input[consumed..], &mut chunk.args, &limits) {
+            Ok(Decoded::Command { len }) => {
+                let place = (consumed, consumed + len);
+                consumed += len;
+                if decoder.has_owned() {
+                    chunk.owned.append(&mut decoder.take_owned());
+                    planner.plan(input, place, first_arg, first_owned, chunk);
+                    break;
+                }
+                planner.plan(input, place, first_arg, first_owned, chunk);
+                consumed += planner.row_len();
+                if limits.unauthenticated {
+                    // What follows may be read with wider limits.
+                    break;
+                }
+            }
+            Ok(Decoded::Nothing { len }) => consumed += len,
+            Ok(Decoded::Incomplete) => {
+                stop = Some(Ok(SliceEnd::InputUsedUp));
+                break;
+            }
+            Ok(Decoded::NeedBulk { at, len }) => {
+                stop = Some(Ok(SliceEnd::NeedBulk { at, len }));
+                break;
+            }
+            Err(error) => {
+                stop = Some(Err(error));
+                break;
+            }
+        }
+    }
+    let owned = first_owned..chunk.owned.len();
+    Part { first, len: chunk.planned.len() - first, consumed, owned, stop, rows: 0, of_next: 0, result: None }
+}
+
+/// What all commands of a chunk are executed under; a command that is not short may have changed it.
+pub(crate) struct Conditions {
     reply_limit: usize,
     pause: Pause,
-    plain: bool,
+    log: bool,
+    /// Whether commands that use memory have to be refused.
     full: bool,
+}
+
+impl Conditions {
+    /// The present ones.
+    pub(crate) fn now(server: &Server, now_ms: i64) -> Self {
+        let maxmemory = server.hot.maxmemory.load(Relaxed);
+        Self {
+            reply_limit: server.hot.reply_limit_bytes.load(Relaxed),
+            pause: server.pause(now_ms),
+            log: server.log.is_listening(),
+            full: maxmemory > 0 && server.used_memory() > maxmemory,
+        }
+    }
+}
+
+/// What executing one command after the other needs to know.
+struct Steps<'a> {
+    conditions: &'a mut Conditions,
+    tally: &'a mut Tally,
+    plain: bool,
     spilled: bool,
-    timed_ns: u64,
 }
 
 impl Steps<'_> {
-    /// Executes the `nth` command of a row; says why to stop in front of it (true) or behind it (false), if so.
+    /// Executes the `nth` command of row `at`; says why to stop in front of it (true) or behind it (false), if so.
     #[inline(always)]
-    fn step(&mut self, ctx: &mut Ctx<'_>, row: &Planned, nth: u32) -> Option<(bool, ChunkEnd)> {
-        let stop = if ctx.out.len() >= self.reply_limit {
+    fn step(&mut self, ctx: &mut Ctx<'_>, row: &Planned, (at, nth): (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        let stop = if ctx.out.len() >= self.conditions.reply_limit {
             ctx.server.stats.threads[ctx.thread].reply_limit_pauses.add(1);
             Some(SliceEnd::ReplyLimit)
-        } else if self.pause != Pause::None && held_back(self.pause, row.command) {
+        } else if self.conditions.pause != Pause::None && held_back(self.conditions.pause, row.command) {
             Some(SliceEnd::Paused)
         } else {
             None
         };
         if let Some(end) = stop {
-            return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv)) }));
+            return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv).into()) }));
         }
-        let long_ns = execute(ctx, row.command, self.plain, self.full);
+        let long_ns = execute(ctx, row.command, self.plain, self.conditions.full);
         if long_ns > 0 {
-            self.timed_ns += long_ns;
+            self.tally.timed_ns += long_ns;
             if std::mem::take(&mut ctx.refused) {
-                self.refused.push(row.start);
+                self.tally.refused.push(at);
             }
-            self.plain = ctx.session.authenticated && !self.full;
             ctx.keys.release();
-            ctx.log = ctx.server.log.is_listening();
-            self.pause = ctx.server.pause(ctx.keys.now_ms);
+            *self.conditions = Conditions::now(ctx.server, ctx.keys.now_ms);
+            self.plain = ctx.session.authenticated && !self.conditions.full;
+            ctx.log = self.conditions.log;
             if ctx.session.waiter.is_some() {
                 return Some((false, ChunkEnd::Blocked { consumed: row.nth_start(nth + 1) }));
             }
@@ -356,8 +373,8 @@ impl Steps<'_> {
     }
 
     #[inline(never)]
-    fn step_of_row(&mut self, ctx: &mut Ctx<'_>, row: &Planned, nth: u32) -> Option<(bool, ChunkEnd)> {
-        self.step(ctx, row, nth)
+    fn step_of_row(&mut self, ctx: &mut Ctx<'_>, row: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        self.step(ctx, row, place)
     }
 }
 
@@ -365,7 +382,7 @@ enum ChunkEnd {
     Done,
     Close,
     Blocked { consumed: usize },
-    Stopped { end: SliceEnd, requeue: Option<Vec<u8>> },
+    Stopped { end: SliceEnd, requeue: Option<Box<[u8]>> },
 }
 
 /// Whether CLIENT PAUSE applies to a command.
@@ -375,12 +392,6 @@ fn held_back(pause: Pause, command: Option<&'static Command>) -> bool {
         Pause::All => true,
         Pause::Writes => command.is_some_and(|command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)),
     }
-}
-
-/// Whether commands that use memory have to be refused.
-fn is_out_of_memory(server: &Server) -> bool {
-    let limit = server.hot.maxmemory.load(Relaxed);
-    limit > 0 && server.used_memory() > limit
 }
 
 #[cfg(test)]

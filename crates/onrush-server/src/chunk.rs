@@ -1,5 +1,6 @@
 //! A chunk: the commands that are planned, fetched for and executed together, of one connection or of several.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +92,8 @@ pub(crate) struct Chunk {
     pub(crate) planned: Vec<Planned>,
     /// Their arguments.
     pub(crate) args: Vec<ArgRange>,
+    /// Owned arguments of commands that are the last ones of their parts.
+    pub(crate) owned: Vec<Arc<Vec<u8>>>,
     /// The hashes of their keys.
     pub(crate) hashes: Vec<KeyHash>,
     /// Shards of the keys, for prefetching.
@@ -109,6 +112,7 @@ impl Chunk {
     pub(crate) fn clear(&mut self) {
         self.planned.clear();
         self.args.clear();
+        self.owned.clear();
         self.hashes.clear();
         self.targets.clear();
         self.members.commands.clear();
@@ -123,7 +127,7 @@ impl Chunk {
     }
 }
 
-/// One connection's part of a chunk.
+/// One connection's part of a chunk, and what became of it.
 pub(crate) struct Part {
     /// Its first row in the chunk.
     pub(crate) first: usize,
@@ -131,95 +135,102 @@ pub(crate) struct Part {
     pub(crate) len: usize,
     /// End of the part in the connection's input.
     pub(crate) consumed: usize,
-    /// Owned arguments of its last command.
-    pub(crate) owned: Vec<Arc<Vec<u8>>>,
+    /// Where the owned arguments of its last command are in the chunk.
+    pub(crate) owned: Range<usize>,
     /// Why decoding stopped before the chunk was full.
     pub(crate) stop: Option<Result<SliceEnd, ProtocolError>>,
+    /// Rows of equal commands executed to the end; most rows are one command.
+    pub(crate) rows: usize,
+    /// Commands executed of the row behind them.
+    pub(crate) of_next: u32,
+    /// How the slice of work ended, unless it goes on behind this part.
+    pub(crate) result: Option<SliceResult>,
 }
 
 impl Part {
     /// Whether there may be more behind it in the same input.
     pub(crate) fn goes_on(&self) -> bool {
-        self.stop.is_none()
-    }
-}
-
-/// What became of a [`Part`].
-pub(crate) struct Executed {
-    pub(crate) first: usize,
-    /// Rows of equal commands executed to the end; most rows are one command.
-    pub(crate) rows: usize,
-    /// Commands executed of the row behind them.
-    pub(crate) of_next: u32,
-    /// Commands executed, all in all; those that were refused as well.
-    pub(crate) len: u64,
-    /// Where the rows of refused commands start in the input, once for each command.
-    pub(crate) refused: Vec<usize>,
-    /// Time of those that are timed by themselves, in nanoseconds.
-    pub(crate) timed_ns: u64,
-    /// How the slice of work ended, unless it goes on behind this part.
-    pub(crate) result: Option<SliceResult>,
-}
-
-impl Executed {
-    /// Nothing yet, of a part whose first row is `first`.
-    pub(crate) fn nothing(first: usize) -> Self {
-        Self { first, rows: 0, of_next: 0, len: 0, refused: Vec::new(), timed_ns: 0, result: None }
+        self.stop.is_none() && self.result.is_none()
     }
 
-    /// For a part that is not executed, or not to its end, because its connection closes.
-    pub(crate) fn none(part: &Part, input_len: usize) -> Self {
-        let result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
-        Self { result: Some(result), ..Self::nothing(part.first) }
+    /// One of a connection that closes, at the end of a chunk so far, with nothing in it.
+    #[cold]
+    pub(crate) fn given_up(chunk: &Chunk, input_len: usize) -> Self {
+        let (first, owned) = (chunk.planned.len(), chunk.owned.len()..chunk.owned.len());
+        let mut part = Self { first, len: 0, consumed: 0, owned, stop: None, rows: 0, of_next: 0, result: None };
+        part.give_up(input_len);
+        part
     }
 
-    /// The short commands executed, with how often each was.
-    fn short_commands<'a>(&'a self, chunk: &'a Chunk) -> impl Iterator<Item = (&'static Command, u64)> + 'a {
-        let last = usize::from(self.of_next > 0);
-        let rows = &chunk.planned[self.first..self.first + self.rows + last];
+    /// Ends it without executing it, or not to its end, because its connection closes.
+    #[cold]
+    pub(crate) fn give_up(&mut self, input_len: usize) {
+        self.result = Some(SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 });
+    }
+
+    /// The short commands executed, with their rows in the chunk and how often each was.
+    fn short_commands<'a>(&self, chunk: &'a Chunk) -> impl Iterator<Item = (&'static Command, usize, u64)> + 'a {
+        let (first, of_rows, of_next) = (self.first, self.rows, self.of_next);
+        let last = usize::from(of_next > 0);
+        let rows = &chunk.planned[first..first + of_rows + last];
         rows.iter().enumerate().filter_map(move |(at, row)| {
             let command = row.command.filter(|command| command.is_short())?;
-            let times = if at < self.rows { row.times } else { self.of_next };
-            let refused = self.refused.iter().filter(|start| **start == row.start).count();
-            Some((command, u64::from(times) - refused as u64))
+            Some((command, first + at, u64::from(if at < of_rows { row.times } else { of_next })))
         })
     }
 }
 
-/// Counts a chunk's commands and spreads its time evenly over the short ones; long ones were timed by themselves.
-pub(crate) fn count(stats: &ThreadStats, chunk: &Chunk, executed: &[Executed], took: Duration) {
-    let took_ns = took.as_nanos() as u64;
-    let (mut len, mut refused) = (0, 0);
-    for executed in executed {
-        len += executed.len;
-        refused += executed.refused.len();
+/// What was executed of a chunk, all in all.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Commands executed; those that were refused as well.
+    pub(crate) len: u64,
+    /// The rows of refused commands in the chunk, once for each command.
+    pub(crate) refused: Vec<usize>,
+    /// Time of those that are timed by themselves, in nanoseconds.
+    pub(crate) timed_ns: u64,
+}
+
+impl Tally {
+    /// Counts what was executed of a chunk and spreads its time evenly over the short commands; long ones were timed by
+    /// themselves. Begins anew.
+    #[inline]
+    pub(crate) fn count(&mut self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took: Duration) {
+        let took_ns = took.as_nanos() as u64;
+        let len = self.len - self.refused.len() as u64;
+        stats.commands_processed.add(len);
+        stats.commands_nanos.add(took_ns);
+        if !chunk.is_mixed
+            && self.refused.is_empty()
+            && let Some(Planned { command: Some(command), .. }) = chunk.planned.first()
+            && command.is_short()
+        {
+            let counters = &stats.commands[command.id as usize];
+            counters.calls.add(len);
+            counters.nanos.add(took_ns);
+            self.len = 0;
+            return;
+        }
+        self.count_each(stats, chunk, parts, took_ns);
+        self.refused.clear();
+        (self.len, self.timed_ns) = (0, 0);
     }
-    len -= refused as u64;
-    stats.commands_processed.add(len);
-    stats.commands_nanos.add(took_ns);
-    if !chunk.is_mixed
-        && refused == 0
-        && let Some(Planned { command: Some(command), .. }) = chunk.planned.first()
-        && command.is_short()
-    {
-        let counters = &stats.commands[command.id as usize];
-        counters.calls.add(len);
-        counters.nanos.add(took_ns);
-        return;
-    }
-    let (mut short_len, mut timed_ns) = (0, 0);
-    for executed in executed {
-        short_len += executed.short_commands(chunk).map(|(_, times)| times).sum::<u64>();
-        timed_ns += executed.timed_ns;
-    }
-    if short_len == 0 {
-        return;
-    }
-    let each_ns = took_ns.saturating_sub(timed_ns) / short_len;
-    for (command, times) in executed.iter().flat_map(|executed| executed.short_commands(chunk)) {
-        let counters = &stats.commands[command.id as usize];
-        counters.calls.add(times);
-        counters.nanos.add(each_ns * times);
+
+    #[inline(never)]
+    fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took_ns: u64) {
+        let refused = |row: usize| self.refused.iter().filter(|refused| **refused == row).count() as u64;
+        let short = || parts.iter().flat_map(|part| part.short_commands(chunk));
+        let short_len: u64 = short().map(|(_, row, times)| times - refused(row)).sum();
+        if short_len == 0 {
+            return;
+        }
+        let each_ns = took_ns.saturating_sub(self.timed_ns) / short_len;
+        for (command, row, times) in short() {
+            let times = times - refused(row);
+            let counters = &stats.commands[command.id as usize];
+            counters.calls.add(times);
+            counters.nanos.add(each_ns * times);
+        }
     }
 }
 

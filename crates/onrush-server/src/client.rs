@@ -29,16 +29,12 @@ pub struct ClientHandle {
     pub unix: bool,
     /// Worker it lives on.
     pub worker: usize,
+    /// What changes with every batch.
+    pub activity: Activity,
     /// Names given by the client.
     pub names: Mutex<Names>,
-    /// Selected database.
-    pub db: AtomicU32,
     /// 2 or 3.
     pub resp: AtomicU32,
-    /// Unix time of the last command in milliseconds.
-    pub last_interaction_ms: AtomicI64,
-    /// Id of the last command, `u32::MAX` before the first.
-    pub last_command: AtomicU32,
     /// Bytes in the query buffer.
     pub query_bytes: AtomicU64,
     /// Bytes allocated for the query buffer and not used.
@@ -47,16 +43,25 @@ pub struct ClientHandle {
     pub reply_bytes: AtomicU64,
     /// Bytes allocated for replies.
     pub reply_capacity_bytes: AtomicU64,
-    /// Commands executed.
-    pub commands: AtomicU64,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
     /// What it waits for.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
-    killed: AtomicBool,
     waker: Mutex<Option<Waker>>,
+}
+
+/// What changes with every batch of a connection, or is asked for by it: on a cache line of its own.
+#[repr(align(64))]
+pub struct Activity {
+    /// Unix time of the last command in milliseconds.
+    pub last_interaction_ms: AtomicI64,
+    /// Id of the last command, `u32::MAX` before the first.
+    pub last_command: AtomicU32,
+    /// Selected database.
+    pub db: AtomicU32,
+    killed: AtomicBool,
 }
 
 /// Names a client gave itself.
@@ -83,20 +88,21 @@ impl ClientHandle {
             created_ms: now_ms,
             unix,
             worker,
+            activity: Activity {
+                last_interaction_ms: AtomicI64::new(now_ms),
+                last_command: AtomicU32::new(u32::MAX),
+                db: AtomicU32::new(0),
+                killed: AtomicBool::new(false),
+            },
             names: Mutex::new(Names { user: b"default".to_vec(), ..Names::default() }),
-            db: AtomicU32::new(0),
             resp: AtomicU32::new(2),
-            last_interaction_ms: AtomicI64::new(now_ms),
-            last_command: AtomicU32::new(u32::MAX),
             query_bytes: AtomicU64::new(0),
             query_free_bytes: AtomicU64::new(0),
             reply_bytes: AtomicU64::new(0),
             reply_capacity_bytes: AtomicU64::new(0),
-            commands: AtomicU64::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             waiter: Mutex::new(None),
-            killed: AtomicBool::new(false),
             waker: Mutex::new(None),
         }
     }
@@ -123,7 +129,7 @@ impl ClientHandle {
         let reply_bytes = self.reply_bytes.load(Relaxed);
         let capacity_bytes = self.reply_capacity_bytes.load(Relaxed);
         let events = if reply_bytes > 0 { "rw" } else { "r" };
-        let last = self.last_command.load(Relaxed) as usize;
+        let last = self.activity.last_command.load(Relaxed) as usize;
         let command = commands.all().nth(last).map_or("NULL", |command| &command.full_name);
         line.extend_from_slice(
             format!(
@@ -131,9 +137,9 @@ impl ClientHandle {
                  multi-mem=0 rbs={capacity_bytes} rbp={capacity_bytes} obl={reply_bytes} oll=0 omem=0 tot-mem={} \
                  events={events} cmd={command} user=",
                 seconds_since(self.created_ms),
-                seconds_since(self.last_interaction_ms.load(Relaxed)),
+                seconds_since(self.activity.last_interaction_ms.load(Relaxed)),
                 self.flags(),
-                self.db.load(Relaxed),
+                self.activity.db.load(Relaxed),
                 self.query_bytes.load(Relaxed),
                 self.query_free_bytes.load(Relaxed),
                 self.buffer_bytes() + size_of::<Self>() as u64,
@@ -160,14 +166,14 @@ impl ClientHandle {
 
     /// Asks the connection to close, without replies that are still to come.
     pub fn kill(&self) {
-        self.killed.store(true, Relaxed);
+        self.activity.killed.store(true, Relaxed);
         self.wake();
     }
 
     /// Whether somebody asked the connection to close.
     #[inline]
     pub fn is_killed(&self) -> bool {
-        self.killed.load(Relaxed)
+        self.activity.killed.load(Relaxed)
     }
 
     /// Gives the connection a turn.

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 use mio::event::Event;
 use onrush_resp::{Decoder, Reply};
 
-use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
+use crate::batch::{self, READ_LEN_MAX, Slice, SliceEnd, SliceResult};
+use crate::chunk::{Chunk, Part};
 use crate::client::ClientHandle;
+use crate::plan::Planner;
 use crate::scratch::{ReplyBuffers, Scratch};
 use crate::server::{Server, unix_ms};
 use crate::session::Session;
@@ -116,6 +118,8 @@ pub struct Connection {
     closing: bool,
     /// Time of the last slice in Unix milliseconds, until it is published.
     unpublished_ms: Option<i64>,
+    /// Whether others see empty buffers.
+    is_published_idle: bool,
     alarm: Option<Instant>,
 }
 
@@ -147,6 +151,7 @@ impl Connection {
             eof: false,
             closing: false,
             unpublished_ms: None,
+            is_published_idle: true,
             alarm: None,
         }
     }
@@ -211,8 +216,33 @@ impl Connection {
         self.session.handle.kill();
     }
 
+    /// Decodes and plans commands from `input[consumed..]`, which [`Connection::receive`] has read.
+    #[inline]
+    pub(crate) fn decode<'i>(
+        &mut self,
+        input: &'i [u8],
+        consumed: usize,
+        chunk: &mut Chunk,
+        planner: &mut Planner<'i>,
+    ) -> Part {
+        batch::decode(self.server, (&mut self.decoder, &mut self.session), input, consumed, chunk, planner)
+    }
+
     /// Takes note of how its slice of work on `input`, which [`Connection::receive`] has read, ended; writes the replies.
     pub fn settle(&mut self, input: &[u8], result: &mut SliceResult, replies: &mut ReplyBuffers) -> After {
+        if result.end == SliceEnd::InputUsedUp && result.consumed == input.len() {
+            match self.write_all(replies) {
+                Ok(true) => {
+                    if !self.query.is_empty() {
+                        self.query = Vec::new();
+                    }
+                    self.publish(result.ended_ms);
+                    return if self.socket.is_readable() { After::Again } else { After::Wait };
+                }
+                Ok(false) => {}
+                Err(_) => return After::End,
+            }
+        }
         self.note_end(result);
         self.keep_rest(input, result);
         if self.query_len() > self.server.hot.query_limit_bytes.load(Relaxed) {
@@ -261,6 +291,29 @@ impl Connection {
                 return After::End;
             }
         }
+    }
+
+    /// Writes the replies if they are in one piece; says whether all are written, which they mostly are.
+    #[inline]
+    fn write_all(&mut self, replies: &mut ReplyBuffers) -> io::Result<bool> {
+        let Some(bytes) = self.reply.as_single_slice() else { return Ok(false) };
+        if !bytes.is_empty() {
+            let len = bytes.len();
+            let written = match self.socket.write(bytes) {
+                Ok(written) => written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let stats = &self.server.stats.threads[self.thread];
+            stats.net_output_bytes.add(written as u64);
+            stats.writes_processed.add(1);
+            if written < len {
+                self.reply.advance(written);
+                return Ok(false);
+            }
+        }
+        replies.give(self.reply.take_buffer());
+        Ok(true)
     }
 
     /// Writes what the kernel takes; [`After::End`] if the connection is done with.
@@ -364,7 +417,8 @@ impl Connection {
         let result = self.run_slice(&query[self.query_pos..], scratch);
         self.query = query;
         self.query_pos += result.consumed;
-        if let Some(mut requeued) = result.requeue {
+        if let Some(requeued) = result.requeue {
+            let mut requeued = requeued.into_vec();
             requeued.extend_from_slice(&self.query[self.query_pos..]);
             self.query = requeued;
             self.query_pos = 0;
@@ -413,7 +467,7 @@ impl Connection {
         debug_assert_eq!(self.query_pos, 0);
         self.query.clear();
         if let Some(requeued) = result.requeue.take() {
-            self.query = requeued;
+            self.query = requeued.into_vec();
         }
         if result.consumed < input.len() {
             self.query.extend_from_slice(&input[result.consumed..]);
@@ -478,14 +532,25 @@ impl Connection {
     }
 
     /// Lets others see how this connection is.
-    fn publish(&self, now_ms: i64) {
+    #[inline]
+    fn publish(&mut self, now_ms: i64) {
+        let activity = &self.session.handle.activity;
+        activity.last_interaction_ms.store(now_ms, Relaxed);
+        activity.db.store(self.session.db, Relaxed);
+        let is_idle = self.reply.capacity() == 0 && self.query.capacity() == 0 && self.input == Input::UsedUp;
+        if !(is_idle && self.is_published_idle) {
+            self.publish_buffers();
+            self.is_published_idle = is_idle;
+        }
+    }
+
+    #[inline(never)]
+    fn publish_buffers(&self) {
         let handle = &self.session.handle;
-        handle.last_interaction_ms.store(now_ms, Relaxed);
         handle.reply_bytes.store(self.reply.len() as u64, Relaxed);
         handle.reply_capacity_bytes.store(self.reply.capacity() as u64, Relaxed);
         handle.query_bytes.store(self.query_len() as u64, Relaxed);
         handle.query_free_bytes.store((self.query.capacity() - self.query.len()) as u64, Relaxed);
-        handle.db.store(self.session.db, Relaxed);
     }
 
     /// Moves what is there of a large argument, from `at` in the query buffer on, into a buffer of its own.

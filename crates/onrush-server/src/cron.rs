@@ -62,7 +62,7 @@ fn close_idle(server: &Server) {
     }
     let now_ms = unix_ms();
     for client in server.clients.all() {
-        if now_ms - client.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {
+        if now_ms - client.activity.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {
             tracing::debug!("Closing idle client id={} addr={}", client.id, client.addr);
             client.kill();
         }

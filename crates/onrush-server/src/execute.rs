@@ -201,7 +201,7 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
         ctx.refused = true;
         return Err(error);
     }
-    ctx.session.handle.last_command.store(u32::from(command.id), Relaxed);
+    ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
     let result = (command.handler)(ctx);
     counters.failed.add(u64::from(result.is_err()));
     if !command.is_short() {

@@ -9,6 +9,7 @@ use onrush_store::clock;
 use onrush_store::{CollectionType, Db, Entry, KeyHash, Random, Removed, Shard, ShardGuard, Slot, Table};
 use smallvec::SmallVec;
 
+use crate::batch::Conditions;
 use crate::error::{self, CommandError};
 use crate::gate::{Entered, Exclusive};
 use crate::lazyfree::Garbage;
@@ -174,10 +175,21 @@ impl Keys {
         self.db
     }
 
-    /// Begins with commands that were planned for database `db`.
+    /// Begins with a chunk; `now_ms` is what it takes for now.
     #[inline]
-    pub(crate) fn begin_part(&mut self, db: u32) {
+    pub(crate) fn begin_chunk(&mut self, now_ms: i64) -> Conditions {
+        self.now_ms = now_ms;
+        self.clock = self.server.access_clock(now_ms, false);
+        Conditions::now(self.server, now_ms)
+    }
+
+    /// Begins with commands that were planned for database `db`. `no_touch`: CLIENT NO-TOUCH is on.
+    #[inline]
+    pub(crate) fn begin_part(&mut self, db: u32, no_touch: bool) {
         (self.db, self.planned_db) = (db, db);
+        if no_touch || matches!(self.clock, AccessClock::Untouched(_)) {
+            self.clock = self.server.access_clock(self.now_ms, no_touch);
+        }
     }
 
     /// Changes the database, in step with the session.

@@ -4,8 +4,7 @@
 //! from two atomics and only prefetched, and entries are found under their shard's lock, which is given back and
 //! taken again for execution.
 
-use std::sync::Arc;
-
+use onrush_resp::ArgRange;
 use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
 
 use crate::chunk::{Chunk, Members, Planned, ROW_LEN_MAX, repetitions};
@@ -57,23 +56,27 @@ impl<'a> Planner<'a> {
         std::mem::take(&mut self.row_len)
     }
 
-    /// Plans the command at `start..end` of the input, whose arguments are those from `first_arg` on, and appends it to the
-    /// chunk, with its repetitions if it is short; the shards of its keys are prefetched.
+    /// Plans the command at `start..end` of the input, whose arguments are those from `first_arg` on and whose owned ones are
+    /// those from `first_owned` on, and appends it to the chunk, with its repetitions if it is short; the shards of its keys
+    /// are prefetched.
     #[inline]
     pub(crate) fn plan(
         &mut self,
         input: &'a [u8],
         (start, end): (usize, usize),
         first_arg: usize,
-        owned: &[Arc<Vec<u8>>],
+        first_owned: usize,
         chunk: &mut Chunk,
     ) {
-        let argv = Argv::new(&input[start..], &chunk.args[first_arg..], owned);
+        let bytes = &input[start..];
+        let Chunk { planned: rows, args, owned, hashes, targets, members, is_mixed, .. } = chunk;
+        let owned = &owned[first_owned..];
+        let argv = Argv::new(bytes, &args[first_arg..], owned);
         let mut planned = Planned {
             start,
             end,
             times: 1,
-            args: (first_arg as u32, chunk.args.len() as u32),
+            args: (first_arg as u32, args.len() as u32),
             hashes: (0, 0),
             command: None,
             first_key: 0,
@@ -81,12 +84,18 @@ impl<'a> Planner<'a> {
             shard: None,
         };
         let known = self.last.filter(|last| {
-            let head = input[start..].get(..last.bytes.len());
+            let head = bytes.get(..last.bytes.len());
             owned.is_empty() && head.is_some_and(|head| equal(head, last.bytes))
         });
         let found = match known {
             Some(head) => Some((head.command, head.only_key)),
-            None => self.look_up(&input[start..], first_arg, argv.len(), owned, chunk),
+            None => {
+                let found = self.look_up(bytes, argv, args[first_arg]);
+                let id = |command: Option<&'static Command>| command.map(|command| command.id);
+                let this = id(found.map(|(command, _)| command));
+                *is_mixed |= !rows.first().is_none_or(|first| id(first.command) == this);
+                found
+            }
         };
         if let Some((command, only_key)) = found {
             planned.command = Some(command);
@@ -96,8 +105,6 @@ impl<'a> Planner<'a> {
                 self.expects_row = more > 0;
                 self.row_len = (end - start) * more as usize;
             }
-            let argv = Argv::new(&input[start..], &chunk.args[first_arg..], owned);
-            let Chunk { planned: rows, hashes, targets, members, .. } = chunk;
             let at = hashes.len() as u32;
             if only_key > 0 {
                 planned.first_key = only_key as u32;
@@ -112,28 +119,19 @@ impl<'a> Planner<'a> {
             }
             planned.hashes = (at, hashes.len() as u32);
         }
-        chunk.planned.push(planned);
+        rows.push(planned);
     }
 
-    /// Looks a command up by its name; returns it with the index of its key if it has only one, else 0. `None` if it has to
-    /// be resolved the slow way.
-    fn look_up(
-        &mut self,
-        input: &'a [u8],
-        first_arg: usize,
-        argc: usize,
-        owned: &[Arc<Vec<u8>>],
-        chunk: &mut Chunk,
-    ) -> Option<(&'static Command, usize)> {
-        let name = chunk.args[first_arg];
-        let command = self.server.commands.lookup(name.of(input, owned));
-        let command = command.filter(|command| command.accepts(argc) && !command.is_container());
-        let is_same = |first: &Planned| first.command.map(|first| first.id) == command.map(|command| command.id);
-        chunk.is_mixed |= !chunk.planned.first().is_none_or(is_same);
-        let command = command?;
+    /// Looks a command up by its name, which stands at `name` of its `bytes`; returns it with the index of its key if it has
+    /// only one, else 0. `None` if it has to be resolved the slow way.
+    fn look_up(&mut self, bytes: &'a [u8], argv: Argv<'_>, name: ArgRange) -> Option<(&'static Command, usize)> {
+        let command = self.server.commands.lookup(argv.get(0))?;
+        if !command.accepts(argv.len()) || command.is_container() {
+            return None;
+        }
         let only_key = command.plan.map_or(0, |(first, last, _)| if first == last { first as usize } else { 0 });
-        if input.first() == Some(&b'*') && name.owned_index().is_none() {
-            self.last = Some(Head { bytes: &input[..name.end()], command, only_key });
+        if bytes.first() == Some(&b'*') && name.owned_index().is_none() {
+            self.last = Some(Head { bytes: &bytes[..name.end()], command, only_key });
         }
         Some((command, only_key))
     }

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use crate::batch::{SliceEnd, SliceResult};
-use crate::chunk::{Chunk, Executed, Part, count};
+use crate::batch::{Conditions, SliceEnd, SliceResult};
+use crate::chunk::{Chunk, Part, Tally};
 use crate::connection::{After, CARRY_LEN_MAX};
 use crate::keys::Keys;
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::scratch::ReplyBuffers;
-use crate::server::Server;
+use crate::server::{Server, unix_ms};
 use crate::worker::Place;
 
 /// Connections read before what they sent is executed.
@@ -41,16 +41,14 @@ struct Item {
     started: Option<Instant>,
 }
 
-/// Connections' parts of a chunk, by number of item.
-type Parts = Vec<(usize, Part)>;
-
 /// Lists of a group, kept for their memory.
 #[derive(Default)]
 pub(crate) struct Lists {
     items: Vec<Item>,
-    parts: Parts,
+    /// Connections' parts of a chunk.
+    parts: Vec<Part>,
     chunk: Chunk,
-    executed: Vec<Executed>,
+    tally: Tally,
 }
 
 /// A round of one worker.
@@ -91,7 +89,8 @@ impl Round<'_> {
             if items.len() == GROUP_LEN_MAX || space.len() - start < ROOM_MIN {
                 return &ready[at..];
             }
-            let Some(Place { connection, .. }) = self.places.get_mut(place) else { continue };
+            let Some(Place { connection, is_ready, .. }) = self.places.get_mut(place) else { continue };
+            *is_ready = false;
             if !connection.is_light() {
                 self.heavy.push(place);
                 continue;
@@ -113,64 +112,60 @@ impl Round<'_> {
 
     /// Executes what was read, chunk by chunk; returns when the last one was.
     fn execute(&mut self, space: &[u8], lists: &mut Lists) -> Option<Instant> {
-        let Lists { items, parts, chunk, executed } = lists;
+        let Lists { items, parts, chunk, tally } = lists;
         let mut next = 0;
         let mut last = None;
         while next < items.len() {
-            self.decode(space, items, &mut next, chunk, parts);
+            let items = &mut items[next..];
+            self.decode(space, items, chunk, parts);
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
-            self.keys.now_ms = self.server.clock.unix_ms(chunk_started);
+            let mut conditions = self.keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
             prefetch_entries(chunk);
-            self.execute_chunk(space, items, chunk, parts, executed);
+            self.execute_chunk(space, items, chunk, parts, (&mut conditions, tally));
+            chunk.owned.clear();
             let now = Instant::now();
             last = Some(now);
-            count(&self.server.stats.threads[self.thread], chunk, executed, now - chunk_started);
-            for ((at, part), executed) in parts.iter().zip(executed.iter_mut()) {
-                let item = &mut items[*at];
-                if executed.result.is_none() {
+            tally.count(&self.server.stats.threads[self.thread], chunk, parts, now - chunk_started);
+            for (part, item) in parts.iter_mut().zip(items) {
+                if part.result.is_none() {
                     item.consumed = part.consumed;
                     let started = *item.started.get_or_insert(chunk_started);
                     let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
                     if now - started < slice {
                         // The last part goes on in the next chunk.
-                        next = *at;
-                        continue;
+                        break;
                     }
+                    let ended_ms = self.keys.now_ms;
+                    part.result = Some(SliceResult { consumed: part.consumed, end: SliceEnd::TimeUp, requeue: None, ended_ms });
                 }
-                let time_up = || SliceResult {
-                    consumed: part.consumed,
-                    end: SliceEnd::TimeUp,
-                    requeue: None,
-                    ended_ms: self.keys.now_ms,
-                };
-                let result = executed.result.get_or_insert_with(time_up);
-                self.settle(item, space, result);
+                next += 1;
+                if let Some(result) = &mut part.result {
+                    self.settle(item, space, result);
+                }
             }
             parts.clear();
-            executed.clear();
         }
         last
     }
 
-    /// Fills a chunk with the commands of the items from `next` on.
-    fn decode(&mut self, space: &[u8], items: &[Item], next: &mut usize, chunk: &mut Chunk, parts: &mut Parts) {
+    /// Fills a chunk with the commands of the items; they get a part each, as far as there is room.
+    fn decode(&mut self, space: &[u8], items: &[Item], chunk: &mut Chunk, parts: &mut Vec<Part>) {
         chunk.clear();
         let mut planner = Planner::new(self.server);
-        let mut goes_on = false;
-        while *next < items.len() && !goes_on && !chunk.is_full() {
-            let item = &items[*next];
+        for item in items {
             let connection = &mut self.places[item.place].connection;
             let input = &space[item.start..item.end];
-            let mut slice = connection.slice(self.replies);
-            match caught(|| slice.decode(input, item.consumed, chunk, &mut planner)) {
-                Some(part) => {
-                    goes_on = part.goes_on();
-                    parts.push((*next, part));
-                }
-                None => self.ended.push(item.place),
+            let part = caught(|| connection.decode(input, item.consumed, chunk, &mut planner));
+            let part = part.unwrap_or_else(|| {
+                connection.kill();
+                Part::given_up(chunk, input.len())
+            });
+            let goes_on = part.goes_on();
+            parts.push(part);
+            if goes_on || chunk.is_full() {
+                break;
             }
-            *next += 1;
         }
     }
 
@@ -180,26 +175,24 @@ impl Round<'_> {
         space: &[u8],
         items: &[Item],
         chunk: &Chunk,
-        parts: &mut Parts,
-        executed: &mut Vec<Executed>,
+        parts: &mut [Part],
+        (conditions, tally): (&mut Conditions, &mut Tally),
     ) {
-        for (at, part) in parts {
-            let item = &items[*at];
+        for (part, item) in parts.iter_mut().zip(items) {
             let connection = &mut self.places[item.place].connection;
             let input = &space[item.start..item.end];
             if connection.is_killed() {
-                executed.push(Executed::none(part, input.len()));
+                part.give_up(input.len());
                 continue;
             }
-            executed.push(Executed::nothing(part.first));
-            let Some(executed) = executed.last_mut() else { unreachable!("just pushed") };
             let mut slice = connection.slice(self.replies);
             let keys = &mut *self.keys;
-            if caught(|| slice.execute(input, chunk, keys, part, executed)).is_none() {
+            if caught(|| slice.execute(input, chunk, keys, conditions, part, tally)).is_none() {
                 *self.keys = Keys::new(self.server, self.thread);
                 self.keys.enter();
+                *conditions = self.keys.begin_chunk(unix_ms());
                 connection.kill();
-                *executed = Executed::none(part, input.len());
+                part.give_up(input.len());
             }
         }
     }

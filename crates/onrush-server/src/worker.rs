@@ -70,7 +70,7 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
 pub(crate) struct Place {
     pub(crate) connection: Connection,
     /// Whether it stands in the list of those that have a turn this round.
-    is_ready: bool,
+    pub(crate) is_ready: bool,
     /// Its entry among the alarms.
     alarm: Option<Instant>,
 }
@@ -190,11 +190,6 @@ impl Worker {
     /// time if it was looked at near the end.
     fn round(&mut self) -> Option<Instant> {
         let mut last = None;
-        for &index in &self.ready {
-            if let Some(place) = self.places.get_mut(index) {
-                place.is_ready = false;
-            }
-        }
         if !self.ready.is_empty() {
             let Self { server, thread, places, scratch, heavy, ended, ready, lists, .. } = self;
             let Scratch { keys, replies, read, .. } = scratch;

@@ -64,8 +64,8 @@ pub fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
 /// Brings what others see of this connection up to date in the middle of its batch.
 fn publish_self(ctx: &Ctx<'_>) {
     let handle = &ctx.session.handle;
-    handle.db.store(ctx.session.db, Relaxed);
-    handle.last_interaction_ms.store(unix_ms(), Relaxed);
+    handle.activity.db.store(ctx.session.db, Relaxed);
+    handle.activity.last_interaction_ms.store(unix_ms(), Relaxed);
 }
 
 /// What kind a client is, as filters tell them apart.
