@@ -53,6 +53,7 @@ impl Reply {
     }
 
     /// Takes the allocation out for reuse and leaves the buffer empty.
+    #[inline]
     pub fn take_buffer(&mut self) -> Vec<u8> {
         self.shared.clear();
         self.shared_bytes = 0;
@@ -63,6 +64,7 @@ impl Reply {
     }
 
     /// Gives an empty buffer the allocation of `bytes`.
+    #[inline]
     pub fn put_buffer(&mut self, bytes: Vec<u8>) {
         debug_assert!(self.is_empty());
         if self.bytes.capacity() == 0 {

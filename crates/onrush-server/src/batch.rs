@@ -279,15 +279,13 @@ pub(crate) fn decode<'i>(
             Ok(Decoded::Command { len }) => {
                 let place = (consumed, consumed + len);
                 consumed += len;
-                if decoder.has_owned() {
+                let has_owned = decoder.has_owned();
+                if has_owned {
                     chunk.owned.append(&mut decoder.take_owned());
-                    planner.plan(input, place, first_arg, first_owned, chunk);
-                    break;
                 }
-                planner.plan(input, place, first_arg, first_owned, chunk);
-                consumed += planner.row_len();
-                if limits.unauthenticated {
-                    // What follows may be read with wider limits.
+                consumed += planner.plan(input, place, first_arg, first_owned, chunk);
+                // Behind an owned argument the input goes on elsewhere; what follows a login may be read with wider limits.
+                if has_owned || limits.unauthenticated {
                     break;
                 }
             }

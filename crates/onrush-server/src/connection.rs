@@ -22,6 +22,7 @@ use crate::scratch::{ReplyBuffers, Scratch};
 use crate::server::{Server, unix_ms};
 use crate::session::Session;
 use crate::socket::Socket;
+use crate::stats::ThreadStats;
 
 /// An unfinished command of up to this many bytes is moved to the thread's read buffer for the next read; a longer
 /// one stays in the connection's query buffer.
@@ -102,6 +103,7 @@ pub struct Connection {
     socket: Socket,
     server: &'static Server,
     thread: usize,
+    stats: &'static ThreadStats,
     session: Session,
     decoder: Decoder,
     reply: Reply,
@@ -138,6 +140,7 @@ impl Connection {
             socket,
             server,
             thread,
+            stats: &server.stats.threads[thread],
             session: Session::new(handle, authenticated),
             decoder: Decoder::new(),
             reply: Reply::new(),
@@ -198,7 +201,7 @@ impl Connection {
             self.eof = true;
             return Ok(0);
         }
-        let stats = &self.server.stats.threads[self.thread];
+        let stats = self.stats;
         stats.net_input_bytes.add(len as u64);
         stats.reads_processed.add(1);
         Ok(carried + len)
@@ -304,7 +307,7 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             };
-            let stats = &self.server.stats.threads[self.thread];
+            let stats = self.stats;
             stats.net_output_bytes.add(written as u64);
             stats.writes_processed.add(1);
             if written < len {
@@ -400,7 +403,7 @@ impl Connection {
     #[cold]
     fn over_query_limit(&self) {
         let handle = &self.session.handle;
-        self.server.stats.threads[self.thread].query_buffer_limit_disconnections.add(1);
+        self.stats.query_buffer_limit_disconnections.add(1);
         tracing::warn!(
             "Closing client id={} addr={}: its query buffer of {} bytes passed client-query-buffer-limit \
              ({} bytes of its replies are unread)",
@@ -563,7 +566,7 @@ impl Connection {
 
     /// Reads, into the buffer that the moment asks for; 0 is the end of the stream.
     fn read(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
-        let stats = &self.server.stats.threads[self.thread];
+        let stats = self.stats;
         let len = if self.big.is_some() {
             self.read_big()?
         } else if self.input == Input::UsedUp && self.query.len() <= CARRY_LEN_MAX && self.query_pos == 0 {
@@ -584,7 +587,7 @@ impl Connection {
 
     /// Reads behind what the query buffer holds, in the thread's read buffer, and executes from there.
     fn read_and_execute(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
-        let stats = &self.server.stats.threads[self.thread];
+        let stats = self.stats;
         let mut space = std::mem::take(&mut scratch.read);
         // A panic in the middle of a slice may have lost it.
         space.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
@@ -629,7 +632,7 @@ impl Connection {
 
     /// Writes what the kernel takes.
     fn write(&mut self) -> io::Result<()> {
-        let stats = &self.server.stats.threads[self.thread];
+        let stats = self.stats;
         while !self.reply.is_empty() {
             let written = match self.reply.as_single_slice() {
                 Some(bytes) => self.socket.write(bytes),

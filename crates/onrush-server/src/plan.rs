@@ -34,14 +34,12 @@ pub(crate) struct Planner<'a> {
     last: Option<Head<'a>>,
     /// Whether the next command may be repeated: a chunk whose first command is not will hardly have a row in it.
     expects_row: bool,
-    /// Bytes of the repetitions of the last command.
-    row_len: usize,
 }
 
 impl<'a> Planner<'a> {
     /// For one chunk.
     pub(crate) fn new(server: &'static Server) -> Self {
-        Self { server, db: None, last: None, expects_row: true, row_len: 0 }
+        Self { server, db: None, last: None, expects_row: true }
     }
 
     /// Sets the database that the next commands are about.
@@ -50,16 +48,10 @@ impl<'a> Planner<'a> {
         self.db = db;
     }
 
-    /// Bytes behind the command planned last that are repetitions of it and planned with it; asked once for each.
-    #[inline(always)]
-    pub(crate) fn row_len(&mut self) -> usize {
-        std::mem::take(&mut self.row_len)
-    }
-
     /// Plans the command at `start..end` of the input, whose arguments are those from `first_arg` on and whose owned ones are
-    /// those from `first_owned` on, and appends it to the chunk, with its repetitions if it is short; the shards of its keys
-    /// are prefetched.
-    #[inline]
+    /// those from `first_owned` on, and appends it to the chunk, with its repetitions if it is short, whose bytes are returned; the shards of its
+    /// keys are prefetched.
+    #[inline(always)]
     pub(crate) fn plan(
         &mut self,
         input: &'a [u8],
@@ -67,11 +59,12 @@ impl<'a> Planner<'a> {
         first_arg: usize,
         first_owned: usize,
         chunk: &mut Chunk,
-    ) {
+    ) -> usize {
         let bytes = &input[start..];
         let Chunk { planned: rows, args, owned, hashes, targets, members, is_mixed, .. } = chunk;
         let owned = &owned[first_owned..];
         let argv = Argv::new(bytes, &args[first_arg..], owned);
+        let mut row_len = 0;
         let mut planned = Planned {
             start,
             end,
@@ -103,7 +96,7 @@ impl<'a> Planner<'a> {
                 let more = repetitions(input, start, end, ROW_LEN_MAX - 1);
                 planned.times += more;
                 self.expects_row = more > 0;
-                self.row_len = (end - start) * more as usize;
+                row_len = (end - start) * more as usize;
             }
             let at = hashes.len() as u32;
             if only_key > 0 {
@@ -120,10 +113,12 @@ impl<'a> Planner<'a> {
             planned.hashes = (at, hashes.len() as u32);
         }
         rows.push(planned);
+        row_len
     }
 
     /// Looks a command up by its name, which stands at `name` of its `bytes`; returns it with the index of its key if it has
     /// only one, else 0. `None` if it has to be resolved the slow way.
+    #[inline(never)]
     fn look_up(&mut self, bytes: &'a [u8], argv: Argv<'_>, name: ArgRange) -> Option<(&'static Command, usize)> {
         let command = self.server.commands.lookup(argv.get(0))?;
         if !command.accepts(argv.len()) || command.is_container() {

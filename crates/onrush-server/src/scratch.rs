@@ -39,11 +39,13 @@ pub struct ReplyBuffers(Vec<Vec<u8>>);
 
 impl ReplyBuffers {
     /// An empty reply buffer, used before if there is one.
+    #[inline]
     pub fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_else(|| Vec::with_capacity(16 * 1024))
     }
 
     /// Keeps an empty reply buffer for the next batch.
+    #[inline]
     pub fn give(&mut self, buffer: Vec<u8>) {
         if self.0.len() < SPARE_REPLIES_MAX && (1..=SPARE_REPLY_BYTES_MAX).contains(&buffer.capacity()) {
             self.0.push(buffer);
