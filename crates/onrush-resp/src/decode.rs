@@ -1,5 +1,6 @@
 //! Commands from bytes.
 
+use std::hint::cold_path;
 use std::sync::Arc;
 
 use crate::inline::{InlineArgs, split_inline};
@@ -214,6 +215,7 @@ impl Decoder {
             if let Some(len) = decode_short(buf, args) {
                 return Ok(Decoded::Command { len });
             }
+            cold_path();
             match buf.first() {
                 None => return Ok(Decoded::Incomplete),
                 Some(b'*') => {}
@@ -358,12 +360,14 @@ fn decode_short(buf: &[u8], args: &mut Vec<ArgRange>) -> Option<usize> {
                 ((a - b'0') as usize * 10 + (b - b'0') as usize, pos + 5)
             }
             _ => {
+                cold_path();
                 args.truncate(first);
                 return None;
             }
         };
         pos = start + len + 2;
         if pos > buf.len() {
+            cold_path();
             args.truncate(first);
             return None;
         }

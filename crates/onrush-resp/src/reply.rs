@@ -1,5 +1,6 @@
 //! The reply buffer.
 
+use std::hint::cold_path;
 use std::sync::Arc;
 
 /// Version of the protocol a connection speaks.
@@ -55,8 +56,11 @@ impl Reply {
     /// Takes the allocation out for reuse and leaves the buffer empty.
     #[inline]
     pub fn take_buffer(&mut self) -> Vec<u8> {
-        self.shared.clear();
-        self.shared_bytes = 0;
+        if !self.shared.is_empty() {
+            cold_path();
+            self.shared.clear();
+            self.shared_bytes = 0;
+        }
         self.written = 0;
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();

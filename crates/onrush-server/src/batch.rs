@@ -4,6 +4,7 @@
 //! keys, prefetch the buckets and then the entries), execute them strictly in order. It ends when the input is used
 //! up, when the unread replies pass their limit, or when its time is over.
 
+use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -132,6 +133,7 @@ impl Slice<'_> {
                 None => None,
                 Some(Ok(end)) => Some(result(part.consumed, end, None)),
                 Some(Err(error)) => {
+                    cold_path();
                     self.server.stats.threads[self.thread].protocol_errors.add(1);
                     if self.session.reply_mode == ReplyMode::On {
                         self.reply.error(&format!("ERR {error}"));
@@ -139,12 +141,17 @@ impl Slice<'_> {
                     Some(result(input.len(), SliceEnd::Close, None))
                 }
             },
-            ChunkEnd::Close => Some(result(part.consumed, SliceEnd::Close, None)),
+            ChunkEnd::Close => {
+                cold_path();
+                Some(result(part.consumed, SliceEnd::Close, None))
+            }
             ChunkEnd::Blocked { consumed } => {
+                cold_path();
                 self.decoder.reset();
                 Some(result(consumed, SliceEnd::Blocked, None))
             }
             ChunkEnd::Stopped { end, requeue } => {
+                cold_path();
                 self.decoder.reset();
                 let next = &chunk.planned[part.first + part.rows];
                 let consumed = match &requeue {
@@ -203,11 +210,13 @@ impl Slice<'_> {
             };
             if row.times == 1 {
                 if let Some((is_before, why)) = steps.step(&mut ctx, row, (part.first + rows, 0)) {
+                    cold_path();
                     of_next = u32::from(!is_before);
                     end = why;
                     break;
                 }
             } else {
+                cold_path();
                 while of_next < row.times {
                     of_next += execute_row(&mut ctx, row.command, row.times - of_next, steps.conditions.full);
                     if of_next == row.times {
@@ -257,6 +266,7 @@ pub(crate) fn decode<'i>(
 ) -> Part {
     let hot = &server.hot;
     if !session.authenticated && !hot.password_set.load(Relaxed) {
+        cold_path();
         // The password was taken away since this client connected.
         session.authenticated = true;
     }
@@ -281,24 +291,32 @@ pub(crate) fn decode<'i>(
                 consumed += len;
                 let has_owned = decoder.has_owned();
                 if has_owned {
+                    cold_path();
                     chunk.owned.append(&mut decoder.take_owned());
                 }
                 consumed += planner.plan(input, place, first_arg, first_owned, chunk);
                 // Behind an owned argument the input goes on elsewhere; what follows a login may be read with wider limits.
                 if has_owned || limits.unauthenticated {
+                    cold_path();
                     break;
                 }
             }
-            Ok(Decoded::Nothing { len }) => consumed += len,
+            Ok(Decoded::Nothing { len }) => {
+                cold_path();
+                consumed += len;
+            }
             Ok(Decoded::Incomplete) => {
+                cold_path();
                 stop = Some(Ok(SliceEnd::InputUsedUp));
                 break;
             }
             Ok(Decoded::NeedBulk { at, len }) => {
+                cold_path();
                 stop = Some(Ok(SliceEnd::NeedBulk { at, len }));
                 break;
             }
             Err(error) => {
+                cold_path();
                 stop = Some(Err(error));
                 break;
             }
@@ -351,10 +369,12 @@ impl Steps<'_> {
             None
         };
         if let Some(end) = stop {
+            cold_path();
             return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv).into()) }));
         }
         let long_ns = execute(ctx, row.command, self.plain, self.conditions.full);
         if long_ns > 0 {
+            cold_path();
             self.tally.timed_ns += long_ns;
             if std::mem::take(&mut ctx.refused) {
                 self.tally.refused.push(at);

@@ -1,5 +1,6 @@
 //! A chunk: the commands that are planned, fetched for and executed together, of one connection or of several.
 
+use std::hint::cold_path;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,6 +212,7 @@ impl Tally {
             self.len = 0;
             return;
         }
+        cold_path();
         self.count_each(stats, chunk, parts, took_ns);
         self.refused.clear();
         (self.len, self.timed_ns) = (0, 0);

@@ -5,6 +5,7 @@
 //! does not take yet keeps nothing else from going on.
 
 use std::collections::VecDeque;
+use std::hint::cold_path;
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -194,10 +195,12 @@ impl Connection {
     pub fn receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
         let carried = self.query.len();
         if carried > 0 {
+            cold_path();
             space[..carried].copy_from_slice(&self.query);
         }
         let len = self.socket.read(&mut space[carried..])?;
         if len == 0 {
+            cold_path();
             self.eof = true;
             return Ok(0);
         }
@@ -237,6 +240,7 @@ impl Connection {
             match self.write_all(replies) {
                 Ok(true) => {
                     if !self.query.is_empty() {
+                        cold_path();
                         self.query = Vec::new();
                     }
                     self.publish(result.ended_ms);
@@ -311,6 +315,7 @@ impl Connection {
             stats.net_output_bytes.add(written as u64);
             stats.writes_processed.add(1);
             if written < len {
+                cold_path();
                 self.reply.advance(written);
                 return Ok(false);
             }
@@ -542,6 +547,7 @@ impl Connection {
         activity.db.store(self.session.db, Relaxed);
         let is_idle = self.reply.capacity() == 0 && self.query.capacity() == 0 && self.input == Input::UsedUp;
         if !(is_idle && self.is_published_idle) {
+            cold_path();
             self.publish_buffers();
             self.is_published_idle = is_idle;
         }

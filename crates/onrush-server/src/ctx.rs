@@ -1,5 +1,6 @@
 //! What a command handler gets to work with.
 
+use std::hint::cold_path;
 use std::sync::Arc;
 
 use onrush_resp::{ArgRange, Reply, parse_i64};
@@ -151,6 +152,7 @@ impl<'a> Ctx<'a> {
         {
             return Key { bytes, hash, shard: self.planned.shard };
         }
+        cold_path();
         self.later_key(bytes, index)
     }
 
@@ -206,6 +208,7 @@ impl<'a> Ctx<'a> {
     pub fn changed_in(&mut self, db: u32, _class: EventClass, _event: &'static str, key: &[u8]) {
         self.changes += 1;
         if !self.server.waiters.is_empty() {
+            cold_path();
             self.note_ready(db, key);
         }
     }

@@ -1,5 +1,6 @@
 //! Executing one command: checks, the handler, its errors, its effects in the command log.
 
+use std::hint::cold_path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -39,11 +40,13 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
             ctx.command = command;
             result = (command.handler)(ctx);
             if let Err(error) = result {
+                cold_path();
                 ctx.server.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
                 fail(ctx, mark, &error);
             }
         }
         _ => {
+            cold_path();
             let started = Instant::now();
             result = execute_long(ctx, full, started);
             if let Err(error) = result {
@@ -53,9 +56,11 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
         }
     }
     if ctx.log || ctx.keys.has_aftermath() {
+        cold_path();
         finish(ctx);
     }
     if ctx.session.reply_mode != ReplyMode::On {
+        cold_path();
         leave_out(ctx, mark);
     }
     timed

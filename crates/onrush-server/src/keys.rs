@@ -8,6 +8,7 @@
 use onrush_store::clock;
 use onrush_store::{CollectionType, Db, Entry, KeyHash, Random, Removed, Shard, ShardGuard, Slot, Table};
 use smallvec::SmallVec;
+use std::hint::cold_path;
 
 use crate::batch::Conditions;
 use crate::error::{self, CommandError};
@@ -188,6 +189,7 @@ impl Keys {
     pub(crate) fn begin_part(&mut self, db: u32, no_touch: bool) {
         (self.db, self.planned_db) = (db, db);
         if no_touch || matches!(self.clock, AccessClock::Untouched(_)) {
+            cold_path();
             self.clock = self.server.access_clock(self.now_ms, no_touch);
         }
     }
@@ -226,11 +228,15 @@ impl Keys {
         key: &Key<'_>,
     ) -> &'a mut Table {
         if !many.is_empty() {
+            cold_path();
             return Self::locked_among(server, db, many, key.hash);
         }
         let shard = match key.shard {
             Some(shard) if db == planned_db => shard,
-            _ => server.keyspace.db_or_create(db as usize).shard_of(key.hash),
+            _ => {
+                cold_path();
+                server.keyspace.db_or_create(db as usize).shard_of(key.hash)
+            }
         };
         if !one.as_ref().is_some_and(|guard| guard.is_of(shard)) {
             // The old lock goes back before the new one is asked for.
@@ -326,7 +332,10 @@ impl Keys {
     #[inline]
     pub fn release(&mut self) {
         self.one = None;
-        self.many.clear();
+        if !self.many.is_empty() {
+            cold_path();
+            self.many.clear();
+        }
     }
 
     /// Whether the present command leaves something to do: keys that have expired, locks to be given back, somebody to be
@@ -445,6 +454,7 @@ impl Keys {
             return None;
         };
         if slot.is_expired(*now_ms) {
+            cold_path();
             expired.push((db, slot.remove()));
             *misses += u64::from(count);
             return None;
@@ -480,6 +490,7 @@ impl Keys {
         if self.garbage.is_empty() {
             return;
         }
+        cold_path();
         for removed in self.garbage.drain(..) {
             self.server.lazyfree.free(removed);
         }

@@ -6,6 +6,7 @@
 
 use onrush_resp::ArgRange;
 use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
+use std::hint::cold_path;
 
 use crate::chunk::{Chunk, Members, Planned, ROW_LEN_MAX, repetitions};
 use crate::command::Command;
@@ -103,6 +104,7 @@ impl<'a> Planner<'a> {
                 planned.first_key = only_key as u32;
                 planned.shard = self.add_key(argv.get(only_key), hashes, targets);
             } else if let Some(keys) = command.plan {
+                cold_path();
                 self.plan_keys(&mut planned, keys, argv, (hashes, targets));
             }
             let member = command.spec.member as usize;

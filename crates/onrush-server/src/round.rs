@@ -7,6 +7,7 @@
 //!
 //! Every step for a connection catches its panics: they end the connection, and nothing else.
 
+use std::hint::cold_path;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -92,6 +93,7 @@ impl Round<'_> {
             let Some(Place { connection, is_ready, .. }) = self.places.get_mut(place) else { continue };
             *is_ready = false;
             if !connection.is_light() {
+                cold_path();
                 self.heavy.push(place);
                 continue;
             }
@@ -129,6 +131,7 @@ impl Round<'_> {
             tally.count(&self.server.stats.threads[self.thread], chunk, parts, now - chunk_started);
             for (part, item) in parts.iter_mut().zip(items) {
                 if part.result.is_none() {
+                    cold_path();
                     item.consumed = part.consumed;
                     let started = *item.started.get_or_insert(chunk_started);
                     let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
@@ -137,7 +140,8 @@ impl Round<'_> {
                         break;
                     }
                     let ended_ms = self.keys.now_ms;
-                    part.result = Some(SliceResult { consumed: part.consumed, end: SliceEnd::TimeUp, requeue: None, ended_ms });
+                    part.result =
+                        Some(SliceResult { consumed: part.consumed, end: SliceEnd::TimeUp, requeue: None, ended_ms });
                 }
                 next += 1;
                 if let Some(result) = &mut part.result {
@@ -182,6 +186,7 @@ impl Round<'_> {
             let connection = &mut self.places[item.place].connection;
             let input = &space[item.start..item.end];
             if connection.is_killed() {
+                cold_path();
                 part.give_up(input.len());
                 continue;
             }
@@ -201,6 +206,7 @@ impl Round<'_> {
     fn settle(&mut self, item: &Item, space: &[u8], result: &mut SliceResult) {
         let connection = &mut self.places[item.place].connection;
         if connection.is_killed() {
+            cold_path();
             self.ended.push(item.place);
             return;
         }

@@ -1,5 +1,6 @@
 //! A connection's byte stream: reads and writes that never wait, and what is known of the socket's readiness.
 
+use std::hint::cold_path;
 use std::io::{self, IoSlice, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -134,6 +135,7 @@ impl Socket {
     #[inline]
     fn written(&mut self, mut write: impl FnMut(&mut Kind) -> io::Result<usize>) -> io::Result<usize> {
         if !self.writable {
+            cold_path();
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let written = retried(|| write(&mut self.kind));
@@ -164,8 +166,13 @@ impl AsFd for Kind {
 fn retried(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
+            Ok(len) => return Ok(len),
+            Err(error) => {
+                cold_path();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
         }
     }
 }

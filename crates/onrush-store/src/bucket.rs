@@ -4,6 +4,7 @@
 //! last word becomes a link to a bucket in overflow, which never holds fewer than two.
 
 use std::alloc::{self, Layout};
+use std::hint::cold_path;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
@@ -357,6 +358,7 @@ impl BucketArray {
         if bucket.prefetch_tagged(tag) {
             return false;
         }
+        cold_path();
         let overflow = bucket.overflow();
         if let Some(overflow) = overflow {
             prefetch(overflow.as_ptr());
@@ -425,6 +427,9 @@ impl BucketArray {
                 mask &= mask - 1;
             }
             next = words.overflow();
+            if next.is_some() {
+                cold_path();
+            }
         }
         None
     }
