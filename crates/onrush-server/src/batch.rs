@@ -8,7 +8,7 @@ use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_resp::{Decoded, Decoder, Limits, Reply};
+use onrush_resp::{Decoded, Decoder, Limits, ProtocolError, Reply};
 
 use crate::chunk::{Chunk, Part, Planned, Tally};
 use crate::command::{Command, Flags};
@@ -46,6 +46,10 @@ pub enum SliceEnd {
     Blocked,
     /// The connection closes when the replies are written.
     Close,
+    /// The chunk was full; there may be more behind it.
+    ChunkFull,
+    /// What follows is not RESP: the client is told, and the connection closes.
+    Malformed(ProtocolError),
 }
 
 /// What a slice of work did.
@@ -95,7 +99,8 @@ impl Slice<'_> {
             let chunk = &mut scratch.chunk;
             chunk.clear();
             let mut planner = Planner::new(self.server);
-            let mut part = decode(self.server, (self.decoder, self.session), input, consumed, chunk, &mut planner);
+            let mut part = Part::of(chunk, consumed);
+            decode(self.server, (self.decoder, self.session), input, chunk, &mut part, &mut planner);
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
             let mut conditions = keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
@@ -105,12 +110,12 @@ impl Slice<'_> {
             let now = Instant::now();
             let stats = &self.server.stats.threads[self.thread];
             tally.count(stats, chunk, std::slice::from_ref(&part), now - chunk_started);
-            match part.result {
-                Some(result) => return result,
-                None => consumed = part.consumed,
+            if part.result.end != SliceEnd::ChunkFull {
+                return part.result;
             }
+            consumed = part.result.consumed;
             if now - started >= Duration::from_micros(self.server.hot.slice_us.load(Relaxed)) {
-                return SliceResult { consumed, end: SliceEnd::TimeUp, requeue: None, ended_ms: keys.now_ms };
+                return SliceResult { end: SliceEnd::TimeUp, ..part.result };
             }
         }
     }
@@ -125,44 +130,42 @@ impl Slice<'_> {
         part: &mut Part,
         tally: &mut Tally,
     ) {
-        let now_ms = keys.now_ms;
-        let ended = self.execute_planned(input, chunk, keys, conditions, part, tally);
-        let result = |consumed, end, requeue| SliceResult { consumed, end, requeue, ended_ms: now_ms };
-        part.result = match ended {
-            ChunkEnd::Done => match part.stop.take() {
-                None => None,
-                Some(Ok(end)) => Some(result(part.consumed, end, None)),
-                Some(Err(error)) => {
-                    cold_path();
-                    self.server.stats.threads[self.thread].protocol_errors.add(1);
-                    if self.session.reply_mode == ReplyMode::On {
-                        self.reply.error(&format!("ERR {error}"));
-                    }
-                    Some(result(input.len(), SliceEnd::Close, None))
-                }
-            },
-            ChunkEnd::Close => {
-                cold_path();
-                Some(result(part.consumed, SliceEnd::Close, None))
+        part.result.ended_ms = keys.now_ms;
+        if part.len > 0
+            && let Some(end) = self.execute_planned(input, chunk, keys, conditions, part, tally)
+        {
+            self.end_part(chunk, part, end);
+        }
+        if let SliceEnd::Malformed(error) = part.result.end {
+            cold_path();
+            self.server.stats.threads[self.thread].protocol_errors.add(1);
+            if self.session.reply_mode == ReplyMode::On {
+                self.reply.error(&format!("ERR {error}"));
             }
-            ChunkEnd::Blocked { consumed } => {
-                cold_path();
-                self.decoder.reset();
-                Some(result(consumed, SliceEnd::Blocked, None))
-            }
-            ChunkEnd::Stopped { end, requeue } => {
-                cold_path();
-                self.decoder.reset();
-                let next = &chunk.planned[part.first + part.rows];
-                let consumed = match &requeue {
-                    Some(_) => next.end,
-                    None => next.nth_start(part.of_next),
-                };
-                Some(result(consumed, end, requeue))
-            }
-        };
+            (part.result.consumed, part.result.end) = (input.len(), SliceEnd::Close);
+        }
     }
 
+    /// Ends a part before its end: the rest is still to be executed, unless the connection closes.
+    #[cold]
+    fn end_part(&mut self, chunk: &Chunk, part: &mut Part, end: ChunkEnd) {
+        let result = &mut part.result;
+        match end {
+            ChunkEnd::Close => result.end = SliceEnd::Close,
+            ChunkEnd::Blocked { consumed } => {
+                self.decoder.reset();
+                (result.consumed, result.end) = (consumed, SliceEnd::Blocked);
+            }
+            ChunkEnd::Stopped { end, requeue } => {
+                self.decoder.reset();
+                let next = &chunk.planned[part.first + part.rows];
+                result.consumed = if requeue.is_some() { next.end } else { next.nth_start(part.of_next) };
+                (result.end, result.requeue) = (end, requeue);
+            }
+        }
+    }
+
+    /// Executes the rows of a part; says why it ended before its end, if it did.
     fn execute_planned(
         &mut self,
         input: &[u8],
@@ -171,11 +174,8 @@ impl Slice<'_> {
         conditions: &mut Conditions,
         part: &mut Part,
         tally: &mut Tally,
-    ) -> ChunkEnd {
+    ) -> Option<ChunkEnd> {
         let planned = &chunk.planned[part.first..part.first + part.len];
-        if planned.is_empty() {
-            return ChunkEnd::Done;
-        }
         let server = self.server;
         keys.begin_part(self.session.db, self.session.no_touch);
         let owned = &chunk.owned[part.owned.clone()];
@@ -197,7 +197,7 @@ impl Slice<'_> {
         };
         let plain = ctx.session.authenticated && !conditions.full;
         let mut steps = Steps { conditions, tally, plain, spilled: *self.spilled };
-        let mut end = ChunkEnd::Done;
+        let mut end = None;
         let (mut rows, mut of_next, mut more) = (0, 0, 0);
         'rows: for row in planned {
             let ranges = &chunk.args[row.args.0 as usize..row.args.1 as usize];
@@ -212,7 +212,7 @@ impl Slice<'_> {
                 if let Some((is_before, why)) = steps.step(&mut ctx, row, (part.first + rows, 0)) {
                     cold_path();
                     of_next = u32::from(!is_before);
-                    end = why;
+                    end = Some(why);
                     break;
                 }
             } else {
@@ -225,7 +225,7 @@ impl Slice<'_> {
                     let stopped = steps.step_of_row(&mut ctx, row, (part.first + rows, of_next));
                     of_next += u32::from(!stopped.as_ref().is_some_and(|(is_before, _)| *is_before));
                     if let Some((_, why)) = stopped {
-                        end = why;
+                        end = Some(why);
                         break 'rows;
                     }
                 }
@@ -254,16 +254,17 @@ impl Slice<'_> {
     }
 }
 
-/// Decodes and plans the commands of one connection from `input[consumed..]` until the chunk is full.
+/// Decodes and plans the commands of one connection from where `part` begins, which is made longer by them, until the chunk is
+/// full.
 #[inline]
 pub(crate) fn decode<'i>(
     server: &'static Server,
     (decoder, session): (&mut Decoder, &mut Session),
     input: &'i [u8],
-    mut consumed: usize,
     chunk: &mut Chunk,
+    part: &mut Part,
     planner: &mut Planner<'i>,
-) -> Part {
+) {
     let hot = &server.hot;
     if !session.authenticated && !hot.password_set.load(Relaxed) {
         cold_path();
@@ -277,11 +278,11 @@ pub(crate) fn decode<'i>(
     };
     chunk.db = server.keyspace.db(session.db as usize);
     planner.set_db(chunk.db);
-    let (first, first_owned) = (chunk.planned.len(), chunk.owned.len());
-    let mut stop = None;
+    let first_owned = part.owned.start;
+    let mut consumed = part.result.consumed;
     while !chunk.is_full() {
         if consumed == input.len() {
-            stop = Some(Ok(SliceEnd::InputUsedUp));
+            part.result.end = SliceEnd::InputUsedUp;
             break;
         }
         let first_arg = chunk.args.len();
@@ -307,23 +308,24 @@ pub(crate) fn decode<'i>(
             }
             Ok(Decoded::Incomplete) => {
                 cold_path();
-                stop = Some(Ok(SliceEnd::InputUsedUp));
+                part.result.end = SliceEnd::InputUsedUp;
                 break;
             }
             Ok(Decoded::NeedBulk { at, len }) => {
                 cold_path();
-                stop = Some(Ok(SliceEnd::NeedBulk { at, len }));
+                part.result.end = SliceEnd::NeedBulk { at, len };
                 break;
             }
             Err(error) => {
                 cold_path();
-                stop = Some(Err(error));
+                part.result.end = SliceEnd::Malformed(error);
                 break;
             }
         }
     }
-    let owned = first_owned..chunk.owned.len();
-    Part { first, len: chunk.planned.len() - first, consumed, owned, stop, rows: 0, of_next: 0, result: None }
+    part.len = chunk.planned.len() - part.first;
+    part.owned.end = chunk.owned.len();
+    part.result.consumed = consumed;
 }
 
 /// What all commands of a chunk are executed under; a command that is not short may have changed it.
@@ -396,8 +398,8 @@ impl Steps<'_> {
     }
 }
 
+/// Why the execution of a part ended before its end.
 enum ChunkEnd {
-    Done,
     Close,
     Blocked { consumed: usize },
     Stopped { end: SliceEnd, requeue: Option<Box<[u8]>> },

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use onrush_resp::{ArgRange, ProtocolError};
+use onrush_resp::ArgRange;
 use onrush_store::{Db, KeyHash, Shard};
 
 use crate::batch::{SliceEnd, SliceResult};
@@ -134,39 +134,35 @@ pub(crate) struct Part {
     pub(crate) first: usize,
     /// How many it has.
     pub(crate) len: usize,
-    /// End of the part in the connection's input.
-    pub(crate) consumed: usize,
     /// Where the owned arguments of its last command are in the chunk.
     pub(crate) owned: Range<usize>,
-    /// Why decoding stopped before the chunk was full.
-    pub(crate) stop: Option<Result<SliceEnd, ProtocolError>>,
     /// Rows of equal commands executed to the end; most rows are one command.
     pub(crate) rows: usize,
     /// Commands executed of the row behind them.
     pub(crate) of_next: u32,
-    /// How the slice of work ended, unless it goes on behind this part.
-    pub(crate) result: Option<SliceResult>,
+    /// Where it ends and why: as decoding found, or as execution did if that ended first.
+    pub(crate) result: SliceResult,
 }
 
 impl Part {
     /// Whether there may be more behind it in the same input.
     pub(crate) fn goes_on(&self) -> bool {
-        self.stop.is_none() && self.result.is_none()
+        self.result.end == SliceEnd::ChunkFull
     }
 
-    /// One of a connection that closes, at the end of a chunk so far, with nothing in it.
-    #[cold]
-    pub(crate) fn given_up(chunk: &Chunk, input_len: usize) -> Self {
+    /// One that begins behind what is planned of a chunk, and at `consumed` in the connection's input.
+    #[inline]
+    pub(crate) fn of(chunk: &Chunk, consumed: usize) -> Self {
         let (first, owned) = (chunk.planned.len(), chunk.owned.len()..chunk.owned.len());
-        let mut part = Self { first, len: 0, consumed: 0, owned, stop: None, rows: 0, of_next: 0, result: None };
-        part.give_up(input_len);
-        part
+        let result = SliceResult { consumed, end: SliceEnd::ChunkFull, requeue: None, ended_ms: 0 };
+        Self { first, len: 0, owned, rows: 0, of_next: 0, result }
     }
 
     /// Ends it without executing it, or not to its end, because its connection closes.
     #[cold]
     pub(crate) fn give_up(&mut self, input_len: usize) {
-        self.result = Some(SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 });
+        self.len = 0;
+        self.result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
     }
 
     /// The short commands executed, with their rows in the chunk and how often each was.

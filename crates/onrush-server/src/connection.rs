@@ -222,16 +222,16 @@ impl Connection {
         self.session.handle.kill();
     }
 
-    /// Decodes and plans commands from `input[consumed..]`, which [`Connection::receive`] has read.
+    /// Decodes and plans the commands of `part` from `input`, which [`Connection::receive`] has read.
     #[inline]
     pub(crate) fn decode<'i>(
         &mut self,
         input: &'i [u8],
-        consumed: usize,
         chunk: &mut Chunk,
+        part: &mut Part,
         planner: &mut Planner<'i>,
-    ) -> Part {
-        batch::decode(self.server, (&mut self.decoder, &mut self.session), input, consumed, chunk, planner)
+    ) {
+        batch::decode(self.server, (&mut self.decoder, &mut self.session), input, chunk, part, planner);
     }
 
     /// Takes note of how its slice of work on `input`, which [`Connection::receive`] has read, ended; writes the replies.
@@ -514,7 +514,7 @@ impl Connection {
     fn note_end(&mut self, result: &SliceResult) {
         self.input = match result.end {
             SliceEnd::InputUsedUp | SliceEnd::NeedBulk { .. } => Input::UsedUp,
-            SliceEnd::ReplyLimit | SliceEnd::TimeUp => Input::Pending,
+            SliceEnd::ReplyLimit | SliceEnd::TimeUp | SliceEnd::ChunkFull => Input::Pending,
             SliceEnd::Paused => {
                 self.set_alarm(self.server.hot.pause_until_ms.load(Relaxed));
                 Input::Paused
@@ -525,7 +525,7 @@ impl Connection {
                 }
                 Input::Blocked
             }
-            SliceEnd::Close => {
+            SliceEnd::Close | SliceEnd::Malformed(_) => {
                 self.closing = true;
                 Input::UsedUp
             }

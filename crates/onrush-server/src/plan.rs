@@ -87,7 +87,7 @@ impl<'a> Planner<'a> {
                 let found = self.look_up(bytes, argv, args[first_arg]);
                 let id = |command: Option<&'static Command>| command.map(|command| command.id);
                 let this = id(found.map(|(command, _)| command));
-                *is_mixed |= !rows.first().is_none_or(|first| id(first.command) == this);
+                *is_mixed |= rows.first().is_some_and(|first| id(first.command) != this);
                 found
             }
         };

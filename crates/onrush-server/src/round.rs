@@ -5,7 +5,7 @@
 //! next, so that even with one command from each the entries of all of them are fetched together; then their replies
 //! are written. Order matters within a connection only, and is kept there.
 //!
-//! Every step for a connection catches its panics: they end the connection, and nothing else.
+//! Every step catches panics: they end the connection whose turn it was, and nothing else; the step goes on behind it.
 
 use std::hint::cold_path;
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use crate::batch::{Conditions, SliceEnd, SliceResult};
+use crate::batch::{Conditions, SliceEnd};
 use crate::chunk::{Chunk, Part, Tally};
 use crate::connection::{After, CARRY_LEN_MAX};
 use crate::keys::Keys;
@@ -85,31 +85,41 @@ impl Round<'_> {
 
     /// Reads what connections have sent; returns those that have to wait for the next group.
     fn receive<'r>(&mut self, ready: &'r [usize], space: &mut [u8], items: &mut Vec<Item>) -> &'r [usize] {
-        let mut start = 0;
-        for (at, &place) in ready.iter().enumerate() {
-            if items.len() == GROUP_LEN_MAX || space.len() - start < ROOM_MIN {
-                return &ready[at..];
-            }
-            let Some(Place { connection, is_ready, .. }) = self.places.get_mut(place) else { continue };
-            *is_ready = false;
-            if !connection.is_light() {
-                cold_path();
-                self.heavy.push(place);
-                continue;
-            }
-            match caught(|| connection.receive(&mut space[start..])) {
-                // The turn that follows sees the end of the stream.
-                Some(Ok(0)) => self.heavy.push(place),
-                Some(Ok(len)) => {
-                    let end = start + len;
-                    items.push(Item { place, start, end, consumed: 0, started: None });
-                    start = end;
-                }
-                Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => {}
-                Some(Err(_)) | None => self.ended.push(place),
-            }
+        let mut at = 0;
+        while caught(|| self.receive_from(ready, &mut at, space, items)).is_none() {
+            self.ended.push(ready[at]);
+            at += 1;
         }
-        &[]
+        &ready[at..]
+    }
+
+    fn receive_from(&mut self, ready: &[usize], at: &mut usize, space: &mut [u8], items: &mut Vec<Item>) {
+        let mut start = items.last().map_or(0, |item| item.end);
+        while let Some(&place) = ready.get(*at)
+            && items.len() < GROUP_LEN_MAX
+            && space.len() - start >= ROOM_MIN
+        {
+            if let Some(Place { connection, is_ready, .. }) = self.places.get_mut(place) {
+                *is_ready = false;
+                if connection.is_light() {
+                    match connection.receive(&mut space[start..]) {
+                        // The turn that follows sees the end of the stream.
+                        Ok(0) => self.heavy.push(place),
+                        Ok(len) => {
+                            let end = start + len;
+                            items.push(Item { place, start, end, consumed: 0, started: None });
+                            start = end;
+                        }
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                        Err(_) => self.ended.push(place),
+                    }
+                } else {
+                    cold_path();
+                    self.heavy.push(place);
+                }
+            }
+            *at += 1;
+        }
     }
 
     /// Executes what was read, chunk by chunk; returns when the last one was.
@@ -129,25 +139,24 @@ impl Round<'_> {
             let now = Instant::now();
             last = Some(now);
             tally.count(&self.server.stats.threads[self.thread], chunk, parts, now - chunk_started);
-            for (part, item) in parts.iter_mut().zip(items) {
-                if part.result.is_none() {
-                    cold_path();
-                    item.consumed = part.consumed;
-                    let started = *item.started.get_or_insert(chunk_started);
-                    let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
-                    if now - started < slice {
-                        // The last part goes on in the next chunk.
-                        break;
-                    }
-                    let ended_ms = self.keys.now_ms;
-                    part.result =
-                        Some(SliceResult { consumed: part.consumed, end: SliceEnd::TimeUp, requeue: None, ended_ms });
-                }
-                next += 1;
-                if let Some(result) = &mut part.result {
-                    self.settle(item, space, result);
+            let last_item = parts.len() - 1;
+            if let Some(part) = parts.last_mut()
+                && part.goes_on()
+            {
+                cold_path();
+                let item = &mut items[last_item];
+                item.consumed = part.result.consumed;
+                let started = *item.started.get_or_insert(chunk_started);
+                let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
+                if now - started < slice {
+                    // It goes on in the next chunk.
+                    parts.pop();
+                } else {
+                    part.result.end = SliceEnd::TimeUp;
                 }
             }
+            next += parts.len();
+            self.settle(space, items, parts);
             parts.clear();
         }
         last
@@ -157,18 +166,30 @@ impl Round<'_> {
     fn decode(&mut self, space: &[u8], items: &[Item], chunk: &mut Chunk, parts: &mut Vec<Part>) {
         chunk.clear();
         let mut planner = Planner::new(self.server);
-        for item in items {
+        while caught(|| self.decode_from(space, items, chunk, parts, &mut planner)).is_none() {
+            // It stops in the part it made last.
+            let item = &items[parts.len() - 1];
+            let Some(part) = parts.last_mut() else { return };
+            part.give_up(item.end - item.start);
+            self.places[item.place].connection.kill();
+        }
+    }
+
+    fn decode_from<'s>(
+        &mut self,
+        space: &'s [u8],
+        items: &[Item],
+        chunk: &mut Chunk,
+        parts: &mut Vec<Part>,
+        planner: &mut Planner<'s>,
+    ) {
+        for item in &items[parts.len()..] {
+            parts.push(Part::of(chunk, item.consumed));
+            let Some(part) = parts.last_mut() else { unreachable!("just pushed") };
             let connection = &mut self.places[item.place].connection;
-            let input = &space[item.start..item.end];
-            let part = caught(|| connection.decode(input, item.consumed, chunk, &mut planner));
-            let part = part.unwrap_or_else(|| {
-                connection.kill();
-                Part::given_up(chunk, input.len())
-            });
-            let goes_on = part.goes_on();
-            parts.push(part);
-            if goes_on || chunk.is_full() {
-                break;
+            connection.decode(&space[item.start..item.end], chunk, part, planner);
+            if part.goes_on() || chunk.is_full() {
+                return;
             }
         }
     }
@@ -182,38 +203,62 @@ impl Round<'_> {
         parts: &mut [Part],
         (conditions, tally): (&mut Conditions, &mut Tally),
     ) {
-        for (part, item) in parts.iter_mut().zip(items) {
+        let mut at = 0;
+        while caught(|| self.execute_from(space, items, chunk, parts, (conditions, tally), &mut at)).is_none() {
+            *self.keys = Keys::new(self.server, self.thread);
+            self.keys.enter();
+            *conditions = self.keys.begin_chunk(unix_ms());
+            self.places[items[at].place].connection.kill();
+            parts[at].give_up(items[at].end - items[at].start);
+            at += 1;
+        }
+    }
+
+    fn execute_from(
+        &mut self,
+        space: &[u8],
+        items: &[Item],
+        chunk: &Chunk,
+        parts: &mut [Part],
+        (conditions, tally): (&mut Conditions, &mut Tally),
+        at: &mut usize,
+    ) {
+        for (part, item) in parts.iter_mut().zip(items).skip(*at) {
             let connection = &mut self.places[item.place].connection;
             let input = &space[item.start..item.end];
             if connection.is_killed() {
                 cold_path();
                 part.give_up(input.len());
-                continue;
+            } else {
+                connection.slice(self.replies).execute(input, chunk, self.keys, conditions, part, tally);
             }
-            let mut slice = connection.slice(self.replies);
-            let keys = &mut *self.keys;
-            if caught(|| slice.execute(input, chunk, keys, conditions, part, tally)).is_none() {
-                *self.keys = Keys::new(self.server, self.thread);
-                self.keys.enter();
-                *conditions = self.keys.begin_chunk(unix_ms());
-                connection.kill();
-                part.give_up(input.len());
-            }
+            *at += 1;
         }
     }
 
-    /// Ends the work on one item.
-    fn settle(&mut self, item: &Item, space: &[u8], result: &mut SliceResult) {
-        let connection = &mut self.places[item.place].connection;
-        if connection.is_killed() {
-            cold_path();
-            self.ended.push(item.place);
-            return;
+    /// Ends the work on items whose parts are their last ones.
+    fn settle(&mut self, space: &[u8], items: &[Item], parts: &mut [Part]) {
+        let mut at = 0;
+        while caught(|| self.settle_from(space, items, parts, &mut at)).is_none() {
+            self.ended.push(items[at].place);
+            at += 1;
         }
-        match caught(|| connection.settle(&space[item.start..item.end], result, self.replies)) {
-            Some(After::Wait) => {}
-            Some(After::Again) => self.heavy.push(item.place),
-            Some(After::End) | None => self.ended.push(item.place),
+    }
+
+    fn settle_from(&mut self, space: &[u8], items: &[Item], parts: &mut [Part], at: &mut usize) {
+        for (part, item) in parts.iter_mut().zip(items).skip(*at) {
+            let connection = &mut self.places[item.place].connection;
+            if connection.is_killed() {
+                cold_path();
+                self.ended.push(item.place);
+            } else {
+                match connection.settle(&space[item.start..item.end], &mut part.result, self.replies) {
+                    After::Wait => {}
+                    After::Again => self.heavy.push(item.place),
+                    After::End => self.ended.push(item.place),
+                }
+            }
+            *at += 1;
         }
     }
 }
