@@ -48,7 +48,7 @@ def chosen(all_cases, wanted):
 def in_turns(case, rounds, measure, kind):
     """Runs a case for both servers in turns, the one that goes first changing from round to round."""
     results = {"redis": [], "onrush": []}
-    for index in range(rounds):
+    for index in range(rounds * getattr(case, "turns_per_round", 1)):
         order = ["redis", "onrush"] if index % 2 == 0 else ["onrush", "redis"]
         for name in order:
             results[name].append(measure(name))

@@ -200,18 +200,24 @@ impl Worker {
             last = round.run(ready, read, lists);
         }
         self.ready.clear();
-        self.heavy.append(&mut self.again);
-        if !self.heavy.is_empty() {
+        if !(self.heavy.is_empty() && self.again.is_empty()) {
+            self.turns();
             last = None;
         }
-        for at in 0..self.heavy.len() {
-            self.turn(self.heavy[at]);
-        }
-        self.heavy.clear();
         while let Some(index) = self.ended.pop() {
             self.end(index);
         }
         last
+    }
+
+    /// Gives those their turns who have to have one of their own.
+    #[inline(never)]
+    fn turns(&mut self) {
+        self.heavy.append(&mut self.again);
+        for at in 0..self.heavy.len() {
+            self.turn(self.heavy[at]);
+        }
+        self.heavy.clear();
     }
 
     /// Gives a connection a turn of its own. A panic ends the connection and nothing else.
