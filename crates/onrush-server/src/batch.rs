@@ -280,9 +280,12 @@ pub(crate) fn decode<'i>(
     planner.set_db(chunk.db);
     let first_owned = part.owned.start;
     let mut consumed = part.result.consumed;
-    while !chunk.is_full() {
+    loop {
         if consumed == input.len() {
             part.result.end = SliceEnd::InputUsedUp;
+            break;
+        }
+        if chunk.is_full() {
             break;
         }
         let first_arg = chunk.args.len();

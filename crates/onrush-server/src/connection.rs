@@ -334,15 +334,15 @@ impl Connection {
             tracing::warn!("Closing client {}: too many replies before it authenticated", self.session.handle.addr);
             return After::End;
         }
-        if let Some(now_ms) = self.unpublished_ms.take() {
-            self.publish(now_ms);
-        }
         if self.reply.is_empty() {
             replies.give(self.reply.take_buffer());
             if self.closing || (self.eof && self.input == Input::UsedUp) {
                 self.socket.shutdown();
                 return After::End;
             }
+        }
+        if let Some(now_ms) = self.unpublished_ms.take() {
+            self.publish(now_ms);
         }
         After::Wait
     }

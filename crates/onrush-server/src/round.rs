@@ -209,6 +209,7 @@ impl Round<'_> {
             self.keys.enter();
             *conditions = self.keys.begin_chunk(unix_ms());
             self.places[items[at].place].connection.kill();
+            tally.refused.retain(|row| *row < parts[at].first);
             parts[at].give_up(items[at].end - items[at].start);
             at += 1;
         }
