@@ -1,10 +1,13 @@
-//! The maintenance thread's regular work: active expiry, rates, idle clients.
+//! The maintenance thread's regular work: active expiry, rates, idle clients, nudges for workers that are asleep.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use onrush_store::{Hash, Removed};
 
+use crate::alloc;
+use crate::mailbox::Mailbox;
 use crate::server::{Samples, Server, unix_ms};
 
 /// Share of its period that active expiry may use, in percent (Redis's default effort).
@@ -26,7 +29,8 @@ const RATE_SAMPLES: usize = 16;
 const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
 
 /// Does the regular work until the runtime ends.
-pub async fn run(server: &'static Server) {
+pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
+    let mut nudges = Nudges::default();
     let mut expire = ExpireCycle::new(server);
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
@@ -45,11 +49,43 @@ pub async fn run(server: &'static Server) {
             rates.sample(server, last_sample.elapsed(), stale);
             last_sample = Instant::now();
             server.used_memory();
-            crate::alloc::watch_ebb();
+            alloc::watch_ebb();
+            nudges.give(server, &workers);
         }
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
             last_timeouts = Instant::now();
             close_idle(server);
+        }
+    }
+}
+
+/// Has workers that are asleep tend to what is theirs after something has happened.
+#[derive(Default)]
+struct Nudges {
+    /// What had happened at the last look.
+    seen: [u64; 4],
+    /// How many more they get.
+    left: u32,
+}
+
+impl Nudges {
+    /// Nudges for one happening: the first may come before a worker's time for tending has.
+    const COUNT: u32 = 2;
+
+    fn give(&mut self, server: &Server, workers: &[Arc<Mailbox>]) {
+        let happened = [
+            server.stats.sum(|thread| &thread.commands_processed),
+            server.stats.sum(|thread| &thread.net_input_bytes),
+            server.stats.changes(),
+            u64::from(alloc::ebbs()),
+        ];
+        if happened != self.seen {
+            self.seen = happened;
+            self.left = Self::COUNT;
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            workers.iter().for_each(|worker| worker.nudge());
         }
     }
 }

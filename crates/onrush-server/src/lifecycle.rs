@@ -104,8 +104,8 @@ async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<
     let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
     // There is one such call.
     let _ = server.listening.set(listening);
-    let mut accepting = tokio::spawn(listeners.serve(server, workers, changes));
-    tokio::spawn(cron::run(server));
+    let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
+    tokio::spawn(cron::run(server, workers));
     tracing::info!("Ready to accept connections on port {}", server.port.load(Relaxed));
     tokio::select! {
         _ = terminate.recv() => tracing::warn!("Received SIGTERM, shutting down..."),

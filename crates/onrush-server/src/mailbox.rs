@@ -55,11 +55,17 @@ impl Mailbox {
     fn add(&self, add: impl FnOnce(&mut Post)) {
         add(&mut self.post.lock());
         self.has_post.store(true, SeqCst);
+        self.nudge();
+    }
+
+    /// Has the worker go a round if it is asleep.
+    pub fn nudge(&self) {
         if self.asleep.swap(false, SeqCst)
             && let Err(error) = self.bell.wake()
         {
-            // It looks again at its next tick.
             tracing::warn!("Can't wake a worker: {error}");
+            // The next one tries again.
+            self.asleep.store(true, SeqCst);
         }
     }
 
@@ -104,6 +110,23 @@ mod tests {
     use std::time::Duration;
 
     const BELL: mio::Token = mio::Token(usize::MAX);
+
+    #[test]
+    fn a_nudge_is_for_who_sleeps() {
+        let mut poll = mio::Poll::new().unwrap();
+        let mailbox = Mailbox::new(&poll, BELL).unwrap();
+        let mut events = mio::Events::with_capacity(4);
+        for asleep in [false, true, false] {
+            if asleep {
+                assert!(mailbox.may_sleep());
+            }
+            mailbox.nudge();
+            mailbox.nudge();
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            assert_eq!(events.iter().count(), usize::from(asleep));
+            assert!(mailbox.take().is_none());
+        }
+    }
 
     #[test]
     fn a_sleeping_worker_is_woken_and_no_post_is_lost() {

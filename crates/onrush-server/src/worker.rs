@@ -23,7 +23,7 @@ use crate::scratch::Scratch;
 use crate::server::Server;
 use crate::socket::Socket;
 
-/// How often a worker looks whether memory can be given back.
+/// How often a worker that is awake looks whether there is something to tend.
 const TEND_PERIOD: Duration = Duration::from_millis(100);
 
 /// A database's tables are levelled when the number of its keys has changed by more than this part of them.
@@ -114,15 +114,15 @@ impl Worker {
         }
     }
 
-    /// Asks the system for events; sleeps if there is nothing else to do.
+    /// Asks the system for events; sleeps if there is nothing else to do. A sleep has no end of its own unless there are
+    /// alarms: a timer costs more than the rest of it. Who has something to tend meanwhile is nudged ([`crate::cron`]).
     fn wait(&mut self, events: &mut Events, now: Instant) {
         let timeout = if self.again.is_empty() && self.mailbox.may_sleep() {
-            let alarm = self.alarms.first().map_or(self.tending.next, |(at, _)| (*at).min(self.tending.next));
-            alarm.saturating_duration_since(now)
+            self.alarms.first().map(|(at, _)| at.saturating_duration_since(now))
         } else {
-            Duration::ZERO
+            Some(Duration::ZERO)
         };
-        if let Err(error) = self.poll.poll(events, Some(timeout))
+        if let Err(error) = self.poll.poll(events, timeout)
             && error.kind() != io::ErrorKind::Interrupted
         {
             tracing::warn!("Can't wait for sockets: {error}");
