@@ -8,11 +8,12 @@ use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_resp::{Decoded, Decoder, Limits, ProtocolError, Reply};
+use onrush_resp::{Decoder, ProtocolError, Reply};
 
 use crate::chunk::{Chunk, Part, Planned, Tally};
 use crate::command::{Command, Flags};
 use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
+use crate::decode::decode;
 use crate::execute::{encode, execute, execute_row};
 use crate::keys::Keys;
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
@@ -103,7 +104,8 @@ impl Slice<'_> {
             decode(self.server, (self.decoder, self.session), input, chunk, &mut part, &mut planner);
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
-            let mut conditions = keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
+            keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
+            let mut conditions = Conditions::now(self.server, keys.now_ms);
             prefetch_entries(chunk);
             self.execute(input, chunk, keys, &mut conditions, &mut part, &mut tally);
             chunk.owned.clear();
@@ -252,83 +254,6 @@ impl Slice<'_> {
         *self.spilled = false;
         end
     }
-}
-
-/// Decodes and plans the commands of one connection from where `part` begins, which is made longer by them, until the chunk is
-/// full.
-#[inline]
-pub(crate) fn decode<'i>(
-    server: &'static Server,
-    (decoder, session): (&mut Decoder, &mut Session),
-    input: &'i [u8],
-    chunk: &mut Chunk,
-    part: &mut Part,
-    planner: &mut Planner<'i>,
-) {
-    let hot = &server.hot;
-    if !session.authenticated && !hot.password_set.load(Relaxed) {
-        cold_path();
-        // The password was taken away since this client connected.
-        session.authenticated = true;
-    }
-    let limits = Limits {
-        bulk_len_max: hot.bulk_len_max.load(Relaxed),
-        unauthenticated: !session.authenticated,
-        ..Limits::default()
-    };
-    chunk.db = server.keyspace.db(session.db as usize);
-    planner.set_db(chunk.db);
-    let first_owned = part.owned.start;
-    let mut consumed = part.result.consumed;
-    loop {
-        if consumed == input.len() {
-            part.result.end = SliceEnd::InputUsedUp;
-            break;
-        }
-        if chunk.is_full() {
-            break;
-        }
-        let first_arg = chunk.args.len();
-        match decoder.decode(&input[consumed..], &mut chunk.args, &limits) {
-            Ok(Decoded::Command { len }) => {
-                let place = (consumed, consumed + len);
-                consumed += len;
-                let has_owned = decoder.has_owned();
-                if has_owned {
-                    cold_path();
-                    chunk.owned.append(&mut decoder.take_owned());
-                }
-                consumed += planner.plan(input, place, first_arg, first_owned, chunk);
-                // Behind an owned argument the input goes on elsewhere; what follows a login may be read with wider limits.
-                if has_owned || limits.unauthenticated {
-                    cold_path();
-                    break;
-                }
-            }
-            Ok(Decoded::Nothing { len }) => {
-                cold_path();
-                consumed += len;
-            }
-            Ok(Decoded::Incomplete) => {
-                cold_path();
-                part.result.end = SliceEnd::InputUsedUp;
-                break;
-            }
-            Ok(Decoded::NeedBulk { at, len }) => {
-                cold_path();
-                part.result.end = SliceEnd::NeedBulk { at, len };
-                break;
-            }
-            Err(error) => {
-                cold_path();
-                part.result.end = SliceEnd::Malformed(error);
-                break;
-            }
-        }
-    }
-    part.len = chunk.planned.len() - part.first;
-    part.owned.end = chunk.owned.len();
-    part.result.consumed = consumed;
 }
 
 /// What all commands of a chunk are executed under; a command that is not short may have changed it.

@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use mio::event::Event;
 use onrush_resp::{Decoder, Reply};
 
-use crate::batch::{self, READ_LEN_MAX, Slice, SliceEnd, SliceResult};
+use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
 use crate::chunk::{Chunk, Part};
 use crate::client::ClientHandle;
+use crate::decode::decode;
 use crate::plan::Planner;
 use crate::scratch::{ReplyBuffers, Scratch};
 use crate::server::{Server, unix_ms};
@@ -231,7 +232,7 @@ impl Connection {
         part: &mut Part,
         planner: &mut Planner<'i>,
     ) {
-        batch::decode(self.server, (&mut self.decoder, &mut self.session), input, chunk, part, planner);
+        decode(self.server, (&mut self.decoder, &mut self.session), input, chunk, part, planner);
     }
 
     /// Takes note of how its slice of work on `input`, which [`Connection::receive`] has read, ended; writes the replies.
@@ -300,7 +301,8 @@ impl Connection {
         }
     }
 
-    /// Writes the replies if they are in one piece; says whether all are written, which they mostly are.
+    /// Writes the replies if they are in one piece, with one call; says whether all are written, which they mostly are. Then
+    /// their buffer goes back.
     #[inline]
     fn write_all(&mut self, replies: &mut ReplyBuffers) -> io::Result<bool> {
         let Some(bytes) = self.reply.as_single_slice() else { return Ok(false) };
@@ -311,9 +313,7 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             };
-            let stats = self.stats;
-            stats.net_output_bytes.add(written as u64);
-            stats.writes_processed.add(1);
+            self.count_write(written);
             if written < len {
                 cold_path();
                 self.reply.advance(written);
@@ -324,14 +324,15 @@ impl Connection {
         Ok(true)
     }
 
-    /// Writes what the kernel takes; [`After::End`] if the connection is done with.
     #[inline]
+    fn count_write(&self, len: usize) {
+        self.stats.net_output_bytes.add(len as u64);
+        self.stats.writes_processed.add(1);
+    }
+
+    /// Writes what the kernel takes; [`After::End`] if the connection is done with.
     fn write_and_publish(&mut self, replies: &mut ReplyBuffers) -> After {
         if !self.reply.is_empty() && self.write().is_err() {
-            return After::End;
-        }
-        if !self.session.authenticated && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {
-            tracing::warn!("Closing client {}: too many replies before it authenticated", self.session.handle.addr);
             return After::End;
         }
         if self.reply.is_empty() {
@@ -340,6 +341,9 @@ impl Connection {
                 self.socket.shutdown();
                 return After::End;
             }
+        } else if !self.session.authenticated && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {
+            tracing::warn!("Closing client {}: too many replies before it authenticated", self.session.handle.addr);
+            return After::End;
         }
         if let Some(now_ms) = self.unpublished_ms.take() {
             self.publish(now_ms);
@@ -638,7 +642,6 @@ impl Connection {
 
     /// Writes what the kernel takes.
     fn write(&mut self) -> io::Result<()> {
-        let stats = self.stats;
         while !self.reply.is_empty() {
             let written = match self.reply.as_single_slice() {
                 Some(bytes) => self.socket.write(bytes),
@@ -651,8 +654,7 @@ impl Connection {
             match written {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(len) => {
-                    stats.net_output_bytes.add(len as u64);
-                    stats.writes_processed.add(1);
+                    self.count_write(len);
                     self.reply.advance(len);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),

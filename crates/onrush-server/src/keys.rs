@@ -5,12 +5,12 @@
 //! for as long as the commands that follow in the chunk are on the same shard; before any other lock is taken it is
 //! given back. A command with several keys locks all their shards at once with [`Keys::lock_all`].
 
+use std::hint::cold_path;
+
 use onrush_store::clock;
 use onrush_store::{CollectionType, Db, Entry, KeyHash, Random, Removed, Shard, ShardGuard, Slot, Table};
 use smallvec::SmallVec;
-use std::hint::cold_path;
 
-use crate::batch::Conditions;
 use crate::error::{self, CommandError};
 use crate::gate::{Entered, Exclusive};
 use crate::lazyfree::Garbage;
@@ -178,10 +178,9 @@ impl Keys {
 
     /// Begins with a chunk; `now_ms` is what it takes for now.
     #[inline]
-    pub(crate) fn begin_chunk(&mut self, now_ms: i64) -> Conditions {
+    pub(crate) fn begin_chunk(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.clock = self.server.access_clock(now_ms, false);
-        Conditions::now(self.server, now_ms)
     }
 
     /// Begins with commands that were planned for database `db`. `no_touch`: CLIENT NO-TOUCH is on.

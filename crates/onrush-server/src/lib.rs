@@ -18,6 +18,7 @@ pub mod config;
 pub mod connection;
 pub mod cron;
 pub mod ctx;
+pub mod decode;
 pub mod encodings;
 pub mod error;
 pub mod execute;

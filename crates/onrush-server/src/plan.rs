@@ -4,9 +4,10 @@
 //! from two atomics and only prefetched, and entries are found under their shard's lock, which is given back and
 //! taken again for execution.
 
+use std::hint::cold_path;
+
 use onrush_resp::ArgRange;
 use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
-use std::hint::cold_path;
 
 use crate::chunk::{Chunk, Members, Planned, ROW_LEN_MAX, repetitions};
 use crate::command::Command;
@@ -50,8 +51,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans the command at `start..end` of the input, whose arguments are those from `first_arg` on and whose owned ones are
-    /// those from `first_owned` on, and appends it to the chunk, with its repetitions if it is short, whose bytes are returned; the shards of its
-    /// keys are prefetched.
+    /// those from `first_owned` on, and appends it to the chunk, with its repetitions if it is short; the shards of its keys
+    /// are prefetched. Returns the bytes of the repetitions.
     #[inline(always)]
     pub(crate) fn plan(
         &mut self,

@@ -21,7 +21,7 @@ use crate::connection::{After, CARRY_LEN_MAX};
 use crate::keys::Keys;
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::scratch::ReplyBuffers;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
 use crate::worker::Place;
 
 /// Connections read before what they sent is executed.
@@ -132,7 +132,8 @@ impl Round<'_> {
             self.decode(space, items, chunk, parts);
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
-            let mut conditions = self.keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
+            self.keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
+            let mut conditions = Conditions::now(self.server, self.keys.now_ms);
             prefetch_entries(chunk);
             self.execute_chunk(space, items, chunk, parts, (&mut conditions, tally));
             chunk.owned.clear();
@@ -203,11 +204,12 @@ impl Round<'_> {
         parts: &mut [Part],
         (conditions, tally): (&mut Conditions, &mut Tally),
     ) {
-        let mut at = 0;
+        let (mut at, now_ms) = (0, self.keys.now_ms);
         while caught(|| self.execute_from(space, items, chunk, parts, (conditions, tally), &mut at)).is_none() {
             *self.keys = Keys::new(self.server, self.thread);
             self.keys.enter();
-            *conditions = self.keys.begin_chunk(unix_ms());
+            self.keys.begin_chunk(now_ms);
+            *conditions = Conditions::now(self.server, now_ms);
             self.places[items[at].place].connection.kill();
             tally.refused.retain(|row| *row < parts[at].first);
             parts[at].give_up(items[at].end - items[at].start);
