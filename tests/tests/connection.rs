@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
+use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Server, is_stand_in, wait_until};
@@ -186,4 +187,52 @@ fn a_client_that_does_not_touch_leaves_idle_times_alone() {
     assert!(matches!(conn.run("OBJECT IDLETIME a"), Value::Int(1..)));
     conn.run("GET a");
     assert_eq!(conn.run("OBJECT IDLETIME a"), Value::Int(0));
+}
+
+#[test]
+fn a_pause_of_writes_holds_all_of_them_back() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut conn = server.connect();
+    conn.run("XADD s 1-1 f v");
+    conn.run("PFADD h a");
+    for command in [
+        "XGROUP CREATE s g $",
+        "XGROUP CREATECONSUMER s g c",
+        "XGROUP SETID s g 0",
+        "XGROUP DESTROY s g",
+        "PFCOUNT h",
+        "SETRANGE x 1 y",
+    ] {
+        let mut writer = server.connect();
+        assert_eq!(conn.run("CLIENT PAUSE 60000 WRITE").text(), "OK");
+        writer.send_command(&Argv::parse(command).expect("words")).expect("a connection");
+        assert!(!replies_soon(&mut writer), "{command} was not held back");
+        assert_eq!(conn.run("XLEN s"), Value::Int(1), "reads go on");
+        assert_eq!(conn.run("CLIENT UNPAUSE").text(), "OK");
+        writer.read_reply().expect("executed after the pause");
+    }
+}
+
+#[test]
+fn nothing_expires_during_a_pause() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut conn = server.connect();
+    conn.run("SET a 1 PX 20");
+    conn.run("SET b 1 PX 20");
+    assert_eq!(conn.run("CLIENT PAUSE 60000 WRITE").text(), "OK");
+    wait_until("the time of the keys is over", || conn.run("EXISTS a") == Value::Int(0));
+    wait_until("active expiry has had its turns", || conn.info_number("uptime_in_seconds") >= Some(1));
+    assert_eq!(conn.run("DBSIZE"), Value::Int(2));
+    assert_eq!(conn.run("CLIENT UNPAUSE").text(), "OK");
+    wait_until("they expire after it", || conn.run("DBSIZE") == Value::Int(0));
+}
+
+#[test]
+fn a_command_behind_a_slow_one_has_the_time_of_its_own_start() {
+    let server = Server::start_onrush(&["--workers", "1", "--enable-debug-command", "yes"]);
+    let mut conn = server.connect();
+    let replies =
+        conn.pipeline(&[argv!["DEBUG", "SLEEP", "0.4"], argv!["SET", "key", "v", "PX", "300"], argv!["GET", "key"]]);
+    assert_eq!(replies[2], b"$1\r\nv\r\n");
+    assert_eq!(conn.run("GET key").text(), "v", "it has been there for less than its time");
 }

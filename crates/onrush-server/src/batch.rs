@@ -293,7 +293,7 @@ impl Steps<'_> {
         let stop = if ctx.out.len() >= self.conditions.reply_limit {
             ctx.server.stats.threads[ctx.thread].reply_limit_pauses.add(1);
             Some(SliceEnd::ReplyLimit)
-        } else if self.conditions.pause != Pause::None && held_back(self.conditions.pause, row.command) {
+        } else if self.conditions.pause != Pause::None && held_back(ctx, self.conditions.pause, row.command) {
             Some(SliceEnd::Paused)
         } else {
             None
@@ -334,11 +334,16 @@ enum ChunkEnd {
 }
 
 /// Whether CLIENT PAUSE applies to a command.
-fn held_back(pause: Pause, command: Option<&'static Command>) -> bool {
+#[cold]
+fn held_back(ctx: &Ctx<'_>, pause: Pause, planned: Option<&'static Command>) -> bool {
     match pause {
         Pause::None => false,
         Pause::All => true,
-        Pause::Writes => command.is_some_and(|command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)),
+        Pause::Writes => {
+            // Subcommands are not looked up in planning.
+            let command = planned.or_else(|| ctx.server.commands.resolve(&ctx.argv).ok());
+            command.is_some_and(|command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE))
+        }
     }
 }
 
@@ -373,7 +378,7 @@ mod tests {
         fn new() -> Self {
             let config = Config::default().with("enable-debug-command", "yes").expect("a directive");
             let server: &'static Server = Box::leak(Box::new(Server::new(config, None).expect("a server")));
-            let handle = ClientHandle::new(1, String::new(), String::new(), 0, false, 0, 0);
+            let handle = ClientHandle::new(1, String::new(), String::new(), -1, false, 0, 0);
             let log = Arc::default();
             server.log.attach(Box::new(Collect(Arc::clone(&log))));
             Self {

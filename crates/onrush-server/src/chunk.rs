@@ -204,8 +204,8 @@ impl Tally {
         {
             let counters = &stats.commands[command.id as usize];
             counters.calls.add(len);
-            counters.nanos.add(took_ns);
-            self.len = 0;
+            counters.nanos.add(took_ns.saturating_sub(self.timed_ns));
+            (self.len, self.timed_ns) = (0, 0);
             return;
         }
         cold_path();

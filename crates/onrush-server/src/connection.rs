@@ -30,8 +30,11 @@ use crate::stats::ThreadStats;
 /// one stays in the connection's query buffer.
 pub(crate) const CARRY_LEN_MAX: usize = 16 * 1024;
 
-/// Commands that have to wait are kept in segments of this many bytes, so that nothing is moved as they pile up.
-const SEGMENT_LEN: usize = 1024 * 1024;
+/// Commands that have to wait are kept in segments, so that nothing is moved as they pile up: the first has this many bytes...
+const SEGMENT_LEN_MIN: usize = 16 * 1024;
+
+/// ... and those behind it as many as wait already, up to this.
+const SEGMENT_LEN_MAX: usize = 1024 * 1024;
 
 /// Reads of one turn; then others get theirs.
 const TURN_READS_MAX: usize = 8;
@@ -44,6 +47,9 @@ const WAIT_MS_MAX: i64 = 365 * 86_400_000;
 
 /// Slices of one vectored write.
 const WRITE_SLICES_MAX: usize = 64;
+
+/// Bytes written to a client that reads as fast as it is written to before others have their turn.
+const WRITE_BUDGET_BYTES: usize = 1024 * 1024;
 
 /// What a connection wants after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +69,18 @@ struct BigBulk {
 }
 
 /// How long a connection has been at work since others had their turn.
-#[derive(Default)]
 struct Turn {
     reads: usize,
     started: Option<Instant>,
 }
 
 impl Turn {
-    /// Asked before each read. Most turns have one: the clock is not read for those.
+    /// Begins. The clock is looked at if there is work to do before the first read.
+    fn begin(has_work: bool) -> Self {
+        Self { reads: 0, started: has_work.then(Instant::now) }
+    }
+
+    /// Asked before each read. A turn may have only one: the clock is not looked at for those.
     fn is_over(&mut self, server: &Server) -> bool {
         self.reads += 1;
         match self.started {
@@ -261,12 +271,18 @@ impl Connection {
             return After::End;
         }
         let goes_on = self.socket.is_readable() || self.input != Input::UsedUp;
-        if goes_on && !self.closing { After::Again } else { After::Wait }
+        if goes_on && !self.closing { After::Again } else { self.after_writing() }
+    }
+
+    /// What is wanted when there is nothing to do but to write.
+    fn after_writing(&self) -> After {
+        // No event tells of a socket that takes more: it was not found full.
+        if !self.reply.is_empty() && self.socket.is_writable() { After::Again } else { After::Wait }
     }
 
     /// Reads and executes for a bounded time.
     pub fn turn(&mut self, scratch: &mut Scratch) -> After {
-        let mut turn = Turn::default();
+        let mut turn = Turn::begin(self.input != Input::UsedUp || !self.reply.is_empty());
         loop {
             if self.is_killed() {
                 return After::End;
@@ -276,7 +292,7 @@ impl Connection {
                 return After::End;
             }
             if self.closing {
-                return After::Wait;
+                return self.after_writing();
             }
             if time_up || turn.is_over(self.server) {
                 return After::Again;
@@ -286,12 +302,12 @@ impl Connection {
                 continue;
             }
             if self.eof {
-                return if self.input == Input::Blocked { After::End } else { After::Wait };
+                return if self.input == Input::Blocked { After::End } else { self.after_writing() };
             }
             match self.read(scratch) {
                 Ok(0) => self.eof = true,
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return After::Wait,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.after_writing(),
                 Err(_) => return After::End,
             }
             if self.query_len() > self.server.hot.query_limit_bytes.load(Relaxed) {
@@ -394,7 +410,7 @@ impl Connection {
         let Some(waiter) = &self.session.waiter else { return true };
         if self.is_alarmed() {
             self.alarm = None;
-            waiter.time_out(&self.server.waiters);
+            waiter.time_out(self.server);
         }
         let Some(reply) = waiter.take_reply() else { return false };
         if !std::mem::take(&mut self.session.waits_silently) {
@@ -434,10 +450,6 @@ impl Connection {
             requeued.extend_from_slice(&self.query[self.query_pos..]);
             self.query = requeued;
             self.query_pos = 0;
-        }
-        if self.later_len == 0 {
-            // A segment that was made to read into, and nothing came.
-            self.later.clear();
         }
         if self.input == Input::UsedUp
             && !self.closing
@@ -592,6 +604,8 @@ impl Connection {
         };
         stats.net_input_bytes.add(len as u64);
         stats.reads_processed.add(1);
+        // Who sends is not idle, though nothing is executed yet.
+        self.unpublished_ms.get_or_insert_with(unix_ms);
         Ok(len)
     }
 
@@ -615,14 +629,23 @@ impl Connection {
 
     /// Reads behind commands that wait.
     fn read_later(&mut self) -> io::Result<usize> {
-        if self.later.back().is_none_or(|segment| segment.len() == segment.capacity()) {
-            self.later.push_back(Vec::with_capacity(SEGMENT_LEN));
+        if !self.socket.is_readable() {
+            return Err(ErrorKind::WouldBlock.into());
         }
-        let Some(segment) = self.later.back_mut() else { return Ok(0) };
+        let mut segment = match self.later.pop_back() {
+            Some(segment) if segment.len() < segment.capacity() => segment,
+            full => {
+                self.later.extend(full);
+                Vec::with_capacity(self.later_len.next_power_of_two().clamp(SEGMENT_LEN_MIN, SEGMENT_LEN_MAX))
+            }
+        };
         let free = segment.capacity() - segment.len();
-        let len = self.socket.read_behind(segment, free)?;
-        self.later_len += len;
-        Ok(len)
+        let read = self.socket.read_behind(&mut segment, free);
+        if !segment.is_empty() {
+            self.later.push_back(segment);
+        }
+        self.later_len += *read.as_ref().unwrap_or(&0);
+        read
     }
 
     fn read_big(&mut self) -> io::Result<usize> {
@@ -640,9 +663,10 @@ impl Connection {
         Ok(len)
     }
 
-    /// Writes what the kernel takes.
+    /// Writes what the kernel takes, up to a budget.
     fn write(&mut self) -> io::Result<()> {
-        while !self.reply.is_empty() {
+        let mut budget = WRITE_BUDGET_BYTES;
+        while !self.reply.is_empty() && budget > 0 {
             let written = match self.reply.as_single_slice() {
                 Some(bytes) => self.socket.write(bytes),
                 None => {
@@ -656,6 +680,9 @@ impl Connection {
                 Ok(len) => {
                     self.count_write(len);
                     self.reply.advance(len);
+                    budget = budget.saturating_sub(len);
+                    // Who reads its replies is not idle.
+                    self.unpublished_ms.get_or_insert_with(unix_ms);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -668,7 +695,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(waiter) = self.session.waiter.take() {
-            waiter.forget(&self.server.waiters);
+            waiter.forget(self.server);
         }
         self.server.clients.remove(self.session.handle.id);
         self.server.connected.fetch_sub(1, Relaxed);

@@ -8,7 +8,7 @@ use onrush_store::{Hash, Removed};
 
 use crate::alloc;
 use crate::mailbox::Mailbox;
-use crate::server::{Samples, Server, unix_ms};
+use crate::server::{Pause, Samples, Server, unix_ms};
 
 /// Share of its period that active expiry may use, in percent (Redis's default effort).
 const EXPIRE_SHARE_PERCENT: u32 = 25;
@@ -40,7 +40,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
         let period = Duration::from_micros(1_000_000 / hz);
         tokio::time::sleep(period).await;
         server.clock.synchronize();
-        if server.hot.active_expire.load(Relaxed) {
+        if server.hot.active_expire.load(Relaxed) && server.pause(unix_ms()) == Pause::None {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
             expire_fields(server, period * EXPIRE_SHARE_PERCENT / 100);
         }
@@ -98,9 +98,13 @@ fn close_idle(server: &Server) {
     }
     let now_ms = unix_ms();
     for client in server.clients.all() {
+        // Who waits for keys is not idle.
+        if client.waiter.lock().is_some() {
+            continue;
+        }
         if now_ms - client.activity.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {
             tracing::debug!("Closing idle client id={} addr={}", client.id, client.addr);
-            client.kill();
+            server.kill(&client);
         }
     }
 }

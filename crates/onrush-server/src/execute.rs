@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use onrush_resp::{ArgRange, Reply};
+use onrush_resp::Reply;
 use onrush_store::Removed;
 
 use crate::blocking::serve;
@@ -26,18 +26,21 @@ pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself. `plain`: nothing stands
-/// against a short command, neither a missing password nor memory over its limit.
+/// Arguments of a command that still counts as short.
+const SHORT_ARGS_MAX: usize = 128;
+
+/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself. `plain`: a short command is
+/// allowed, as no password is missing and memory is within its limit.
 #[inline(always)]
 pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plain: bool, full: bool) -> u64 {
     let mark = ctx.out.mark();
+    let plain = plain && ctx.argc() <= SHORT_ARGS_MAX;
     let result;
     let mut timed = 0;
     match planned {
-        Some(command)
-            if command.is_short() && (plain || ctx.session.authenticated && !(full && command.is_denied_oom())) =>
-        {
+        Some(command) if command.is_short() && (plain || is_allowed(ctx, command, full)) => {
             ctx.command = command;
+            ctx.server.stats.threads[ctx.thread].now_executing(command.id);
             result = (command.handler)(ctx);
             if let Err(error) = result {
                 cold_path();
@@ -48,11 +51,15 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
         _ => {
             cold_path();
             let started = Instant::now();
+            // Its time is that of its own start; those behind it have theirs.
+            ctx.keys.set_time(ctx.server.clock.unix_ms(started));
             result = execute_long(ctx, full, started);
             if let Err(error) = result {
                 fail(ctx, mark, &error);
             }
-            timed = (started.elapsed().as_nanos() as u64).max(1);
+            let ended = Instant::now();
+            ctx.keys.set_time(ctx.server.clock.unix_ms(ended));
+            timed = ((ended - started).as_nanos() as u64).max(1);
         }
     }
     if ctx.log || ctx.keys.has_aftermath() {
@@ -64,6 +71,12 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
         leave_out(ctx, mark);
     }
     timed
+}
+
+/// Whether a short command is allowed that was not found to be in general.
+#[cold]
+fn is_allowed(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
+    ctx.argc() <= SHORT_ARGS_MAX && ctx.session.authenticated && !(full && command.is_denied_oom())
 }
 
 /// What is left to do after a command: its effects are logged, its locks given back, who waited for its keys is served.
@@ -80,7 +93,7 @@ fn finish(ctx: &mut Ctx<'_>) {
 }
 
 /// Executes up to `times` equal commands at once; returns how many, with their replies. 0 when they have to be executed one by
-/// one: only so may they fail, be logged, or wake somebody.
+/// one: only so may they fail or be logged. Nobody waits for a string, which is what rows are about.
 #[inline]
 pub(crate) fn execute_row(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, times: u32, full: bool) -> u32 {
     let Some(command) = planned else { return 0 };
@@ -88,8 +101,7 @@ pub(crate) fn execute_row(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, 
     let one_by_one = ctx.log
         || !ctx.session.authenticated
         || ctx.session.reply_mode != ReplyMode::On
-        || (full && command.is_denied_oom())
-        || !ctx.server.waiters.is_empty();
+        || (full && command.is_denied_oom());
     if one_by_one {
         return 0;
     }
@@ -121,20 +133,12 @@ pub(crate) fn execute_waiting(
     outer: &mut Ctx<'_>,
     client: &Arc<ClientHandle>,
     db: u32,
-    args: &[Vec<u8>],
-    error_ends: bool,
+    argv: Argv<'_>,
     out: &mut Reply,
 ) -> bool {
     let mut session = Session::new(Arc::clone(client), true);
     session.db = db;
     outer.keys.set_db(db);
-    let mut bytes = Vec::new();
-    let mut ranges = Vec::with_capacity(args.len());
-    for arg in args {
-        ranges.push(ArgRange::new(bytes.len(), arg.len()));
-        bytes.extend_from_slice(arg);
-    }
-    let argv = Argv::new(&bytes, &ranges, &[]);
     let Ok(command) = outer.server.commands.resolve(&argv) else { return false };
     let mut ctx = Ctx {
         server: outer.server,
@@ -152,14 +156,14 @@ pub(crate) fn execute_waiting(
         log: outer.server.log.is_listening(),
         effects: Effects::AsSent,
     };
+    ctx.server.stats.threads[ctx.thread].now_executing(command.id);
     let mark = ctx.out.mark();
     let done = match (command.handler)(&mut ctx) {
         Ok(()) => !ctx.still_waits,
-        Err(error) if error_ends => {
+        Err(error) => {
             fail(&mut ctx, mark, &error);
             true
         }
-        Err(_) => false,
     };
     if ctx.keys.has_expired() || ctx.log {
         record(&mut ctx);
@@ -207,12 +211,14 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
         return Err(error);
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
+    ctx.server.stats.threads[ctx.thread].now_executing(command.id);
+    // Nobody waits for the key of the command before while this one takes its time.
+    ctx.keys.release();
     let result = (command.handler)(ctx);
     counters.failed.add(u64::from(result.is_err()));
-    if !command.is_short() {
-        counters.calls.add(1);
-        counters.nanos.add(started.elapsed().as_nanos() as u64);
-    }
+    // Calls of short ones are counted by the chunk.
+    counters.calls.add(u64::from(!command.is_short()));
+    counters.nanos.add(started.elapsed().as_nanos() as u64);
     result
 }
 

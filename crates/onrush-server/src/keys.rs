@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::error::{self, CommandError};
 use crate::gate::{Entered, Exclusive};
 use crate::lazyfree::Garbage;
-use crate::server::{Server, random_u64};
+use crate::server::{Pause, Server, random_u64};
 
 /// A key and its hash.
 #[derive(Clone, Copy)]
@@ -181,6 +181,14 @@ impl Keys {
     pub(crate) fn begin_chunk(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.clock = self.server.access_clock(now_ms, false);
+    }
+
+    /// Takes another time for now, in the middle of a chunk.
+    pub(crate) fn set_time(&mut self, now_ms: i64) {
+        if now_ms != self.now_ms {
+            self.now_ms = now_ms;
+            self.clock = self.server.access_clock(now_ms, matches!(self.clock, AccessClock::Untouched(_)));
+        }
     }
 
     /// Begins with commands that were planned for database `db`. `no_touch`: CLIENT NO-TOUCH is on.
@@ -454,7 +462,10 @@ impl Keys {
         };
         if slot.is_expired(*now_ms) {
             cold_path();
-            expired.push((db, slot.remove()));
+            // While writes are paused it is gone for who looks, but stays.
+            if server.pause(*now_ms) == Pause::None {
+                expired.push((db, slot.remove()));
+            }
             *misses += u64::from(count);
             return None;
         }

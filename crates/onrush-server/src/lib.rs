@@ -40,4 +40,5 @@ pub mod server;
 pub mod session;
 pub mod socket;
 pub mod stats;
+pub mod watchdog;
 pub mod worker;

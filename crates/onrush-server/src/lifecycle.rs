@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::listener::Listeners;
 use crate::mailbox::Mailbox;
 use crate::server::Server;
-use crate::{alloc, cron, os, worker};
+use crate::{alloc, cron, os, watchdog, worker};
 
 /// Files a server needs open beside its clients' connections.
 const RESERVED_FILES: u64 = 32;
@@ -82,11 +82,13 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         .map(|thread| worker::start(server, thread))
         .collect::<Result<_, _>>()
         .map_err(text("Can't start a worker"))?;
+    let workers: Arc<[Arc<Mailbox>]> = workers.into();
+    watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(text("Can't start the maintenance thread"))?;
-    runtime.block_on(serve(server, listeners, workers.into())).map_err(text("Can't serve"))?;
+    runtime.block_on(serve(server, listeners, workers)).map_err(text("Can't serve"))?;
     // Whoever has the keyspace for himself keeps every batch from going on, so nothing is cut off half-way.
     let _alone = server.gate.exclusive();
     files.remove();
@@ -97,6 +99,9 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
 
 /// Serves until a signal or SHUTDOWN.
 async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<Mailbox>]>) -> std::io::Result<()> {
+    for ending in [SignalKind::terminate(), SignalKind::interrupt()] {
+        end_at_second(ending)?;
+    }
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     // Taken so that they do not end the process.
@@ -109,18 +114,20 @@ async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<
     tracing::info!("Ready to accept connections on port {}", server.port.load(Relaxed));
     tokio::select! {
         _ = terminate.recv() => tracing::warn!("Received SIGTERM, shutting down..."),
-        _ = interrupt.recv() => {
-            tracing::warn!("Received SIGINT, shutting down...");
-            tokio::spawn(async move {
-                interrupt.recv().await;
-                tracing::warn!("Received SIGINT again, exiting now");
-                std::process::exit(1);
-            });
-        }
+        _ = interrupt.recv() => tracing::warn!("Received SIGINT, shutting down..."),
         ended = &mut accepting => ended??,
         () = server.shutdown.notified() => tracing::warn!("User requested shutdown..."),
     }
     accepting.abort();
+    Ok(())
+}
+
+/// Has the second signal of a kind end the process with exit code 1 from within the signal's handler: also when no thread
+/// gets to ending in order any more.
+fn end_at_second(kind: SignalKind) -> std::io::Result<()> {
+    let was_sent = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_shutdown(kind.as_raw_value(), 1, Arc::clone(&was_sent))?;
+    signal_hook::flag::register(kind.as_raw_value(), was_sent)?;
     Ok(())
 }
 

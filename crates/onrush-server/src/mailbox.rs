@@ -69,6 +69,11 @@ impl Mailbox {
         }
     }
 
+    /// Whether the worker sleeps, or is about to.
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.load(Relaxed)
+    }
+
     /// Says that the worker goes to sleep; it must not if this is false.
     #[inline]
     pub fn may_sleep(&self) -> bool {

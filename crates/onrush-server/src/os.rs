@@ -32,6 +32,14 @@ pub fn raise_open_files(wanted: u64) -> u64 {
     limit.rlim_cur
 }
 
+/// Whether the peer of the socket `fd` has closed it or its sending side, or the connection is broken.
+pub fn is_hung_up(fd: i32) -> bool {
+    let mut watched = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: `watched` is one valid place to read from and write to; the call does not wait.
+    let told = unsafe { libc::poll(&raw mut watched, 1, 0) };
+    told > 0 && watched.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+}
+
 /// Says whether the system may back this process's memory with huge pages from now on, where it does so at all.
 ///
 /// With little data they would only round memory up; with much they save misses of the address cache.

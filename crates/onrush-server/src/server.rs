@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::blocking::Waiters;
-use crate::client::Registry;
+use crate::client::{ClientHandle, Registry};
 use crate::command::CommandTable;
 use crate::config::Config;
 use crate::encodings::Encodings;
@@ -217,6 +217,16 @@ impl Server {
             _ if self.hot.pause_until_ms.load(Relaxed) <= now_ms => Pause::None,
             1 => Pause::Writes,
             _ => Pause::All,
+        }
+    }
+
+    /// Has a client's connection close, without replies that are still to come. When this returns nothing is executed for
+    /// the client any more that it waited for. The caller holds no lock of a shard.
+    pub fn kill(&self, client: &ClientHandle) {
+        client.kill();
+        let waiter = client.waiter.lock().clone();
+        if let Some(waiter) = waiter {
+            waiter.forget(self);
         }
     }
 

@@ -68,6 +68,12 @@ impl Socket {
         self.readable
     }
 
+    /// Whether it takes more, as far as is known.
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
     /// Reads into `buf`, which is not empty; 0 is the end of the stream.
     ///
     /// # Errors

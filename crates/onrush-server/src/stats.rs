@@ -1,10 +1,11 @@
 //! Counters, one set for each thread so that counting never contends; INFO adds them up.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::command::table::CommandId;
 use crate::os;
 
 /// A counter with one writer and any number of readers: adding is a plain load and store.
@@ -52,6 +53,8 @@ macro_rules! counters {
             pub changes: Counter,
             /// The thread's CPU time that `cpu_nanos` has taken in, of all time.
             cpu_noted_nanos: Counter,
+            /// The id of the command that runs, or ran last.
+            executing: AtomicU32,
             /// By command id.
             pub commands: Box<[CommandCounters]>,
         }
@@ -62,6 +65,7 @@ macro_rules! counters {
                     $($name: Counter::default(),)*
                     changes: Counter::default(),
                     cpu_noted_nanos: Counter::default(),
+                    executing: AtomicU32::new(u32::MAX),
                     commands: (0..commands_len).map(|_| CommandCounters::default()).collect(),
                 }
             }
@@ -115,6 +119,17 @@ counters! {
 }
 
 impl ThreadStats {
+    /// Notes which command runs, for who watches.
+    #[inline(always)]
+    pub fn now_executing(&self, id: CommandId) {
+        self.executing.store(u32::from(id), Relaxed);
+    }
+
+    /// The command that runs, or ran last.
+    pub fn executing(&self) -> Option<CommandId> {
+        CommandId::try_from(self.executing.load(Relaxed)).ok()
+    }
+
     /// Brings `cpu_nanos` up to date, with a system call. Only the owning thread may call this.
     pub fn note_cpu_time(&self) {
         let nanos = os::thread_cpu_nanos();

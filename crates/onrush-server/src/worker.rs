@@ -4,9 +4,10 @@
 //! commands, then the others in turns of their own. Connections that could go on have another turn in the next round,
 //! which then does not sleep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
@@ -53,10 +54,11 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
             mailbox,
             places: Slab::new(),
             ready: Vec::new(),
-            again: Vec::new(),
+            again: VecDeque::new(),
             heavy: Vec::new(),
             ended: Vec::new(),
             alarms: BTreeSet::new(),
+            adopted: 0,
             scratch: Scratch::new(),
             lists: Lists::default(),
             tending: Tending { next: Instant::now() + TEND_PERIOD, seen: 0, levelled: Vec::new() },
@@ -69,10 +71,18 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
 /// A connection and what its worker knows of it.
 pub(crate) struct Place {
     pub(crate) connection: Connection,
-    /// Whether it stands in the list of those that have a turn this round.
+    /// Whether it stands in a list of those that have a turn, in this round or a later one.
     pub(crate) is_ready: bool,
+    /// Tells it from others that have had its place.
+    number: u64,
     /// Its entry among the alarms.
     alarm: Option<Instant>,
+}
+
+/// A connection that is to have a turn of its own, unless it has ended meanwhile.
+struct Turn {
+    place: usize,
+    number: u64,
 }
 
 struct Worker {
@@ -83,13 +93,15 @@ struct Worker {
     places: Slab<Place>,
     /// Who has a turn this round.
     ready: Vec<usize>,
-    /// Who has one in the next, whatever happens.
-    again: Vec<usize>,
-    /// Who has a turn of his own in this round.
+    /// Who needs a turn of its own, in order; those that had one in this round come last.
+    again: VecDeque<Turn>,
+    /// Who was found to need one in this round.
     heavy: Vec<usize>,
     /// Whose connection is over.
     ended: Vec<usize>,
     alarms: BTreeSet<(Instant, usize)>,
+    /// Connections there have been.
+    adopted: u64,
     scratch: Scratch,
     lists: Lists,
     tending: Tending,
@@ -178,11 +190,12 @@ impl Worker {
         if let Err(error) = socket.register(self.poll.registry(), Token(index)) {
             tracing::warn!("Cannot serve client {}: {error}", handle.addr);
             self.server.clients.remove(handle.id);
-            self.server.connected.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+            self.server.connected.fetch_sub(1, Relaxed);
             return;
         }
         let connection = Connection::new(socket, self.server, self.thread, handle, &self.mailbox.waker(index));
-        vacant.insert(Place { connection, is_ready: true, alarm: None });
+        self.adopted += 1;
+        vacant.insert(Place { connection, is_ready: true, number: self.adopted, alarm: None });
         self.ready.push(index);
     }
 
@@ -210,14 +223,25 @@ impl Worker {
         last
     }
 
-    /// Gives those their turns who have to have one of their own.
+    /// Gives turns to those that need one of their own, for about as long as a slice: then the others are looked at again.
     #[inline(never)]
     fn turns(&mut self) {
-        self.heavy.append(&mut self.again);
-        for at in 0..self.heavy.len() {
-            self.turn(self.heavy[at]);
+        for place in self.heavy.drain(..) {
+            let Some(Place { is_ready, number, .. }) = self.places.get_mut(place) else { continue };
+            *is_ready = true;
+            self.again.push_back(Turn { place, number: *number });
         }
-        self.heavy.clear();
+        let started = Instant::now();
+        let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
+        for _ in 0..self.again.len() {
+            let Some(Turn { place, number }) = self.again.pop_front() else { return };
+            if self.places.get(place).is_some_and(|at| at.number == number) {
+                self.turn(place);
+                if started.elapsed() >= slice {
+                    return;
+                }
+            }
+        }
     }
 
     /// Gives a connection a turn of its own. A panic ends the connection and nothing else.
@@ -232,8 +256,9 @@ impl Worker {
         match after {
             After::Wait => {}
             After::Again => {
-                self.places[index].is_ready = true;
-                self.again.push(index);
+                let place = &mut self.places[index];
+                place.is_ready = true;
+                self.again.push_back(Turn { place: index, number: place.number });
             }
             After::End => self.ended.push(index),
         }
@@ -256,9 +281,6 @@ impl Worker {
         let Some(place) = self.places.try_remove(index) else { return };
         if let Some(at) = place.alarm {
             self.alarms.remove(&(at, index));
-        }
-        if place.is_ready {
-            self.again.retain(|other| *other != index);
         }
         caught(|| drop(place));
     }

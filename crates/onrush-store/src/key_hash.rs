@@ -20,6 +20,12 @@ pub const SHARDS_MAX: usize = 1 << SHARD_BITS;
 pub struct KeyHash(u64);
 
 impl KeyHash {
+    /// All of it, for tables of one's own.
+    #[inline]
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
     /// Index of the shard among `SHARDS_MAX`; fewer shards use the upper bits of it.
     #[inline]
     pub(crate) fn shard_bits(self) -> usize {

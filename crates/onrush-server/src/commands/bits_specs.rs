@@ -7,7 +7,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "setbit",
         arity: 4,
-        flags: flags("write denyoom short"),
+        flags: flags("write denyoom"),
         keys: &[KeySpec::key("RW access update")],
         group: Group::Bitmap,
         since: "2.2.0",
@@ -32,7 +32,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "bitfield",
         arity: -2,
-        flags: flags("write denyoom short"),
+        flags: flags("write denyoom"),
         keys: &[KeySpec::key("RW access update variable_flags")],
         group: Group::Bitmap,
         since: "3.2.0",

@@ -162,7 +162,7 @@ pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
         if client.id == me {
             ctx.session.close_after_reply = true;
         } else {
-            client.kill();
+            ctx.server.kill(&client);
         }
     }
     match (by_addr, killed) {
@@ -261,6 +261,8 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mode, until_ms) = merge(now_ms, old, (mode, until_ms));
     hot.pause_until_ms.store(until_ms, Relaxed);
     hot.pause_mode.store(mode, Relaxed);
+    // Chunks under way have not seen it: it is answered when they have ended.
+    ctx.keys.lock_keyspace();
     ctx.out.ok();
     Ok(())
 }
@@ -350,10 +352,9 @@ pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
     // A waiter is locked before any shard.
     ctx.keys.release();
     let waiter = client.and_then(|client| client.waiter.lock().clone());
-    let waiters = &ctx.server.waiters;
     let unblocked = waiter.is_some_and(|waiter| match ctx.argc() == 4 && ctx.is(3, "ERROR") {
-        true => waiter.unblock_with_error(waiters),
-        false => waiter.time_out(waiters),
+        true => waiter.unblock_with_error(ctx.server),
+        false => waiter.time_out(ctx.server),
     });
     ctx.out.int(i64::from(unblocked));
     Ok(())

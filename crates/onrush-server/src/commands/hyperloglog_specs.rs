@@ -20,7 +20,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "pfcount",
         arity: -2,
-        flags: flags("readonly"),
+        flags: flags("readonly may_replicate"),
         keys: &[KeySpec::keys("RW access", 1, -1, 1)],
         group: Group::Hyperloglog,
         since: "2.8.9",

@@ -250,7 +250,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "dbsize",
         arity: 1,
-        flags: flags("readonly fast short"),
+        flags: flags("readonly fast"),
         categories: categories("keyspace"),
         tips: &["request_policy:all_shards", "response_policy:agg_sum"],
         group: Group::Server,

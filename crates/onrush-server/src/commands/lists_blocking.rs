@@ -1,10 +1,12 @@
 //! Lists: moving elements between lists, popping from the first of several, and waiting for elements.
 
+use std::ops::Range;
+
 use onrush_store::{End, List};
 
 use super::lists::{end_argument, pop_event, pop_to_reply, push_event, reply_element};
 use super::sets::delete_empty;
-use crate::blocking::{Block, OnTimeout};
+use crate::blocking::{Block, OnTimeout, WaitsFor};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 use crate::keys::Key;
@@ -74,13 +76,14 @@ fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, deadline_ms: Option<i64>)
         ctx.log_instead(&[b"LMOVE", ctx.arg(1), ctx.arg(2), name(from), name(to)]);
         return Ok(());
     }
-    wait(ctx, &[ctx.arg(1)], deadline_ms);
+    wait(ctx, 1..2, WaitsFor::List, deadline_ms);
     Ok(())
 }
 
-pub(super) fn wait(ctx: &mut Ctx<'_>, keys: &[&[u8]], deadline_ms: Option<i64>) {
+/// Waits until one of the keys among some arguments is what is waited for.
+pub(super) fn wait(ctx: &mut Ctx<'_>, keys: Range<usize>, waits_for: WaitsFor, deadline_ms: Option<i64>) {
     let on_timeout = OnTimeout::NullArray;
-    ctx.block(Block { keys, deadline_ms, on_timeout, instead: None, error_ends: false });
+    ctx.block(Block { keys, waits_for, deadline_ms, on_timeout, instead: Vec::new() });
 }
 
 /// `BLPOP key [key …] timeout`
@@ -98,8 +101,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(last)?;
     let keys = lock_keys(ctx, 1..last);
     let Some(key) = first_list(ctx, &keys)? else {
-        let keys: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
-        wait(ctx, &keys, deadline_ms);
+        wait(ctx, 1..last, WaitsFor::List, deadline_ms);
         return Ok(());
     };
     let limits = ctx.server.hot.encodings.list();
@@ -122,7 +124,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
 }
 
 /// Locks the keys among some arguments together.
-pub(super) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: std::ops::Range<usize>) -> Vec<Key<'a>> {
+pub(super) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Vec<Key<'a>> {
     let db = ctx.keys.db();
     let keys: Vec<Key<'a>> = indexes.map(|index| ctx.key(index)).collect();
     ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)));
@@ -142,7 +144,7 @@ fn first_list<'a>(ctx: &mut Ctx<'_>, keys: &[Key<'a>]) -> Result<Option<Key<'a>>
 /// `numkeys key [key …] <word> [COUNT count]` from argument `at` on, as LMPOP, ZMPOP and their blocking forms have it.
 pub(super) struct PopArguments {
     /// Where the keys are.
-    pub(super) keys: std::ops::Range<usize>,
+    pub(super) keys: Range<usize>,
     /// Where the word behind them is.
     pub(super) word: usize,
     /// How many elements to pop.
@@ -197,8 +199,7 @@ pub fn blmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let arguments = PopArguments::parse(ctx, 2, |ctx, index| end_argument(ctx, index).is_ok())?;
     let keys = lock_keys(ctx, arguments.keys.clone());
     if !pop_first(ctx, &arguments, &keys)? {
-        let keys: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
-        wait(ctx, &keys, deadline_ms);
+        wait(ctx, arguments.keys, WaitsFor::List, deadline_ms);
     }
     Ok(())
 }

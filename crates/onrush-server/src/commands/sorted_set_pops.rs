@@ -4,6 +4,7 @@ use onrush_store::SortedSet;
 
 use super::lists_blocking::{PopArguments, lock_keys, wait};
 use super::sets::delete_empty;
+use crate::blocking::WaitsFor;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 use crate::keys::Key;
@@ -89,8 +90,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(last)?;
     let keys = lock_keys(ctx, 1..last);
     let Some(key) = first_set(ctx, &keys)? else {
-        let keys: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
-        wait(ctx, &keys, deadline_ms);
+        wait(ctx, 1..last, WaitsFor::SortedSet, deadline_ms);
         return Ok(());
     };
     ctx.out.array(3);
@@ -116,8 +116,7 @@ pub fn bzmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let arguments = PopArguments::parse(ctx, 2, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"))?;
     let keys = lock_keys(ctx, arguments.keys.clone());
     if !pop_first(ctx, &arguments, &keys)? {
-        let keys: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
-        wait(ctx, &keys, deadline_ms);
+        wait(ctx, arguments.keys, WaitsFor::SortedSet, deadline_ms);
     }
     Ok(())
 }

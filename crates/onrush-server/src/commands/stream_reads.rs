@@ -5,7 +5,7 @@ use onrush_store::{Pending, Stream, StreamEntry, StreamId};
 use smallvec::SmallVec;
 
 use super::streams::{count_argument, parse_id, reply_entry, reply_id};
-use crate::blocking::{Block, OnTimeout, flatten};
+use crate::blocking::{Block, OnTimeout, WaitsFor, flatten};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 use crate::keys::Key;
@@ -162,7 +162,7 @@ pub fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if found.is_empty() {
         let ids: Vec<String> = resolved.iter().map(StreamId::to_string).collect();
-        return wait(ctx, &query, &ids, false);
+        return wait(ctx, &query, &ids, WaitsFor::Stream);
     }
     let len = found.len();
     let is_resp3 = ctx.out.is_resp3();
@@ -184,18 +184,14 @@ pub fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// Waits if that was asked for, else replies that there is nothing.
-fn wait(ctx: &mut Ctx<'_>, query: &Query<'_>, ids: &[String], error_ends: bool) -> CommandResult {
+fn wait(ctx: &mut Ctx<'_>, query: &Query<'_>, ids: &[String], waits_for: WaitsFor) -> CommandResult {
     let Some(deadline_ms) = query.deadline_ms else {
         ctx.out.null_array();
         return Ok(());
     };
-    let instead = (!ids.is_empty()).then(|| {
-        let mut args: Vec<Vec<u8>> = ctx.argv.iter().map(<[u8]>::to_vec).collect();
-        ids.iter().enumerate().for_each(|(offset, id)| args[query.ids + offset] = id.clone().into_bytes());
-        args
-    });
-    let keys: Vec<&[u8]> = query.keys.iter().map(|key| key.bytes).collect();
-    ctx.block(Block { keys: &keys, deadline_ms, on_timeout: OnTimeout::NullArray, instead, error_ends });
+    let instead = ids.iter().enumerate().map(|(offset, id)| (query.ids + offset, id.clone().into_bytes())).collect();
+    let keys = query.ids - query.keys.len()..query.ids;
+    ctx.block(Block { keys, waits_for, deadline_ms, on_timeout: OnTimeout::NullArray, instead });
     Ok(())
 }
 
@@ -240,7 +236,7 @@ pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.log_instead(&[b"XGROUP", b"CREATECONSUMER", key.bytes, group_name, consumer_name]);
     }
     if streams == 0 {
-        return wait(ctx, &query, &[], true);
+        return wait(ctx, &query, &[], WaitsFor::Group);
     }
     if ctx.out.is_resp3() {
         ctx.out.map(streams);
