@@ -5,20 +5,30 @@
 //! microseconds however many records there are. The directory, four bytes for each segment's range, is all that
 //! doubles.
 
+mod offsets;
 mod records;
 mod segment;
+mod spread;
 
 use crate::random::Random;
 use segment::{Overflow, Segment};
+use spread::Spread;
 
 /// Bits of the hash that the directory may use. The low 24 belong to the segments.
-const DEPTH_MAX: u8 = 31;
+const DEPTH_MAX: u8 = 29;
+
+/// The directory may always have so many entries (4 KB); beyond that it needs [`LEN_PER_ENTRY_MIN`].
+const DIRECTORY_LEN_FREE: usize = 1024;
+
+/// Keys there are for each entry of a larger directory, or else they are spread by another hash. Keys that the hash
+/// spreads evenly are eight times as many even if they are long.
+const LEN_PER_ENTRY_MIN: usize = 2;
 
 /// Two neighbouring segments with at most so many records together become one.
 const MERGED_LEN_MAX: usize = 300;
 
-/// The same in bytes of their records.
-const MERGED_BYTES_MAX: usize = 32 * 1024;
+/// The same in bytes of their records: half of what makes a segment split.
+const MERGED_BYTES_MAX: usize = 16 * 1024;
 
 /// A hash table from byte strings to byte strings. Keys are hashed with [`crate::member_hash`].
 #[derive(Clone)]
@@ -28,12 +38,18 @@ pub(crate) struct Dict {
     segments: Vec<Segment>,
     depth: u8,
     len: usize,
+    /// From a key's hash to the one that places it: every `hash` below is the former, and `placing` the latter.
+    spread: Spread,
 }
 
 impl Dict {
     /// An empty table.
     pub(crate) fn new() -> Self {
-        Dict { directory: vec![0], segments: vec![Segment::new(0, 0)], depth: 0, len: 0 }
+        Self::with_spread(Spread::SHARED)
+    }
+
+    fn with_spread(spread: Spread) -> Self {
+        Dict { directory: vec![0], segments: vec![Segment::new(0, 0)], depth: 0, len: 0, spread }
     }
 
     /// Number of keys. O(1).
@@ -43,34 +59,32 @@ impl Dict {
     }
 
     #[inline]
-    fn id_of(&self, hash: u64) -> usize {
+    fn id_of(&self, placing: u64) -> usize {
         // Not by 64 - depth: for depth 0 that would be an overflow.
-        let index = (hash >> 1) >> (63 - self.depth);
+        let index = (placing >> 1) >> (63 - self.depth);
         self.directory[index as usize] as usize
     }
 
     /// The value of a key. O(1).
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.get_hashed(crate::member_hash(key), key)
+        let placing = self.spread.of_key(key);
+        self.segments[self.id_of(placing)].get(placing, key)
     }
 
     /// As [`Dict::get`] with the key's hash.
     #[inline]
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
-        self.segments[self.id_of(hash)].get(hash, key)
+        let placing = self.spread.of_hashed(hash, key);
+        self.segments[self.id_of(placing)].get(placing, key)
     }
 
     /// Inserts or overwrites; the value is `parts`, one behind the other. Says whether the key is new. Amortised O(1),
-    /// at most O(a segment).
+    /// at most O(a segment) unless the keys turn out to be spread badly: then once or twice O(keys).
     pub(crate) fn insert(&mut self, key: &[u8], parts: &[&[u8]]) -> bool {
-        self.insert_hashed(crate::member_hash(key), key, parts)
-    }
-
-    /// As [`Dict::insert`] with the key's hash.
-    pub(crate) fn insert_hashed(&mut self, hash: u64, key: &[u8], parts: &[&[u8]]) -> bool {
         loop {
-            let id = self.id_of(hash);
-            match self.segments[id].insert(hash, key, parts) {
+            let placing = self.spread.of_key(key);
+            let id = self.id_of(placing);
+            match self.segments[id].insert(placing, key, parts, &self.spread) {
                 Ok(is_new) => {
                     self.len += usize::from(is_new);
                     return is_new;
@@ -82,36 +96,49 @@ impl Dict {
 
     /// Removes a key; says whether it was there. Amortised O(1), at most O(a segment).
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
-        self.remove_hashed(crate::member_hash(key), key)
-    }
-
-    /// As [`Dict::remove`] with the key's hash.
-    pub(crate) fn remove_hashed(&mut self, hash: u64, key: &[u8]) -> bool {
-        let id = self.id_of(hash);
-        if !self.segments[id].remove(hash, key) {
+        let placing = self.spread.of_key(key);
+        let id = self.id_of(placing);
+        if !self.segments[id].remove(placing, key, &self.spread) {
             return false;
         }
         self.len -= 1;
-        if self.segments[id].depth > 0 && self.segments[id].len() <= MERGED_LEN_MAX / 4 {
-            self.merge(id);
+        if self.segments[id].len() <= MERGED_LEN_MAX / 4 {
+            self.merge(placing);
         }
         true
     }
 
-    /// Splits a segment in two by the next bit of its records' hashes.
+    /// Splits a segment in two by the next bit of its records' hashes; or, if the directory became too large for that,
+    /// spreads all records anew. Either half may be left with all records, to be split again.
     #[cold]
     fn split(&mut self, id: usize) {
-        let depth = self.segments[id].depth;
-        assert!(depth < DEPTH_MAX, "2^39 records fit before so many of one segment share 31 bits of their hashes");
-        if depth == self.depth {
-            self.directory = self.directory.iter().flat_map(|&id| [id, id]).collect();
+        if self.segments[id].depth == self.depth {
+            let directory_len_max = DIRECTORY_LEN_FREE.max(self.len / LEN_PER_ENTRY_MIN);
+            if 2 * self.directory.len() > directory_len_max
+                && let Some(spread) = self.spread.next()
+            {
+                return self.spread_anew(spread);
+            }
+            assert!(self.depth < DEPTH_MAX, "a keyed hash does not have so many keys begin with the same 29 bits");
+            let mut directory = Vec::with_capacity(2 * self.directory.len());
+            self.directory.iter().for_each(|&id| directory.extend([id, id]));
+            self.directory = directory;
             self.depth += 1;
         }
-        let upper = self.segments[id].split();
+        let upper = self.segments[id].split(&self.spread);
         let new_id = self.segments.len() as u32;
         let range = self.range_of(&upper);
         self.directory[range].fill(new_id);
         self.segments.push(upper);
+    }
+
+    /// Places all records by another hash. O(records).
+    fn spread_anew(&mut self, spread: Spread) {
+        let mut other = Dict::with_spread(spread);
+        for segment in std::mem::take(&mut self.segments) {
+            segment.iter().for_each(|(key, value)| _ = other.insert(key, &[value]));
+        }
+        *self = other;
     }
 
     /// The directory's entries for a segment.
@@ -121,20 +148,32 @@ impl Dict {
         first..first + width
     }
 
-    /// Makes one of a segment and its other half, if both are nearly empty.
+    /// Makes one of the segment for a hash and its other half, and of what that becomes and its other half, as long as
+    /// they are nearly empty.
     #[cold]
-    fn merge(&mut self, id: usize) {
+    fn merge(&mut self, placing: u64) {
+        let depth = self.segments[self.id_of(placing)].depth;
+        while self.merge_once(self.id_of(placing)) {}
+        if self.segments[self.id_of(placing)].depth < depth {
+            self.shrink_directory();
+        }
+    }
+
+    /// Makes one of a segment and its other half, if both are nearly empty; says whether it did.
+    fn merge_once(&mut self, id: usize) -> bool {
         let segment = &self.segments[id];
+        if segment.depth == 0 {
+            return false;
+        }
         let other_id = self.id_of(segment.prefix ^ 1 << (64 - segment.depth));
-        let is_half = self.segments[other_id].depth == segment.depth;
         let other = &self.segments[other_id];
-        let bytes = segment.live_len() + other.live_len();
-        if !is_half || segment.len() + other.len() > MERGED_LEN_MAX || bytes > MERGED_BYTES_MAX {
-            return;
+        let (len, bytes) = (segment.len() + other.len(), segment.live_len() + other.live_len());
+        if other.depth != segment.depth || len > MERGED_LEN_MAX || bytes > MERGED_BYTES_MAX {
+            return false;
         }
         let (kept, gone) = (id.min(other_id), id.max(other_id));
         let removed = std::mem::replace(&mut self.segments[gone], Segment::new(0, 0));
-        self.segments[kept].absorb(removed);
+        self.segments[kept].absorb(removed, &self.spread);
         let range = self.range_of(&self.segments[kept]);
         self.directory[range].fill(kept as u32);
         // The last segment takes the number that became free.
@@ -143,7 +182,7 @@ impl Dict {
             let range = self.range_of(&self.segments[gone]);
             self.directory[range].fill(gone as u32);
         }
-        self.shrink_directory();
+        true
     }
 
     /// Halves the directory while nothing needs all of it, once it is far too large.
@@ -159,18 +198,23 @@ impl Dict {
         }
     }
 
-    /// All keys with their values, in no particular order.
+    /// All keys with their values. Their order is no particular one, but that of segments is the same for all tables
+    /// that are spread alike: what is read from one goes into another, or is looked up there, one segment after the other.
     pub(crate) fn iter(&self) -> Iter<'_> {
-        Iter { segment: None, rest: self.segments.iter() }
+        Iter { dict: self, index: 0, segment: None }
     }
 
     /// Visits about `count` keys from `cursor` on, and returns where to go on; 0 at the end. What is there all the
     /// time is visited at least once, whatever is inserted or removed in between.
     ///
     /// A cursor is a position in hash order: the start of a segment's range, that segment's depth, and the place
-    /// within it. A segment that has been merged since is begun anew.
+    /// within it. A segment that has been merged since is begun anew, and so is a table that has been spread anew.
     pub(crate) fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> u64 {
+        let spread = self.spread.number();
         let mut at = Cursor::from_number(cursor);
+        if at.spread != spread {
+            at = Cursor { prefix: 0, spread, depth: 0, place: 0 };
+        }
         let mut visited = 0;
         loop {
             let segment = &self.segments[self.id_of(at.prefix)];
@@ -183,7 +227,7 @@ impl Dict {
                 if visited >= count {
                     return at.number();
                 }
-                segment.visit_place(at.place, &mut |key, value| {
+                segment.visit_place(at.place, &self.spread, &mut |key, value| {
                     visited += 1;
                     visit(key, value);
                 });
@@ -192,7 +236,7 @@ impl Dict {
             let width = (1u64 << 63) >> segment.depth;
             // Twice half the width: the whole one may not fit.
             match segment.prefix.checked_add(width).and_then(|middle| middle.checked_add(width)) {
-                Some(next) => at = Cursor { prefix: next, depth: 0, place: 0 },
+                Some(next) => at = Cursor { prefix: next, spread, depth: 0, place: 0 },
                 None => return 0,
             }
         }
@@ -220,19 +264,22 @@ impl Dict {
     /// Asks the processor for what a look-up of `hash` reads first. O(1).
     #[inline]
     pub(crate) fn prefetch_segment(&self, hash: u64) {
-        self.segments[self.id_of(hash)].prefetch();
+        let placing = self.spread.guess(hash);
+        self.segments[self.id_of(placing)].prefetch();
     }
 
     /// Asks for the part of the segment's index that is about `hash`; the segment is in the cache. O(1).
     #[inline]
     pub(crate) fn prefetch_index(&self, hash: u64) {
-        self.segments[self.id_of(hash)].prefetch_group(hash);
+        let placing = self.spread.guess(hash);
+        self.segments[self.id_of(placing)].prefetch_group(placing);
     }
 
     /// Asks for the record that is likely meant; the index is in the cache. O(1).
     #[inline]
     pub(crate) fn prefetch_record(&self, hash: u64) {
-        self.segments[self.id_of(hash)].prefetch_record(hash);
+        let placing = self.spread.guess(hash);
+        self.segments[self.id_of(placing)].prefetch_record(placing);
     }
 
     /// Bytes allocated. O(segments).
@@ -252,8 +299,10 @@ impl Dict {
 
 /// Keys and values of a table.
 pub(crate) struct Iter<'a> {
+    dict: &'a Dict,
+    /// Of the directory's entry for the next segment.
+    index: usize,
     segment: Option<segment::Iter<'a>>,
-    rest: std::slice::Iter<'a, Segment>,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -265,7 +314,9 @@ impl<'a> Iterator for Iter<'a> {
             if let Some(found) = self.segment.as_mut().and_then(Iterator::next) {
                 return Some(found);
             }
-            self.segment = Some(self.rest.next()?.iter());
+            let segment = &self.dict.segments[*self.dict.directory.get(self.index)? as usize];
+            self.index += 1 << (self.dict.depth - segment.depth);
+            self.segment = Some(segment.iter());
         }
     }
 }
@@ -273,6 +324,8 @@ impl<'a> Iterator for Iter<'a> {
 /// A place in a scan.
 struct Cursor {
     prefix: u64,
+    /// Number of the [`Spread`] that the place is about.
+    spread: u8,
     depth: u8,
     place: u32,
 }
@@ -280,18 +333,25 @@ struct Cursor {
 impl Cursor {
     const PLACE_BITS: u32 = 16;
     const DEPTH_BITS: u32 = 5;
+    const SPREAD_BITS: u32 = 2;
+    const SPREAD_SHIFT: u32 = Self::PLACE_BITS + Self::DEPTH_BITS;
+    const PREFIX_SHIFT: u32 = Self::SPREAD_SHIFT + Self::SPREAD_BITS;
+    const UNUSED_BITS: u32 = 64 - DEPTH_MAX as u32;
 
     fn from_number(number: u64) -> Self {
+        let part = |shift: u32, bits: u32| (number >> shift) as u32 & ((1 << bits) - 1);
         Cursor {
-            prefix: number >> (Self::PLACE_BITS + Self::DEPTH_BITS) << (64 - DEPTH_MAX as u32),
-            depth: (number >> Self::PLACE_BITS) as u8 & ((1 << Self::DEPTH_BITS) - 1),
-            place: number as u32 & ((1 << Self::PLACE_BITS) - 1),
+            prefix: number >> Self::PREFIX_SHIFT << Self::UNUSED_BITS,
+            spread: part(Self::SPREAD_SHIFT, Self::SPREAD_BITS) as u8,
+            depth: part(Self::PLACE_BITS, Self::DEPTH_BITS) as u8,
+            place: part(0, Self::PLACE_BITS),
         }
     }
 
     /// Below 2^52, so that every client's numbers hold it.
     fn number(&self) -> u64 {
-        self.prefix >> (64 - DEPTH_MAX as u32) << (Self::PLACE_BITS + Self::DEPTH_BITS)
+        self.prefix >> Self::UNUSED_BITS << Self::PREFIX_SHIFT
+            | u64::from(self.spread) << Self::SPREAD_SHIFT
             | u64::from(self.depth) << Self::PLACE_BITS
             | u64::from(self.place)
     }
@@ -310,124 +370,4 @@ impl std::fmt::Debug for Dict {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::{HashMap, HashSet};
-
-    use super::*;
-
-    fn key(n: usize) -> Vec<u8> {
-        format!("member:{n:07}").into_bytes()
-    }
-
-    fn scanned(dict: &Dict, count: usize) -> (HashSet<Vec<u8>>, usize) {
-        let (mut found, mut cursor, mut visits) = (HashSet::new(), 0, 0);
-        loop {
-            cursor = dict.scan(cursor, count, &mut |key, _| {
-                visits += 1;
-                found.insert(key.to_vec());
-            });
-            if cursor == 0 {
-                return (found, visits);
-            }
-        }
-    }
-
-    /// Inserts, overwrites and removes at random while the table grows and shrinks, against a map.
-    #[test]
-    fn agrees_with_a_map() {
-        let operations = if cfg!(miri) { 700 } else { 300_000 };
-        let mut random = Random::new(3);
-        let mut dict = Dict::new();
-        let mut model: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
-        for step in 0..operations {
-            // The number of keys in play swells and ebbs.
-            let phase = step % (operations / 3);
-            let growing = phase < operations / 6;
-            let key = key(random.below(20_000));
-            if random.below(100) < if growing { 80 } else { 20 } {
-                let len = [0, 3, 3, 8, 40, 200, 700][random.below(7)];
-                let value = vec![step as u8; len];
-                assert_eq!(dict.insert(&key, &[&value, b"!"]), !model.contains_key(&key));
-                model.insert(key, [&value[..], b"!"].concat());
-            } else {
-                assert_eq!(dict.remove(&key), model.remove(&key).is_some());
-            }
-            assert_eq!(dict.len(), model.len());
-            if step % (operations / 7) == 0 {
-                assert!(model.iter().all(|(key, value)| dict.get(key) == Some(value)));
-                assert_eq!(dict.iter().count(), model.len());
-                let (found, visits) = scanned(&dict, 10);
-                assert_eq!((found.len(), visits), (model.len(), model.len()));
-                assert_eq!(dict.clone(), dict);
-            }
-        }
-        for key in model.keys() {
-            assert!(dict.remove(key));
-        }
-        assert_eq!((dict.len(), dict.iter().count()), (0, 0));
-        assert!(cfg!(miri) || dict.segments.len() < 8, "{} segments are left", dict.segments.len());
-    }
-
-    #[test]
-    fn a_scan_returns_what_stays_whatever_comes_and_goes() {
-        if cfg!(miri) {
-            return;
-        }
-        for seed in 0..30 {
-            let mut random = Random::new(seed);
-            let mut dict = Dict::new();
-            let staying = 1 + random.below(5_000);
-            (0..staying).for_each(|n| assert!(dict.insert(&key(n), &[])));
-            let growing = seed % 2 == 0;
-            if !growing {
-                (10_000..40_000).for_each(|n| assert!(dict.insert(&key(n), &[])));
-            }
-            let (mut found, mut cursor, mut next) = (HashSet::new(), 0, 10_000);
-            loop {
-                cursor = dict.scan(cursor, 1 + random.below(100), &mut |key, _| _ = found.insert(key.to_vec()));
-                if cursor == 0 {
-                    break;
-                }
-                for _ in 0..random.below(800) {
-                    if growing && next < 40_000 {
-                        dict.insert(&key(next), &[]);
-                    } else {
-                        dict.remove(&key(next));
-                    }
-                    next += 1;
-                }
-            }
-            assert!((0..staying).all(|n| found.contains(&key(n))), "seed {seed}");
-        }
-    }
-
-    #[test]
-    fn every_member_is_as_likely() {
-        let mut dict = Dict::new();
-        let members = 3_000;
-        (0..members).for_each(|n| assert!(dict.insert(&key(n), &[])));
-        let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
-        let mut random = Random::new(1);
-        let draws = if cfg!(miri) { 10 } else { 300_000 };
-        for _ in 0..draws {
-            let (member, _) = dict.random(&mut random).unwrap();
-            *counts.entry(member.to_vec()).or_default() += 1;
-        }
-        if !cfg!(miri) {
-            // A hundred draws each; six standard deviations are 60.
-            assert_eq!(counts.len(), members);
-            assert!(counts.values().all(|&count| (40..160).contains(&count)));
-        }
-    }
-
-    #[test]
-    fn a_member_of_a_million_takes_few_bytes() {
-        if cfg!(miri) {
-            return;
-        }
-        let mut dict = Dict::new();
-        (0..200_000).for_each(|n| assert!(dict.insert(&key(n), &[])));
-        let each = dict.size_bytes() / dict.len();
-        assert!(each <= 28, "{each} bytes for a member of 14");
-    }
-}
+mod tests;

@@ -27,13 +27,21 @@ const HANDLE_LEN: usize = 5;
 /// Bytes in front of a record with an allocation of its own.
 const OUTSIDE_HEAD_LEN: usize = 8;
 
+/// Records with an allocation of their own.
+#[derive(Clone, Default)]
+struct Outside {
+    /// By number; what was given up is empty.
+    records: Vec<Box<[u8]>>,
+    /// The numbers that are free.
+    free: Vec<u32>,
+}
+
 /// Records by offset. Empty, it has no allocation.
 #[derive(Clone, Default)]
 pub(super) struct Records {
     chunks: Box<[Box<[u8; CHUNK_LEN]>]>,
-    /// Records with an allocation of their own, by number; free numbers are empty.
-    #[allow(clippy::box_collection, reason = "a segment is one cache line")]
-    outside: Option<Box<Vec<Box<[u8]>>>>,
+    /// Records with an allocation of their own. Boxed: a segment is one cache line.
+    outside: Option<Box<Outside>>,
     /// Where the next record goes, unless it does not fit into the chunk.
     end: u16,
     /// Bytes of records that were given up.
@@ -110,7 +118,7 @@ impl Records {
 
     #[cold]
     fn get_outside(&self, bytes: &[u8]) -> (&[u8], &[u8]) {
-        let record = Self::number(bytes).zip(self.outside.as_ref()).map(|(number, outside)| &outside[number]);
+        let record = Self::number(bytes).zip(self.outside.as_ref()).map(|(number, outside)| &outside.records[number]);
         match record.and_then(|record| record.split_first_chunk::<OUTSIDE_HEAD_LEN>()) {
             Some((key_len, rest)) => rest.split_at(u64::from_le_bytes(*key_len) as usize),
             None => (&[], &[]),
@@ -126,7 +134,7 @@ impl Records {
         let key_len = key.len();
         let to = match Self::number(self.bytes(offset)) {
             Some(number) => match &mut self.outside {
-                Some(outside) => &mut outside[number][OUTSIDE_HEAD_LEN + key_len..],
+                Some(outside) => &mut outside.records[number][OUTSIDE_HEAD_LEN + key_len..],
                 None => return false,
             },
             None => {
@@ -160,19 +168,14 @@ impl Records {
     #[cold]
     fn append_outside(&mut self, record: Box<[u8]>) -> u16 {
         let outside = self.outside.get_or_insert_default();
-        let number = match outside.iter().position(|other| other.is_empty()) {
-            Some(free) => {
-                outside[free] = record;
-                free
-            }
-            None => {
-                outside.push(record);
-                outside.len() - 1
-            }
-        };
+        let number = outside.free.pop().unwrap_or_else(|| {
+            outside.records.push(Box::default());
+            outside.records.len() as u32 - 1
+        });
+        outside.records[number as usize] = record;
         let (offset, to) = self.make_place(HANDLE_LEN);
         to[0] = OUTSIDE;
-        to[1..].copy_from_slice(&(number as u32).to_le_bytes());
+        to[1..].copy_from_slice(&number.to_le_bytes());
         offset
     }
 
@@ -200,7 +203,7 @@ impl Records {
     /// Moves a record over from other records; there is room. Returns its offset.
     pub(super) fn take_over(&mut self, from: &mut Records, offset: u16) -> u16 {
         match (Self::number(from.bytes(offset)), &mut from.outside) {
-            (Some(number), Some(outside)) => self.append_outside(std::mem::take(&mut outside[number])),
+            (Some(number), Some(outside)) => self.append_outside(std::mem::take(&mut outside.records[number])),
             _ => self.append_stored(from.stored(offset)),
         }
     }
@@ -217,18 +220,21 @@ impl Records {
         if let Some(number) = Self::number(self.bytes(offset))
             && let Some(outside) = &mut self.outside
         {
-            outside[number] = Box::default();
+            outside.records[number] = Box::default();
+            outside.free.push(number as u32);
         }
     }
 
-    /// Puts the records at some offsets, which are all there are, close together, and their new offsets in place of
-    /// those. O(records).
-    pub(super) fn compact<'a>(&mut self, offsets: impl Iterator<Item = &'a mut u16>) {
+    /// Puts the records at some offsets, which ascend and are all there are, close together. They need no more room
+    /// than before, since their order stays. O(records).
+    pub(super) fn compact(&mut self, offsets: impl Iterator<Item = u16>) -> Moved {
         let mut dense = Records { outside: self.outside.take(), ..Records::default() };
         for offset in offsets {
-            *offset = dense.append_stored(self.stored(*offset));
+            let moved = dense.append_stored(self.stored(offset));
+            let start = offset as usize % CHUNK_LEN;
+            self.chunks[offset as usize / CHUNK_LEN][start..start + HEAD_LEN].copy_from_slice(&moved.to_le_bytes());
         }
-        *self = dense;
+        Moved(std::mem::replace(self, dense))
     }
 
     /// Asks the processor for what has to be read to find a record, beside its offset.
@@ -248,15 +254,27 @@ impl Records {
     /// Bytes allocated.
     pub(super) fn size_bytes(&self) -> usize {
         let outside = self.outside.as_ref().map_or(0, |outside| {
-            let records: usize = outside.iter().map(|record| record.len()).sum();
-            records + outside.capacity() * size_of::<Box<[u8]>>() + size_of::<Vec<Box<[u8]>>>()
+            let records: usize = outside.records.iter().map(|record| record.len()).sum();
+            let numbers = outside.free.capacity() * size_of::<u32>();
+            records + numbers + outside.records.capacity() * size_of::<Box<[u8]>>() + size_of::<Outside>()
         });
         self.chunks.len() * (CHUNK_LEN + size_of::<Box<[u8; CHUNK_LEN]>>()) + outside
     }
 
     /// How many allocations freeing gives back.
     pub(super) fn free_effort(&self) -> usize {
-        1 + self.chunks.len() + self.outside.as_ref().map_or(0, |outside| outside.len() + 2)
+        1 + self.chunks.len() + self.outside.as_ref().map_or(0, |outside| outside.records.len() + 2)
+    }
+}
+
+/// Where records were before they were put close together: their first bytes tell where they are now.
+pub(super) struct Moved(Records);
+
+impl Moved {
+    /// The new offset of the record at an old one.
+    pub(super) fn offset(&self, old: u16) -> u16 {
+        let bytes = self.0.bytes(old);
+        u16::from_le_bytes([bytes[0], bytes[1]])
     }
 }
 
@@ -298,7 +316,8 @@ mod tests {
         check(&records, &offsets);
         assert!(records.is_sparse());
         let before = records.live_len();
-        records.compact(offsets.iter_mut());
+        let moved = records.compact(offsets.iter().copied());
+        offsets.iter_mut().for_each(|offset| *offset = moved.offset(*offset));
         check(&records, &offsets);
         assert!(!records.is_sparse() && records.live_len() <= before + CHUNK_LEN);
         let mut others = Records::default();

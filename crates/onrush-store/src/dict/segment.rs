@@ -7,7 +7,9 @@
 //! would be left with holes of a size that nobody asks for any more. Therefore each has a limit of its own, between
 //! half the records possible and all.
 
+use super::offsets::Offsets;
 use super::records::{RECORDS_LEN_MAX, Records};
+use super::spread::Spread;
 
 const GROUP_LEN: usize = 8;
 const GROUPS_MAX: usize = 128;
@@ -158,7 +160,7 @@ impl Segment {
     }
 
     /// Inserts or overwrites a record; says whether the key is new.
-    pub(super) fn insert(&mut self, hash: u64, key: &[u8], parts: &[&[u8]]) -> Result<bool, Overflow> {
+    pub(super) fn insert(&mut self, hash: u64, key: &[u8], parts: &[&[u8]], spread: &Spread) -> Result<bool, Overflow> {
         let value_len = parts.iter().map(|part| part.len()).sum();
         if let Some(place) = self.find(hash, key) {
             if !self.records.overwrite(self.groups[place.group].offsets[place.slot], parts, value_len) {
@@ -170,7 +172,7 @@ impl Segment {
             return Err(Overflow);
         }
         if self.used as usize >= self.groups.len() * GROUP_LOAD_MAX {
-            self.make_slots()?;
+            self.make_slots(spread)?;
         }
         self.make_room(Records::stored_len(key.len() + value_len))?;
         let offset = self.records.append(key, parts, value_len);
@@ -190,7 +192,7 @@ impl Segment {
 
     /// Makes empty slots: by more groups, or, if that is the end of them, by doing away with what removed ones left.
     #[cold]
-    fn make_slots(&mut self) -> Result<(), Overflow> {
+    fn make_slots(&mut self, spread: &Spread) -> Result<(), Overflow> {
         let groups = if self.len() * 8 < self.groups.len() * GROUP_LEN * 5 {
             self.groups.len()
         } else if self.groups.len() < GROUPS_MAX {
@@ -198,16 +200,16 @@ impl Segment {
         } else {
             return Err(Overflow);
         };
-        self.reindex(groups);
+        self.reindex(groups, spread);
         Ok(())
     }
 
     /// Builds the index anew with so many groups. O(records).
-    fn reindex(&mut self, groups: usize) {
+    fn reindex(&mut self, groups: usize, spread: &Spread) {
         let old = std::mem::replace(&mut self.groups, vec![NO_GROUP; groups].into());
         self.used = 0;
         for offset in live(&old) {
-            let hash = crate::member_hash(self.records.get(offset).0);
+            let hash = spread.of_key(self.records.get(offset).0);
             self.index(hash, offset);
         }
     }
@@ -250,12 +252,13 @@ impl Segment {
 
     /// Puts the records close together. O(records).
     fn compact(&mut self) {
+        let moved = self.records.compact(Offsets::of(live(&self.groups)).iter());
         let slots = self.groups.iter_mut().flat_map(|group| group.tags.iter().zip(&mut group.offsets));
-        self.records.compact(slots.filter(|(tag, _)| **tag > REMOVED).map(|(_, offset)| offset));
+        slots.filter(|(tag, _)| **tag > REMOVED).for_each(|(_, offset)| *offset = moved.offset(*offset));
     }
 
     /// Removes a record; says whether it was there.
-    pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> bool {
+    pub(super) fn remove(&mut self, hash: u64, key: &[u8], spread: &Spread) -> bool {
         let Some(place) = self.find(hash, key) else { return false };
         let group = &mut self.groups[place.group];
         // A search that came past this group did so because it was full.
@@ -268,7 +271,7 @@ impl Segment {
         if self.len == 0 {
             *self = Segment::new(self.prefix, self.depth);
         } else if self.groups.len() > 1 && self.len() * 8 <= self.groups.len() * GROUP_LEN {
-            self.reindex(groups_for(self.len() * 2));
+            self.reindex(groups_for(self.len() * 2), spread);
             self.compact();
         } else if self.records.is_sparse() {
             self.compact();
@@ -276,17 +279,27 @@ impl Segment {
         true
     }
 
-    /// Keeps the lower half of its records and returns a segment of the upper half. O(records).
-    pub(super) fn split(&mut self) -> Segment {
+    /// Makes the index of an empty segment, for `len` records that are coming and those that may follow.
+    fn reserve(&mut self, len: usize) {
+        // It will likely grow up to its limit: room for that spares it to be indexed anew. All records of what was
+        // split may have come to one half, whose limit is a lower one.
+        let full = groups_for(len.max(self.len_max()));
+        let groups = if len > full { full } else { groups_for(2 * len) };
+        self.groups = vec![NO_GROUP; groups].into();
+    }
+
+    /// Keeps the lower half of its records and returns a segment of the upper half. Either may have all of them, and
+    /// so be over its limit. O(records).
+    pub(super) fn split(&mut self, spread: &Spread) -> Segment {
         let bit = (1 << 63) >> self.depth;
-        let groups = std::mem::take(&mut self.groups);
-        let records: Vec<(u64, u16)> =
-            live(&groups).map(|offset| (crate::member_hash(self.records.get(offset).0), offset)).collect();
+        // In the order in which they lie, they need no more room in a half than they did here.
+        let offsets = Offsets::of(live(&std::mem::take(&mut self.groups)));
+        let mut records = Vec::with_capacity(self.len());
+        records.extend(offsets.iter().map(|offset| (spread.of_key(self.records.get(offset).0), offset)));
         let [lower, upper] = [0, bit].map(|side| {
             let of_half = || records.iter().filter(|(hash, _)| hash & bit == side);
             let mut half = Segment::new(self.prefix | side, self.depth + 1);
-            // It will grow up to its limit: room for that spares it to be indexed anew.
-            half.groups = vec![NO_GROUP; groups_for(half.len_max())].into();
+            half.reserve(of_half().count());
             of_half().for_each(|(hash, offset)| half.take_over(&mut self.records, *hash, *offset));
             half
         });
@@ -303,14 +316,14 @@ impl Segment {
 
     /// Takes in the other half of what was split, and covers both ranges. Both are nearly empty. O(records): those with
     /// an allocation of their own are moved, not copied.
-    pub(super) fn absorb(&mut self, mut other: Segment) {
+    pub(super) fn absorb(&mut self, mut other: Segment, spread: &Spread) {
         let prefix = self.prefix & !((1 << 63) >> (self.depth - 1));
         let mut both = Segment::new(prefix, self.depth - 1);
         both.groups = vec![NO_GROUP; groups_for((self.len() + other.len()) * 2)].into();
         for from in [&mut *self, &mut other] {
             let groups = std::mem::take(&mut from.groups);
             for offset in live(&groups) {
-                let hash = crate::member_hash(from.records.get(offset).0);
+                let hash = spread.of_key(from.records.get(offset).0);
                 both.take_over(&mut from.records, hash, offset);
             }
         }
@@ -322,14 +335,14 @@ impl Segment {
     }
 
     /// Visits the records whose search starts at a place of a scan.
-    pub(super) fn visit_place(&self, place: u32, visit: &mut dyn FnMut(&[u8], &[u8])) {
+    pub(super) fn visit_place(&self, place: u32, spread: &Spread, visit: &mut dyn FnMut(&[u8], &[u8])) {
         let home = self.home(u64::from(place));
         let mut index = home;
         for _ in 0..self.groups.len() {
             let group = &self.groups[index];
             for offset in live(std::slice::from_ref(group)) {
                 let (key, value) = self.records.get(offset);
-                if self.home(crate::member_hash(key)) == home {
+                if self.home(spread.of_key(key)) == home {
                     visit(key, value);
                 }
             }
@@ -432,5 +445,35 @@ impl Iterator for Live<'_> {
         let slot = (self.occupied.trailing_zeros() / 8) as usize;
         self.occupied &= self.occupied - 1;
         Some(self.group.offsets[slot])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records that fill their chunks without gaps, in an order that is not the index's, and with one upper bit.
+    #[test]
+    fn all_records_of_a_full_segment_fit_into_one_half() {
+        const STORED_LENS: [usize; 5] = [206, 206, 206, 206, 200];
+        let is_lower = |key: &[u8; 8]| Spread::SHARED.of_key(key) >> 63 == 0;
+        let mut keys = (0..u64::MAX).map(u64::to_le_bytes).filter(is_lower);
+        let mut segment = Segment::new(0, 0);
+        segment.limit = LIMIT_MAX;
+        let mut stored = Vec::new();
+        loop {
+            let key = keys.next().expect("there are plenty");
+            let value = vec![b'v'; STORED_LENS[stored.len() % 5] - Records::stored_len(key.len())];
+            if segment.insert(Spread::SHARED.of_key(&key), &key, &[&value], &Spread::SHARED).is_err() {
+                break;
+            }
+            stored.push((key, value));
+        }
+        assert_eq!(segment.live_len(), RECORDS_LEN_MAX);
+        let upper = segment.split(&Spread::SHARED);
+        assert_eq!((segment.len(), upper.len()), (stored.len(), 0));
+        assert!(stored.iter().all(|(key, value)| segment.get(Spread::SHARED.of_key(key), key) == Some(value)));
+        segment.compact();
+        assert!(stored.iter().all(|(key, value)| segment.get(Spread::SHARED.of_key(key), key) == Some(value)));
     }
 }
