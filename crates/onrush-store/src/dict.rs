@@ -24,6 +24,9 @@ const DIRECTORY_LEN_FREE: usize = 1024;
 /// spreads evenly are eight times as many even if they are long.
 const LEN_PER_ENTRY_MIN: usize = 2;
 
+/// Records that each segment gets at most, on average, where their number is known beforehand.
+const EXPECTED_LEN_MAX: usize = 600;
+
 /// Two neighbouring segments with at most so many records together become one.
 const MERGED_LEN_MAX: usize = 300;
 
@@ -50,6 +53,21 @@ impl Dict {
 
     fn with_spread(spread: Spread) -> Self {
         Dict { directory: vec![0], segments: vec![Segment::new(0, 0)], depth: 0, len: 0, spread }
+    }
+
+    /// An empty table that has the segments for about `len` keys, which may then come in any order. O(`len` / 500).
+    pub(crate) fn for_len(len: usize) -> Self {
+        let depth = (len / EXPECTED_LEN_MAX).checked_ilog2().map_or(0, |log| log as u8 + 1).min(DEPTH_MAX);
+        if depth == 0 {
+            return Self::new();
+        }
+        let segment = |index: u32| {
+            let mut segment = Segment::new(u64::from(index) << (64 - depth), depth);
+            segment.reserve(len >> depth);
+            segment
+        };
+        let ids = 0..1 << depth;
+        Dict { directory: ids.clone().collect(), segments: ids.map(segment).collect(), depth, ..Self::new() }
     }
 
     /// Number of keys. O(1).
@@ -92,6 +110,11 @@ impl Dict {
                 Err(Overflow) => self.split(id),
             }
         }
+    }
+
+    /// Inserts the keys of another table, without values. Amortised O(keys there).
+    pub(crate) fn add_keys(&mut self, other: &Dict) {
+        other.iter().for_each(|(key, _)| _ = self.insert(key, &[]));
     }
 
     /// Removes a key; says whether it was there. Amortised O(1), at most O(a segment).

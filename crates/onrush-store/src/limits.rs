@@ -48,6 +48,13 @@ impl Default for SetLimits {
     }
 }
 
+impl SetLimits {
+    /// Whether no small form takes so many members, whatever they are.
+    pub(crate) fn are_exceeded_by(&self, len: usize) -> bool {
+        len > self.intset_entries_max.max(self.listpack_entries_max)
+    }
+}
+
 impl PairLimits {
     /// Redis's defaults for hashes.
     pub const HASH: Self = PairLimits { listpack_entries_max: 512, listpack_value_len_max: 64 };

@@ -88,6 +88,43 @@ impl Set {
         Set(Compact::packed(Packed::from(&[LISTPACK][..])))
     }
 
+    /// The members of all of some sets, in the form of a set that took them one by one. Amortised O(members); those of
+    /// the largest set are copied without a look-up.
+    pub fn union(sets: &[&Set], limits: &SetLimits) -> Self {
+        let mut all = Set::default();
+        let large = (0..sets.len()).filter_map(|index| Some((index, sets[index].0.as_large()?)));
+        let copied = large.max_by_key(|(_, dict)| dict.len()).filter(|(_, dict)| limits.are_exceeded_by(dict.len()));
+        if let Some((_, dict)) = copied {
+            all = Set(Compact::large(Box::new(dict.clone())));
+        }
+        for (index, set) in sets.iter().enumerate() {
+            match (all.0.form_mut(), set.0.as_large()) {
+                _ if copied.is_some_and(|(copied, _)| copied == index) => {}
+                (FormMut::Large(dict), Some(other)) => dict.add_keys(other),
+                _ => all.extend(set.iter(), limits),
+            }
+        }
+        all
+    }
+
+    /// A set of members all of which differ, in the form of a set that took them one by one, or, if `as_listpack`, one
+    /// after the other into [`Set::listpack`]. Amortised O(members).
+    pub fn of_distinct(members: &[&[u8]], as_listpack: bool, limits: &SetLimits) -> Self {
+        let mut all = if as_listpack { Set::listpack() } else { Set::default() };
+        if limits.are_exceeded_by(members.len()) {
+            let mut dict = Dict::for_len(members.len());
+            members.iter().for_each(|member| _ = dict.insert(member, &[]));
+            all = Set(Compact::large(Box::new(dict)));
+        } else {
+            members.iter().for_each(|member| _ = all.insert(member, limits));
+        }
+        all
+    }
+
+    fn extend<'a>(&mut self, members: impl Iterator<Item = Member<'a>>, limits: &SetLimits) {
+        members.for_each(|member| _ = self.insert(member.to_bytes(&mut itoa::Buffer::new()), limits));
+    }
+
     /// Goes over to the large form if a small one is not to take `hint` more members, whether or not they are new: so
     /// does Redis 7.2. O(1), unless it does.
     pub fn expect(&mut self, hint: usize, limits: &SetLimits) {
@@ -492,6 +529,53 @@ mod tests {
             assert_eq!(candidates, expected);
             set.filter(&mut others, false);
             assert!(others.iter().all(|other| !expected.contains(other)));
+        }
+    }
+
+    /// Sets of every form, of members that some of them share, two and three together, against a set that takes all
+    /// members one by one.
+    #[test]
+    fn unions_are_as_members_that_came_one_by_one() {
+        let limits = SetLimits { intset_entries_max: 40, listpack_entries_max: 30, listpack_value_len_max: 8 };
+        let count = if cfg!(miri) { 1_000 } else { 5_000 };
+        let mut ranges = vec![0..0, 0..5, 3..30, 20..60, 0..90, 50..count, 0..count, 2 * count..3 * count];
+        ranges.extend([0..41, 0..31, 5..6]);
+        let texts = |prefix: &str, range: std::ops::Range<usize>| {
+            let texts: Vec<String> = range.map(|n| format!("{prefix}{n}")).collect();
+            of(&texts.iter().map(String::as_str).collect::<Vec<_>>(), &limits)
+        };
+        let sets: Vec<Set> =
+            ranges.iter().flat_map(|range| ["", "m", "member:"].map(|prefix| texts(prefix, range.clone()))).collect();
+        let check = |sources: &[&Set]| {
+            let mut expected = Set::default();
+            sources.iter().for_each(|set| expected.extend(set.iter(), &limits));
+            let union = Set::union(sources, &limits);
+            assert_eq!((union.len(), union.encoding()), (expected.len(), expected.encoding()), "{sources:?}");
+            assert_eq!(union, expected);
+        };
+        check(&[]);
+        let mut random = Random::new(4);
+        for _ in 0..if cfg!(miri) { 3 } else { 500 } {
+            let chosen: Vec<&Set> = (0..1 + random.below(3)).map(|_| &sets[random.below(sets.len())]).collect();
+            check(&chosen);
+        }
+    }
+
+    #[test]
+    fn distinct_members_make_the_set_they_make_one_by_one() {
+        let limits = SetLimits { intset_entries_max: 40, listpack_entries_max: 30, listpack_value_len_max: 8 };
+        for (prefix, count) in
+            [("", 0), ("", 40), ("", 41), ("m", 30), ("m", 31), ("m", 41), ("member:", 3), ("m", 3_000)]
+        {
+            let texts: Vec<String> = (0..count).map(|n| format!("{prefix}{n}")).collect();
+            let members: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+            for as_listpack in [false, true] {
+                let mut expected = if as_listpack { Set::listpack() } else { Set::default() };
+                members.iter().for_each(|member| assert!(expected.insert(member, &limits)));
+                let set = Set::of_distinct(&members, as_listpack, &limits);
+                assert_eq!((set.len(), set.encoding()), (expected.len(), expected.encoding()), "{prefix} {count}");
+                assert_eq!(set, expected);
+            }
         }
     }
 }

@@ -100,22 +100,14 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
     let limits = ctx.server.hot.encodings.set();
     let keys = lock_sources(ctx, 2..ctx.argc(), Some(target))?;
     let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.keys.held(key)).collect();
-    let result = if operation == Operation::Union {
-        union(&sets, &limits)
-    } else {
-        let mut texts = Vec::new();
-        let (members, mut result) = match operation {
-            Operation::Difference => (difference(&sets, &mut texts), Set::default()),
-            _ => {
-                let members = intersection(&sets, &mut texts, usize::MAX);
-                let form = intersection_form(&sets, &members, &limits);
-                (members, form)
-            }
-        };
-        for member in members {
-            result.insert(member, &limits);
+    let mut texts = Vec::new();
+    let result = match operation {
+        Operation::Union => union(&sets, &limits),
+        Operation::Difference => Set::of_distinct(&difference(&sets, &mut texts), false, &limits),
+        Operation::Intersection => {
+            let members = intersection(&sets, &mut texts, usize::MAX);
+            Set::of_distinct(&members, !is_intset(&sets, &members, &limits), &limits)
         }
-        result
     };
     let len = result.len();
     if len == 0 {
@@ -132,17 +124,13 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
     Ok(())
 }
 
-/// The empty set that an intersection is to be put into: all integers, and not too many, become an intset, whatever
-/// they come from.
-fn intersection_form(sets: &[Option<&Set>], members: &[&[u8]], limits: &SetLimits) -> Set {
+/// Whether an intersection is put into a set of integers at first: all integers, and not too many, become an intset,
+/// whatever they come from.
+fn is_intset(sets: &[Option<&Set>], members: &[&[u8]], limits: &SetLimits) -> bool {
     let smallest = sets.iter().flatten().min_by_key(|set| set.len());
     let from_integers = smallest.is_some_and(|set| set.encoding() == Encoding::Intset);
     let fits = members.len() <= limits.intset_entries_max;
-    if from_integers || fits && members.iter().all(|member| Set::is_integer(member)) {
-        Set::default()
-    } else {
-        Set::listpack()
-    }
+    from_integers || fits && members.iter().all(|member| Set::is_integer(member))
 }
 
 /// `SINTERCARD numkeys key [key …] [LIMIT limit]`
@@ -218,9 +206,5 @@ fn difference<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>) -> Vec<&'a [
 }
 
 fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
-    let mut all = Set::default();
-    for member in sets.iter().flatten().flat_map(|set| set.iter()) {
-        all.insert(member.to_bytes(&mut itoa::Buffer::new()), limits);
-    }
-    all
+    Set::union(&sets.iter().copied().flatten().collect::<Vec<_>>(), limits)
 }

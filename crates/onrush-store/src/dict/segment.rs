@@ -280,7 +280,7 @@ impl Segment {
     }
 
     /// Makes the index of an empty segment, for `len` records that are coming and those that may follow.
-    fn reserve(&mut self, len: usize) {
+    pub(super) fn reserve(&mut self, len: usize) {
         // It will likely grow up to its limit: room for that spares it to be indexed anew. All records of what was
         // split may have come to one half, whose limit is a lower one.
         let full = groups_for(len.max(self.len_max()));

@@ -256,3 +256,18 @@ fn a_scan_returns_what_stays_when_records_are_spread_anew() {
     assert!(cfg!(miri) || dict.spread.number() == 2);
     assert!((0..staying).all(|n| found.contains(&key(n))));
 }
+
+#[test]
+fn a_table_for_many_keys_takes_them_in_any_order() {
+    for len in [0, 1, 599, 600, 1_200, ORDERED] {
+        for keys in [in_hash_order(ORDERED, ORDERED), (0..ORDERED).map(|n| n.to_le_bytes()).collect()] {
+            let mut dict = Dict::for_len(len);
+            keys.iter().for_each(|key| assert!(dict.insert(key, &[])));
+            check(&dict);
+            assert!(keys.iter().all(|key| dict.get(key) == Some(b"")));
+            assert_eq!(dict.spread.number(), 0);
+        }
+    }
+    let expected = Dict::for_len(ORDERED).segments.len();
+    assert!((ORDERED / EXPECTED_LEN_MAX..=2 * ORDERED / EXPECTED_LEN_MAX + 1).contains(&expected));
+}
