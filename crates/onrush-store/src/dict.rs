@@ -179,6 +179,9 @@ impl Dict {
         while self.merge_once(self.id_of(placing)) {}
         if self.segments[self.id_of(placing)].depth < depth {
             self.shrink_directory();
+            if self.segments.capacity() > 4 * self.segments.len() {
+                self.segments.shrink_to(2 * self.segments.len());
+            }
         }
     }
 

@@ -271,3 +271,19 @@ fn a_table_for_many_keys_takes_them_in_any_order() {
     let expected = Dict::for_len(ORDERED).segments.len();
     assert!((ORDERED / EXPECTED_LEN_MAX..=2 * ORDERED / EXPECTED_LEN_MAX + 1).contains(&expected));
 }
+
+#[test]
+fn a_table_that_shrinks_gives_its_memory_back() {
+    let count = if cfg!(miri) { 3_000 } else { 200_000 };
+    let insertion_order: Vec<Vec<u8>> = (0..count).map(key).collect();
+    let mut scan_order = insertion_order.clone();
+    scan_order.sort_by_key(|key| member_hash(key));
+    for order in [insertion_order, scan_order] {
+        let mut dict = Dict::new();
+        order.iter().for_each(|key| assert!(dict.insert(key, &[b"value"])));
+        let full = dict.size_bytes();
+        order[10..].iter().for_each(|key| assert!(dict.remove(key)));
+        check(&dict);
+        assert!(dict.size_bytes() < full / 8 && dict.size_bytes() < 4_000, "{} of {full} bytes", dict.size_bytes());
+    }
+}
