@@ -65,7 +65,7 @@ pub(crate) fn prefetch<T>(address: *const T) {
 /// A place in a bucket: nothing, an entry with its tag, or a link.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Word(*mut u8);
+struct Word(*mut u8);
 
 impl Word {
     const EMPTY: Word = Word(ptr::null_mut());
@@ -80,7 +80,7 @@ impl Word {
     }
 
     /// Takes over an entry; it is the bucket's from here on.
-    pub(crate) fn new(entry: EntryBox, tag: u8) -> Self {
+    fn new(entry: EntryBox, tag: u8) -> Self {
         let (volatile, size) = (entry.is_volatile(), size_of_val(&*entry));
         let pointer = entry.into_raw();
         let in_two_lines = pointer.addr().get() % LINE_LEN + size > LINE_LEN;
@@ -109,7 +109,7 @@ impl Word {
 
     /// Whether the entry has an expiry.
     #[inline]
-    pub(crate) fn is_volatile(self) -> bool {
+    fn is_volatile(self) -> bool {
         self.0.addr() & VOLATILE != 0
     }
 
@@ -133,7 +133,7 @@ impl Word {
 
     /// Asks for the entry's cache line, and for the next one if it goes on there.
     #[inline]
-    pub(crate) fn prefetch(self) {
+    fn prefetch(self) {
         prefetch(self.pointer());
         self.prefetch_rest();
     }
@@ -156,7 +156,7 @@ impl Word {
     /// # Safety
     /// The word holds an entry, and its bucket is neither changed nor freed during `'a`.
     #[inline]
-    pub(crate) unsafe fn entry<'a>(self) -> &'a Entry {
+    unsafe fn entry<'a>(self) -> &'a Entry {
         // SAFETY: per the caller.
         unsafe { EntryBox::borrow(self.header()) }
     }
@@ -164,7 +164,7 @@ impl Word {
     /// # Safety
     /// The word holds an entry, and has been taken out of its bucket.
     #[inline]
-    pub(crate) unsafe fn into_entry(self) -> EntryBox {
+    unsafe fn into_entry(self) -> EntryBox {
         // SAFETY: per the caller.
         unsafe { EntryBox::from_raw(self.header()) }
     }
@@ -245,11 +245,121 @@ impl Bucket {
     }
 }
 
-/// A word of a bucket that belongs to a [`BucketArray`], as long as that does not change.
+/// Where a word of a bucket is. Only this file reads it, through what borrows the array.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+struct Place {
     bucket: NonNull<Bucket>,
     index: usize,
+}
+
+/// An entry located in a [`BucketArray`], which nobody changes meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Located<'a> {
+    place: Place,
+    array: PhantomData<&'a BucketArray>,
+}
+
+impl<'a> Located<'a> {
+    #[inline]
+    fn word(self) -> Word {
+        // SAFETY: made for a bucket of an array that is borrowed since: it is still there.
+        unsafe { self.place.bucket.as_ref().words[self.place.index] }
+    }
+
+    /// The entry.
+    #[inline]
+    pub(crate) fn entry(self) -> &'a Entry {
+        // SAFETY: made for a word with an entry, of an array that is borrowed for `'a`.
+        unsafe { self.word().entry() }
+    }
+
+    /// Whether the entry has an expiry; does not read it.
+    #[inline]
+    pub(crate) fn is_volatile(self) -> bool {
+        self.word().is_volatile()
+    }
+
+    /// Asks for the entry's cache line, and for the next one if it goes on there.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        self.word().prefetch();
+    }
+}
+
+/// An entry located in a [`BucketArray`], to be changed: the only way to the array as long as it is there.
+pub(crate) struct LocatedMut<'a> {
+    array: &'a mut BucketArray,
+    place: Place,
+}
+
+impl<'a> LocatedMut<'a> {
+    #[inline]
+    fn located(&self) -> Located<'_> {
+        Located { place: self.place, array: PhantomData }
+    }
+
+    /// The entry.
+    #[inline]
+    pub(crate) fn entry(&self) -> &Entry {
+        self.located().entry()
+    }
+
+    /// Whether the entry has an expiry; does not read it.
+    #[inline]
+    pub(crate) fn is_volatile(&self) -> bool {
+        self.located().is_volatile()
+    }
+
+    /// The entry, to be changed where it is.
+    #[inline]
+    pub(crate) fn entry_mut(&mut self) -> &mut Entry {
+        // SAFETY: made for a word with an entry, and the only way to it.
+        unsafe { EntryBox::borrow_mut(self.located().word().header()) }
+    }
+
+    /// As [`LocatedMut::entry_mut`], for as long as the array stays borrowed.
+    #[inline]
+    pub(crate) fn into_entry_mut(self) -> &'a mut Entry {
+        // SAFETY: as in `entry_mut`; the array stays borrowed, and this is gone.
+        unsafe { EntryBox::borrow_mut(self.located().word().header()) }
+    }
+
+    /// Edits the entry; it may move.
+    #[inline]
+    pub(crate) fn edit<R>(&mut self, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
+        /// Stores the entry's pointer again, also when the edit panics.
+        struct Edit {
+            place: Place,
+            tag: u8,
+            position: u32,
+            entry: Option<EntryBox>,
+        }
+        impl Drop for Edit {
+            fn drop(&mut self) {
+                if let Some(entry) = self.entry.take() {
+                    let word = Word::new(entry, self.tag).at(self.position);
+                    // SAFETY: the place stays valid while the array is borrowed.
+                    unsafe { self.place.bucket.as_mut().words[self.place.index] = word };
+                }
+            }
+        }
+        let word = self.located().word();
+        let mut guard = Edit {
+            place: self.place,
+            tag: word.tag(),
+            position: word.positions().0,
+            // SAFETY: the guard puts the entry back before anyone looks at the word.
+            entry: Some(unsafe { word.into_entry() }),
+        };
+        edit(guard.entry.as_mut().expect("just set"))
+    }
+
+    /// Takes the entry out, and gives the array back. `position` is the entry's. The chain's last entry moves into the gap.
+    pub(crate) fn remove(self, position: u32) -> (EntryBox, &'a mut BucketArray) {
+        let home = self.array.index_of(position);
+        let entry = self.array.remove(home, self.place);
+        (entry, self.array)
+    }
 }
 
 /// Number of buckets in a table of the given size class: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 …, some of the first
@@ -409,7 +519,21 @@ impl BucketArray {
 
     /// Finds an entry.
     #[inline]
-    pub(crate) fn find(&self, position: u32, tag: u8, key: &[u8]) -> Option<Place> {
+    pub(crate) fn find(&self, position: u32, tag: u8, key: &[u8]) -> Option<Located<'_>> {
+        self.find_place(position, tag, key).map(|place| Located { place, array: PhantomData })
+    }
+
+    /// Finds an entry to be changed; gives the array back if there is none.
+    #[inline]
+    pub(crate) fn find_mut(&mut self, position: u32, tag: u8, key: &[u8]) -> Result<LocatedMut<'_>, &mut Self> {
+        match self.find_place(position, tag, key) {
+            Some(place) => Ok(LocatedMut { array: self, place }),
+            None => Err(self),
+        }
+    }
+
+    #[inline]
+    fn find_place(&self, position: u32, tag: u8, key: &[u8]) -> Option<Place> {
         let mut next = Some(self.home(position));
         while let Some(bucket) = next {
             // SAFETY: the array's buckets are whole, those in overflow as well.
@@ -434,61 +558,11 @@ impl BucketArray {
         None
     }
 
-    /// The word at a place.
-    #[inline]
-    pub(crate) fn word(&self, place: Place) -> Word {
-        // SAFETY: the place is in this array, which has not changed since.
-        unsafe { place.bucket.as_ref().words[place.index] }
-    }
-
-    /// The entry at a place.
-    #[inline]
-    pub(crate) fn entry(&self, place: Place) -> &Entry {
-        // SAFETY: places are only made for entries, and the borrow keeps the array from changing.
-        unsafe { self.word(place).entry() }
-    }
-
-    /// The entry at a place, to be changed where it is.
-    #[inline]
-    pub(crate) fn entry_mut(&mut self, place: Place) -> &mut Entry {
-        // SAFETY: places are only made for entries, and the borrow makes this the only way to it.
-        unsafe { EntryBox::borrow_mut(self.word(place).header()) }
-    }
-
-    /// Edits the entry at a place; it may move.
-    #[inline]
-    pub(crate) fn edit<R>(&mut self, place: Place, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
-        /// Stores the entry's pointer again, also when the edit panics.
-        struct Edit {
-            place: Place,
-            tag: u8,
-            position: u32,
-            entry: Option<EntryBox>,
-        }
-        impl Drop for Edit {
-            fn drop(&mut self) {
-                if let Some(entry) = self.entry.take() {
-                    let word = Word::new(entry, self.tag).at(self.position);
-                    // SAFETY: the place stays valid while the array is borrowed.
-                    unsafe { self.place.bucket.as_mut().words[self.place.index] = word };
-                }
-            }
-        }
-        let word = self.word(place);
-        let mut guard = Edit {
-            place,
-            tag: word.tag(),
-            position: word.positions().0,
-            // SAFETY: the guard puts the entry back before anyone looks at the word.
-            entry: Some(unsafe { word.into_entry() }),
-        };
-        edit(guard.entry.as_mut().expect("just set"))
-    }
-
     /// Adds an entry. The caller has seen to it that its key is not there, and that this is not the empty array.
-    pub(crate) fn push(&mut self, position: u32, word: Word) -> Place {
+    pub(crate) fn push(&mut self, position: u32, tag: u8, entry: EntryBox) -> LocatedMut<'_> {
         assert!(self.class() != 0, "the empty array is shared");
-        self.push_home(self.index_of(position), word.at(position))
+        let place = self.push_home(self.index_of(position), Word::new(entry, tag).at(position));
+        LocatedMut { array: self, place }
     }
 
     /// As [`BucketArray::push`], under a home bucket.
@@ -515,8 +589,9 @@ impl BucketArray {
         }
     }
 
-    /// Takes out the entry at a place under the given home bucket. The chain's last entry moves into the gap.
-    pub(crate) fn remove(&mut self, home: usize, place: Place) -> EntryBox {
+    /// Takes out the entry at a place, which [`LocatedMut`] or [`Located`] vouches for, under its home bucket. The chain's
+    /// last entry moves into the gap.
+    fn remove(&mut self, home: usize, place: Place) -> EntryBox {
         assert!(home < self.count());
         let mut before = None;
         let mut last = self.bucket(home);
@@ -528,7 +603,7 @@ impl BucketArray {
             }
             let last_index = last.as_ref().entries() - 1;
             let filler = last.as_ref().words[last_index];
-            let removed = self.word(place);
+            let removed = place.bucket.as_ref().words[place.index];
             (*place.bucket.as_ptr()).words[place.index] = filler;
             last.as_mut().words[last_index] = Word::EMPTY;
             if let Some(mut before) = before
@@ -539,6 +614,12 @@ impl BucketArray {
             }
             removed.into_entry()
         }
+    }
+
+    /// Takes out the first entry under a home bucket that is `wanted`.
+    pub(crate) fn remove_first(&mut self, home: usize, wanted: impl Fn(Located<'_>) -> bool) -> Option<EntryBox> {
+        let place = self.chain(home).find(|located| wanted(*located))?.place;
+        Some(self.remove(home, place))
     }
 
     /// The entries under a home bucket.
@@ -632,18 +713,18 @@ impl BucketArray {
     }
 }
 
-/// Iterates over the places of the entries under one home bucket.
+/// Iterates over the entries under one home bucket.
 pub(crate) struct Chain<'a> {
     bucket: NonNull<Bucket>,
     index: usize,
     array: PhantomData<&'a BucketArray>,
 }
 
-impl Iterator for Chain<'_> {
-    type Item = Place;
+impl<'a> Iterator for Chain<'a> {
+    type Item = Located<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<Located<'a>> {
         // SAFETY: the array is borrowed, and its buckets are whole, those in overflow as well.
         let mut words = unsafe { self.bucket.as_ref() };
         if self.index == LINK_INDEX
@@ -659,7 +740,7 @@ impl Iterator for Chain<'_> {
         }
         let index = self.index;
         self.index += 1;
-        Some(Place { bucket: self.bucket, index })
+        Some(Located { place: Place { bucket: self.bucket, index }, array: PhantomData })
     }
 }
 
@@ -689,13 +770,12 @@ mod tests {
     use super::*;
     use crate::value::Payload;
 
-    fn word(n: i64, tag: u8, expire: Option<i64>) -> Word {
-        Word::new(EntryBox::new(&n.to_be_bytes(), Payload::Int(n), expire, 0), tag)
+    fn entry(n: i64) -> EntryBox {
+        EntryBox::new(&n.to_be_bytes(), Payload::Int(n), None, 0)
     }
 
     fn keys(array: &BucketArray, home: usize) -> Vec<Vec<u8>> {
-        let places = array.chain(home);
-        places.map(|place| array.entry(place).key().to_vec()).collect()
+        array.chain(home).map(|located| located.entry().key().to_vec()).collect()
     }
 
     #[test]
@@ -729,17 +809,17 @@ mod tests {
             for leaver in 0..len {
                 let mut array = BucketArray::new(1);
                 for n in 0..len {
-                    array.push(0, word(n as i64, 1 + (n % 3) as u8, None));
+                    array.push(0, 1 + (n % 3) as u8, entry(n as i64));
                 }
                 let mut expected: BTreeSet<_> = keys(&array, 0).into_iter().collect();
                 assert_eq!(expected.len(), len);
                 // One from anywhere, then the rest from the front.
-                let mut next = array.chain(0).nth(leaver);
-                while let Some(place) = next {
-                    let removed = array.remove(0, place);
+                let mut leaver = array.chain(0).nth(leaver).map(|located| located.entry().key().to_vec());
+                while let Some(key) = leaver {
+                    let removed = array.remove_first(0, |located| located.entry().key() == key).expect("in the chain");
                     assert!(expected.remove(removed.key()));
                     assert_eq!(keys(&array, 0).into_iter().collect::<BTreeSet<_>>(), expected);
-                    next = array.chain(0).next();
+                    leaver = array.chain(0).next().map(|located| located.entry().key().to_vec());
                 }
                 assert!(expected.is_empty());
                 array.drain(drop);
@@ -751,13 +831,16 @@ mod tests {
     fn entries_are_found_by_tag_and_key_along_the_chain() {
         let mut array = BucketArray::new(4);
         for n in 0..30 {
-            array.push(if n % 2 == 0 { 0 } else { u32::MAX }, word(n, 1 + (n % 4) as u8, None));
+            array.push(if n % 2 == 0 { 0 } else { u32::MAX }, 1 + (n % 4) as u8, entry(n));
         }
         for n in 0..30_i64 {
             let position = if n % 2 == 0 { 0 } else { u32::MAX };
             let (tag, key) = (1 + (n % 4) as u8, n.to_be_bytes());
-            let place = array.find(position, tag, &key).expect("pushed");
-            assert_eq!(array.entry(place).key(), key);
+            assert_eq!(array.find(position, tag, &key).expect("pushed").entry().key(), key);
+            assert!(array.find_mut(!position, tag, &key).is_err());
+            let removed = array.find_mut(position, tag, &key).ok().expect("pushed").remove(position).0;
+            assert_eq!(removed.key(), key);
+            array.push(position, tag, removed);
             assert!(array.find(!position, tag, &key).is_none());
             array.prefetch_entry(position, tag);
         }
@@ -768,16 +851,16 @@ mod tests {
     #[test]
     fn an_edit_that_panics_leaves_the_entry_in_place() {
         let mut array = BucketArray::new(1);
-        let place = array.push(0, word(1, 9, None));
+        let mut located = array.push(0, 9, entry(1));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            array.edit(place, |entry| {
+            located.edit(|entry| {
                 entry.set_expire(Some(5));
                 panic!("midway");
             })
         }));
         assert!(panicked.is_err());
-        assert_eq!(array.entry(place).expire_at(), Some(5));
-        assert!(array.word(place).is_volatile());
+        assert_eq!(located.entry().expire_at(), Some(5));
+        assert!(located.is_volatile());
         assert!(array.find(0, 9, &1_i64.to_be_bytes()).is_some());
         array.drain(drop);
     }

@@ -2,52 +2,51 @@
 
 use std::ops::Deref;
 
-use crate::bucket::Place;
-use crate::table::Table;
+use crate::bucket::LocatedMut;
+use crate::table::Books;
 use crate::value::with_payload;
 use crate::{CollectionType, Entry, NewValue, Removed, Value};
 
 /// An entry located in its table. Reads as an [`Entry`].
 pub struct Slot<'t> {
-    table: &'t mut Table,
-    place: Place,
+    located: LocatedMut<'t>,
+    books: &'t mut Books,
     position: u32,
 }
 
 impl<'t> Slot<'t> {
     #[inline]
-    pub(crate) fn new(table: &'t mut Table, place: Place, position: u32) -> Self {
-        Slot { table, place, position }
+    pub(crate) fn new(located: LocatedMut<'t>, books: &'t mut Books, position: u32) -> Self {
+        Slot { located, books, position }
     }
 
     /// The entry, for as long as the table stays borrowed.
     #[inline]
     pub fn into_entry(self) -> &'t Entry {
-        let table: &'t Table = self.table;
-        table.buckets.entry(self.place)
+        self.located.into_entry_mut()
     }
 
     /// The collection, if the value is one of type `T`, to be changed in place. O(1).
     #[inline]
     pub fn collection_mut<T: CollectionType>(&mut self) -> Option<&mut T> {
-        self.table.buckets.entry_mut(self.place).collection_mut()
+        self.located.entry_mut().collection_mut()
     }
 
     /// As [`Slot::collection_mut`], for as long as the table stays borrowed.
     #[inline]
     pub fn into_collection_mut<T: CollectionType>(self) -> Option<&'t mut T> {
-        self.table.buckets.entry_mut(self.place).collection_mut()
+        self.located.into_entry_mut().collection_mut()
     }
 
     /// Sets the access clock (24 bits). O(1), in place.
     #[inline]
     pub fn set_clock(&mut self, clock: u32) {
-        self.table.buckets.entry_mut(self.place).set_clock(clock);
+        self.located.entry_mut().set_clock(clock);
     }
 
     /// Sets the snapshot bit. O(1), in place.
     pub fn set_snapshot_bit(&mut self, on: bool) {
-        let entry = self.table.buckets.entry_mut(self.place);
+        let entry = self.located.entry_mut();
         entry.set_snapshot_bit(on);
     }
 
@@ -65,7 +64,7 @@ impl<'t> Slot<'t> {
     /// The value, if it is represented by an integer, to be overwritten by another. O(1).
     #[inline]
     pub fn int_mut(&mut self) -> Option<&mut i64> {
-        self.table.buckets.entry_mut(self.place).int_mut()
+        self.located.entry_mut().int_mut()
     }
 
     /// Replaces the value; the expiry stays. Returns a displaced value that was kept outside of the entry, for the
@@ -78,36 +77,36 @@ impl<'t> Slot<'t> {
     /// Replaces value and expiry (milliseconds since the Unix epoch). Returns a displaced value as
     /// [`Slot::set_value`] does.
     pub fn set_value_and_expire(&mut self, value: NewValue<'_>, expire: Option<i64>) -> Option<Value> {
-        self.table.edit(self.place, |entry| with_payload(value, |payload| entry.rewrite(payload, expire)))
+        self.books.edit(&mut self.located, |entry| with_payload(value, |payload| entry.rewrite(payload, expire)))
     }
 
     /// Sets the expiry (milliseconds since the Unix epoch), or takes it away. O(1), with a copy of the entry when it
     /// did not have one or loses it.
     pub fn set_expire(&mut self, expire: Option<i64>) {
-        self.table.edit(self.place, |entry| entry.set_expire(expire));
+        self.books.edit(&mut self.located, |entry| entry.set_expire(expire));
     }
 
     /// Appends to a string, which is reported as `raw` from then on, and returns its new length in bytes. An integer
     /// is spelled out first. Amortised O(length of `tail`); a buffer that a reply still holds is copied first.
     pub fn append(&mut self, tail: &[u8]) -> usize {
-        self.table.edit(self.place, |entry| entry.append(tail))
+        self.books.edit(&mut self.located, |entry| entry.append(tail))
     }
 
     /// Makes a string `len` bytes long, cutting it or filling it up with zero bytes. It is reported as `raw` from
     /// then on.
     pub fn resize(&mut self, len: usize) {
-        self.table.edit(self.place, |entry| entry.resize(len));
+        self.books.edit(&mut self.located, |entry| entry.resize(len));
     }
 
     /// Lets `edit` change a string's bytes without changing their number. The string is reported as `raw` from then
     /// on; an integer is spelled out first, and a buffer that a reply still holds is copied first.
     pub fn edit_bytes<R>(&mut self, edit: impl FnOnce(&mut [u8]) -> R) -> R {
-        self.table.edit(self.place, |entry| edit(entry.bytes_mut()))
+        self.books.edit(&mut self.located, |entry| edit(entry.bytes_mut()))
     }
 
     /// Takes the entry out of its table. Amortised O(1).
     pub fn remove(self) -> Removed {
-        self.table.remove_place(self.place, self.position)
+        self.books.remove(self.located, self.position).0
     }
 }
 
@@ -116,6 +115,6 @@ impl Deref for Slot<'_> {
 
     #[inline]
     fn deref(&self) -> &Entry {
-        self.table.buckets.entry(self.place)
+        self.located.entry()
     }
 }

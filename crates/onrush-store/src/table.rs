@@ -4,7 +4,7 @@
 //! number. So a scan's cursor is a position: it means the same after any number of resizes. A table holds few
 //! entries (a database has thousands of shards), so that it grows and shrinks in one go.
 
-use crate::bucket::{BucketArray, PREFETCH_AHEAD, Place, Word, bucket_count};
+use crate::bucket::{BucketArray, Located, LocatedMut, PREFETCH_AHEAD, bucket_count};
 use crate::entry_box::EntryBox;
 use crate::key_hash::{Hasher, KeyHash};
 use crate::random::Random;
@@ -20,6 +20,11 @@ const SHRUNK_LOAD: usize = 5;
 /// The entries of one shard.
 pub struct Table {
     pub(crate) buckets: BucketArray,
+    books: Books,
+}
+
+/// What a table knows of its entries, kept apart from them so that one can be located while this changes.
+pub(crate) struct Books {
     hasher: Hasher,
     next_expire_ms: i64,
     len: u32,
@@ -40,31 +45,34 @@ pub struct ExpireProgress {
 impl Table {
     /// An empty table; allocates nothing.
     pub fn new(hasher: Hasher) -> Self {
-        Table { buckets: BucketArray::empty(), hasher, next_expire_ms: NEVER_MS, len: 0, volatile_len: 0 }
+        Table {
+            buckets: BucketArray::empty(),
+            books: Books { hasher, next_expire_ms: NEVER_MS, len: 0, volatile_len: 0 },
+        }
     }
 
     /// Number of entries, expired ones included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.books.len as usize
     }
 
     /// Whether there are no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.books.len == 0
     }
 
     /// Number of entries with an expiry.
     #[inline]
     pub fn volatile_len(&self) -> usize {
-        self.volatile_len as usize
+        self.books.volatile_len as usize
     }
 
     /// No entry expires before this time, in milliseconds since the Unix epoch; `i64::MAX` if none ever does.
     #[inline]
     pub fn next_expire_ms(&self) -> i64 {
-        self.next_expire_ms
+        self.books.next_expire_ms
     }
 
     /// Bytes allocated for the buckets; the entries are not counted. O(buckets).
@@ -94,20 +102,14 @@ impl Table {
     /// Finds an entry to read. Expiry is for the caller to judge. O(1).
     #[inline]
     pub fn get(&self, key: &[u8], hash: KeyHash) -> Option<&Entry> {
-        let place = self.find_place(key, hash)?;
-        Some(self.buckets.entry(place))
+        self.buckets.find(hash.position(), hash.tag(), key).map(Located::entry)
     }
 
     /// Finds an entry to read and to change. Expiry is for the caller to judge. O(1).
     #[inline]
     pub fn find(&mut self, key: &[u8], hash: KeyHash) -> Option<Slot<'_>> {
-        let place = self.find_place(key, hash)?;
-        Some(Slot::new(self, place, hash.position()))
-    }
-
-    #[inline]
-    fn find_place(&self, key: &[u8], hash: KeyHash) -> Option<Place> {
-        self.buckets.find(hash.position(), hash.tag(), key)
+        let located = self.buckets.find_mut(hash.position(), hash.tag(), key).ok()?;
+        Some(Slot::new(located, &mut self.books, hash.position()))
     }
 
     /// Inserts an entry, or overwrites all of the one that has its key: value, expiry (milliseconds since the Unix
@@ -122,14 +124,17 @@ impl Table {
         expire: Option<i64>,
         clock: u32,
     ) -> Option<Value> {
-        let Some(place) = self.find_place(key, hash) else {
-            self.insert(key, hash, value, expire, clock);
-            return None;
-        };
-        self.edit(place, |entry| {
-            entry.set_clock(clock);
-            with_payload(value, |payload| entry.rewrite(payload, expire))
-        })
+        match self.buckets.find_mut(hash.position(), hash.tag(), key) {
+            Ok(mut located) => self.books.edit(&mut located, |entry| {
+                entry.set_clock(clock);
+                with_payload(value, |payload| entry.rewrite(payload, expire))
+            }),
+            Err(buckets) => {
+                let entry = with_payload(value, |payload| EntryBox::new(key, payload, expire, clock));
+                self.books.insert(buckets, entry, hash);
+                None
+            }
+        }
     }
 
     /// Finds an entry, or inserts one with the value made by `value` and no expiry; says whether it was there. An entry
@@ -144,14 +149,18 @@ impl Table {
         clock: u32,
         expired: &mut dyn FnMut(Removed),
     ) -> (Slot<'_>, bool) {
-        match self.find_place(key, hash) {
-            Some(place) if self.buckets.entry(place).is_expired(now_ms) => {
-                expired(Slot::new(self, place, hash.position()).remove());
+        let Table { buckets, books } = self;
+        let buckets = match buckets.find_mut(hash.position(), hash.tag(), key) {
+            Ok(located) if located.entry().is_expired(now_ms) => {
+                let (removed, buckets) = books.remove(located, hash.position());
+                expired(removed);
+                buckets
             }
-            Some(place) => return (Slot::new(self, place, hash.position()), true),
-            None => {}
-        }
-        (self.insert(key, hash, value(), None, clock), false)
+            Ok(located) => return (Slot::new(located, books, hash.position()), true),
+            Err(buckets) => buckets,
+        };
+        let entry = with_payload(value(), |payload| EntryBox::new(key, payload, None, clock));
+        (books.insert(buckets, entry, hash), false)
     }
 
     /// Inserts an entry whose key is not in the table: the caller has just looked. Amortised O(1) beside copying
@@ -167,9 +176,9 @@ impl Table {
         expire: Option<i64>,
         clock: u32,
     ) -> Slot<'_> {
-        debug_assert!(self.find_place(key, hash).is_none());
+        debug_assert!(self.get(key, hash).is_none());
         let entry = with_payload(value, |payload| EntryBox::new(key, payload, expire, clock));
-        self.insert_box(entry, hash)
+        self.books.insert(&mut self.buckets, entry, hash)
     }
 
     /// Puts back an entry that was removed, under the same key, from a table of the same keyspace (another
@@ -178,18 +187,8 @@ impl Table {
     /// # Panics
     /// In debug builds, when the key is there.
     pub fn insert_entry(&mut self, removed: Removed, hash: KeyHash) -> Slot<'_> {
-        debug_assert!(self.find_place(removed.key(), hash).is_none());
-        self.insert_box(removed.0, hash)
-    }
-
-    fn insert_box(&mut self, entry: EntryBox, hash: KeyHash) -> Slot<'_> {
-        let expire = entry.expire_at();
-        let word = Word::new(entry, hash.tag());
-        self.grow_for(self.len() + 1);
-        let place = self.buckets.push(hash.position(), word);
-        self.len += 1;
-        self.count_expire(false, expire);
-        Slot::new(self, place, hash.position())
+        debug_assert!(self.get(removed.key(), hash).is_none());
+        self.books.insert(&mut self.buckets, removed.0, hash)
     }
 
     /// Removes an entry. Amortised O(1).
@@ -199,23 +198,23 @@ impl Table {
 
     /// Takes all entries at once, for the caller to free off the lock. O(1).
     pub fn clear(&mut self) -> Cleared {
-        let empty = Table::new(self.hasher);
+        let empty = Table::new(self.books.hasher);
         Cleared { table: std::mem::replace(self, empty) }
     }
 
     /// An entry chosen evenly among all, by `random`. Expected O(1).
     pub fn random_entry(&self, random: u64) -> Option<&Entry> {
-        self.random_word(random, self.len, |_| true)
+        self.random_located(random, self.books.len, |_| true)
     }
 
     /// An entry chosen evenly among those with an expiry, by `random`. Expected O(entries / those).
     pub fn random_volatile_entry(&self, random: u64) -> Option<&Entry> {
-        self.random_word(random, self.volatile_len, Word::is_volatile)
+        self.random_located(random, self.books.volatile_len, |located| located.is_volatile())
     }
 
     /// Draws a bucket and a rank among the entries it could have, until there is one: so every entry is as likely as
     /// any other, however full its bucket. Sparse tables are walked after a while.
-    fn random_word(&self, random: u64, len: u32, wanted: fn(Word) -> bool) -> Option<&Entry> {
+    fn random_located(&self, random: u64, len: u32, wanted: fn(Located<'_>) -> bool) -> Option<&Entry> {
         /// Almost no bucket has more entries than this.
         const RANKS: usize = 16;
         const DRAWS_MAX: usize = 64;
@@ -225,17 +224,17 @@ impl Table {
         }
         let count = self.buckets.count();
         let mut random = Random::new(random);
-        let wanted = |place: &Place| wanted(self.buckets.word(*place));
+        let wanted = |located: &Located<'_>| wanted(*located);
         for _ in 0..DRAWS_MAX {
             let (bucket, rank) = (random.below(count), random.below(RANKS));
             let chosen = self.buckets.chain(bucket).filter(&wanted).nth(rank);
-            if let Some(place) = chosen {
-                return Some(self.buckets.entry(place));
+            if let Some(located) = chosen {
+                return Some(located.entry());
             }
         }
         let start = random.below(count);
-        let place = (start..count).chain(0..start).find_map(|bucket| self.buckets.chain(bucket).find(&wanted))?;
-        Some(self.buckets.entry(place))
+        let mut buckets = (start..count).chain(0..start);
+        buckets.find_map(|bucket| self.buckets.chain(bucket).find(&wanted)).map(Located::entry)
     }
 
     /// Visits the entries at `position` and after it in one bucket, and returns the next bucket's first position;
@@ -244,9 +243,8 @@ impl Table {
     pub fn scan(&self, position: u32, visit: &mut dyn FnMut(&Entry)) -> Option<u32> {
         let bucket = self.buckets.index_of(position);
         let is_whole = position == 0 || self.buckets.index_of(position.wrapping_sub(1)) != bucket;
-        for place in self.buckets.chain(bucket) {
-            let entry = self.buckets.entry(place);
-            if is_whole || self.hasher.hash(entry.key()).position() >= position {
+        for entry in self.buckets.chain(bucket).map(Located::entry) {
+            if is_whole || self.books.hasher.hash(entry.key()).position() >= position {
                 visit(entry);
             }
         }
@@ -257,9 +255,7 @@ impl Table {
     pub fn for_each(&self, visit: &mut dyn FnMut(&Entry)) {
         for bucket in 0..self.buckets.count() {
             self.buckets.prefetch_entries(bucket + PREFETCH_AHEAD);
-            for place in self.buckets.chain(bucket) {
-                visit(self.buckets.entry(place));
-            }
+            self.buckets.chain(bucket).for_each(|located| visit(located.entry()));
         }
     }
 
@@ -275,7 +271,7 @@ impl Table {
         remove: &mut dyn FnMut(Removed),
     ) -> ExpireProgress {
         let mut progress = ExpireProgress::default();
-        if now_ms < self.next_expire_ms {
+        if now_ms < self.books.next_expire_ms {
             return progress;
         }
         let mut next_expire_ms = NEVER_MS;
@@ -287,10 +283,11 @@ impl Table {
                 break;
             }
             self.prefetch_volatile(bucket + PREFETCH_AHEAD);
-            while let Some(place) = self.due_place(bucket, now_ms) {
+            let is_due = |located: Located<'_>| located.is_volatile() && located.entry().is_expired(now_ms);
+            while let Some(entry) = self.buckets.remove_first(bucket, is_due) {
                 progress.examined += 1;
                 progress.removed += 1;
-                let entry = self.take(place, bucket);
+                self.books.count_removed(&entry);
                 remove(Removed(entry));
             }
             for at in self.volatile_expires(bucket) {
@@ -299,48 +296,66 @@ impl Table {
             }
         }
         if first == 0 && progress.next.is_none() {
-            self.next_expire_ms = next_expire_ms;
+            self.books.next_expire_ms = next_expire_ms;
         }
         if progress.removed > 0 {
-            self.shrink();
+            self.books.shrink(&mut self.buckets);
         }
         progress
     }
 
     fn prefetch_volatile(&self, bucket: usize) {
         if bucket < self.buckets.count() {
-            for place in self.buckets.chain(bucket) {
-                let word = self.buckets.word(place);
-                if word.is_volatile() {
-                    word.prefetch();
-                }
-            }
+            self.buckets.chain(bucket).filter(|located| located.is_volatile()).for_each(Located::prefetch);
         }
-    }
-
-    fn due_place(&self, bucket: usize, now_ms: i64) -> Option<Place> {
-        self.buckets
-            .chain(bucket)
-            .find(|&place| self.buckets.word(place).is_volatile() && self.buckets.entry(place).is_expired(now_ms))
     }
 
     fn volatile_expires(&self, bucket: usize) -> impl Iterator<Item = i64> {
         self.buckets
             .chain(bucket)
-            .filter(|&place| self.buckets.word(place).is_volatile())
-            .filter_map(|place| self.buckets.entry(place).expire_at())
+            .filter(|located| located.is_volatile())
+            .filter_map(|located| located.entry().expire_at())
     }
 
-    /// Edits an entry that may move, and keeps the table's books on expiry.
+    /// Makes the size class at least `class`; says whether it was smaller. O(entries) if so.
+    pub(crate) fn grow_to(&mut self, class: u8) -> bool {
+        let is_smaller = self.buckets.class() < class;
+        if is_smaller {
+            self.books.resize(&mut self.buckets, class);
+        }
+        is_smaller
+    }
+}
+
+impl Books {
+    /// Adds an entry whose key is not in the table.
+    fn insert<'t>(&'t mut self, buckets: &'t mut BucketArray, entry: EntryBox, hash: KeyHash) -> Slot<'t> {
+        let expire = entry.expire_at();
+        self.grow_for(buckets, self.len as usize + 1);
+        let located = buckets.push(hash.position(), hash.tag(), entry);
+        self.len += 1;
+        self.count_expire(false, expire);
+        Slot::new(located, self, hash.position())
+    }
+
+    /// Edits an entry that may move, and notes what becomes of its expiry.
     #[inline]
-    pub(crate) fn edit<R>(&mut self, place: Place, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
-        let was_volatile = self.buckets.word(place).is_volatile();
-        let (result, expire) = self.buckets.edit(place, |entry| {
+    pub(crate) fn edit<R>(&mut self, located: &mut LocatedMut<'_>, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
+        let was_volatile = located.is_volatile();
+        let (result, expire) = located.edit(|entry| {
             let result = edit(entry);
             (result, entry.expire_at())
         });
         self.count_expire(was_volatile, expire);
         result
+    }
+
+    /// Takes an entry out, and gives the buckets back.
+    pub(crate) fn remove<'t>(&mut self, located: LocatedMut<'t>, position: u32) -> (Removed, &'t mut BucketArray) {
+        let (entry, buckets) = located.remove(position);
+        self.count_removed(&entry);
+        self.shrink(buckets);
+        (Removed(entry), buckets)
     }
 
     #[inline]
@@ -356,59 +371,42 @@ impl Table {
         }
     }
 
-    /// Takes an entry out without resizing.
-    fn take(&mut self, place: Place, home: usize) -> EntryBox {
-        let entry = self.buckets.remove(home, place);
+    fn count_removed(&mut self, entry: &EntryBox) {
         self.len -= 1;
         self.count_expire(entry.is_volatile(), None);
-        entry
-    }
-
-    pub(crate) fn remove_place(&mut self, place: Place, position: u32) -> Removed {
-        let entry = self.take(place, self.buckets.index_of(position));
-        self.shrink();
-        Removed(entry)
     }
 
     /// Makes room for `len` entries: at most 6.5 per bucket.
     #[inline]
-    fn grow_for(&mut self, len: usize) {
-        let class = self.buckets.class();
+    fn grow_for(&self, buckets: &mut BucketArray, len: usize) {
+        let class = buckets.class();
         if class == 0 || 2 * len > 13 * bucket_count(class) {
-            self.resize(larger_class(class));
+            self.resize(buckets, larger_class(class));
         }
-    }
-
-    /// Makes the size class at least `class`; says whether it was smaller. O(entries) if so.
-    pub(crate) fn grow_to(&mut self, class: u8) -> bool {
-        let is_smaller = self.buckets.class() < class;
-        if is_smaller {
-            self.resize(class);
-        }
-        is_smaller
     }
 
     /// Gives back buckets when there are fewer than 2 entries for each.
     #[inline]
-    fn shrink(&mut self) {
-        let class = self.buckets.class();
-        if self.len() >= 2 * bucket_count(class) || class == 1 && !self.is_empty() {
+    fn shrink(&self, buckets: &mut BucketArray) {
+        let len = self.len as usize;
+        let class = buckets.class();
+        if len >= 2 * bucket_count(class) || class == 1 && len > 0 {
             return;
         }
         let mut class = 0;
-        while !self.is_empty() && (class == 0 || bucket_count(class) * SHRUNK_LOAD < self.len()) {
+        while len > 0 && (class == 0 || bucket_count(class) * SHRUNK_LOAD < len) {
             class = larger_class(class);
         }
-        self.resize(class);
+        self.resize(buckets, class);
     }
 
     #[cold]
     #[inline(never)]
-    fn resize(&mut self, class: u8) {
-        let mut buckets = BucketArray::new(class);
-        let old = std::mem::replace(&mut self.buckets, BucketArray::empty());
-        old.move_to(&mut buckets, |entry| self.hasher.hash(entry.key()).position());
-        self.buckets = buckets;
+    fn resize(&self, buckets: &mut BucketArray, class: u8) {
+        let mut resized = BucketArray::new(class);
+        let old = std::mem::replace(buckets, BucketArray::empty());
+        old.move_to(&mut resized, |entry| self.hasher.hash(entry.key()).position());
+        *buckets = resized;
     }
 }
 
@@ -444,19 +442,19 @@ mod tests {
 
     fn put(table: &mut Table, n: usize, expire: Option<i64>) {
         let key = key(n);
-        let hash = table.hasher.hash(&key);
+        let hash = table.books.hasher.hash(&key);
         table.set(&key, hash, NewValue::Int(n as i64), expire, 0);
     }
 
     fn take(table: &mut Table, n: usize) -> Option<Removed> {
         let key = key(n);
-        let hash = table.hasher.hash(&key);
+        let hash = table.books.hasher.hash(&key);
         table.remove(&key, hash)
     }
 
     fn has(table: &Table, n: usize) -> bool {
         let key = key(n);
-        table.get(&key, table.hasher.hash(&key)).is_some()
+        table.get(&key, table.books.hasher.hash(&key)).is_some()
     }
 
     const MANY: usize = if cfg!(miri) { 60 } else { 5000 };
@@ -489,7 +487,7 @@ mod tests {
     #[test]
     fn only_a_value_kept_outside_is_handed_back_when_it_is_overwritten() {
         let mut table = table();
-        let hash = table.hasher.hash(b"k");
+        let hash = table.books.hasher.hash(b"k");
         let long = vec![b'l'; 600];
         assert_eq!(table.set(b"k", hash, NewValue::Bytes(&long), None, 0), None);
         let displaced = table.set(b"k", hash, NewValue::Bytes(b"short"), Some(5), 1);
@@ -505,7 +503,7 @@ mod tests {
         let (mut from, mut to) = (table(), table());
         put(&mut from, 1, Some(77));
         let removed = take(&mut from, 1).unwrap();
-        let hash = to.hasher.hash(removed.key());
+        let hash = to.books.hasher.hash(removed.key());
         let slot = to.insert_entry(removed, hash);
         assert_eq!((slot.value(), slot.expire_at()), (ValueRef::Int(1), Some(77)));
         assert_eq!((from.volatile_len(), to.volatile_len()), (0, 1));
