@@ -57,8 +57,9 @@ impl ConnectionConfig {
     }
 
     /// How long a connection that owes replies may go without any before it counts as lost; also how long a command may
-    /// wait to be sent while there is no connection. `None`: for ever. Blocking commands are exempt. Late by an eighth
-    /// at most.
+    /// wait to be sent while there is no connection, and for a lease. `None`: for ever. Blocking commands are exempt. At
+    /// most 1/8 late. What was sent and is [idempotent](crate::Cmd::idempotent), and what was not sent, is sent again
+    /// over the next connection, which starts the time anew.
     pub fn set_response_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
         self.response_timeout = timeout;
         self
@@ -70,7 +71,8 @@ impl ConnectionConfig {
         self
     }
 
-    /// How to reconnect. `None`: the connection is closed for good when it breaks.
+    /// How to reconnect. `None`: the connection is closed for good when it breaks. The waits grow until a connection has
+    /// answered something or lasted for the longest wait.
     pub fn set_backoff(mut self, backoff: Option<Backoff>) -> ConnectionConfig {
         self.backoff = backoff;
         self
@@ -88,7 +90,8 @@ impl ConnectionConfig {
         self
     }
 
-    /// How many leased connections may exist at a time, for blocking commands and WATCH; who wants one more waits.
+    /// How many leased connections may exist at a time, for blocking commands and WATCH; who wants one more waits, for the
+    /// response timeout at most.
     pub fn set_leases_max(mut self, leases: usize) -> ConnectionConfig {
         self.leases_max = leases.max(1);
         self
@@ -102,7 +105,8 @@ impl ConnectionConfig {
 
     /// Asks the server to tell when keys that were read here change (`CLIENT TRACKING ON` and these options, such as
     /// `NOLOOP` or `BCAST`), on this connection and after each reconnect. The news come through
-    /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only.
+    /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only; connecting fails
+    /// where the server refuses it. What is read over a lease is not tracked.
     pub fn set_tracking(mut self, options: &[&str]) -> ConnectionConfig {
         let args: Vec<&[u8]> = ["CLIENT", "TRACKING", "ON"].iter().chain(options).map(|arg| arg.as_bytes()).collect();
         let mut bytes = Vec::new();

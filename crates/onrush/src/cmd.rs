@@ -5,6 +5,7 @@ use crate::connection::ConnectionLike;
 use crate::encode::{Encoder, args_of};
 use crate::error::RedisResult;
 use crate::from_value::FromRedisValue;
+use crate::gate::{Class, Packed};
 
 /// A command with its arguments, already in the form that goes over the wire: one allocation.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,60 +13,6 @@ pub struct Cmd {
     encoder: Encoder,
     class: Class,
     idempotent: bool,
-}
-
-/// How a command may travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum Class {
-    /// On a shared connection, among others.
-    #[default]
-    Plain,
-    /// XREAD and XREADGROUP, which block with an argument of that name.
-    MayBlock,
-    /// CLIENT, whose REPLY would break the count of replies.
-    MaySilence,
-    /// On a leased connection, since it may block.
-    Blocking,
-    /// On a leased connection held by the caller, since it changes the connection's state.
-    Stateful,
-    /// Not at all by hand.
-    Refused,
-}
-
-impl Class {
-    #[inline]
-    pub(crate) fn of(name: &[u8]) -> Class {
-        let among = |names: &[&str]| names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
-        match name.len() {
-            4 if among(&["EXEC"]) => Class::Stateful,
-            5 if among(&["BLPOP", "BRPOP"]) => Class::Blocking,
-            5 if among(&["WATCH", "MULTI", "HELLO", "RESET"]) => Class::Stateful,
-            5 if among(&["XREAD"]) => Class::MayBlock,
-            6 if among(&["BLMOVE", "BLMPOP", "BZMPOP"]) => Class::Blocking,
-            6 if among(&["SELECT"]) => Class::Stateful,
-            6 if among(&["CLIENT"]) => Class::MaySilence,
-            7 if among(&["UNWATCH", "DISCARD"]) => Class::Stateful,
-            7 if among(&["MONITOR"]) => Class::Refused,
-            8 if among(&["BZPOPMIN", "BZPOPMAX"]) => Class::Blocking,
-            9 if among(&["SUBSCRIBE"]) => Class::Refused,
-            10 if among(&["BRPOPLPUSH"]) => Class::Blocking,
-            10 if among(&["XREADGROUP"]) => Class::MayBlock,
-            10 if among(&["PSUBSCRIBE", "SSUBSCRIBE"]) => Class::Refused,
-            11 if among(&["UNSUBSCRIBE"]) => Class::Refused,
-            12 if among(&["PUNSUBSCRIBE", "SUNSUBSCRIBE"]) => Class::Refused,
-            _ => Class::Plain,
-        }
-    }
-
-    /// Settles the classes that depend on arguments.
-    pub(crate) fn settled<'a>(self, mut args: impl Iterator<Item = &'a [u8]>) -> Class {
-        match self {
-            Class::MayBlock if args.any(|arg| arg.eq_ignore_ascii_case(b"BLOCK")) => Class::Blocking,
-            Class::MaySilence if args.nth(1).is_some_and(|arg| arg.eq_ignore_ascii_case(b"REPLY")) => Class::Refused,
-            Class::MayBlock | Class::MaySilence => Class::Plain,
-            other => other,
-        }
-    }
 }
 
 /// Begins a command: `cmd("SET").arg("key").arg(42)`.
@@ -98,7 +45,7 @@ impl Cmd {
     pub fn with_capacity(bytes: usize) -> Cmd {
         let mut encoder = Encoder::with_capacity(bytes);
         encoder.begin();
-        Cmd { encoder, class: Class::Plain, idempotent: false }
+        Cmd { encoder, class: Class::EMPTY, idempotent: false }
     }
 
     /// Adds an argument, or as many as the value gives.
@@ -151,20 +98,20 @@ impl Cmd {
         con.send_command(self).await.map(drop)
     }
 
-    pub(crate) fn encoded(&self) -> &[u8] {
-        self.encoder.bytes()
+    pub(crate) fn encoder(&self) -> &Encoder {
+        &self.encoder
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.encoder.argc() == 0
+    /// The class by the name alone: [`Class::UNKNOWN`] when the arguments decide.
+    #[inline]
+    pub(crate) fn class_by_name(&self) -> Class {
+        self.class
     }
 
     #[inline]
-    pub(crate) fn class(&self) -> Class {
-        match self.class {
-            Class::MayBlock | Class::MaySilence => self.class.settled(self.args_iter()),
-            settled => settled,
-        }
+    pub(crate) fn packed(&self) -> Packed<'_> {
+        let class = if self.class.is_unknown() { Class::of_command(self.encoder.bytes()) } else { self.class };
+        Packed::new(self.encoder.bytes(), 1, class)
     }
 }
 
@@ -183,12 +130,11 @@ mod tests {
     }
 
     #[test]
-    fn what_blocks_is_known_by_its_name_or_its_arguments() {
-        assert_eq!(cmd("blpop").class(), Class::Blocking);
-        assert_eq!(cmd("XREAD").arg("COUNT").arg(1).class(), Class::Plain);
-        assert_eq!(cmd("XREAD").arg("block").arg(0).class(), Class::Blocking);
-        assert_eq!(cmd("CLIENT").arg("REPLY").arg("OFF").class(), Class::Refused);
-        assert_eq!(cmd("CLIENT").arg("SETNAME").arg("reply").class(), Class::Plain);
-        assert_eq!(Cmd::new().arg("WATCH").class(), Class::Stateful);
+    fn the_class_is_that_of_the_first_argument() {
+        assert_eq!(cmd("SET").packed().class(), Class::PLAIN);
+        assert_eq!(Cmd::new().arg(("subscribe", "c")).packed().class(), Class::UNPAIRED);
+        assert_eq!(Cmd::new().arg(None::<i32>).arg("WATCH").packed().class(), Class::WATCHES);
+        assert_eq!(Cmd::new().arg(None::<i32>).packed().class(), Class::EMPTY);
+        assert_eq!(cmd("CLIENT").arg("REPLY").arg("OFF").packed().class(), Class::UNPAIRED);
     }
 }

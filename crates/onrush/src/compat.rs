@@ -2,26 +2,18 @@
 
 use redis::{RedisFuture, aio};
 
-use crate::cmd::Class;
 use crate::connection::Connection;
-use crate::encode::args_of;
 use crate::error::{ErrorKind, RedisError};
-use crate::sink::Manner;
+use crate::gate::Packed;
 use crate::value::{PushKind, Value, VerbatimFormat};
 
 impl aio::ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a redis::Cmd) -> RedisFuture<'a, redis::Value> {
         Box::pin(async move {
             let bytes = cmd.get_packed_command();
-            let name = args_of(&bytes).next().unwrap_or_default();
-            let class = Class::of(name).settled(args_of(&bytes));
-            let value = if self.admit(class).map_err(to_error)? {
-                self.request(&bytes, Manner { whole: true, patient: class == Class::Blocking }, false).await
-            } else {
-                let lease = self.lease().await.map_err(to_error)?;
-                lease.request(&bytes, Manner { whole: true, patient: true }, false).await
-            };
-            to_value(value.map_err(to_error)?)
+            let packed = Packed::foreign(&bytes).and_then(|packed| packed.checked(1)).map_err(to_error)?;
+            let lease = self.lease_for(packed.class()).await.map_err(to_error)?;
+            to_value(lease.as_deref().unwrap_or(self).request(packed, false).await.map_err(to_error)?)
         })
     }
 
@@ -33,8 +25,16 @@ impl aio::ConnectionLike for Connection {
     ) -> RedisFuture<'a, Vec<redis::Value>> {
         Box::pin(async move {
             let bytes = cmd.get_packed_pipeline();
-            let manner = Manner { whole: offset > 0, patient: false };
-            let outcome = self.request_batch(&bytes, offset + count, manner, &[]).await.map_err(to_error)?;
+            // A transaction wants the reply of its last command only, EXEC.
+            let is_transaction = offset > 0 && count == 1;
+            let parsed = if is_transaction { Packed::foreign_transaction(&bytes) } else { Packed::foreign(&bytes) };
+            let packed = parsed.and_then(|packed| packed.checked(offset + count)).map_err(to_error)?;
+            if packed.count() == 0 {
+                return Ok(Vec::new());
+            }
+            let lease = self.lease_for(packed.class()).await.map_err(to_error)?;
+            let con = lease.as_deref().unwrap_or(self);
+            let outcome = con.request_batch(packed, is_transaction, &[]).await.map_err(to_error)?;
             if let Some(broken) = outcome.broken {
                 return Err(to_error(broken.error_at(bytes.len())));
             }

@@ -2,19 +2,22 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::cmd::{Class, Cmd};
+use tokio::sync::oneshot;
+
+use crate::cmd::Cmd;
 use crate::connector::Connector;
 use crate::driver::Driver;
 use crate::encode::command;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
+use crate::gate::{Class, Packed};
 use crate::lease::{Lease, Leases};
 use crate::pipeline::Pipeline;
 use crate::push::{Outlet, Pushes};
-use crate::queue::{Shared, push_when_room};
+use crate::queue::{Refused, Shared, when_room};
 use crate::script::Script;
-use crate::sink::{BatchOutcome, Broken, Manner, Sink};
+use crate::sink::{BatchOutcome, Broken, Sink};
+use crate::subscriptions::Change;
 use crate::url::ProtocolVersion;
 use crate::value::Value;
 
@@ -38,9 +41,11 @@ pub trait ConnectionLike: Send + Sync {
 /// back: it is sent, and its reply dropped. When the last clone is gone and all is sent and answered, the connection
 /// closes.
 ///
-/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) travel on a leased connection by themselves. What changes a
-/// connection's state (`WATCH`, `MULTI`, `SELECT` …) is refused here, since it would hit everybody's commands: use
-/// [`transaction`](Self::transaction), [`Pipeline::atomic`], or a [`lease`](Self::lease).
+/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) travel on a leased connection by themselves. What depends on
+/// or changes a connection's state (`WATCH`, `MULTI`, `SELECT`, `AUTH`, `WAIT` …) is refused here, since it would hit
+/// everybody's commands: use [`transaction`](Self::transaction), [`Pipeline::atomic`], or a [`lease`](Self::lease). What
+/// a server does not answer with exactly one reply (`SUBSCRIBE`, `MONITOR`, `CLIENT REPLY` …), and a command without a
+/// name, is refused everywhere. Nothing that is refused has been sent.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) inner: Arc<Inner>,
@@ -50,17 +55,11 @@ pub(crate) struct Inner {
     pub shared: Arc<Shared>,
     pub connector: Arc<Connector>,
     pub leases: Leases,
-    /// Whether it is a leased one, whose holder may do as they please.
-    leased: bool,
-    /// Requests that have begun and not ended; one that was dropped half-way never ends.
-    pub open_requests: AtomicUsize,
-    /// Whether its state may differ from a fresh connection's.
-    pub stateful: AtomicBool,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.leased { self.shared.abandon() } else { self.shared.desert() }
+        if self.shared.is_leased() { self.shared.abandon() } else { self.shared.desert() }
     }
 }
 
@@ -93,12 +92,11 @@ impl Connection {
         leased: bool,
     ) -> RedisResult<Connection> {
         let config = &connector.config;
-        let shared = Arc::new(Shared::new(config.queue_bytes_max, outlet));
+        let shared = Arc::new(Shared::new(config.queue_bytes_max, outlet, leased));
         let link = connector.connect(&shared).await?;
         Driver::spawn(shared.clone(), (*connector).clone(), backoff, config.response_timeout, link);
         let leases = Leases::new(config.leases_max);
-        let (open_requests, stateful) = Default::default();
-        Ok(Connection { inner: Arc::new(Inner { shared, connector, leases, leased, open_requests, stateful }) })
+        Ok(Connection { inner: Arc::new(Inner { shared, connector, leases }) })
     }
 
     /// The protocol agreed on with the server.
@@ -119,7 +117,7 @@ impl Connection {
     /// A connection of one's own from a small pool, for what must not be shared. It goes back when dropped.
     ///
     /// # Errors
-    /// Those of connecting.
+    /// Those of connecting, and [`ErrorKind::Timeout`] when all are leased for as long as the response timeout.
     pub async fn lease(&self) -> RedisResult<Lease> {
         Lease::take(self).await
     }
@@ -127,7 +125,8 @@ impl Connection {
     /// The push messages that arrive from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::Client`] when the server speaks RESP2 only, which has none.
+    /// [`ErrorKind::Client`] when the server speaks RESP2 only, which has none; [`ErrorKind::Closed`] when the connection
+    /// is closed for good.
     pub fn pushes(&self) -> RedisResult<Pushes> {
         if self.protocol() != ProtocolVersion::RESP3 {
             return Err(RedisError::new(
@@ -139,7 +138,8 @@ impl Connection {
     }
 
     /// Subscribes to a channel on this connection; the messages come through [`pushes`](Self::pushes). Kept up over
-    /// reconnects. RESP3 only: for RESP2 use [`Client::get_async_pubsub`](crate::Client::get_async_pubsub).
+    /// reconnects from the moment it is queued, until the server refuses it or it is ended. RESP3 only: for RESP2 use
+    /// [`Client::get_async_pubsub`](crate::Client::get_async_pubsub).
     ///
     /// # Errors
     /// The server's, and [`ErrorKind::Client`] with RESP2.
@@ -180,108 +180,87 @@ impl Connection {
         if targets.is_empty() {
             return Ok(());
         }
-        let args: Vec<&[u8]> = std::iter::once(name.as_bytes()).chain(targets.iter().copied()).collect();
-        let mut bytes = Vec::new();
-        command(&args, &mut bytes);
-        let waiting = push_when_room(shared, &bytes, Manner::ONE, &[], || Sink::confirm(targets.len())).await?;
-        let outcome = waiting.await.unwrap_or_else(|_| Err(driver_gone()));
-        outcome.map_err(|broken| broken.error_at(bytes.len()))?.into_result()?;
-        let mut subscriptions = shared.subscriptions.lock();
-        let set = subscriptions.set_mut(name);
-        for target in targets {
-            if name.contains("UNSUB") {
-                set.remove(*target);
-            } else {
-                set.insert(target.to_vec());
-            }
+        let change = Change { command: name, targets };
+        let bytes = change.encoded();
+        // Subscribing twice is subscribing once.
+        let outcome = self.retrying(bytes.len(), true, || {
+            let (sink, waiting) = Sink::confirm(change.kind(), targets.len());
+            shared.push_subscription(change, &bytes, sink).map(|()| waiting)
+        });
+        let confirmed = outcome.await.and_then(Value::into_result);
+        if confirmed.is_err() {
+            shared.forget_subscription(change);
         }
-        Ok(())
+        confirmed.map(drop)
     }
 
     /// Queues one command and waits for its reply, errors included.
-    pub(crate) async fn request(&self, bytes: &[u8], manner: Manner, idempotent: bool) -> RedisResult<Value> {
+    #[inline]
+    pub(crate) fn request(
+        &self,
+        packed: Packed<'_>,
+        idempotent: bool,
+    ) -> impl Future<Output = RedisResult<Value>> + Send {
+        self.retrying(packed.bytes().len(), idempotent, move || {
+            let (sink, waiting) = Sink::one();
+            self.inner.shared.push(packed, true, &[], sink).map(|()| waiting)
+        })
+    }
+
+    /// Queues something of that length, and again as long as that makes sense.
+    async fn retrying(
+        &self,
+        len: usize,
+        idempotent: bool,
+        mut push: impl FnMut() -> Result<oneshot::Receiver<Result<Value, Broken>>, Refused>,
+    ) -> RedisResult<Value> {
         let shared = &*self.inner.shared;
         let mut retries = 0;
+        let mut fate = Fate::NotSent;
         loop {
-            let waiting = push_when_room(shared, bytes, manner, &[], Sink::one).await?;
+            let waiting = when_room(shared, len, &mut push).await.map_err(|error| error.after(fate))?;
             let broken = match waiting.await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(broken)) => broken,
                 Err(_) => driver_gone(),
             };
-            let error = broken.error_at(bytes.len());
-            let retry = broken.may_retry() && (idempotent || error.fate() == Fate::NotSent);
-            if !retry || retries == self.inner.connector.config.retries_max || shared.is_closed() {
+            let error = broken.error_at(len).after(fate);
+            fate = error.fate();
+            let retry = broken.may_retry() && (idempotent || fate == Fate::NotSent);
+            if !retry || !self.may_retry(retries) {
                 return Err(error);
             }
             retries += 1;
         }
     }
 
+    fn may_retry(&self, retries: u32) -> bool {
+        retries < self.inner.connector.config.retries_max && !self.inner.shared.is_closed()
+    }
+
     /// Queues commands in one piece and waits for all their replies.
     pub(crate) async fn request_batch(
         &self,
-        bytes: &[u8],
-        count: usize,
-        manner: Manner,
+        packed: Packed<'_>,
+        whole: bool,
         scripts: &[Script],
     ) -> RedisResult<BatchOutcome> {
         let shared = &*self.inner.shared;
-        let waiting = push_when_room(shared, bytes, manner, scripts, || Sink::batch(count)).await?;
+        let push = || {
+            let (sink, waiting) = Sink::batch(packed.count());
+            shared.push(packed, whole, scripts, sink).map(|()| waiting)
+        };
+        let waiting = when_room(shared, packed.bytes().len(), push).await?;
         let gone = |_| BatchOutcome { replies: Vec::new(), broken: Some(driver_gone()) };
         Ok(waiting.await.unwrap_or_else(gone))
     }
 
-    /// Sends on this very connection, whatever the class of the command.
-    pub(crate) async fn send_here(&self, cmd: &Cmd, class: Class) -> RedisResult<Value> {
-        let manner = Manner { whole: true, patient: class == Class::Blocking };
-        let open = OpenRequest::new(&self.inner);
-        let value = self.request(cmd.encoded(), manner, cmd.is_idempotent()).await?;
-        open.done();
-        value.into_result()
-    }
-
-    /// Whether commands of the class may go over this connection: `Ok(false)` means a lease is needed.
-    pub(crate) fn admit(&self, class: Class) -> RedisResult<bool> {
-        match class {
-            Class::Refused => Err(RedisError::new(
-                ErrorKind::Client,
-                "that command would break the pairing of commands and replies; there is Client::get_async_pubsub, and \
-                 Connection::subscribe",
-            )),
-            _ if self.inner.leased => {
-                if class == Class::Stateful {
-                    self.inner.stateful.store(true, Ordering::Relaxed);
-                }
-                Ok(true)
-            }
-            Class::Stateful => Err(RedisError::new(
-                ErrorKind::Client,
-                "that command changes the state of a connection that others share; use Pipeline::atomic, \
-                 Connection::transaction or Connection::lease, and the URL for the database",
-            )),
-            class => Ok(class != Class::Blocking),
+    /// A lease for what blocks, if this connection is shared; else it stays on this one, whose gate may refuse it.
+    pub(crate) async fn lease_for(&self, class: Class) -> RedisResult<Option<Lease>> {
+        if class.wants_lease() && !self.inner.shared.is_leased() {
+            return self.lease().await.map(Some);
         }
-    }
-}
-
-/// Counts a request on a connection until it has ended in order.
-struct OpenRequest<'a>(&'a Inner);
-
-impl OpenRequest<'_> {
-    #[inline]
-    fn new(inner: &Inner) -> OpenRequest<'_> {
-        if inner.leased {
-            inner.open_requests.fetch_add(1, Ordering::Relaxed);
-        }
-        OpenRequest(inner)
-    }
-
-    #[inline]
-    fn done(self) {
-        if self.0.leased {
-            self.0.open_requests.fetch_sub(1, Ordering::Relaxed);
-        }
+        Ok(None)
     }
 }
 
@@ -291,41 +270,55 @@ fn driver_gone() -> Broken {
 
 impl ConnectionLike for Connection {
     async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
-        if cmd.is_empty() {
-            return Err(RedisError::new(ErrorKind::Client, "a command without a name"));
+        let packed = cmd.packed();
+        if packed.class() == Class::PLAIN {
+            return self.request(packed, cmd.is_idempotent()).await?.into_result();
         }
-        let class = cmd.class();
-        if class == Class::Plain || self.admit(class)? {
-            return self.send_here(cmd, class).await;
-        }
-        let lease = self.lease().await?;
-        lease.connection().send_here(cmd, class).await
+        // Apart, so that the future of a plain command stays small.
+        let apart = Box::pin(async {
+            let lease = self.lease_for(packed.class()).await?;
+            lease.as_deref().unwrap_or(self).request(packed, cmd.is_idempotent()).await?.into_result()
+        });
+        apart.await
     }
 
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        let class = pipeline.class();
-        if class == Class::Plain || self.admit(class)? {
-            return self.send_pipeline_here(pipeline, class).await;
+        if pipeline.is_empty() {
+            return Ok(Some(Vec::new()));
         }
-        let lease = self.lease().await?;
-        lease.connection().send_pipeline_here(pipeline, class).await
+        let packed = pipeline.packed();
+        if packed.class() == Class::PLAIN {
+            return self.send_pipeline_here(pipeline, packed).await;
+        }
+        let apart = Box::pin(async {
+            let lease = self.lease_for(packed.class()).await?;
+            lease.as_deref().unwrap_or(self).send_pipeline_here(pipeline, packed).await
+        });
+        apart.await
     }
 }
 
+/// A command of a batch that has no reply yet.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    index: usize,
+    /// Where it ends in the bytes that were sent last.
+    end: usize,
+    /// What had become of it before.
+    fate: Fate,
+}
+
 impl Connection {
-    pub(crate) async fn send_pipeline_here(
+    async fn send_pipeline_here(
         &self,
         pipeline: &Pipeline,
-        class: Class,
+        packed: Packed<'_>,
     ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        let open = OpenRequest::new(&self.inner);
-        let patient = class == Class::Blocking;
         let results = if pipeline.is_atomic() {
-            self.send_transaction(pipeline, patient).await?
+            self.send_transaction(pipeline, packed).await?
         } else {
-            Some(self.send_batch(pipeline, patient).await?)
+            Some(self.send_batch(pipeline, packed).await?)
         };
-        open.done();
         if !pipeline.scripts().is_empty() {
             let results = results.iter().flatten();
             if results.filter_map(|result| result.as_ref().err()).any(|error| error.code() == Some("NOSCRIPT")) {
@@ -336,73 +329,93 @@ impl Connection {
         Ok(results)
     }
 
-    async fn send_batch(&self, pipeline: &Pipeline, patient: bool) -> RedisResult<Vec<RedisResult<Value>>> {
-        let manner = Manner { whole: false, patient };
-        let outcome = self.request_batch(pipeline.encoded(), pipeline.len(), manner, pipeline.scripts()).await?;
+    async fn send_batch(&self, pipeline: &Pipeline, packed: Packed<'_>) -> RedisResult<Vec<RedisResult<Value>>> {
+        let outcome = self.request_batch(packed, false, pipeline.scripts()).await?;
         let mut results: Vec<_> = outcome.replies.into_iter().map(Value::into_result).collect();
-        let mut broken = outcome.broken;
+        let Some(broken) = outcome.broken else { return Ok(results) };
+        let answered = results.len();
+        results.resize_with(pipeline.len(), || Ok(Value::Nil));
+        let missing = (answered..pipeline.len())
+            .map(|index| Missing { index, end: pipeline.start_of(index + 1), fate: Fate::NotSent })
+            .collect();
+        self.complete_batch(pipeline, packed.class(), missing, broken, &mut results).await;
+        Ok(results)
+    }
+
+    /// Settles or sends again what has no reply; what was replied to stays.
+    async fn complete_batch(
+        &self,
+        pipeline: &Pipeline,
+        class: Class,
+        mut missing: Vec<Missing>,
+        mut broken: Broken,
+        results: &mut [RedisResult<Value>],
+    ) {
         let mut retries = 0;
-        // Each turn settles or sends again what has no reply; what was replied to stays.
-        let mut missing: Vec<(usize, usize)> = Vec::new();
-        if broken.is_some() {
-            let mut end = (0..results.len()).map(|index| pipeline.command(index).len()).sum();
-            for index in results.len()..pipeline.len() {
-                end += pipeline.command(index).len();
-                missing.push((index, end));
-            }
-        }
-        while let Some(broken_now) = broken.take() {
-            results.resize_with(pipeline.len(), || Ok(Value::Nil));
-            let may_retry = broken_now.may_retry()
-                && retries < self.inner.connector.config.retries_max
-                && !self.inner.shared.is_closed();
+        loop {
+            let may_retry = broken.may_retry() && self.may_retry(retries);
             retries += 1;
+            for command in &mut missing {
+                command.fate = broken.error_at(command.end).after(command.fate).fate();
+            }
+            let is_unknown = |command: &Missing| command.fate == Fate::Unknown;
+            // What is sent again must not overtake what may have been executed after it.
+            let barrier = missing.iter().rposition(|one| is_unknown(one) && !pipeline.is_idempotent(one.index));
             let (mut again, mut bytes) = (Vec::new(), Vec::new());
-            for &(index, end) in &missing {
-                let error = broken_now.error_at(end);
-                if may_retry && (error.fate() == Fate::NotSent || pipeline.is_idempotent(index)) {
-                    bytes.extend_from_slice(pipeline.command(index));
-                    again.push((index, bytes.len()));
+            for (at, command) in missing.into_iter().enumerate() {
+                let behind = barrier.is_none_or(|barrier| at > barrier);
+                if may_retry && (!is_unknown(&command) || (behind && pipeline.is_idempotent(command.index))) {
+                    bytes.extend_from_slice(pipeline.command(command.index));
+                    again.push(Missing { end: bytes.len(), ..command });
                 } else {
-                    results[index] = Err(error);
+                    results[command.index] = Err(broken.error.clone().with_fate(command.fate));
                 }
             }
             missing = again;
             if missing.is_empty() {
-                break;
+                return;
             }
-            match self.request_batch(&bytes, missing.len(), manner, &[]).await {
+            match self.request_batch(Packed::new(&bytes, missing.len(), class), false, &[]).await {
                 Ok(outcome) => {
                     let answered = outcome.replies.len();
-                    for ((index, _), value) in missing.drain(..answered).zip(outcome.replies) {
-                        results[index] = value.into_result();
+                    for (command, value) in missing.drain(..answered).zip(outcome.replies) {
+                        results[command.index] = value.into_result();
                     }
-                    broken = outcome.broken;
+                    match outcome.broken {
+                        Some(again) => broken = again,
+                        None => return,
+                    }
                 }
-                Err(error) => missing.drain(..).for_each(|(index, _)| results[index] = Err(error.clone())),
+                Err(error) => {
+                    let failed = |command: Missing| results[command.index] = Err(error.clone().after(command.fate));
+                    missing.into_iter().for_each(failed);
+                    return;
+                }
             }
         }
-        Ok(results)
     }
 
     async fn send_transaction(
         &self,
         pipeline: &Pipeline,
-        patient: bool,
+        packed: Packed<'_>,
     ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        let mut bytes = Vec::with_capacity(pipeline.encoded().len() + 32);
+        let mut bytes = Vec::with_capacity(packed.bytes().len() + 32);
         command(&[b"MULTI"], &mut bytes);
-        bytes.extend_from_slice(pipeline.encoded());
+        bytes.extend_from_slice(packed.bytes());
         command(&[b"EXEC"], &mut bytes);
-        let manner = Manner { whole: true, patient };
+        let framed = Packed::new(&bytes, packed.count() + 2, packed.class());
         let idempotent = (0..pipeline.len()).all(|index| pipeline.is_idempotent(index));
         let mut retries = 0;
+        let mut fate = Fate::NotSent;
         loop {
-            let outcome = self.request_batch(&bytes, pipeline.len() + 2, manner, pipeline.scripts()).await?;
+            let outcome = self.request_batch(framed, true, pipeline.scripts()).await;
+            let outcome = outcome.map_err(|error| error.after(fate))?;
             let Some(broken) = outcome.broken else { return Ok(transaction_results(outcome.replies, pipeline.len())) };
-            let error = broken.error_at(bytes.len());
-            let retry = broken.may_retry() && (idempotent || error.fate() == Fate::NotSent);
-            if !retry || retries == self.inner.connector.config.retries_max || self.inner.shared.is_closed() {
+            let error = broken.error_at(bytes.len()).after(fate);
+            fate = error.fate();
+            let retry = broken.may_retry() && (idempotent || fate == Fate::NotSent);
+            if !retry || !self.may_retry(retries) {
                 return Ok(Some(vec![Err(error); pipeline.len()]));
             }
             retries += 1;

@@ -7,6 +7,7 @@ use crate::link::Link;
 use crate::net::Stream;
 use crate::queue::Shared;
 use crate::sink::Sink;
+use crate::subscriptions::Resubscription;
 use crate::tls::TlsOptions;
 use crate::url::{ConnectionInfo, ProtocolVersion};
 use crate::value::Value;
@@ -34,11 +35,12 @@ impl Connector {
     }
 
     async fn connect_untimed(&self, shared: &Shared) -> RedisResult<Link> {
-        let stream = Stream::connect(&self.info.addr, &self.config.socket, &self.tls).await?;
-        let mut link = Link::new(stream);
+        let named = |error: RedisError| error.at(&self.info.addr);
+        let stream = Stream::connect(&self.info.addr, &self.config.socket, &self.tls).await.map_err(named)?;
+        let mut link = Link::new(stream, shared.is_leased());
         let protocol = self.greet(&mut link).await?;
         shared.set_protocol(protocol);
-        self.set_up(&mut link).await?;
+        self.set_up(&mut link, shared).await?;
         shared.set_round_trip(link.round_trip());
         let mut scripts = Vec::new();
         let count = shared.reload_scripts(&mut scripts);
@@ -46,8 +48,10 @@ impl Connector {
             // An error here comes again as NOSCRIPT at the script's call.
             link.exchange(&scripts, count).await?;
         }
-        for (command, confirmations) in shared.subscriptions.lock().commands() {
-            link.send_first(&command, Sink::Confirm { left: confirmations, done: None });
+        if protocol == ProtocolVersion::RESP3 || shared.outlet.is_lossless() {
+            for Resubscription { bytes, kind, confirmations } in shared.resubscriptions() {
+                link.send_first(&bytes, Sink::Confirm { kind, left: confirmations, done: None });
+            }
         }
         Ok(link)
     }
@@ -78,8 +82,8 @@ impl Connector {
         Ok(ProtocolVersion::RESP2)
     }
 
-    /// Selects the database and says who we are, in one write.
-    async fn set_up(&self, link: &mut Link) -> RedisResult<()> {
+    /// Selects the database, says who we are and asks for news of keys, in one write.
+    async fn set_up(&self, link: &mut Link, shared: &Shared) -> RedisResult<()> {
         let mut commands = Vec::new();
         let mut names = Vec::new();
         let mut add = |name: &'static str, args: &[&[u8]]| {
@@ -96,6 +100,10 @@ impl Connector {
             // Servers before 7.2 do not know it.
             add("", &[b"CLIENT", b"SETINFO", b"LIB-NAME", b"onrush"]);
             add("", &[b"CLIENT", b"SETINFO", b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]);
+        }
+        if let Some(tracking) = self.config.tracking.as_ref().filter(|_| !shared.is_leased()) {
+            commands.extend_from_slice(tracking);
+            names.push("CLIENT TRACKING");
         }
         for (reply, name) in link.exchange(&commands, names.len()).await?.into_iter().zip(names) {
             match reply {

@@ -71,20 +71,30 @@ impl Driver {
     async fn run(mut self, mut link: Link) {
         let shared = self.shared.clone();
         let _guard = CloseGuard(shared.clone());
+        // Attempts to connect since a link was last of use.
+        let mut attempts = 0;
         loop {
+            let started = Instant::now();
             let error = match self.drive(&mut link).await {
                 End::Deserted => return,
                 End::Broken(error) => error,
             };
-            let keep = self.backoff.is_some() && !shared.is_deserted();
-            link.salvage(&shared, &error, keep);
-            drop(link);
-            shared.outlet.send(PushInfo { kind: PushKind::Disconnection, data: Vec::new() });
-            let Some(backoff) = self.backoff.clone().filter(|_| keep) else {
-                shared.close(error.with_fate(Fate::NotSent));
-                return;
+            let disconnection = PushInfo { kind: PushKind::Disconnection, data: Vec::new() };
+            let backoff = self.backoff.clone().filter(|_| !shared.is_deserted());
+            let Some(backoff) = backoff else {
+                shared.outlet.send(disconnection);
+                // Closed before those in flight hear of it: none of them tries again in vain.
+                shared.close(error.clone().with_fate(Fate::NotSent));
+                return link.salvage(&shared, &error, false);
             };
-            link = match self.reconnect(&backoff).await {
+            // A peer that accepts and hangs up is no better than one that does not accept.
+            if link.has_replied() || started.elapsed() >= backoff.max {
+                attempts = 0;
+            }
+            link.salvage(&shared, &error, true);
+            drop(link);
+            shared.outlet.send(disconnection);
+            link = match self.reconnect(&backoff, &mut attempts, error).await {
                 Ok(Some(link)) => link,
                 Ok(None) => return,
                 Err(error) => return shared.close(error.with_fate(Fate::NotSent)),
@@ -108,7 +118,7 @@ impl Driver {
                     return Poll::Pending;
                 }
                 clock.now = shared.tick();
-                let paused = shared.outlet.poll_ready(cx).is_pending();
+                let paused = link.poll_paused(shared, cx);
                 if link.take_heard() || paused {
                     clock.heard = clock.now;
                 }
@@ -125,29 +135,42 @@ impl Driver {
         .await
     }
 
-    /// `None`: nobody wants the connection any more.
-    async fn reconnect(&mut self, backoff: &Backoff) -> RedisResult<Option<Link>> {
-        let mut attempt = 0;
+    /// `None`: nobody wants the connection any more. An error is the last attempt's, or `cause`, which ended the link.
+    async fn reconnect(
+        &mut self,
+        backoff: &Backoff,
+        attempts: &mut u32,
+        mut cause: RedisError,
+    ) -> RedisResult<Option<Link>> {
         loop {
-            let wait = backoff.wait(attempt);
+            if backoff.attempts_max.is_some_and(|max| *attempts >= max.max(1)) {
+                return Err(cause);
+            }
+            let wait = backoff.wait(*attempts);
+            *attempts = attempts.saturating_add(1);
             let connector = &self.connector;
             let shared = &self.shared;
-            let connected = with_expiry(shared, &mut self.clock, async {
+            let connected = with_expiry(shared, &mut self.clock, &cause, async {
                 tokio::time::sleep(wait).await;
                 connector.connect(shared).await
             });
             match connected.await {
                 None => return Ok(None),
                 Some(Ok(link)) => return Ok(Some(link)),
-                Some(Err(error)) if backoff.attempts_max.is_some_and(|max| attempt + 1 >= max) => return Err(error),
-                Some(Err(_)) => attempt = attempt.saturating_add(1),
+                Some(Err(error)) => cause = error,
             }
         }
     }
 }
 
-/// Runs a future while what waits in the queue goes on ageing. `None` when all users have left.
-async fn with_expiry<T>(shared: &Shared, clock: &mut Option<Clock>, future: impl Future<Output = T>) -> Option<T> {
+/// Runs a future while what waits in the queue goes on ageing. What has waited too long is told the cause. `None` when
+/// all users have left.
+async fn with_expiry<T>(
+    shared: &Shared,
+    clock: &mut Option<Clock>,
+    cause: &RedisError,
+    future: impl Future<Output = T>,
+) -> Option<T> {
     tokio::pin!(future);
     // Without a timeout the clock only looks whether anybody is left.
     let mut idle = Clock::new(Duration::from_secs(1));
@@ -163,7 +186,7 @@ async fn with_expiry<T>(shared: &Shared, clock: &mut Option<Clock>, future: impl
                 }
                 if expires {
                     clock.now = shared.tick();
-                    let error = timed_out();
+                    let error = cause.delayed("no connection came within the response timeout");
                     shared.expire(clock.oldest_allowed()).into_iter().for_each(|entry| entry.fail(&error, 0));
                 }
                 clock.restart();

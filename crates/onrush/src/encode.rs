@@ -66,10 +66,11 @@ impl Encoder {
         self.bytes[at..at + digits.len()].copy_from_slice(digits);
     }
 
-    /// Adds whole commands that are already encoded; the last of them cannot be added to.
-    pub(crate) fn append(&mut self, commands: &[u8]) {
-        self.bytes.extend_from_slice(commands);
+    /// Adds another encoder's last command, which becomes the last one here.
+    pub(crate) fn append_last(&mut self, other: &Encoder) {
         self.start = self.bytes.len();
+        self.argc = other.argc;
+        self.bytes.extend_from_slice(&other.bytes[other.start..]);
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -107,18 +108,31 @@ pub(crate) fn command(args: &[&[u8]], out: &mut Vec<u8>) {
 
 /// The arguments of the first command in encoded bytes.
 pub(crate) fn args_of(encoded: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let number = |bytes: &[u8], at: usize| -> Option<(usize, usize)> {
-        let rest = bytes.get(at + 1..)?;
-        let end = memchr::memchr(b'\r', rest)?;
-        Some((std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?, at + 1 + end + 2))
-    };
-    let (mut left, mut at) = number(encoded, 0).unwrap_or((0, 0));
+    let (mut left, mut at) = number_at(encoded, 0).unwrap_or((0, 0));
     std::iter::from_fn(move || {
         left = left.checked_sub(1)?;
-        let (len, start) = number(encoded, at)?;
+        let (len, start) = number_at(encoded, at)?;
         at = start + len + 2;
         encoded.get(start..start + len)
     })
+}
+
+/// Splits the first command off encoded bytes; `None` if they do not begin with a whole one. Linear in its arguments.
+#[cfg(any(test, feature = "redis-compat"))]
+pub(crate) fn split_first(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (count, mut at) = number_at(encoded, 0).filter(|_| encoded[0] == b'*')?;
+    for _ in 0..count {
+        let (len, start) = number_at(encoded, at).filter(|_| encoded[at] == b'$')?;
+        at = start.checked_add(len)?.checked_add(2)?;
+    }
+    encoded.split_at_checked(at)
+}
+
+/// The number behind the byte at `at`, and where its line ends.
+fn number_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    let rest = bytes.get(at + 1..)?;
+    let end = memchr::memchr(b'\r', rest)?;
+    Some((std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?, at + 1 + end + 2))
 }
 
 #[cfg(test)]
@@ -147,6 +161,9 @@ mod tests {
             args.iter().for_each(|arg| encoder.arg(arg));
             let back: Vec<Vec<u8>> = args_of(encoder.bytes()).map(<[u8]>::to_vec).collect();
             prop_assert_eq!(back, args);
+            let two = [encoder.bytes(), b"*1\r\n$4\r\nPING\r\n"].concat();
+            prop_assert_eq!(split_first(&two), Some(two.split_at(encoder.len())));
+            prop_assert_eq!(split_first(&two[..encoder.len() - 1]), None);
         }
     }
 }

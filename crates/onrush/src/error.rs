@@ -177,6 +177,24 @@ impl RedisError {
         self
     }
 
+    /// The error of a further attempt, after earlier ones had that fate: what may have been executed once stays so.
+    pub(crate) fn after(self, earlier: Fate) -> RedisError {
+        if earlier == Fate::Unknown { self.with_fate(Fate::Unknown) } else { self }
+    }
+
+    /// A timeout that this error is the cause of.
+    pub(crate) fn delayed(&self, what: &str) -> RedisError {
+        let mut error = RedisError::new(ErrorKind::Timeout, format!("{what}: {}", self.repr.message));
+        error.repr.source = self.repr.source.clone();
+        error
+    }
+
+    /// The same error with the name of the server that it is about.
+    pub(crate) fn at(mut self, server: impl fmt::Display) -> RedisError {
+        self.repr.message = format!("{server}: {}", self.repr.message).into();
+        self
+    }
+
     pub(crate) fn closed() -> RedisError {
         RedisError::new(ErrorKind::Closed, "the connection is closed")
     }

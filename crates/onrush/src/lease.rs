@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,12 +25,30 @@ impl Leases {
     pub(crate) fn new(count_max: usize) -> Leases {
         Leases { permits: Arc::new(Semaphore::new(count_max)), idle: Mutex::default() }
     }
+
+    /// Waits until one more may be leased.
+    async fn permit(&self, timeout: Option<Duration>) -> RedisResult<OwnedSemaphorePermit> {
+        let closed = |_| RedisError::new(ErrorKind::Closed, "no connection can be leased any more");
+        let permit = self.permits.clone().acquire_owned();
+        let Some(timeout) = timeout else { return permit.await.map_err(closed) };
+        match tokio::time::timeout(timeout, permit).await {
+            Ok(permit) => permit.map_err(closed),
+            Err(_) => Err(RedisError::new(
+                ErrorKind::Timeout,
+                format!("no leased connection became free within {timeout:?}; see ConnectionConfig::set_leases_max"),
+            )),
+        }
+    }
 }
 
-/// A connection for one holder, from [`Connection::lease`]. Anything may be done with it, WATCH and MULTI by hand included.
+/// A connection for one holder, from [`Connection::lease`]. Anything that brings one reply may be done with it, WATCH and
+/// MULTI by hand included.
 ///
 /// It is not replaced when it breaks: what state it had would be lost unnoticed. When it is dropped it goes back to be
-/// leased again, unless its state may have changed or a request on it was given up half-way; then it is closed.
+/// leased again if it is as good as new; else it is closed. It is closed when it owes a reply (a request on it was given
+/// up half-way), when something was watched or a transaction begun by hand (but see [`is_clean`](Self::is_clean)), when
+/// it is logged in as somebody else or on another database, when it has subscribed, and when a clone of its connection or
+/// a receiver of its pushes is still around.
 #[derive(Debug)]
 pub struct Lease {
     connection: Connection,
@@ -41,8 +59,7 @@ pub struct Lease {
 impl Lease {
     pub(crate) async fn take(home: &Connection) -> RedisResult<Lease> {
         let leases = &home.inner.leases;
-        let closed = |_| RedisError::new(ErrorKind::Closed, "no connection can be leased any more");
-        let permit = leases.permits.clone().acquire_owned().await.map_err(closed)?;
+        let permit = leases.permit(home.inner.connector.config.response_timeout).await?;
         let idle = || leases.idle.lock().pop();
         let connection = loop {
             match idle() {
@@ -59,10 +76,10 @@ impl Lease {
         &self.connection
     }
 
-    /// Says that the connection is as it was when it was new: nothing watched, no transaction open, the database of its
-    /// URL selected. It will be leased again.
+    /// Says that nothing is watched any more and no transaction open, so that it can be leased again. What changes a
+    /// connection for good (AUTH, HELLO, SELECT, CLIENT TRACKING and the like) cannot be made undone that way.
     pub fn is_clean(&self) {
-        self.connection.inner.stateful.store(false, Ordering::Relaxed);
+        self.connection.inner.shared.vouch_unwatched();
     }
 }
 
@@ -77,11 +94,10 @@ impl Deref for Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let inner = &self.connection.inner;
-        let is_fresh = !inner.stateful.load(Ordering::Relaxed)
-            && inner.open_requests.load(Ordering::Relaxed) == 0
-            && !self.connection.is_closed();
-        if is_fresh {
+        if Arc::strong_count(inner) == 1 && inner.shared.is_as_new() {
             self.home.inner.leases.idle.lock().push(self.connection.clone());
+        } else {
+            inner.shared.abandon();
         }
     }
 }
@@ -132,9 +148,11 @@ impl Connection {
             let mut pipeline = Pipeline::new();
             pipeline.atomic();
             let outcome = attempt(&lease, &mut pipeline).await;
-            // After EXEC nothing is watched; whether there was one only the attempt knows.
-            cmd("UNWATCH").exec_async(&lease).await?;
-            lease.is_clean();
+            // After EXEC nothing is watched; whether there was one only the attempt knows. A MULTI by hand without its
+            // EXEC would queue it.
+            if cmd("UNWATCH").query_async::<Value>(&lease).await? == Value::Okay {
+                lease.is_clean();
+            }
             if let Some(value) = outcome? {
                 return Ok(value);
             }

@@ -44,6 +44,12 @@ pub(crate) struct Link {
     yields: u32,
     /// Whether a reply, or a part of one, has come since this was last asked.
     heard: bool,
+    /// How many replies have come since the link is driven.
+    replies: u64,
+    /// Whether somebody asks for that number: the lease that the link belongs to.
+    leased: bool,
+    /// Whether the driver's task is known to be woken.
+    registered: bool,
     /// The shortest time from a request to its replies, before the link was driven.
     round_trip: Duration,
 }
@@ -57,7 +63,7 @@ pub(crate) enum End {
 }
 
 impl Link {
-    pub(crate) fn new(stream: Stream) -> Link {
+    pub(crate) fn new(stream: Stream, leased: bool) -> Link {
         Link {
             stream,
             parser: Parser::new(),
@@ -71,6 +77,9 @@ impl Link {
             woken: false,
             yields: 0,
             heard: false,
+            replies: 0,
+            leased,
+            registered: false,
             round_trip: Duration::MAX,
         }
     }
@@ -114,6 +123,13 @@ impl Link {
 
     /// Writes and reads as far as it goes.
     pub(crate) fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<End> {
+        if !self.registered {
+            shared.register_driver(cx);
+            self.registered = true;
+        }
+        if shared.is_abandoned() {
+            return Poll::Ready(End::Deserted);
+        }
         loop {
             let read_more = match self.poll_read(shared, cx) {
                 Ok(more) => more,
@@ -147,7 +163,6 @@ impl Link {
             }
             match shared.take(&mut self.output, &mut self.inflight, cx) {
                 Taken::Some => (self.woken, self.yields) = (false, 0),
-                Taken::Abandoned => return Ok(WriteTurn::Deserted),
                 Taken::Deserted if self.inflight.is_empty() => return Ok(WriteTurn::Deserted),
                 Taken::Empty | Taken::Deserted => return self.poll_flush(cx),
             }
@@ -179,9 +194,15 @@ impl Link {
         Ok(WriteTurn::Blocked)
     }
 
+    /// Whether the socket is left unread until somebody has read the pushes. Never while a reply is due: whoever waits for
+    /// it may be the reader.
+    pub(crate) fn poll_paused(&self, shared: &Shared, cx: &Context<'_>) -> bool {
+        self.inflight.is_empty() && shared.outlet.poll_ready(cx).is_pending()
+    }
+
     /// Reads once and hands on what came. `false`: the reader will be woken.
     fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> RedisResult<bool> {
-        if shared.outlet.poll_ready(cx).is_pending() {
+        if self.poll_paused(shared, cx) {
             return Ok(false);
         }
         self.make_input_room();
@@ -208,7 +229,7 @@ impl Link {
                 Value::Array(parts) if shared.outlet.is_lossless() && is_resp2_push(&parts) => {
                     self.push(shared, PushInfo::from_parts(parts));
                 }
-                value => self.reply(value)?,
+                value => self.reply(shared, value)?,
             }
         }
         if self.input_at == self.input_end {
@@ -224,7 +245,7 @@ impl Link {
     }
 
     #[inline]
-    fn reply(&mut self, value: Value) -> RedisResult<()> {
+    fn reply(&mut self, shared: &Shared, value: Value) -> RedisResult<()> {
         let Some(front) = self.inflight.front_mut() else {
             let text = match &value {
                 Value::ServerError(error) => format!("the server said: {error}"),
@@ -232,20 +253,25 @@ impl Link {
             };
             return Err(RedisError::new(ErrorKind::Parse, text));
         };
+        self.replies += 1;
+        if self.leased {
+            shared.note_replies(self.replies);
+        }
         let progress = front.reply(value);
         self.settle(progress);
         Ok(())
     }
 
     fn push(&mut self, shared: &Shared, push: PushInfo) {
-        if push.kind.is_confirmation()
-            && let Some(front) = self.inflight.front_mut()
-            && matches!(front.sink, Sink::Confirm { .. })
-        {
-            let progress = front.confirmed();
-            self.settle(progress);
+        match self.inflight.front_mut() {
+            Some(front) if front.sink.awaits(&push.kind) => {
+                // Before the caller is told, so that its own reader finds it.
+                shared.outlet.send_awaited(push);
+                let progress = front.confirmed();
+                self.settle(progress);
+            }
+            _ => shared.outlet.send(push),
         }
-        shared.outlet.send(push);
     }
 
     #[inline]
@@ -270,6 +296,11 @@ impl Link {
             let wanted = self.parser.needed().max(READ_LEN).min(self.input.len() * 2);
             self.input.resize(wanted.max(self.input.len() + READ_LEN), 0);
         }
+    }
+
+    /// Whether the server has answered anything since the link is driven.
+    pub(crate) fn has_replied(&self) -> bool {
+        self.replies > 0
     }
 
     /// Whether anything came since this was last asked.
@@ -310,6 +341,14 @@ impl Link {
         kept.reverse();
         shared.put_back(&self.output[self.output.len() - kept_len..], kept);
         lost.into_iter().rev().for_each(|(entry, written)| entry.fail(error, written));
+    }
+}
+
+impl Drop for Link {
+    /// Nobody waits for ever for a link that went away, with its runtime for example.
+    fn drop(&mut self) {
+        let error = RedisError::closed();
+        self.inflight.drain(..).for_each(|entry| entry.fail(&error, usize::MAX));
     }
 }
 

@@ -1,11 +1,12 @@
 //! Many commands sent at once.
 
 use crate::args::ToRedisArgs;
-use crate::cmd::{Class, Cmd};
+use crate::cmd::Cmd;
 use crate::connection::ConnectionLike;
-use crate::encode::{Encoder, args_of};
+use crate::encode::Encoder;
 use crate::error::RedisResult;
 use crate::from_value::FromRedisValue;
+use crate::gate::{Class, Packed};
 use crate::script::{Script, ScriptInvocation};
 use crate::value::Value;
 
@@ -61,7 +62,7 @@ impl Pipeline {
     pub fn cmd(&mut self, name: &str) -> &mut Pipeline {
         self.begin();
         self.encoder.arg(name.as_bytes());
-        self.class = self.class.max(Class::of(name.as_bytes()));
+        self.class = self.class.and(Class::of(name.as_bytes()));
         self
     }
 
@@ -70,6 +71,7 @@ impl Pipeline {
     pub fn arg<T: ToRedisArgs>(&mut self, arg: T) -> &mut Pipeline {
         if self.marks.is_empty() {
             self.begin();
+            self.class = Class::UNKNOWN;
         }
         arg.write_redis_args(&mut self.encoder);
         self
@@ -78,8 +80,10 @@ impl Pipeline {
     /// Adds a command built elsewhere.
     pub fn add_command(&mut self, cmd: &Cmd) -> &mut Pipeline {
         self.marks.push(Mark(self.encoder.len() as u64 | if cmd.is_idempotent() { IDEMPOTENT } else { 0 }));
-        self.encoder.append(cmd.encoded());
-        self.class = self.class.max(cmd.class());
+        self.encoder.append_last(cmd.encoder());
+        // One without a name may still get it from `arg`.
+        let class = cmd.class_by_name();
+        self.class = self.class.and(if class == Class::EMPTY { Class::UNKNOWN } else { class });
         self
     }
 
@@ -137,7 +141,7 @@ impl Pipeline {
         self.encoder.clear();
         self.marks.clear();
         self.scripts.clear();
-        self.class = Class::Plain;
+        self.class = Class::PLAIN;
     }
 
     /// Sends the pipeline: all replies but the ignored ones as one value, a tuple or list usually, or the first error.
@@ -195,25 +199,24 @@ impl Pipeline {
         self.encoder.bytes().to_vec()
     }
 
-    pub(crate) fn encoded(&self) -> &[u8] {
-        self.encoder.bytes()
+    pub(crate) fn bytes_len(&self) -> usize {
+        self.encoder.len()
     }
 
     pub(crate) fn scripts(&self) -> &[Script] {
         &self.scripts
     }
 
+    /// The class of all commands. Linear in the length of the pipeline when the names alone do not tell.
     pub(crate) fn class(&self) -> Class {
-        match self.class {
-            Class::MayBlock | Class::MaySilence => (0..self.len())
-                .map(|index| {
-                    let args = || args_of(self.command(index));
-                    args().next().map_or(Class::Plain, |name| Class::of(name).settled(args()))
-                })
-                .max()
-                .unwrap_or_default(),
-            settled => settled,
+        if !self.class.is_unknown() {
+            return self.class;
         }
+        (0..self.len()).fold(Class::PLAIN, |class, index| class.and(Class::of_command(self.command(index))))
+    }
+
+    pub(crate) fn packed(&self) -> Packed<'_> {
+        Packed::new(self.encoder.bytes(), self.len(), self.class())
     }
 
     /// Where a command starts in the encoded bytes; behind the last, where they end.
@@ -248,16 +251,31 @@ mod tests {
         pipeline.cmd("SET").arg("a").arg(1).ignore().cmd("GET").arg("a");
         pipeline.add_command(cmd("PING").idempotent());
         let want = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n";
-        assert_eq!(pipeline.encoded(), want.as_bytes());
+        assert_eq!(pipeline.get_packed_pipeline(), want.as_bytes());
         assert_eq!(pipeline.len(), 3);
         assert_eq!(pipeline.command(1), b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n");
         assert!(pipeline.is_idempotent(2) && !pipeline.is_idempotent(1));
     }
 
     #[test]
-    fn the_most_demanding_command_decides_how_the_pipeline_travels() {
-        assert_eq!(pipe().cmd("SET").arg("a").cmd("BLPOP").arg("b").class(), Class::Blocking);
-        assert_eq!(pipe().cmd("CLIENT").arg("ID").cmd("XREAD").arg("BLOCK").class(), Class::Blocking);
-        assert_eq!(pipe().cmd("CLIENT").arg("ID").class(), Class::Plain);
+    fn all_commands_together_decide_how_the_pipeline_travels() {
+        assert_eq!(pipe().cmd("SET").arg("a").cmd("BLPOP").arg("b").class(), Class::BLOCKS);
+        assert_eq!(pipe().cmd("CLIENT").arg("ID").cmd("XREAD").arg("BLOCK").class(), Class::BLOCKS);
+        assert_eq!(pipe().cmd("CLIENT").arg("ID").class(), Class::PLAIN);
+        let silent = pipe().cmd("BLPOP").arg("k").cmd("client").arg("reply").arg("off").class();
+        assert_eq!(silent, Class::BLOCKS.and(Class::UNPAIRED));
+    }
+
+    #[test]
+    fn a_name_given_as_an_argument_is_known_all_the_same() {
+        assert_eq!(pipe().arg("subscribe").arg("c").class(), Class::UNPAIRED);
+        assert_eq!(pipe().arg("GET").arg("k").class(), Class::PLAIN);
+        assert_eq!(pipe().arg(None::<i32>).cmd("GET").arg("k").class(), Class::EMPTY);
+        let mut late = pipe();
+        late.cmd("GET").arg("k").add_command(&Cmd::new());
+        assert_eq!(late.class(), Class::EMPTY);
+        late.arg("SET").arg(("k", 1));
+        assert_eq!(late.class(), Class::PLAIN);
+        assert_eq!(late.command(1), b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n1\r\n");
     }
 }

@@ -12,8 +12,9 @@ use crate::value::{PushInfo, PushKind, Value};
 
 /// A connection that only receives: the messages of channels and patterns, over RESP2 and RESP3.
 ///
-/// No message is dropped on this side: a reader that falls behind slows the server down. Subscriptions are made again
-/// after a reconnect; what was published meanwhile is missed, as pub/sub has it.
+/// No message is dropped on this side: a reader that falls behind slows the server down. Any number of subscriptions may be
+/// made before anything is read. They count from when they are queued, and are made again after a reconnect; what was
+/// published meanwhile is missed, as pub/sub has it.
 #[derive(Debug)]
 pub struct PubSub {
     connection: Connection,
@@ -132,8 +133,8 @@ impl PubSub {
         self.connection.change_subscription("SUNSUBSCRIBE", &[channel.as_ref()]).await
     }
 
-    /// The next push of any kind: messages, confirmations, a [`Disconnection`](PushKind::Disconnection) with messages
-    /// missed. `None` when the connection is closed for good.
+    /// The next push of any kind: messages, confirmations (unless [`PUSHES_MAX`](crate::PUSHES_MAX) pushes wait already),
+    /// a [`Disconnection`](PushKind::Disconnection) with messages missed. `None` when the connection is closed for good.
     pub async fn next_push(&mut self) -> Option<PushInfo> {
         std::future::poll_fn(|cx| self.connection.inner.shared.outlet.poll_next(cx)).await
     }

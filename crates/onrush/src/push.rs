@@ -9,15 +9,16 @@ use tokio::sync::broadcast;
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::value::{PushInfo, PushKind};
 
-/// How many messages wait for a slow reader before the socket is left unread, or, on a connection that others use for
-/// their replies, before the oldest are dropped.
+/// How many messages wait for a slow reader before the socket is left unread, unless a command of its own is in flight; or,
+/// on a connection that others use for their replies, before the oldest are dropped.
 pub const PUSHES_MAX: usize = 1024;
 
 /// Where a connection's push messages go.
 #[derive(Debug)]
 pub(crate) enum Outlet {
     /// To whoever listens; a listener that falls behind loses the oldest and is told so. Nobody's reply waits for it.
-    Broadcast(broadcast::Sender<PushInfo>),
+    /// `None` when the connection is closed: that ends every listener.
+    Broadcast(Mutex<Option<broadcast::Sender<PushInfo>>>),
     /// To one reader, all of them: when it falls behind, the connection is not read until it catches up.
     Lossless(Mutex<Channel>),
 }
@@ -33,7 +34,7 @@ pub(crate) struct Channel {
 
 impl Outlet {
     pub(crate) fn broadcast() -> Outlet {
-        Outlet::Broadcast(broadcast::Sender::new(PUSHES_MAX))
+        Outlet::Broadcast(Mutex::new(Some(broadcast::Sender::new(PUSHES_MAX))))
     }
 
     pub(crate) fn lossless() -> Outlet {
@@ -48,16 +49,34 @@ impl Outlet {
     pub(crate) fn send(&self, push: PushInfo) {
         match self {
             Outlet::Broadcast(sender) => {
-                // Nobody listening is fine.
-                let _ = sender.send(push);
-            }
-            Outlet::Lossless(channel) => {
-                let mut channel = channel.lock();
-                channel.messages.push_back(push);
-                if let Some(reader) = channel.reader.take() {
-                    reader.wake();
+                if let Some(sender) = &*sender.lock() {
+                    // Nobody listening is fine.
+                    let _ = sender.send(push);
                 }
             }
+            Outlet::Lossless(channel) => channel.lock().add(push),
+        }
+    }
+
+    /// Hands on the confirmation of a command whose caller waits for it. A reader that is far behind does not get it: the
+    /// caller knows already, and may subscribe to any number of channels before anybody reads.
+    pub(crate) fn send_awaited(&self, push: PushInfo) {
+        match self {
+            Outlet::Lossless(channel) => {
+                let mut channel = channel.lock();
+                if channel.messages.len() < PUSHES_MAX {
+                    channel.add(push);
+                }
+            }
+            Outlet::Broadcast(_) => self.send(push),
+        }
+    }
+
+    /// Whether somebody listens to the pushes of a connection that others use for their replies.
+    pub(crate) fn has_listeners(&self) -> bool {
+        match self {
+            Outlet::Broadcast(sender) => sender.lock().as_ref().is_some_and(|sender| sender.receiver_count() > 0),
+            Outlet::Lossless(_) => true,
         }
     }
 
@@ -92,13 +111,32 @@ impl Outlet {
         Poll::Pending
     }
 
+    /// Ends every receiver, behind the messages it has not read yet.
     pub(crate) fn close(&self) {
-        if let Outlet::Lossless(channel) = self {
-            let mut channel = channel.lock();
-            channel.closed = true;
-            if let Some(reader) = channel.reader.take() {
-                reader.wake();
+        match self {
+            Outlet::Broadcast(sender) => *sender.lock() = None,
+            Outlet::Lossless(channel) => {
+                let mut channel = channel.lock();
+                channel.closed = true;
+                channel.wake_reader();
             }
+        }
+    }
+}
+
+impl Channel {
+    fn add(&mut self, push: PushInfo) {
+        // A line that is lost again and again while nobody reads is news once.
+        if push.kind == PushKind::Disconnection && self.messages.back().is_some_and(|last| last.kind == push.kind) {
+            return;
+        }
+        self.messages.push_back(push);
+        self.wake_reader();
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
         }
     }
 }
@@ -113,14 +151,17 @@ pub struct Pushes {
 impl Pushes {
     pub(crate) fn new(outlet: &Outlet) -> RedisResult<Pushes> {
         match outlet {
-            Outlet::Broadcast(sender) => Ok(Pushes { receiver: sender.subscribe() }),
+            Outlet::Broadcast(sender) => match &*sender.lock() {
+                Some(sender) => Ok(Pushes { receiver: sender.subscribe() }),
+                None => Err(RedisError::closed()),
+            },
             Outlet::Lossless(_) => {
                 Err(RedisError::new(ErrorKind::Client, "the pushes of a pub/sub connection are read from it itself"))
             }
         }
     }
 
-    /// The next message, or `None` when the connection is closed for good. A reader more than [`PUSHES_MAX`] messages
+    /// The next message, or `None` at the end, when the connection is closed for good. A reader more than [`PUSHES_MAX`] messages
     /// behind gets [`PushKind::Lagged`] with the number that it missed: time to drop a whole cache.
     pub async fn recv(&mut self) -> Option<PushInfo> {
         match self.receiver.recv().await {

@@ -1,8 +1,8 @@
 //! What the users of a connection and its driver share: the commands on their way out.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -11,9 +11,11 @@ use tokio::sync::Notify;
 
 use crate::encode::command;
 use crate::error::{RedisError, RedisResult};
+use crate::gate::{Class, Packed};
 use crate::push::Outlet;
 use crate::script::Script;
 use crate::sink::{Entry, Manner, Sink};
+use crate::subscriptions::{Change, Resubscription, Subscriptions};
 use crate::url::ProtocolVersion;
 
 /// The queue of a connection, and what else its users and its driver must agree on.
@@ -30,7 +32,21 @@ pub(crate) struct Shared {
     /// How far away the server is, in microseconds.
     round_trip_us: AtomicU32,
     pub outlet: Outlet,
-    pub subscriptions: Mutex<Subscriptions>,
+    /// Nobody waits for what is in flight.
+    abandoned: AtomicBool,
+    /// What a leased connection keeps account of.
+    lease: Option<Account>,
+}
+
+/// Whether a leased connection is as it was when it was new.
+#[derive(Debug, Default)]
+struct Account {
+    /// How many replies have come.
+    replies: AtomicU64,
+    /// Something is watched, or a transaction is open.
+    watches: AtomicBool,
+    /// It is another for good: logged in as somebody else, on another database, and the like.
+    changed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -43,19 +59,13 @@ struct Queue {
     tick: u32,
     /// The scripts that this connection has loaded, or will have before anything queued from now on.
     scripts: HashMap<[u8; 20], Script>,
+    /// What was subscribed to, noted when the command is queued: a link made from then on has it.
+    subscriptions: Subscriptions,
+    /// How many replies all that was ever queued brings.
+    replies_due: u64,
     /// No user is left.
     deserted: bool,
-    /// And nobody waits for what is in flight.
-    abandoned: bool,
     closed: Option<RedisError>,
-}
-
-/// What is subscribed to, kept to subscribe again after a reconnect.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Subscriptions {
-    pub channels: BTreeSet<Vec<u8>>,
-    pub patterns: BTreeSet<Vec<u8>>,
-    pub shard_channels: BTreeSet<Vec<u8>>,
 }
 
 /// A command the queue does not take.
@@ -63,8 +73,8 @@ pub(crate) struct Subscriptions {
 pub(crate) enum Refused {
     /// There is no room now.
     Full,
-    /// And there never will be.
-    Closed(RedisError),
+    /// Not now and not later: the connection is closed, or the command must not go over it.
+    Never(RedisError),
 }
 
 /// What the driver finds.
@@ -74,12 +84,10 @@ pub(crate) enum Taken {
     Empty,
     /// Empty, and nobody is left to fill it.
     Deserted,
-    /// And nobody waits for a reply.
-    Abandoned,
 }
 
 impl Shared {
-    pub(crate) fn new(queue_bytes_max: usize, outlet: Outlet) -> Shared {
+    pub(crate) fn new(queue_bytes_max: usize, outlet: Outlet, leased: bool) -> Shared {
         Shared {
             queue: Mutex::default(),
             room: Notify::new(),
@@ -88,29 +96,72 @@ impl Shared {
             protocol: AtomicU8::new(0),
             round_trip_us: AtomicU32::new(0),
             outlet,
-            subscriptions: Mutex::default(),
+            abandoned: AtomicBool::new(false),
+            lease: leased.then(Account::default),
         }
     }
 
-    /// Queues commands and wakes the driver if it sleeps.
+    /// Queues commands and wakes the driver if it sleeps. All commands of users enter here, through the gate, but for
+    /// subscriptions. `whole`: cut off before their end they have no effect at all.
     #[inline]
-    pub(crate) fn push(&self, bytes: &[u8], manner: Manner, scripts: &[Script], sink: Sink) -> Result<(), Refused> {
+    pub(crate) fn push(&self, packed: Packed<'_>, whole: bool, scripts: &[Script], sink: Sink) -> Result<(), Refused> {
+        debug_assert_eq!(packed.count(), sink.replies());
+        if packed.class() != Class::PLAIN {
+            self.admit(packed.class()).map_err(Refused::Never)?;
+        }
         let mut queue = self.queue.lock();
-        if let Some(error) = &queue.closed {
-            return Err(Refused::Closed(error.clone()));
-        }
-        // One that is too big for the queue alone gets in when it is empty.
-        if queue.bytes.len() + bytes.len() > self.queue_bytes_max && !queue.bytes.is_empty() {
-            self.room_wanted.store(true, Ordering::Relaxed);
-            return Err(Refused::Full);
-        }
+        self.check_room(&queue, packed.bytes().len())?;
         if !scripts.is_empty() {
             queue.load_scripts(scripts);
         }
-        queue.bytes.extend_from_slice(bytes);
-        let tick = queue.tick;
-        queue.entries.push(Entry { len: bytes.len(), tick, manner, sink });
-        queue.wake();
+        let manner = Manner { whole, patient: packed.class().blocks() };
+        queue.add(packed.bytes(), packed.count(), manner, sink);
+        Ok(())
+    }
+
+    /// Queues a (un)subscribe command and notes what it changes, in one step: subscriptions come back after a reconnect
+    /// in the state that the last command queued has left them in.
+    pub(crate) fn push_subscription(&self, change: Change<'_>, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
+        let mut queue = self.queue.lock();
+        self.check_room(&queue, bytes.len())?;
+        queue.subscriptions.note(change);
+        if let Some(account) = &self.lease {
+            account.changed.store(true, Ordering::Relaxed);
+        }
+        queue.add(bytes, change.targets.len(), Manner::ONE, sink);
+        Ok(())
+    }
+
+    /// Forgets a subscription that the server has refused.
+    pub(crate) fn forget_subscription(&self, change: Change<'_>) {
+        self.queue.lock().subscriptions.forget(change);
+    }
+
+    /// Commands that subscribe again to all that was subscribed to, for a new connection.
+    pub(crate) fn resubscriptions(&self) -> Vec<Resubscription> {
+        self.queue.lock().subscriptions.commands()
+    }
+
+    #[cold]
+    fn admit(&self, class: Class) -> RedisResult<()> {
+        class.admit(self.is_leased())?;
+        if let Some(account) = &self.lease {
+            account.watches.fetch_or(class.watches(), Ordering::Relaxed);
+            account.changed.fetch_or(class.changes(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_room(&self, queue: &Queue, len: usize) -> Result<(), Refused> {
+        if let Some(error) = &queue.closed {
+            return Err(Refused::Never(error.clone()));
+        }
+        // One that is too big for the queue alone gets in when it is empty.
+        if queue.bytes.len() + len > self.queue_bytes_max && !queue.bytes.is_empty() {
+            self.room_wanted.store(true, Ordering::Relaxed);
+            return Err(Refused::Full);
+        }
         Ok(())
     }
 
@@ -142,11 +193,7 @@ impl Shared {
                 queue.waker = Some(cx.waker().clone());
             }
             queue.asleep = true;
-            return match (queue.abandoned, queue.deserted) {
-                (true, _) => Taken::Abandoned,
-                (_, true) => Taken::Deserted,
-                _ => Taken::Empty,
-            };
+            return if queue.deserted { Taken::Deserted } else { Taken::Empty };
         }
         std::mem::swap(&mut queue.bytes, bytes);
         entries.extend(queue.entries.drain(..));
@@ -194,11 +241,54 @@ impl Shared {
         queue.wake();
     }
 
-    /// Tells the driver to hang up, whatever is in flight.
+    /// Tells the driver to hang up, whatever is in flight, even if it waits for the peer to take more.
     pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
         let mut queue = self.queue.lock();
-        (queue.deserted, queue.abandoned) = (true, true);
+        queue.deserted = true;
+        queue.asleep = true;
         queue.wake();
+    }
+
+    #[inline]
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Has the driver woken by what happens from now on.
+    pub(crate) fn register_driver(&self, cx: &Context<'_>) {
+        self.queue.lock().waker = Some(cx.waker().clone());
+    }
+
+    /// Whether it belongs to a lease, whose holder may do as they please.
+    #[inline]
+    pub(crate) fn is_leased(&self) -> bool {
+        self.lease.is_some()
+    }
+
+    /// Notes how many replies a leased connection has had, before the last of them is handed on.
+    pub(crate) fn note_replies(&self, replies: u64) {
+        if let Some(account) = &self.lease {
+            account.replies.store(replies, Ordering::Release);
+        }
+    }
+
+    /// Takes its holder's word that nothing is watched and no transaction open.
+    pub(crate) fn vouch_unwatched(&self) {
+        if let Some(account) = &self.lease {
+            account.watches.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a leased connection is as good as new: it owes no reply, and is in the state it was made in.
+    pub(crate) fn is_as_new(&self) -> bool {
+        let Some(account) = &self.lease else { return false };
+        let queue = self.queue.lock();
+        queue.closed.is_none()
+            && queue.replies_due == account.replies.load(Ordering::Acquire)
+            && !account.watches.load(Ordering::Relaxed)
+            && !account.changed.load(Ordering::Relaxed)
+            && !self.outlet.has_listeners()
     }
 
     /// Takes nothing any more; what is queued fails as not sent.
@@ -262,6 +352,14 @@ impl Shared {
 
 impl Queue {
     #[inline]
+    fn add(&mut self, bytes: &[u8], replies: usize, manner: Manner, sink: Sink) {
+        self.bytes.extend_from_slice(bytes);
+        self.replies_due += replies as u64;
+        self.entries.push(Entry { len: bytes.len(), tick: self.tick, manner, sink });
+        self.wake();
+    }
+
+    #[inline]
     fn wake(&mut self) {
         if self.asleep {
             self.asleep = false;
@@ -276,36 +374,11 @@ impl Queue {
     fn load_scripts(&mut self, scripts: &[Script]) {
         for script in scripts {
             if self.scripts.insert(*script.digest(), script.clone()).is_none() {
-                let before = self.bytes.len();
-                command(&[b"SCRIPT", b"LOAD", script.code().as_bytes()], &mut self.bytes);
-                let len = self.bytes.len() - before;
-                self.entries.push(Entry { len, tick: self.tick, manner: Manner::ONE, sink: Sink::Discard });
+                let mut bytes = Vec::new();
+                command(&[b"SCRIPT", b"LOAD", script.code().as_bytes()], &mut bytes);
+                self.add(&bytes, 1, Manner::ONE, Sink::Discard);
             }
         }
-    }
-}
-
-impl Subscriptions {
-    pub(crate) fn set_mut(&mut self, command: &str) -> &mut BTreeSet<Vec<u8>> {
-        match command {
-            "SUBSCRIBE" | "UNSUBSCRIBE" => &mut self.channels,
-            "PSUBSCRIBE" | "PUNSUBSCRIBE" => &mut self.patterns,
-            _ => &mut self.shard_channels,
-        }
-    }
-
-    /// Commands that subscribe to all of it again, with the confirmations each brings.
-    pub(crate) fn commands(&self) -> Vec<(Vec<u8>, usize)> {
-        let all: [(&[u8], _); 3] =
-            [(b"SUBSCRIBE", &self.channels), (b"PSUBSCRIBE", &self.patterns), (b"SSUBSCRIBE", &self.shard_channels)];
-        let some = all.into_iter().filter(|(_, names)| !names.is_empty());
-        some.map(|(name, names)| {
-            let args: Vec<&[u8]> = std::iter::once(name).chain(names.iter().map(Vec::as_slice)).collect();
-            let mut bytes = Vec::new();
-            command(&args, &mut bytes);
-            (bytes, names.len())
-        })
-        .collect()
     }
 }
 
@@ -319,20 +392,17 @@ impl Drop for CloseGuard {
     }
 }
 
-/// Queues, waiting for room.
-pub(crate) async fn push_when_room<T>(
+/// Queues as soon as there is room for so many bytes.
+pub(crate) async fn when_room<T>(
     shared: &Shared,
-    bytes: &[u8],
-    manner: Manner,
-    scripts: &[Script],
-    sink: impl Fn() -> (Sink, T),
+    len: usize,
+    mut push: impl FnMut() -> Result<T, Refused>,
 ) -> RedisResult<T> {
     loop {
-        let (sink, waiting) = sink();
-        match shared.push(bytes, manner, scripts, sink) {
-            Ok(()) => return Ok(waiting),
-            Err(Refused::Full) => shared.room(bytes.len()).await,
-            Err(Refused::Closed(error)) => return Err(error),
+        match push() {
+            Ok(waiting) => return Ok(waiting),
+            Err(Refused::Full) => shared.room(len).await,
+            Err(Refused::Never(error)) => return Err(error),
         }
     }
 }

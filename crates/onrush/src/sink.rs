@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::stream::Window;
-use crate::value::Value;
+use crate::value::{PushKind, Value};
 
 /// Why no more replies come, and how many of the entry's bytes had been handed to the operating system.
 #[derive(Debug, Clone)]
@@ -21,9 +21,14 @@ impl Broken {
         self.error.clone().with_fate(if end <= self.written { Fate::Unknown } else { Fate::NotSent })
     }
 
-    /// Whether the connection may come back, so that sending again makes sense.
+    /// Whether the connection may come back, so that sending again makes sense. What has waited in the queue for the
+    /// whole timeout has had its time.
     pub(crate) fn may_retry(&self) -> bool {
-        matches!(self.error.kind(), ErrorKind::Io | ErrorKind::Parse)
+        match self.error.kind() {
+            ErrorKind::Io | ErrorKind::Parse => true,
+            ErrorKind::Timeout => self.written > 0,
+            _ => false,
+        }
     }
 }
 
@@ -74,6 +79,7 @@ pub(crate) enum Sink {
     Part(Box<Part>),
     /// A (un)subscribe command: answered by that many confirmations, which are pushes, or by one error.
     Confirm {
+        kind: PushKind,
         left: usize,
         done: Option<oneshot::Sender<Result<Value, Broken>>>,
     },
@@ -103,9 +109,23 @@ impl Sink {
         (Sink::Batch(Box::new(Batch { left: count, replies: Vec::with_capacity(count), done })), waiting)
     }
 
-    pub(crate) fn confirm(count: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+    pub(crate) fn confirm(kind: PushKind, count: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
         let (done, waiting) = oneshot::channel();
-        (Sink::Confirm { left: count, done: Some(done) }, waiting)
+        (Sink::Confirm { kind, left: count, done: Some(done) }, waiting)
+    }
+
+    /// How many replies it takes.
+    pub(crate) fn replies(&self) -> usize {
+        match self {
+            Sink::Batch(batch) => batch.left,
+            Sink::Part(part) => part.ends.len(),
+            Sink::One(_) | Sink::Confirm { .. } | Sink::Discard => 1,
+        }
+    }
+
+    /// Whether it waits for a confirmation of that kind.
+    pub(crate) fn awaits(&self, push: &PushKind) -> bool {
+        matches!(self, Sink::Confirm { kind, .. } if kind == push)
     }
 }
 

@@ -127,12 +127,6 @@ impl PushKind {
         }
     }
 
-    /// Whether it confirms a (p|s)(un)subscribe command.
-    pub(crate) fn is_confirmation(&self) -> bool {
-        use PushKind::*;
-        matches!(self, Subscribe | Unsubscribe | PSubscribe | PUnsubscribe | SSubscribe | SUnsubscribe)
-    }
-
     /// Whether it carries a published message.
     pub(crate) fn is_message(&self) -> bool {
         matches!(self, PushKind::Message | PushKind::PMessage | PushKind::SMessage)
