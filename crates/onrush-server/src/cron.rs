@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_store::{Hash, Removed};
+use onrush_store::{Removed, Shard};
 
 use crate::alloc;
 use crate::mailbox::Mailbox;
@@ -19,7 +19,7 @@ const EXPIRE_BATCHING: i64 = 8;
 /// Shards looked at between two looks at the clock and the gate.
 const EXPIRE_STRIDE: usize = 256;
 
-/// Fields that are removed from a hash before others get its shard.
+/// Fields that are removed from the hashes of a shard before others get it.
 const FIELDS_PER_LOCK: usize = 500;
 
 /// Samples a rate is the mean of, as in Redis.
@@ -42,7 +42,6 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
         server.clock.synchronize();
         if server.hot.active_expire.load(Relaxed) && server.pause(unix_ms()) == Pause::None {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
-            expire_fields(server, period * EXPIRE_SHARE_PERCENT / 100);
         }
         if last_sample.elapsed() >= SAMPLE_PERIOD {
             let stale = expire.stale_percent();
@@ -109,39 +108,7 @@ fn close_idle(server: &Server) {
     }
 }
 
-/// Removes fields of hashes whose time has come, for at most `time`; a hash that becomes empty goes with its key.
-fn expire_fields(server: &'static Server, time: Duration) {
-    let started = Instant::now();
-    let stats = &server.stats.threads[server.maintenance_thread()];
-    while started.elapsed() < time {
-        let now_ms = unix_ms();
-        let Some((db, key)) = server.field_expiry.take_due(now_ms) else { return };
-        let Some(database) = server.keyspace.db(db as usize) else { continue };
-        let hash_of_key = server.keyspace.hash(&key);
-        let _entered = server.gate.enter(server.maintenance_thread());
-        let mut table = database.shard_of(hash_of_key).lock();
-        let Some(mut slot) = table.find(&key, hash_of_key) else { continue };
-        let Some(hash) = slot.collection_mut::<Hash>() else { continue };
-        let mut names = Vec::new();
-        hash.expire_due(now_ms, FIELDS_PER_LOCK, &mut |name| names.push(name.to_vec()));
-        if let Some(next_ms) = hash.next_expiry() {
-            server.field_expiry.track(db, &key, next_ms);
-        }
-        let emptied = hash.is_empty();
-        let removed = emptied.then(|| slot.remove());
-        if server.log.is_listening() && !names.is_empty() {
-            let args: Vec<&[u8]> = [&b"HDEL"[..], &key].into_iter().chain(names.iter().map(Vec::as_slice)).collect();
-            server.log.append(db, &args);
-        }
-        drop(table);
-        stats.changes.add(names.len() as u64);
-        if let Some(removed) = removed {
-            server.lazyfree.free(removed.into());
-        }
-    }
-}
-
-/// Deletes keys whose time has come, without anybody asking for them.
+/// Deletes keys and fields of hashes whose time has come, without anybody asking for them.
 ///
 /// Each shard knows a lower bound of its earliest expiry, so a shard with nothing due costs one load. A run
 /// goes on where the last one had to stop.
@@ -166,7 +133,7 @@ impl ExpireCycle {
         let mut seen = 0;
         self.capped = false;
         while seen < total {
-            if self.server.keyspace.db(self.db).is_none_or(|db| db.volatile_len() == 0) {
+            if self.server.keyspace.db(self.db).is_none_or(|db| db.next_expire_ms() > unix_ms()) {
                 seen += shards - self.shard;
                 self.next_db();
                 continue;
@@ -197,34 +164,53 @@ impl ExpireCycle {
         let server = self.server;
         let Some(db) = server.keyspace.db(self.db) else { return false };
         let now_ms = unix_ms();
-        let stats = &server.stats.threads[server.maintenance_thread()];
-        for (_, shard) in db.shards_from(self.shard).take_while(|(index, _)| *index < self.shard + stride) {
+        let end = self.shard + stride;
+        for (_, shard) in db.shards_from(self.shard).take_while(|(index, _)| *index < end) {
             // A pass reads all volatile entries of the shard: the more there are, the more may wait for it.
             let due = shard.next_expire_ms();
             if due > now_ms || due.saturating_add(shard.volatile_len() as i64 / EXPIRE_BATCHING) > now_ms {
                 continue;
             }
-            {
-                let _entered = server.gate.enter(server.maintenance_thread());
-                let mut table = shard.lock();
-                let freed = &mut self.freed;
-                table.expire_due(now_ms, 0, usize::MAX, &mut |removed| freed.push(removed));
-                if server.log.is_listening() {
-                    for removed in &self.freed {
-                        server.log.append(self.db as u32, &[b"DEL", removed.key()]);
-                    }
+            let mut more = true;
+            while more {
+                more = self.expire_in(shard, now_ms);
+                if started.elapsed() >= time {
+                    return true;
                 }
-            }
-            stats.expired_keys.add(self.freed.len() as u64);
-            stats.changes.add(self.freed.len() as u64);
-            for removed in self.freed.drain(..) {
-                server.lazyfree.free(removed.into());
-            }
-            if started.elapsed() >= time {
-                return true;
             }
         }
         false
+    }
+
+    /// Removes keys of a shard that are due and [`FIELDS_PER_LOCK`] fields; says whether more fields are.
+    fn expire_in(&mut self, shard: &Shard, now_ms: i64) -> bool {
+        let (server, db, freed) = (self.server, self.db as u32, &mut self.freed);
+        let is_logged = server.log.is_listening();
+        let mut fields = 0;
+        let (keys, more) = {
+            let _entered = server.gate.enter(server.maintenance_thread());
+            let mut table = shard.lock();
+            table.expire_due(now_ms, 0, usize::MAX, &mut |removed| freed.push(removed));
+            let keys = freed.len();
+            if is_logged {
+                freed.iter().for_each(|removed| server.log.append(db, &[b"DEL", removed.key()]));
+            }
+            let mut expired = |key: &[u8], names: &[Vec<u8>]| {
+                fields += names.len();
+                if is_logged {
+                    let args: Vec<&[u8]> =
+                        [&b"HDEL"[..], key].into_iter().chain(names.iter().map(Vec::as_slice)).collect();
+                    server.log.append(db, &args);
+                }
+            };
+            let more = table.expire_fields(now_ms, FIELDS_PER_LOCK, &mut expired, &mut |removed| freed.push(removed));
+            (keys, more)
+        };
+        let stats = &server.stats.threads[server.maintenance_thread()];
+        stats.expired_keys.add(keys as u64);
+        stats.changes.add((keys + fields) as u64);
+        freed.drain(..).for_each(|removed| server.lazyfree.free(removed.into()));
+        more
     }
 
     /// An upper bound of the share of volatile keys that are past their time, for INFO: 0 when the last run saw

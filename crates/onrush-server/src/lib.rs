@@ -22,7 +22,6 @@ pub mod decode;
 pub mod encodings;
 pub mod error;
 pub mod execute;
-pub mod field_expiry;
 pub mod gate;
 pub mod glob;
 pub mod keys;

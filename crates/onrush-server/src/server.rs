@@ -14,7 +14,6 @@ use crate::client::{ClientHandle, Registry};
 use crate::command::CommandTable;
 use crate::config::Config;
 use crate::encodings::Encodings;
-use crate::field_expiry::FieldExpiry;
 use crate::gate::Gate;
 use crate::keys::AccessClock;
 use crate::lazyfree::LazyFree;
@@ -76,8 +75,6 @@ pub struct Server {
     pub commands: CommandTable,
     /// Connected clients.
     pub clients: Registry,
-    /// Hashes with fields that expire.
-    pub field_expiry: FieldExpiry,
     /// Those that wait for keys.
     pub waiters: Waiters,
     /// Counters.
@@ -160,7 +157,6 @@ impl Server {
             stats: Stats::new(threads, commands.len()),
             commands,
             clients: Registry::default(),
-            field_expiry: FieldExpiry::default(),
             waiters: Waiters::default(),
             log: CommandLog::new(),
             lazyfree: LazyFree::start()?,

@@ -24,7 +24,7 @@ const POINTER_MASK: usize = (1 << POINTER_BITS) - (1 << LOW_BITS);
 /// The entry goes on in the cache line behind the one it starts in: both are to be asked for.
 const IN_TWO_LINES: usize = 1;
 const TAG_SHIFT: u32 = 56;
-/// The entry has an expiry: the expiry scan reads no other entries.
+/// The entry or a field of it has an expiry: the expiry scan reads no other entries.
 const VOLATILE: usize = 1 << POINTER_BITS;
 /// The pointer is to a bucket in overflow, not to an entry.
 const LINK: usize = 1 << (POINTER_BITS + 1);
@@ -81,7 +81,7 @@ impl Word {
 
     /// Takes over an entry; it is the bucket's from here on.
     fn new(entry: EntryBox, tag: u8) -> Self {
-        let (volatile, size) = (entry.is_volatile(), size_of_val(&*entry));
+        let (volatile, size) = (entry.is_timed(), size_of_val(&*entry));
         let pointer = entry.into_raw();
         let in_two_lines = pointer.addr().get() % LINE_LEN + size > LINE_LEN;
         let marks = if volatile { VOLATILE } else { 0 } | if in_two_lines { IN_TWO_LINES } else { 0 };
@@ -107,9 +107,9 @@ impl Word {
         self.0.addr() & LINK != 0
     }
 
-    /// Whether the entry has an expiry.
+    /// Whether the entry or a field of it has an expiry.
     #[inline]
-    fn is_volatile(self) -> bool {
+    fn is_timed(self) -> bool {
         self.0.addr() & VOLATILE != 0
     }
 
@@ -273,10 +273,10 @@ impl<'a> Located<'a> {
         unsafe { self.word().entry() }
     }
 
-    /// Whether the entry has an expiry; does not read it.
+    /// Whether the entry or a field of it has an expiry; does not read it.
     #[inline]
-    pub(crate) fn is_volatile(self) -> bool {
-        self.word().is_volatile()
+    pub(crate) fn is_timed(self) -> bool {
+        self.word().is_timed()
     }
 
     /// Asks for the entry's cache line, and for the next one if it goes on there.
@@ -302,12 +302,6 @@ impl<'a> LocatedMut<'a> {
     #[inline]
     pub(crate) fn entry(&self) -> &Entry {
         self.located().entry()
-    }
-
-    /// Whether the entry has an expiry; does not read it.
-    #[inline]
-    pub(crate) fn is_volatile(&self) -> bool {
-        self.located().is_volatile()
     }
 
     /// The entry, to be changed where it is.
@@ -616,6 +610,12 @@ impl BucketArray {
         }
     }
 
+    /// The first entry under a home bucket that is `wanted`, to be changed.
+    pub(crate) fn first_mut(&mut self, home: usize, wanted: impl Fn(Located<'_>) -> bool) -> Option<LocatedMut<'_>> {
+        let place = self.chain(home).find(|located| wanted(*located))?.place;
+        Some(LocatedMut { array: self, place })
+    }
+
     /// Takes out the first entry under a home bucket that is `wanted`.
     pub(crate) fn remove_first(&mut self, home: usize, wanted: impl Fn(Located<'_>) -> bool) -> Option<EntryBox> {
         let place = self.chain(home).find(|located| wanted(*located))?.place;
@@ -860,7 +860,7 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert_eq!(located.entry().expire_at(), Some(5));
-        assert!(located.is_volatile());
+        assert!(located.located().is_timed());
         assert!(array.find(0, 9, &1_i64.to_be_bytes()).is_some());
         array.drain(drop);
     }

@@ -122,6 +122,12 @@ impl Db {
         self.shards().map(|(_, shard)| shard.volatile_len()).sum()
     }
 
+    /// Neither an entry nor a field of one expires before this time, in milliseconds since the Unix epoch; `i64::MAX` if
+    /// none ever does. Takes no locks; O(shards).
+    pub fn next_expire_ms(&self) -> i64 {
+        self.shards().map(|(_, shard)| shard.next_expire_ms()).min().unwrap_or(i64::MAX)
+    }
+
     /// Visits entries in one or more buckets, at least `count` if that many are left, and returns the cursor to go on
     /// from: 0 at the start and again at the end. A scan visits every entry that is there from its start to its end at
     /// least once, and may visit some twice. Locks one shard at a time, and stays within one bucket after the last

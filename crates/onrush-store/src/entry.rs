@@ -49,6 +49,8 @@ const KEY_AT: [u8; LAYOUT_FLAGS as usize + 1] = {
 pub(crate) const RAW: u8 = 1 << 4;
 /// For the snapshot: which side of the cut the entry was last saved on.
 pub(crate) const SNAPSHOT: u8 = 1 << 5;
+/// A hash of which fields may expire. It stays until a pass of the table's expiry finds that none does any more.
+pub(crate) const TIMED_FIELDS: u8 = 1 << 6;
 
 /// Bits of [`Header::meta`].
 pub(crate) const CLOCK_MASK: u32 = 0x00ff_ffff;
@@ -356,6 +358,23 @@ impl Entry {
     #[inline]
     pub fn is_volatile(&self) -> bool {
         self.has(EXPIRE_FLAGS)
+    }
+
+    /// Whether the entry or a field of it may expire.
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.has(EXPIRE_FLAGS | TIMED_FIELDS)
+    }
+
+    /// When the first field expires, in milliseconds since the Unix epoch; `None` if none does or this is no hash. O(1),
+    /// of a small hash O(fields).
+    pub(crate) fn next_field_expiry(&self) -> Option<i64> {
+        if self.has(TIMED_FIELDS) { self.collection::<Hash>().and_then(Hash::next_expiry) } else { None }
+    }
+
+    /// When the entry or the first field of it expires, whichever comes first.
+    pub(crate) fn next_due(&self) -> Option<i64> {
+        self.expire_at().into_iter().chain(self.next_field_expiry()).min()
     }
 
     /// Whether the entry's time is over at `now_ms`.

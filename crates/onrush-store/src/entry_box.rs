@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::entry::{
     CLOCK_MASK, EXPIRE_FLAGS, Header, LONG_KEY, RAW, REPR_COLLECTION, REPR_EMBEDDED, REPR_INT, REPR_SHARED, REPR_SHIFT,
-    SNAPSHOT, Shape, TYPE_SHIFT, WORD_LEN,
+    SNAPSHOT, Shape, TIMED_FIELDS, TYPE_SHIFT, WORD_LEN,
 };
 use crate::value::{EMBED_VALUE_LEN_MAX, Payload};
 use crate::{Collection, Entry, Type, Value, ValueRef};
@@ -113,28 +113,30 @@ impl EntryBox {
             shape.write_expire(body.as_ptr(), expire);
             let word = body.add(shape.word_at());
             let ty = payload.ty();
-            let (repr, raw) = match payload {
+            let (repr, mark) = match payload {
                 Payload::Int(n) => {
                     word.cast::<i64>().write(n);
-                    (REPR_INT, false)
+                    (REPR_INT, 0)
                 }
                 Payload::Shared(bytes) => {
                     word.cast::<Arc<Vec<u8>>>().write(bytes);
-                    (REPR_SHARED, false)
+                    (REPR_SHARED, 0)
                 }
                 Payload::Collection(collection) => {
+                    let is_timed = matches!(&collection, Collection::Hash(hash) if hash.is_volatile());
+                    let mark = if is_timed { TIMED_FIELDS } else { 0 };
                     word.cast::<*mut u8>().write(collection.into_word());
-                    (REPR_COLLECTION, false)
+                    (REPR_COLLECTION, mark)
                 }
                 Payload::Embedded { bytes, raw } => {
                     let value = body.add(shape.value_at()).as_ptr();
                     ptr::copy_nonoverlapping(bytes.as_ptr(), value, bytes.len());
-                    (REPR_EMBEDDED, raw)
+                    (REPR_EMBEDDED, if raw { RAW } else { 0 })
                 }
             };
             let header = &mut *entry.as_ptr();
             header.meta = header.meta & CLOCK_MASK | (ty as u32) << TYPE_SHIFT | repr << REPR_SHIFT;
-            header.flags = header.flags & SNAPSHOT | shape.flags | if raw { RAW } else { 0 };
+            header.flags = header.flags & SNAPSHOT | shape.flags | mark;
             header.key_len = if shape.flags & LONG_KEY != 0 { 0 } else { shape.key_len as u8 };
             header.value_len = shape.value_len as u16;
         }
@@ -262,6 +264,12 @@ impl EntryBox {
             let flags = &mut (*self.0.as_ptr()).flags;
             *flags = *flags & !EXPIRE_FLAGS | new.flags & EXPIRE_FLAGS;
         }
+    }
+
+    /// Says whether fields of the hash may expire.
+    pub(crate) fn set_timed_fields(&mut self, on: bool) {
+        debug_assert_eq!(self.ty(), Type::Hash);
+        self.put(TIMED_FIELDS, on);
     }
 
     /// Turns a string into one that is edited as bytes: an integer is spelled out, and it counts as `raw` now.

@@ -111,7 +111,7 @@ impl Shard {
         self.volatile_len.load(Relaxed) as usize
     }
 
-    /// No entry expires before this time, in milliseconds since the Unix epoch, as of when the shard was last
+    /// Neither an entry nor a field of one expires before this time, in milliseconds since the Unix epoch, as of when the shard was last
     /// unlocked; `i64::MAX` if none ever does.
     #[inline]
     pub fn next_expire_ms(&self) -> i64 {

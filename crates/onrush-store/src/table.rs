@@ -9,7 +9,7 @@ use crate::entry_box::EntryBox;
 use crate::key_hash::{Hasher, KeyHash};
 use crate::random::Random;
 use crate::value::with_payload;
-use crate::{Cleared, Entry, NewValue, Removed, Slot, Value};
+use crate::{Cleared, Entry, Hash, NewValue, Removed, Slot, Value};
 
 /// The bound of a table in which nothing expires.
 pub(crate) const NEVER_MS: i64 = i64::MAX;
@@ -28,8 +28,12 @@ pub(crate) struct Books {
     hasher: Hasher,
     next_expire_ms: i64,
     len: u32,
-    volatile_len: u32,
+    /// How many entries have an expiry, and [`TIMED_FIELDS`].
+    volatile: u32,
 }
+
+/// Set in [`Books::volatile`] while there may be hashes of which fields expire. A pass that finds none takes it back.
+const TIMED_FIELDS: u32 = 1 << 31;
 
 /// What one call of [`Table::expire_due`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,10 +49,7 @@ pub struct ExpireProgress {
 impl Table {
     /// An empty table; allocates nothing.
     pub fn new(hasher: Hasher) -> Self {
-        Table {
-            buckets: BucketArray::empty(),
-            books: Books { hasher, next_expire_ms: NEVER_MS, len: 0, volatile_len: 0 },
-        }
+        Table { buckets: BucketArray::empty(), books: Books { hasher, next_expire_ms: NEVER_MS, len: 0, volatile: 0 } }
     }
 
     /// Number of entries, expired ones included.
@@ -66,10 +67,11 @@ impl Table {
     /// Number of entries with an expiry.
     #[inline]
     pub fn volatile_len(&self) -> usize {
-        self.books.volatile_len as usize
+        (self.books.volatile & !TIMED_FIELDS) as usize
     }
 
-    /// No entry expires before this time, in milliseconds since the Unix epoch; `i64::MAX` if none ever does.
+    /// Neither an entry nor a field of one expires before this time, in milliseconds since the Unix epoch; `i64::MAX` if
+    /// none ever does.
     #[inline]
     pub fn next_expire_ms(&self) -> i64 {
         self.books.next_expire_ms
@@ -204,17 +206,17 @@ impl Table {
 
     /// An entry chosen evenly among all, by `random`. Expected O(1).
     pub fn random_entry(&self, random: u64) -> Option<&Entry> {
-        self.random_located(random, self.books.len, |_| true)
+        self.random_located(random, self.len(), |_| true)
     }
 
     /// An entry chosen evenly among those with an expiry, by `random`. Expected O(entries / those).
     pub fn random_volatile_entry(&self, random: u64) -> Option<&Entry> {
-        self.random_located(random, self.books.volatile_len, |located| located.is_volatile())
+        self.random_located(random, self.volatile_len(), |located| located.is_timed() && located.entry().is_volatile())
     }
 
     /// Draws a bucket and a rank among the entries it could have, until there is one: so every entry is as likely as
     /// any other, however full its bucket. Sparse tables are walked after a while.
-    fn random_located(&self, random: u64, len: u32, wanted: fn(Located<'_>) -> bool) -> Option<&Entry> {
+    fn random_located(&self, random: u64, len: usize, wanted: fn(Located<'_>) -> bool) -> Option<&Entry> {
         /// Almost no bucket has more entries than this.
         const RANKS: usize = 16;
         const DRAWS_MAX: usize = 64;
@@ -262,7 +264,7 @@ impl Table {
     /// Removes entries that are due at `now_ms`, from position `from` on, and hands them to `remove`. Stops at the
     /// end of a bucket once `budget` entries have been looked at; entries without an expiry are not read. A call
     /// that goes through all of the table finds anew when the next entry will be due, so that a budget of
-    /// `volatile_len` or more keeps later calls from coming in vain.
+    /// `volatile_len` or more keeps later calls from coming in vain. Fields that are due are left to [`Table::expire_fields`].
     pub fn expire_due(
         &mut self,
         now_ms: i64,
@@ -283,20 +285,23 @@ impl Table {
                 break;
             }
             self.prefetch_volatile(bucket + PREFETCH_AHEAD);
-            let is_due = |located: Located<'_>| located.is_volatile() && located.entry().is_expired(now_ms);
+            let is_due = |located: Located<'_>| located.is_timed() && located.entry().is_expired(now_ms);
             while let Some(entry) = self.buckets.remove_first(bucket, is_due) {
                 progress.examined += 1;
                 progress.removed += 1;
                 self.books.count_removed(&entry);
                 remove(Removed(entry));
             }
-            for at in self.volatile_expires(bucket) {
+            for at in self.due_times(bucket) {
                 progress.examined += 1;
                 next_expire_ms = next_expire_ms.min(at);
             }
         }
         if first == 0 && progress.next.is_none() {
             self.books.next_expire_ms = next_expire_ms;
+            if next_expire_ms == NEVER_MS {
+                self.books.volatile &= !TIMED_FIELDS;
+            }
         }
         if progress.removed > 0 {
             self.books.shrink(&mut self.buckets);
@@ -304,17 +309,75 @@ impl Table {
         progress
     }
 
+    /// Removes fields of hashes that are due at `now_ms`, `fields_max` of them or a few more, and tells `expired` their key
+    /// and their names; a hash that becomes empty goes to `emptied`. Says whether more are due. To be called after
+    /// [`Table::expire_due`] has gone through all of the table, which tells by [`Table::next_expire_ms`] when a call is
+    /// worth it. O(timed entries), and nothing where no field expires.
+    pub fn expire_fields(
+        &mut self,
+        now_ms: i64,
+        fields_max: usize,
+        expired: &mut dyn FnMut(&[u8], &[Vec<u8>]),
+        emptied: &mut dyn FnMut(Removed),
+    ) -> bool {
+        if self.books.volatile & TIMED_FIELDS == 0 || now_ms < self.books.next_expire_ms {
+            return false;
+        }
+        let (mut next_expire_ms, mut any_timed, mut left) = (NEVER_MS, false, fields_max);
+        let is_due = |located: Located<'_>| {
+            located.is_timed() && located.entry().next_field_expiry().is_some_and(|at| at <= now_ms)
+        };
+        for bucket in 0..self.buckets.count() {
+            while let Some(mut located) = self.buckets.first_mut(bucket, is_due) {
+                if left == 0 {
+                    return true;
+                }
+                let mut names = Vec::new();
+                let mut is_empty = false;
+                if let Some(hash) = located.entry_mut().collection_mut::<Hash>() {
+                    hash.expire_due(now_ms, left, &mut |name| names.push(name.to_vec()));
+                    is_empty = hash.is_empty();
+                }
+                left -= names.len().min(left);
+                expired(located.entry().key(), &names);
+                if is_empty {
+                    let is_empty =
+                        |located: Located<'_>| located.entry().collection::<Hash>().is_some_and(Hash::is_empty);
+                    if let Some(entry) = self.buckets.remove_first(bucket, is_empty) {
+                        self.books.count_removed(&entry);
+                        emptied(Removed(entry));
+                    }
+                } else if located.entry().next_field_expiry().is_none() {
+                    located.edit(|entry| entry.set_timed_fields(false));
+                }
+            }
+            for at in self.due_times(bucket) {
+                next_expire_ms = next_expire_ms.min(at);
+            }
+            any_timed |= self.timed(bucket).any(|located| located.entry().next_field_expiry().is_some());
+        }
+        self.books.next_expire_ms = next_expire_ms;
+        if !any_timed {
+            self.books.volatile &= !TIMED_FIELDS;
+        }
+        self.books.shrink(&mut self.buckets);
+        false
+    }
+
     fn prefetch_volatile(&self, bucket: usize) {
         if bucket < self.buckets.count() {
-            self.buckets.chain(bucket).filter(|located| located.is_volatile()).for_each(Located::prefetch);
+            self.buckets.chain(bucket).filter(|located| located.is_timed()).for_each(Located::prefetch);
         }
     }
 
-    fn volatile_expires(&self, bucket: usize) -> impl Iterator<Item = i64> {
-        self.buckets
-            .chain(bucket)
-            .filter(|located| located.is_volatile())
-            .filter_map(|located| located.entry().expire_at())
+    /// When the timed entries of a bucket, or the first of their fields, expire.
+    fn due_times(&self, bucket: usize) -> impl Iterator<Item = i64> {
+        self.timed(bucket).filter_map(|located| located.entry().next_due())
+    }
+
+    /// The entries of a bucket that expire, or of which fields do.
+    fn timed(&self, bucket: usize) -> impl Iterator<Item = Located<'_>> {
+        self.buckets.chain(bucket).filter(|located| located.is_timed())
     }
 
     /// Makes the size class at least `class`; says whether it was smaller. O(entries) if so.
@@ -330,23 +393,23 @@ impl Table {
 impl Books {
     /// Adds an entry whose key is not in the table.
     fn insert<'t>(&'t mut self, buckets: &'t mut BucketArray, entry: EntryBox, hash: KeyHash) -> Slot<'t> {
-        let expire = entry.expire_at();
+        let times = Times::of(&entry);
         self.grow_for(buckets, self.len as usize + 1);
         let located = buckets.push(hash.position(), hash.tag(), entry);
         self.len += 1;
-        self.count_expire(false, expire);
+        self.note_times(false, times);
         Slot::new(located, self, hash.position())
     }
 
     /// Edits an entry that may move, and notes what becomes of its expiry.
     #[inline]
     pub(crate) fn edit<R>(&mut self, located: &mut LocatedMut<'_>, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
-        let was_volatile = located.is_volatile();
-        let (result, expire) = located.edit(|entry| {
+        let (result, was_volatile, times) = located.edit(|entry| {
+            let was_volatile = entry.is_volatile();
             let result = edit(entry);
-            (result, entry.expire_at())
+            (result, was_volatile, Times::of(entry))
         });
-        self.count_expire(was_volatile, expire);
+        self.note_times(was_volatile, times);
         result
     }
 
@@ -358,22 +421,37 @@ impl Books {
         (Removed(entry), buckets)
     }
 
+    /// Takes note of when an entry that came or changed expires; `was_volatile`: it had an expiry before.
     #[inline]
-    fn count_expire(&mut self, was_volatile: bool, expire: Option<i64>) {
-        if let Some(at) = expire {
-            self.next_expire_ms = self.next_expire_ms.min(at);
-            self.volatile_len += u32::from(!was_volatile);
-        } else if was_volatile {
-            self.volatile_len -= 1;
-            if self.volatile_len == 0 {
-                self.next_expire_ms = NEVER_MS;
+    fn note_times(&mut self, was_volatile: bool, times: Option<Times>) {
+        let Some(Times { entry, fields }) = times else {
+            if was_volatile {
+                self.forget_volatile();
             }
+            return;
+        };
+        if let Some(at) = entry {
+            self.next_expire_ms = self.next_expire_ms.min(at);
+            self.volatile += u32::from(!was_volatile);
+        } else if was_volatile {
+            self.forget_volatile();
+        }
+        if let Some(at) = fields {
+            self.next_expire_ms = self.next_expire_ms.min(at);
+            self.volatile |= TIMED_FIELDS;
+        }
+    }
+
+    fn forget_volatile(&mut self) {
+        self.volatile -= 1;
+        if self.volatile == 0 {
+            self.next_expire_ms = NEVER_MS;
         }
     }
 
     fn count_removed(&mut self, entry: &EntryBox) {
         self.len -= 1;
-        self.count_expire(entry.is_volatile(), None);
+        self.note_times(entry.is_volatile(), None);
     }
 
     /// Makes room for `len` entries: at most 6.5 per bucket.
@@ -407,6 +485,19 @@ impl Books {
         let old = std::mem::replace(buckets, BucketArray::empty());
         old.move_to(&mut resized, |entry| self.hasher.hash(entry.key()).position());
         *buckets = resized;
+    }
+}
+
+/// When a timed entry expires, and when the first of its fields does.
+struct Times {
+    entry: Option<i64>,
+    fields: Option<i64>,
+}
+
+impl Times {
+    #[inline]
+    fn of(entry: &Entry) -> Option<Self> {
+        entry.is_timed().then(|| Times { entry: entry.expire_at(), fields: entry.next_field_expiry() })
     }
 }
 
@@ -556,6 +647,107 @@ mod tests {
         }
         assert_eq!(removed, MANY);
         assert!(table.is_empty());
+    }
+
+    fn timed_hash(times: &[Option<i64>]) -> Hash {
+        let limits = crate::PairLimits { listpack_entries_max: 8, listpack_value_len_max: 64 };
+        let mut hash = Hash::default();
+        for (n, at) in times.iter().enumerate() {
+            hash.set_with_expiry(format!("f{n}").as_bytes(), b"v", *at, &limits);
+        }
+        hash
+    }
+
+    fn put_hash(table: &mut Table, n: usize, times: &[Option<i64>]) {
+        let key = key(n);
+        let hash = table.books.hasher.hash(&key);
+        table.set(&key, hash, timed_hash(times).into(), None, 0);
+    }
+
+    /// Runs both passes; returns the names of expired fields and how many hashes went with them.
+    fn expire_all(table: &mut Table, now_ms: i64) -> (Vec<String>, usize) {
+        let (mut names, mut gone) = (Vec::new(), 0);
+        table.expire_due(now_ms, 0, usize::MAX, &mut |_| panic!("no entry is due"));
+        let more = table.expire_fields(
+            now_ms,
+            usize::MAX,
+            &mut |key, fields| {
+                names.extend(fields.iter().map(|field| format!("{}.{}", key.escape_ascii(), field.escape_ascii())));
+            },
+            &mut |_| gone += 1,
+        );
+        assert!(!more);
+        names.sort();
+        (names, gone)
+    }
+
+    #[test]
+    fn fields_expire_wherever_their_hash_went() {
+        let (mut from, mut to) = (table(), table());
+        put_hash(&mut from, 1, &[Some(10), Some(20), None]);
+        put_hash(&mut from, 2, &[Some(15)]);
+        put(&mut from, 3, None);
+        assert_eq!((from.volatile_len(), from.next_expire_ms()), (0, 10));
+        assert!(from.random_volatile_entry(1).is_none());
+        let (names, gone) = expire_all(&mut from, 10);
+        assert_eq!((names, gone, from.next_expire_ms()), (vec!["key:000001.f0".to_owned()], 0, 15));
+        for n in [1, 2] {
+            let removed = take(&mut from, n).unwrap();
+            let hash = to.books.hasher.hash(removed.key());
+            to.insert_entry(removed, hash);
+        }
+        assert_eq!(to.next_expire_ms(), 15);
+        let (names, gone) = expire_all(&mut to, 20);
+        assert_eq!((names, gone), (vec!["key:000001.f1".to_owned(), "key:000002.f0".to_owned()], 1));
+        assert_eq!((to.len(), to.next_expire_ms()), (1, NEVER_MS));
+    }
+
+    #[test]
+    fn a_pass_in_vain_forgets_hashes_that_are_gone() {
+        let mut table = table();
+        for n in 0..MANY {
+            put_hash(&mut table, n, &[Some(10)]);
+        }
+        for n in 0..MANY {
+            match n % 3 {
+                0 => drop(take(&mut table, n)),
+                1 => put(&mut table, n, None),
+                _ => put_hash(&mut table, n, &[None]),
+            }
+        }
+        assert_eq!(table.next_expire_ms(), 10);
+        assert_eq!(expire_all(&mut table, 10), (vec![], 0));
+        assert_eq!((table.books.volatile, table.next_expire_ms()), (0, NEVER_MS));
+    }
+
+    #[test]
+    fn a_field_that_is_timed_later_is_noted_by_its_slot() {
+        let mut table = table();
+        put_hash(&mut table, 1, &[None, None]);
+        assert_eq!(table.next_expire_ms(), NEVER_MS);
+        let (key, hash) = (key(1), table.books.hasher.hash(&key(1)));
+        let mut slot = table.find(&key, hash).unwrap();
+        slot.collection_mut::<Hash>().unwrap().set_expiry(b"f1", Some(7));
+        slot.time_fields();
+        slot.set_expire(Some(50));
+        assert_eq!((table.volatile_len(), table.next_expire_ms()), (1, 7));
+        table.find(&key, hash).unwrap().set_expire(None);
+        assert_eq!((table.volatile_len(), table.next_expire_ms()), (0, 7));
+        assert_eq!(expire_all(&mut table, 9).0, ["key:000001.f1"]);
+    }
+
+    #[test]
+    fn many_fields_expire_a_few_at_a_time() {
+        let mut table = table();
+        put_hash(&mut table, 1, &[Some(1); 30]);
+        put_hash(&mut table, 2, &[Some(1); 30]);
+        let (mut expired, mut calls, mut gone) = (0, 0, 0);
+        table.expire_due(1, 0, usize::MAX, &mut drop);
+        while table.expire_fields(1, 7, &mut |_, names| expired += names.len(), &mut |_| gone += 1) {
+            calls += 1;
+            assert!(expired <= 7 * calls && table.next_expire_ms() <= 1);
+        }
+        assert_eq!((expired, gone, table.len()), (60, 2, 0));
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     let emptied = hash.is_empty();
     note_removed(ctx, &key, &removed);
     if !set.is_empty() {
-        track(ctx, &key, at);
+        time_fields(ctx, &key);
         ctx.changed(EventClass::Hash, "hexpire", key.bytes);
         log_fields(ctx, &[b"HPEXPIREAT", key.bytes, itoa::Buffer::new().format(at).as_bytes()], &set);
     }
@@ -155,9 +155,11 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     Ok(())
 }
 
-/// Sees to it that a hash is looked at when a field expires.
-pub(super) fn track(ctx: &Ctx<'_>, key: &Key<'_>, at_ms: i64) {
-    ctx.server.field_expiry.track(ctx.keys.db(), key.bytes, at_ms);
+/// Sees to it that a hash is looked at when a field expires: to be called while its lock is held.
+fn time_fields(ctx: &mut Ctx<'_>, key: &Key<'_>) {
+    if let Some(mut slot) = ctx.keys.table(key).find(key.bytes, key.hash) {
+        slot.time_fields();
+    }
 }
 
 fn log_fields(ctx: &mut Ctx<'_>, head: &[&[u8]], names: &[&[u8]]) {
@@ -359,7 +361,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
             ctx.log_instead(&args);
         }
         Lifetime::At(at) => {
-            track(ctx, &key, at);
+            time_fields(ctx, &key);
             ctx.changed(EventClass::Hash, "hexpire", key.bytes);
             log_fields(ctx, &[b"HPEXPIREAT", key.bytes, itoa::Buffer::new().format(at).as_bytes()], &touched);
         }
@@ -428,7 +430,7 @@ fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first
     let emptied = hash.is_empty();
     ctx.changed(EventClass::Hash, if is_over { "hdel" } else { "hset" }, key.bytes);
     if let Lifetime::At(at) = lifetime {
-        track(ctx, key, at);
+        time_fields(ctx, key);
         if ctx.is_logged() {
             let at = itoa::Buffer::new().format(at).to_owned();
             let count = ((ctx.argc() - first) / 2).to_string();

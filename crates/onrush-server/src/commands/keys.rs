@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::parse_i64;
-use onrush_store::{Entry, Hash, NewValue, Value, ValueRef, clock};
+use onrush_store::{Entry, NewValue, Value, ValueRef, clock};
 use smallvec::SmallVec;
 
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -135,7 +135,6 @@ fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, CommandErr
     let (expire, clock) = (entry.expire_at(), entry.clock());
     let value = NewValue::Owned(entry.into_value());
     ctx.keys.table(&target).insert(target.bytes, target.hash, value, expire, clock);
-    track_fields(ctx, db, &target);
     ctx.changed(EventClass::Generic, "rename_from", source.bytes);
     ctx.changed(EventClass::Generic, "rename_to", target.bytes);
     Ok(true)
@@ -182,7 +181,6 @@ fn copy_generic(ctx: &mut Ctx<'_>, source: &Key<'_>, (target_db, target): (u32, 
     let clock = ctx.keys.clock.fresh();
     let table = ctx.keys.table_in(target_db, target);
     table.insert(target.bytes, target.hash, NewValue::Owned(value), expire, clock);
-    track_fields(ctx, target_db, target);
     ctx.changed_in(target_db, EventClass::Generic, "copy_to", target.bytes);
     true
 }
@@ -210,18 +208,9 @@ fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> bool {
     }
     let Some(entry) = ctx.keys.table(key).remove(key.bytes, key.hash) else { return false };
     ctx.keys.table_in(target_db, key).insert_entry(entry, key.hash);
-    track_fields(ctx, target_db, key);
     ctx.changed_in(db, EventClass::Generic, "move_from", key.bytes);
     ctx.changed_in(target_db, EventClass::Generic, "move_to", key.bytes);
     true
-}
-
-/// Sees to it that the fields of a hash that came to a key expire there.
-fn track_fields(ctx: &mut Ctx<'_>, db: u32, key: &Key<'_>) {
-    let hash = ctx.keys.peek_in(db, key).and_then(|entry| entry.collection::<Hash>());
-    if let Some(at_ms) = hash.and_then(Hash::next_expiry) {
-        ctx.server.field_expiry.track(db, key.bytes, at_ms);
-    }
 }
 
 /// Locks a key here and one in another database. Does nothing and returns false when the key here is not there and
