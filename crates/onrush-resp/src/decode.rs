@@ -78,6 +78,9 @@ impl Default for Limits {
     }
 }
 
+/// Room for arguments of unfinished commands that a decoder keeps between commands.
+const PARTIAL_KEPT_MAX: usize = 64;
+
 const UNAUTHENTICATED_MULTIBULK_LEN_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
 
@@ -247,7 +250,7 @@ impl Decoder {
     ) -> Result<Decoded, ProtocolError> {
         let first = args.len();
         if !self.partial.is_empty() {
-            args.append(&mut self.partial);
+            self.resume(args);
         }
         while self.missing > 0 {
             let len = match self.bulk_len {
@@ -255,7 +258,7 @@ impl Decoder {
                 None => match self.bulk_header(buf, limits) {
                     Ok(Some(len)) => len,
                     Ok(None) => {
-                        self.partial.extend(args.drain(first..));
+                        self.suspend(args, first);
                         return Ok(Decoded::Incomplete);
                     }
                     Err(error) => {
@@ -266,7 +269,7 @@ impl Decoder {
             };
             if buf.len() < self.pos + len + 2 {
                 self.bulk_len = Some(len);
-                self.partial.extend(args.drain(first..));
+                self.suspend(args, first);
                 if len >= limits.big_bulk_len_min {
                     return Ok(Decoded::NeedBulk { at: self.pos, len });
                 }
@@ -283,7 +286,31 @@ impl Decoder {
         }
         let len = self.pos;
         self.pos = 0;
+        if self.partial.capacity() > PARTIAL_KEPT_MAX {
+            cold_path();
+            self.partial = Vec::new();
+        }
         Ok(Decoded::Command { len })
+    }
+
+    /// Goes on with the arguments of the present command that were kept.
+    fn resume(&mut self, args: &mut Vec<ArgRange>) {
+        if args.is_empty() {
+            // Of a command with very many arguments they are not copied at every read.
+            std::mem::swap(args, &mut self.partial);
+        } else {
+            args.append(&mut self.partial);
+        }
+    }
+
+    /// Keeps the arguments from `first` on until there is more to read.
+    fn suspend(&mut self, args: &mut Vec<ArgRange>, first: usize) {
+        if first == 0 && args.len() > PARTIAL_KEPT_MAX {
+            std::mem::swap(args, &mut self.partial);
+            args.clear();
+        } else {
+            self.partial.extend(args.drain(first..));
+        }
     }
 
     /// The `$` line at the present position: the length it announces, `None` when the line is not all there.

@@ -88,6 +88,7 @@ impl Slice<'_> {
         keys.enter();
         let result = self.run_chunks(input, scratch, &mut keys);
         keys.leave();
+        scratch.chunk.shrink();
         scratch.keys = Some(keys);
         result
     }

@@ -10,6 +10,7 @@ use onrush_store::{Db, KeyHash, Shard};
 
 use crate::batch::{SliceEnd, SliceResult};
 use crate::command::Command;
+use crate::scratch::{KEPT_BYTES_MAX, shrink};
 use crate::stats::ThreadStats;
 
 /// Commands planned together; equal short ones that follow each other count once.
@@ -119,6 +120,26 @@ impl Chunk {
         self.members.commands.clear();
         self.members.hashes.clear();
         self.is_mixed = false;
+    }
+
+    /// Gives memory back that commands with very many arguments needed. To be called when the chunk is done with.
+    #[inline]
+    pub(crate) fn shrink(&mut self) {
+        // Nothing else of a chunk can be large unless it has many arguments.
+        if self.args.capacity() > KEPT_BYTES_MAX / size_of::<ArgRange>() {
+            self.shrink_lists();
+        }
+    }
+
+    #[cold]
+    fn shrink_lists(&mut self) {
+        self.clear();
+        shrink(&mut self.args);
+        shrink(&mut self.owned);
+        shrink(&mut self.hashes);
+        shrink(&mut self.targets);
+        shrink(&mut self.members.commands);
+        shrink(&mut self.members.hashes);
     }
 
     /// Whether there is no room for another command.

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use crate::error::{self, CommandError};
 use crate::gate::{Entered, Exclusive};
 use crate::lazyfree::Garbage;
+use crate::scratch::shrink;
 use crate::server::{Pause, Server, random_u64};
 
 /// A key and its hash.
@@ -352,6 +353,12 @@ impl Keys {
         self.expired.len() | self.ready.len() | self.many.len() != 0 || matches!(self.gate, GateState::Exclusive(_))
     }
 
+    /// Gives memory back that locking very many keys needed. No locks may be held.
+    pub(crate) fn shrink(&mut self) {
+        debug_assert!(self.many.is_empty() && self.garbage.is_empty());
+        shrink(&mut self.many);
+    }
+
     /// Ends a command: locks for several keys and the exclusive gate go back; a single shard's lock may stay.
     pub fn end_command(&mut self) {
         self.many.clear();
@@ -504,5 +511,6 @@ impl Keys {
         for removed in self.garbage.drain(..) {
             self.server.lazyfree.free(removed);
         }
+        shrink(&mut self.garbage);
     }
 }

@@ -147,7 +147,11 @@ impl<'a> Planner<'a> {
         let last = if last < 0 { (argv.len() as i32 + last).max(0) } else { last };
         let last = (last as usize).min(argv.len() - 1);
         for index in (first as usize..=last).step_by(step as usize) {
-            self.add_key(argv.get(index), hashes, targets);
+            if targets.len() < PREFETCH_KEYS_MAX {
+                self.add_key(argv.get(index), hashes, targets);
+            } else {
+                hashes.push(self.server.keyspace.hash(argv.get(index)));
+            }
         }
     }
 

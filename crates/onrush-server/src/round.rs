@@ -78,6 +78,7 @@ impl Round<'_> {
                 self.keys.enter();
                 last = self.execute(space, lists);
                 self.keys.leave();
+                lists.chunk.shrink();
             }
         }
         last

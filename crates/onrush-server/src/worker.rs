@@ -33,6 +33,9 @@ const LEVELLING_RATIO: usize = 128;
 /// From so many keys in a database on, huge pages are worth having whatever memory is in use.
 const HUGE_PAGES_KEYS_MIN: usize = 16 * 1024;
 
+/// Places for connections are given back when there are so many times as many as connections.
+const PLACES_RATIO_MAX: usize = 4;
+
 /// Events taken from the system at once.
 const EVENTS_MAX: usize = 1024;
 
@@ -121,6 +124,10 @@ impl Worker {
             if now >= self.tending.next {
                 self.tending.next = now + TEND_PERIOD;
                 self.tending.tend(self.server, self.thread);
+                self.scratch.tend();
+                if self.places.len() < self.places.capacity() / PLACES_RATIO_MAX {
+                    self.places.shrink_to_fit();
+                }
                 stats.note_cpu_time();
             }
         }
