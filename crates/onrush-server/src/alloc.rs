@@ -1,11 +1,14 @@
 //! The allocator, and how much memory is in use.
 //!
-//! Every allocation is counted by its size. Each thread counts for itself and passes its balance on when it has
+//! Blocks of 16 MB and more are mapped one by one ([`crate::huge`]), whatever the allocator. Every allocation is counted by its
+//! size. Each thread counts for itself and passes its balance on when it has
 //! grown by [`FLUSH_BYTES`], so the total is exact to that much per thread.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
+
+use crate::huge;
 
 #[cfg(feature = "jemalloc")]
 type Inner = tikv_jemallocator::Jemalloc;
@@ -30,6 +33,11 @@ const NAME: &str = "libc";
 
 /// A thread passes its balance on when it is this many bytes.
 const FLUSH_BYTES: i64 = 64 * 1024;
+
+const _: () = assert!(huge::BYTES_MIN as i64 >= 2 * FLUSH_BYTES, "a huge block always passes the balance on");
+
+/// The largest alignment of a huge block: the smallest page there is.
+const HUGE_ALIGN_MAX: usize = 4096;
 
 /// From this much memory in use on, in bytes, huge pages are worth having.
 const HUGE_PAGES_BYTES_MIN: i64 = 16 * 1024 * 1024;
@@ -183,57 +191,107 @@ pub fn use_huge_pages() {
     }
 }
 
+/// Counts bytes that were allocated, or freed if negative. Says whether they may be those of a huge block: most are told
+/// apart from those by the comparison that counting makes anyway.
 #[inline]
-fn count(bytes: i64) {
+fn count(bytes: i64) -> bool {
     // A thread that ends has no cell any more: then the total is counted directly.
     let counted = BALANCE.try_with(|balance| {
         let now = balance.get() + bytes;
         if now.abs() < FLUSH_BYTES {
             balance.set(now);
-        } else {
-            balance.set(0);
-            let total = ALLOCATED.fetch_add(now, Relaxed) + now;
-            if total > HIGH.load(Relaxed) {
-                HIGH.store(total, Relaxed);
-            }
-            if total >= HUGE_PAGES_BYTES_MIN {
-                use_huge_pages();
-            }
+            return false;
         }
+        balance.set(0);
+        let total = ALLOCATED.fetch_add(now, Relaxed) + now;
+        if total > HIGH.load(Relaxed) {
+            HIGH.store(total, Relaxed);
+        }
+        if total >= HUGE_PAGES_BYTES_MIN {
+            use_huge_pages();
+        }
+        true
     });
-    if counted.is_err() {
+    counted.unwrap_or_else(|_| {
         ALLOCATED.fetch_add(bytes, Relaxed);
-    }
+        true
+    })
 }
 
-// SAFETY: every call goes to the inner allocator as it came; counting allocates nothing.
+/// Whether a block is mapped by itself. Its layout alone says so, in every call about it.
+#[inline]
+fn is_huge(layout: Layout) -> bool {
+    layout.size() >= huge::BYTES_MIN && layout.align() <= HUGE_ALIGN_MAX
+}
+
+// SAFETY: every call goes to the inner allocator as it came, but for huge blocks, which never meet it: the layout, which is the
+// same from the call that makes a block to the one that frees it, tells them apart. Counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as i64);
+        if count(layout.size() as i64) && is_huge(layout) {
+            return huge::map(layout.size());
+        }
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as i64);
+        if count(layout.size() as i64) && is_huge(layout) {
+            return huge::map(layout.size());
+        }
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(-(layout.size() as i64));
+        if count(-(layout.size() as i64)) && is_huge(layout) {
+            // SAFETY: a huge block of this length, by its layout.
+            return unsafe { huge::unmap(at, layout.size()) };
+        }
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.dealloc(at, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        if layout.size().max(new_size) >= huge::BYTES_MIN {
+            // SAFETY: the caller's promise is passed on.
+            return unsafe { self.realloc_huge(at, layout, new_size) };
+        }
         count(new_size as i64 - layout.size() as i64);
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.realloc(at, layout, new_size) }
+    }
+}
+
+impl Counting {
+    /// As `realloc`, when the block is huge before or after it.
+    ///
+    /// # Safety
+    /// As for `realloc`.
+    #[cold]
+    unsafe fn realloc_huge(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller has seen to it that the new size, rounded up to the alignment, is within bounds.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        // SAFETY: the block is as its layout says; where it changes sides, it is copied and the old one freed.
+        unsafe {
+            if is_huge(layout) && is_huge(new_layout) {
+                let moved = huge::remap(at, layout.size(), new_size);
+                if !moved.is_null() {
+                    count(new_size as i64 - layout.size() as i64);
+                }
+                return moved;
+            }
+            let new = self.alloc(new_layout);
+            if !new.is_null() {
+                std::ptr::copy_nonoverlapping(at, new, layout.size().min(new_size));
+                self.dealloc(at, layout);
+            }
+            new
+        }
     }
 }
 
@@ -249,6 +307,19 @@ mod tests {
         assert_eq!(delay(), 10, "mimalloc's own");
         set_up();
         assert_eq!(delay(), KEPT_MS);
+    }
+
+    #[test]
+    fn blocks_become_huge_and_small_again_with_their_bytes() {
+        let lens = [100, 1 << 20, huge::BYTES_MIN - 1, huge::BYTES_MIN, 3 * huge::BYTES_MIN, huge::BYTES_MIN + 1, 1000];
+        let mut bytes: Vec<u8> = (0..100).collect();
+        for len in lens {
+            bytes.resize(len.max(100), 7);
+            bytes.shrink_to_fit();
+            assert_eq!(bytes.capacity(), len.max(100));
+            assert!(bytes[..100].iter().copied().eq(0..100) && bytes[100..].iter().all(|byte| *byte == 7), "{len}");
+        }
+        assert!(vec![0_u8; 2 * huge::BYTES_MIN].iter().all(|byte| *byte == 0));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
 use crate::chunk::{Chunk, Part};
 use crate::client::ClientHandle;
 use crate::decode::decode;
+use crate::huge;
 use crate::plan::Planner;
 use crate::scratch::{ReplyBuffers, Scratch};
 use crate::server::{Server, unix_ms};
@@ -30,11 +31,20 @@ use crate::stats::ThreadStats;
 /// one stays in the connection's query buffer.
 pub(crate) const CARRY_LEN_MAX: usize = 16 * 1024;
 
-/// Commands that have to wait are kept in segments, so that nothing is moved as they pile up: the first has this many bytes...
+/// Commands that have to wait are kept in segments, so that nothing is moved as they pile up: each has as many bytes as wait
+/// already, within these bounds.
 const SEGMENT_LEN_MIN: usize = 16 * 1024;
-
-/// ... and those behind it as many as wait already, up to this.
 const SEGMENT_LEN_MAX: usize = 1024 * 1024;
+
+/// A query buffer of up to this many bytes is kept while there is anything in it; a larger one is cut to size when most of
+/// it is unused.
+const QUERY_KEPT_MAX: usize = 2 * READ_LEN_MAX;
+
+/// What a large argument is given room for at first, in bytes, whatever length was announced.
+const BIG_BULK_START: usize = 64 * 1024;
+
+/// The room of a large argument grows by this factor while growing means copying, by two when it does not.
+const BIG_BULK_GROWTH: usize = 4;
 
 /// Reads of one turn; then others get theirs.
 const TURN_READS_MAX: usize = 8;
@@ -66,6 +76,28 @@ pub enum After {
 struct BigBulk {
     buf: Vec<u8>,
     len: usize,
+}
+
+impl BigBulk {
+    /// Bytes it has in the end: the argument and the end of its line.
+    fn total(&self) -> usize {
+        self.len + 2
+    }
+
+    /// Makes room when there is none: memory is taken as bytes come.
+    fn make_room(&mut self) -> io::Result<()> {
+        let capacity = self.buf.capacity();
+        if self.buf.len() < capacity {
+            return Ok(());
+        }
+        let grown =
+            if capacity < huge::BYTES_MIN { (capacity * BIG_BULK_GROWTH).min(huge::BYTES_MIN) } else { capacity * 2 };
+        let more = grown.min(self.total()) - self.buf.len();
+        self.buf.try_reserve_exact(more).map_err(|_| {
+            tracing::warn!("Closing a client: no memory for its argument of {} bytes", self.len);
+            ErrorKind::OutOfMemory.into()
+        })
+    }
 }
 
 /// How long a connection has been at work since others had their turn.
@@ -459,8 +491,12 @@ impl Connection {
         } else if let SliceEnd::NeedBulk { at, len } = result.end {
             self.start_big_bulk(self.query_pos + at, len);
         }
-        if self.query_pos == self.query.len() {
+        let rest = self.query.len() - self.query_pos;
+        if rest == 0 {
             self.query = Vec::new();
+            self.query_pos = 0;
+        } else if self.query.capacity() > QUERY_KEPT_MAX && rest < self.query.capacity() / 4 {
+            self.query = self.query[self.query_pos..].to_vec();
             self.query_pos = 0;
         }
         result.end == SliceEnd::TimeUp
@@ -580,7 +616,7 @@ impl Connection {
 
     /// Moves what is there of a large argument, from `at` in the query buffer on, into a buffer of its own.
     fn start_big_bulk(&mut self, at: usize, len: usize) {
-        let mut buf = Vec::with_capacity(len + 2);
+        let mut buf = Vec::with_capacity((self.query.len() - at).max(BIG_BULK_START).min(len + 2));
         buf.extend_from_slice(&self.query[at..]);
         self.query.truncate(at);
         self.big = Some(BigBulk { buf, len });
@@ -636,7 +672,7 @@ impl Connection {
             Some(segment) if segment.len() < segment.capacity() => segment,
             full => {
                 self.later.extend(full);
-                Vec::with_capacity(self.later_len.next_power_of_two().clamp(SEGMENT_LEN_MIN, SEGMENT_LEN_MAX))
+                Vec::with_capacity(self.later_len.clamp(SEGMENT_LEN_MIN, SEGMENT_LEN_MAX))
             }
         };
         let free = segment.capacity() - segment.len();
@@ -650,9 +686,13 @@ impl Connection {
 
     fn read_big(&mut self) -> io::Result<usize> {
         let Some(big) = &mut self.big else { return Ok(0) };
-        let missing = big.len + 2 - big.buf.len();
-        let len = self.socket.read_behind(&mut big.buf, missing)?;
-        if len == missing
+        if !self.socket.is_readable() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        big.make_room()?;
+        let room = big.buf.capacity().min(big.total()) - big.buf.len();
+        let len = self.socket.read_behind(&mut big.buf, room)?;
+        if big.buf.len() == big.total()
             && let Some(mut big) = self.big.take()
         {
             big.buf.truncate(big.len);
@@ -696,6 +736,9 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(waiter) = self.session.waiter.take() {
             waiter.forget(self.server);
+        }
+        if let Some(big) = self.big.take().filter(|big| big.buf.capacity() >= huge::BYTES_MIN) {
+            self.server.lazyfree.free_later(Box::new(big.buf), 0);
         }
         self.server.clients.remove(self.session.handle.id);
         self.server.connected.fetch_sub(1, Relaxed);

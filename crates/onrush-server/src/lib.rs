@@ -24,6 +24,7 @@ pub mod error;
 pub mod execute;
 pub mod gate;
 pub mod glob;
+pub mod huge;
 pub mod keys;
 pub mod lazyfree;
 pub mod lifecycle;
