@@ -44,8 +44,10 @@ pub fn is_hung_up(fd: i32) -> bool {
 ///
 /// With little data they would only round memory up; with much they save misses of the address cache.
 pub fn allow_huge_pages(allow: bool) {
+    // The system reads each of them as a long, and refuses the call unless the last three are zero.
+    const NONE: libc::c_ulong = 0;
     // SAFETY: sets a flag of the process. Where the system does not know it, nothing changes.
-    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!allow), 0, 0, 0) };
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!allow), NONE, NONE, NONE) };
 }
 
 /// Resident memory of this process in bytes, 0 if the system does not tell.
@@ -91,4 +93,20 @@ pub fn thread_cpu_nanos() -> u64 {
 fn page_bytes() -> u64 {
     // SAFETY: asks for a constant of the system.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_allowed_and_forbidden() {
+        const NONE: libc::c_ulong = 0;
+        for allow in [false, true] {
+            allow_huge_pages(allow);
+            // SAFETY: reads a flag of the process.
+            let disabled = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, NONE, NONE, NONE, NONE) };
+            assert_eq!(disabled, i32::from(!allow));
+        }
+    }
 }
