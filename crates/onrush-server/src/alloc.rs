@@ -153,8 +153,12 @@ fn mimalloc_size_classes() -> Vec<SizeClass> {
     classes
 }
 
-/// Memory that may stay with the allocator after its use, in bytes.
+/// Memory that may stay with the allocator after its use, in bytes, and the part of the most in use that may. Less of it may
+/// while the server has little to do.
 const EBB_BYTES_MIN: i64 = 16 * 1024 * 1024;
+const EBB_RATIO: i64 = 8;
+const CALM_EBB_BYTES_MIN: i64 = 1024 * 1024;
+const CALM_EBB_RATIO: i64 = 64;
 
 /// Most memory in use since the last ebb.
 static HIGH: AtomicI64 = AtomicI64::new(0);
@@ -163,11 +167,12 @@ static HIGH: AtomicI64 = AtomicI64::new(0);
 static EBBS: AtomicU32 = AtomicU32::new(0);
 
 /// To be called regularly, by one thread: notes when much less memory is in use than before, so that every thread
-/// should [`give_back`].
-pub fn watch_ebb() {
+/// should [`give_back`]. `calm`: the server has little to do, so that less is enough.
+pub fn watch_ebb(calm: bool) {
     let used = ALLOCATED.load(Relaxed);
     let high = HIGH.load(Relaxed).max(used);
-    if high - used >= EBB_BYTES_MIN.max(high / 8) {
+    let (bytes_min, ratio) = if calm { (CALM_EBB_BYTES_MIN, CALM_EBB_RATIO) } else { (EBB_BYTES_MIN, EBB_RATIO) };
+    if high - used >= bytes_min.max(high / ratio) {
         HIGH.store(used, Relaxed);
         ask_to_give_back();
     }
@@ -327,11 +332,11 @@ mod tests {
         let before = allocated_bytes();
         let block = vec![1u8; 64 << 20];
         assert!(allocated_bytes() >= before + (60 << 20));
-        watch_ebb();
+        watch_ebb(false);
         drop(block);
         assert!(allocated_bytes() < before + (60 << 20));
         let ebbs_before = ebbs();
-        watch_ebb();
+        watch_ebb(false);
         assert!(ebbs() > ebbs_before);
     }
 }

@@ -48,7 +48,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
             rates.sample(server, last_sample.elapsed(), stale);
             last_sample = Instant::now();
             server.used_memory();
-            alloc::watch_ebb();
+            alloc::watch_ebb(nudges.is_calm());
             nudges.give(server, &workers);
         }
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
@@ -65,11 +65,22 @@ struct Nudges {
     seen: [u64; 4],
     /// How many more they get.
     left: u32,
+    /// Looks since there was much to do.
+    calm_looks: u32,
 }
 
 impl Nudges {
     /// Nudges for one happening: the first may come before a worker's time for tending has.
     const COUNT: u32 = 2;
+
+    /// Commands between two looks that are much to do, and looks with fewer after which the server counts as calm.
+    const BUSY_COMMANDS_MIN: u64 = 100;
+    const CALM_LOOKS_MIN: u32 = 20;
+
+    /// Whether there has been little to do for a while.
+    fn is_calm(&self) -> bool {
+        self.calm_looks >= Self::CALM_LOOKS_MIN
+    }
 
     fn give(&mut self, server: &Server, workers: &[Arc<Mailbox>]) {
         let happened = [
@@ -78,6 +89,8 @@ impl Nudges {
             server.stats.changes(),
             u64::from(alloc::ebbs()),
         ];
+        let is_busy = happened[0].abs_diff(self.seen[0]) >= Self::BUSY_COMMANDS_MIN;
+        self.calm_looks = if is_busy { 0 } else { self.calm_looks.saturating_add(1) };
         if happened != self.seen {
             self.seen = happened;
             self.left = Self::COUNT;
