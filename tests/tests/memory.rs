@@ -326,5 +326,21 @@ fn connections_that_come_and_go_leave_nothing_behind() {
             assert_eq!(conn.read_reply().expect("a reply"), b"+OK\r\n");
         }
     }
-    wait_for_return(&server, &mut conn, "5,000 connections", before, 8 * MB);
+    wait_for_return(&server, &mut conn, "5,000 connections", before, 12 * MB);
+}
+
+#[test]
+fn clients_that_go_while_they_wait_leave_nothing_behind() {
+    let (server, mut conn, before) = start("2");
+    for round in 0..5 {
+        let mut crowd: Vec<Conn> = (0..500).map(|_| server.connect()).collect();
+        for (n, conn) in crowd.iter_mut().enumerate() {
+            let key = format!("{round}:{n}:{}", "k".repeat(10_000));
+            conn.send_command(&argv!["BLPOP", key, "0"]).expect("taken");
+        }
+        wait_until("all wait", || conn.info_number("blocked_clients") == Some(500));
+        drop(crowd);
+        wait_until("all are gone", || conn.info_number("connected_clients") == Some(1));
+    }
+    wait_for_return(&server, &mut conn, "2,500 clients that waited", before, 8 * MB);
 }
