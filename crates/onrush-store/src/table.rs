@@ -35,6 +35,9 @@ pub(crate) struct Books {
 /// Set in [`Books::volatile`] while there may be hashes of which fields expire. A pass that finds none takes it back.
 const TIMED_FIELDS: u32 = 1 << 31;
 
+/// Is told a key and the names of fields of its hash that have expired.
+pub type ExpiredFields<'a> = &'a mut dyn FnMut(&[u8], &[Vec<u8>]);
+
 /// What one call of [`Table::expire_due`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireProgress {
@@ -317,7 +320,7 @@ impl Table {
         &mut self,
         now_ms: i64,
         fields_max: usize,
-        expired: &mut dyn FnMut(&[u8], &[Vec<u8>]),
+        expired: ExpiredFields<'_>,
         emptied: &mut dyn FnMut(Removed),
     ) -> bool {
         if self.books.volatile & TIMED_FIELDS == 0 || now_ms < self.books.next_expire_ms {
