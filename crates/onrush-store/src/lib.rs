@@ -60,6 +60,7 @@ mod random;
 mod removed;
 mod set;
 mod shard;
+mod shrink;
 mod slot;
 mod sorted_set;
 mod stream;

@@ -11,6 +11,7 @@
 use super::StreamId;
 use crate::StreamLimits;
 use crate::listpack::{Prefix, element};
+use crate::shrink::shrink;
 
 /// Entries from one mark to the next.
 const MARK_EVERY: u32 = 16;
@@ -101,11 +102,12 @@ fn listpack_int_len(number: u64) -> usize {
 }
 
 impl Node {
-    pub(super) fn new(first: StreamId, fields: &[&[u8]]) -> Self {
+    /// No entries yet; `room` is for how many bytes of them there is room at once.
+    pub(super) fn new(first: StreamId, fields: &[&[u8]], room: usize) -> Self {
         let names: usize = fields.iter().map(|field| crate::list::listpack_len(field)).sum();
         // Counts of entries, of deleted ones and of fields, the fields, and the end of the first entry.
         let listpack_bytes = crate::list::LISTPACK_HEAD_LEN + 3 * 2 + names + 2;
-        Node { first, bytes: Vec::new(), marks: Vec::new(), live: 0, total: 0, listpack_bytes }
+        Node { first, bytes: Vec::with_capacity(room), marks: Vec::new(), live: 0, total: 0, listpack_bytes }
     }
 
     /// Whether Redis would begin a new node for an entry of so many bytes.
@@ -223,8 +225,20 @@ impl Node {
         size_of::<Self>() + self.bytes.capacity() + self.marks.capacity() * size_of::<u32>()
     }
 
+    /// Bytes of its entries.
+    pub(super) fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether hardly more is allocated than the entries take.
+    #[cfg(test)]
+    pub(super) fn is_shrunk(&self) -> bool {
+        self.bytes.capacity() - self.bytes.len() <= self.bytes.len() / 8
+    }
+
+    /// Gives back room beyond the entries there are.
     pub(super) fn shrink(&mut self) {
-        self.bytes.shrink_to_fit();
-        self.marks.shrink_to_fit();
+        shrink(&mut self.bytes);
+        shrink(&mut self.marks);
     }
 }
