@@ -235,23 +235,24 @@ impl List {
         chunks.is_quicklist |= !fits(limits, chunks.len(), chunks.listpack_bytes, false);
     }
 
-    /// Removes up to `count` elements that are `value`, from one end on; returns how many. O(elements).
+    /// Removes up to `count` elements that are `value`, from one end on; returns how many. O(elements from
+    /// that end to the last one removed).
     pub fn remove_values(&mut self, value: &[u8], from: End, count: usize, limits: &ListLimits) -> usize {
-        let mut left = count;
-        let mut keep = |element: &[u8]| {
-            let goes = left > 0 && element == value;
-            left -= usize::from(goes);
-            !goes
-        };
         match self.0.form_mut() {
             FormMut::Large(chunks) => {
-                let removed = chunks.retain(from, &mut keep);
+                let removed = chunks.remove_values(value, from, count);
                 if removed > 0 {
                     Self::shrunk(chunks, limits);
                 }
                 removed
             }
             FormMut::Packed(packed) => {
+                let mut left = count;
+                let mut keep = |element: &[u8]| {
+                    let goes = left > 0 && element == value;
+                    left -= usize::from(goes);
+                    !goes
+                };
                 let mut elements: Vec<&[u8]> = Elements::new(packed, 0).collect();
                 let before = elements.len();
                 if from == End::Back {
@@ -384,6 +385,38 @@ mod tests {
         }
     }
 
+    #[test]
+    fn removing_at_one_end_leaves_the_rest_where_it_is() {
+        let limits = ListLimits::default();
+        let mut list = List::default();
+        (0..2_000).for_each(|n| list.push(End::Back, format!("member:{n:07}").as_bytes(), &limits));
+        let address = |list: &List, index| list.get(index).map(|element| element.as_bytes().as_ptr());
+        let last = address(&list, 1_999);
+        assert_eq!(list.remove_values(b"member:0000001", End::Front, 1, &limits), 1);
+        assert_eq!(address(&list, 1_998), last);
+        list.push(End::Front, b"first", &limits);
+        let first = address(&list, 0);
+        assert_eq!(list.remove_values(b"member:0001998", End::Back, 1, &limits), 1);
+        assert_eq!((address(&list, 0), list.len()), (first, 1_999));
+    }
+
+    #[test]
+    fn what_is_left_of_many_chunks_is_put_together() {
+        let limits = ListLimits::default();
+        for from in [End::Front, End::Back] {
+            let mut list = List::default();
+            let count = if cfg!(miri) { 1_500 } else { 50_000 };
+            (0..count).for_each(|n| {
+                let element = if n % 100 == 0 { format!("stays:{n:08}") } else { "goes:000000000".to_owned() };
+                list.push(End::Back, element.as_bytes(), &limits);
+            });
+            assert_eq!(list.remove_values(b"goes:000000000", from, usize::MAX, &limits), count - count / 100);
+            let expected = (0..count).step_by(100).map(|n| format!("stays:{n:08}").into_bytes());
+            assert!(list.iter().map(|element| element.as_bytes().to_vec()).eq(expected));
+            assert!(list.size_bytes() < 40 * list.len() + 1_000, "{} bytes", list.size_bytes());
+        }
+    }
+
     /// All operations at random, on short lists and long ones, against a deque.
     #[test]
     fn agrees_with_a_deque() {
@@ -447,6 +480,9 @@ mod tests {
                 _ => assert!(list.get(0).is_none()),
             }
             assert_eq!((list.len(), list.is_empty()), (model.len(), model.is_empty()));
+            if let Some(chunks) = list.0.as_large() {
+                chunks.assert_sums();
+            }
             if step % 41 == 0 && !model.is_empty() {
                 let index = random.below(model.len());
                 assert!(list.iter_from(index).map(Element::as_bytes).eq(model.range(index..).map(|e| &e[..])));

@@ -1,8 +1,13 @@
 //! A run of elements: the bytes of some hundred elements one behind the other, open at both ends.
 //!
 //! Lengths are kept beside the bytes: one number if all are the same, as they often are, else one or two bytes each.
+//!
+//! What adds or removes an element is told the bytes it takes in Redis's listpack ([`listpack_len`]): their sum is kept.
 
 use std::collections::VecDeque;
+
+use super::{End, listpack_len};
+use crate::shrink::shrink;
 
 /// Bytes of one run; as much as allocators hand out in one piece of a size class.
 pub(super) const RUN_BYTES_MAX: usize = 8 * 1024;
@@ -25,6 +30,8 @@ pub(super) struct Run {
     bytes: Vec<u8>,
     start: u32,
     count: u32,
+    /// Bytes the elements take in Redis's listpack.
+    listpack_bytes: u32,
     lens: Lens,
 }
 
@@ -33,7 +40,7 @@ impl Run {
     pub(super) fn new(front: bool, is_long: bool) -> Self {
         let room = if is_long { RUN_BYTES_MAX } else { 0 };
         let (bytes, start) = if front { (vec![0; room], room as u32) } else { (Vec::with_capacity(room), 0) };
-        Run { bytes, start, count: 0, lens: Lens::Same(0) }
+        Run { bytes, start, count: 0, listpack_bytes: 0, lens: Lens::Same(0) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -43,6 +50,11 @@ impl Run {
     /// Bytes of all elements.
     pub(super) fn bytes_len(&self) -> usize {
         self.bytes.len() - self.start as usize
+    }
+
+    /// Bytes the elements take in Redis's listpack. O(1).
+    pub(super) fn listpack_bytes(&self) -> usize {
+        self.listpack_bytes as usize
     }
 
     pub(super) fn has_room(&self, len: usize) -> bool {
@@ -55,7 +67,7 @@ impl Run {
             self.bytes.drain(..self.start as usize);
             self.start = 0;
         }
-        self.bytes.shrink_to_fit();
+        shrink(&mut self.bytes);
         match &mut self.lens {
             Lens::Same(_) => {}
             Lens::Narrow(lens) => lens.shrink_to_fit(),
@@ -140,7 +152,8 @@ impl Run {
         }
     }
 
-    pub(super) fn push_back(&mut self, element: &[u8]) {
+    pub(super) fn push_back(&mut self, element: &[u8], listpack_bytes: usize) {
+        self.listpack_bytes += listpack_bytes as u32;
         self.widen(element.len());
         match &mut self.lens {
             Lens::Same(_) => {}
@@ -167,7 +180,8 @@ impl Run {
         }
     }
 
-    pub(super) fn push_front(&mut self, element: &[u8]) {
+    pub(super) fn push_front(&mut self, element: &[u8], listpack_bytes: usize) {
+        self.listpack_bytes += listpack_bytes as u32;
         self.widen(element.len());
         match &mut self.lens {
             Lens::Same(_) => {}
@@ -193,7 +207,8 @@ impl Run {
         self.start = room as u32;
     }
 
-    pub(super) fn pop_front(&mut self) {
+    pub(super) fn pop_front(&mut self, listpack_bytes: usize) {
+        self.listpack_bytes -= listpack_bytes as u32;
         self.start += self.len_of(0) as u32;
         self.count -= 1;
         match &mut self.lens {
@@ -203,7 +218,8 @@ impl Run {
         }
     }
 
-    pub(super) fn pop_back(&mut self) {
+    pub(super) fn pop_back(&mut self, listpack_bytes: usize) {
+        self.listpack_bytes -= listpack_bytes as u32;
         let len = self.len_of(self.len() - 1);
         self.bytes.truncate(self.bytes.len() - len);
         self.count -= 1;
@@ -215,7 +231,8 @@ impl Run {
     }
 
     /// Inserts an element in front of the one at `index`; there is room. O(run).
-    pub(super) fn insert(&mut self, index: usize, element: &[u8]) {
+    pub(super) fn insert(&mut self, index: usize, element: &[u8], listpack_bytes: usize) {
+        self.listpack_bytes += listpack_bytes as u32;
         let at = self.offset_of(index);
         self.widen(element.len());
         match &mut self.lens {
@@ -228,7 +245,8 @@ impl Run {
     }
 
     /// Removes the element at `index`. O(run).
-    pub(super) fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize, listpack_bytes: usize) {
+        self.listpack_bytes -= listpack_bytes as u32;
         let at = self.offset_of(index);
         self.bytes.drain(at..at + self.len_of(index));
         self.count -= 1;
@@ -242,10 +260,44 @@ impl Run {
     /// Takes out the elements from `index` on. O(run).
     pub(super) fn split_off(&mut self, index: usize) -> Run {
         let mut tail = Run::new(false, false);
-        self.iter_from(index).for_each(|element| tail.push_back(element));
+        self.iter_from(index).for_each(|element| tail.push_back(element, listpack_len(element)));
         while self.len() > index {
-            self.pop_back();
+            let last = listpack_len(self.get(self.len() - 1));
+            self.pop_back(last);
         }
         tail
+    }
+
+    /// What is left without up to `left` elements that are `value`, taken from one end on; `None` if that is all. Those
+    /// taken are taken off `left`. O(run).
+    pub(super) fn without(&self, value: &[u8], from: End, left: &mut usize) -> Option<Run> {
+        if matches!(self.lens, Lens::Same(len) if len as usize != value.len()) {
+            return None;
+        }
+        let mut places: Vec<usize> =
+            self.iter_from(0).enumerate().filter(|(_, e)| *e == value).map(|(at, _)| at).collect();
+        let count = places.len().min(*left);
+        *left -= count;
+        match from {
+            End::Front => places.truncate(count),
+            End::Back => _ = places.drain(..places.len() - count),
+        }
+        if places.is_empty() {
+            return None;
+        }
+        let mut rest = Run::new(false, false);
+        let mut places = places.into_iter().peekable();
+        for (at, element) in self.iter_from(0).enumerate() {
+            if places.next_if_eq(&at).is_none() {
+                rest.push_back(element, listpack_len(element));
+            }
+        }
+        rest.shrink();
+        Some(rest)
+    }
+
+    /// Takes over the elements of the run behind this one. O(both).
+    pub(super) fn append(&mut self, next: &Run) {
+        next.iter_from(0).for_each(|element| self.push_back(element, listpack_len(element)));
     }
 }
