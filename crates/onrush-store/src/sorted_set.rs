@@ -2,16 +2,18 @@
 
 mod index;
 mod leaf;
+mod places;
+mod scan;
 mod tree;
 
-use std::cell::RefCell;
 use std::ops::Bound;
 
 use crate::compact::{Compact, Form, FormMut};
 use crate::listpack::{Prefix, element};
 use crate::{Encoding, Packed, PairLimits};
-use index::{Index, short_hash};
+use index::{At, short_hash};
 use leaf::{LEAF_LEN_MAX, Leaf, LeafIter};
+use places::{Place, Places, Way};
 use tree::Tree;
 
 /// Members whose leaves are prefetched at once; more would push each other out of the cache.
@@ -30,55 +32,81 @@ pub struct SortedSet(Compact<Large>);
 #[derive(Clone, Debug)]
 struct Large {
     tree: Tree,
-    index: Index,
+    places: Places,
 }
 
 impl Large {
     fn new() -> Self {
-        Large { tree: Tree::new(), index: Index::new() }
+        Large { tree: Tree::new(), places: Places::new() }
     }
 
     fn score(&self, hash: u32, member: &[u8]) -> Option<f64> {
-        self.index.find(hash, |score| self.tree.contains(score, member))
+        self.places.index.find(hash, |place| self.tree.find(self.places.score(place), member))
     }
 
     fn set_score(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        let Large { tree, index } = self;
         // Where it goes is fetched while it is removed from where it was.
-        let target = tree.prefetch(score);
+        let target = self.tree.prefetch(score);
         let hash = short_hash(member);
         target.prefetch();
-        // What the index has under a hash may be another member's: the tree knows, and is asked by removing.
-        let found = index
-            .find_mut(hash, |old| if old == score { tree.contains(old, member) } else { tree.remove(old, member) });
-        let old = match found {
-            Some(slot) => Some(std::mem::replace(slot, score)),
-            None => {
-                index.insert(hash, score);
-                None
-            }
+        let (at, old) = match self.take_out(hash, member, Some(score)) {
+            Found::Removed(at, old) => (Some(at), Some(old)),
+            Found::Kept(old) => return Some(old),
+            Found::Nothing => (None, None),
         };
-        if old != Some(score) {
-            tree.insert(score, member);
+        let Large { tree, places } = self;
+        match at {
+            Some(at) => places.index.set(at, Place::of_score(score)),
+            None => places.index.insert(hash, Place::of_score(score)),
         }
+        tree.insert(score, member, places);
         old
     }
 
-    fn remove(&mut self, member: &[u8]) -> bool {
-        let Large { tree, index } = self;
-        index.remove(short_hash(member), |score| tree.remove(score, member))
+    /// Takes a member out of the tree, unless it has the score `keep`; its slot in the index is left.
+    #[inline]
+    fn take_out(&mut self, hash: u32, member: &[u8], keep: Option<f64>) -> Found {
+        let Large { tree, places } = self;
+        // What the index has under a hash may be another member's: the tree knows, and is asked by removing.
+        let mut next = places.index.first(hash);
+        while let Some(at) = next {
+            let place = places.index.place(at);
+            let score = places.score(place);
+            if keep == Some(score) {
+                if let Some(kept) = tree.find(score, member) {
+                    return Found::Kept(kept);
+                }
+            } else {
+                // Leaves that are merged meanwhile change the places of their members: this one is not among them.
+                places.index.set(at, Place::NONE);
+                if tree.remove(score, member, places) {
+                    return Found::Removed(at, score);
+                }
+                places.index.set(at, place);
+            }
+            next = places.index.next(hash, at);
+        }
+        Found::Nothing
     }
 
-    fn pop(&mut self, greatest: bool, visit: &mut dyn FnMut(&[u8], f64)) {
-        let Large { tree, index } = self;
-        let index = RefCell::new(index);
-        let mut remove = |member: &[u8], score| {
-            visit(member, score);
-            // Two members with the same hash and score have equal slots: it does not matter which of them goes.
-            index.borrow_mut().remove(short_hash(member), |other| other == score);
-        };
-        tree.pop(greatest, &mut remove, &mut |member| index.borrow().prefetch(short_hash(member)));
+    fn remove(&mut self, member: &[u8]) -> bool {
+        match self.take_out(short_hash(member), member, None) {
+            Found::Removed(at, _) => {
+                self.places.index.remove_at(at);
+                true
+            }
+            Found::Kept(_) | Found::Nothing => false,
+        }
     }
+}
+
+/// What became of a member that was to be taken out.
+enum Found {
+    /// Its slot in the index, and the score it had.
+    Removed(At, f64),
+    /// It has the score already that it should have.
+    Kept(f64),
+    Nothing,
 }
 
 /// The members of a small form: where each begins, the member, its score.
@@ -150,7 +178,7 @@ impl SortedSet {
     /// Bytes allocated. O(members / 100).
     pub fn size_bytes(&self) -> usize {
         match self.0.form() {
-            Form::Large(large) => large.tree.size_bytes() + large.index.size_bytes() + size_of::<Large>(),
+            Form::Large(large) => large.tree.size_bytes() + large.places.size_bytes() + size_of::<Large>(),
             Form::Packed(packed) => packed.size_bytes(),
         }
     }
@@ -158,7 +186,7 @@ impl SortedSet {
     /// About how many allocations freeing it gives back.
     pub fn free_effort(&self) -> usize {
         match self.0.form() {
-            Form::Large(large) => large.index.free_effort() + large.tree.len() * 4 / (LEAF_LEN_MAX / 2),
+            Form::Large(large) => large.places.free_effort() + large.tree.len() * 4 / (LEAF_LEN_MAX / 2),
             Form::Packed(_) => 1,
         }
     }
@@ -228,7 +256,7 @@ impl SortedSet {
     /// O(log members), of a small one O(members).
     pub fn pop(&mut self, greatest: bool, visit: &mut dyn FnMut(&[u8], f64)) {
         let packed = match self.0.form_mut() {
-            FormMut::Large(large) => return large.pop(greatest, visit),
+            FormMut::Large(Large { tree, places }) => return tree.pop(greatest, visit, places),
             FormMut::Packed(packed) => packed,
         };
         let mut all = members(packed);
@@ -239,21 +267,19 @@ impl SortedSet {
         }
     }
 
-    /// Removes `count` members from rank `start` on; returns how many there were. O(count * log members).
+    /// Removes `count` members from rank `start` on; returns how many there were. O(count + log members), of a small one
+    /// O(members).
     pub fn remove_range(&mut self, start: usize, count: usize) -> usize {
-        let gone: Vec<(Vec<u8>, f64)> =
-            self.iter_from(start).take(count).map(|(member, score)| (member.to_vec(), score)).collect();
         match self.0.form_mut() {
+            FormMut::Large(Large { tree, places }) => tree.remove_range(start, count, places),
             FormMut::Packed(packed) => {
+                let removed = members(packed).skip(start).take(count).count();
                 let first = members(packed).nth(start).map_or(packed.len(), |(at, ..)| at);
                 let end = members(packed).nth(start.saturating_add(count)).map_or(packed.len(), |(at, ..)| at);
                 packed.remove(first..end);
-            }
-            FormMut::Large(large) => {
-                gone.iter().for_each(|(member, _)| _ = large.remove(member));
+                removed
             }
         }
-        gone.len()
     }
 
     /// How many members are before one; `None` if it is not there. O(log members), of a small one O(members).
@@ -328,31 +354,15 @@ impl SortedSet {
         })
     }
 
-    /// Visits the members of some hundred hashes from `cursor` on, of a small one all, and returns where to go on; 0 at the
-    /// end. What is a member all the time is visited at least once, even if its score changes. O(members visited *
-    /// log members), and of members that share their score with many others O(those).
+    /// Visits about `count` members from `cursor` on, of a small one all, and returns where to go on; 0 at the end. What is
+    /// a member all the time is visited at least once, even if its score changes. A cursor is a position in the order of
+    /// hashes, so it stays valid whatever happens to the set. O(count * log members), whatever the scores.
     pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
-        let Some(Large { tree, index }) = self.0.as_large() else {
-            self.iter().for_each(|(member, score)| visit(member, score));
-            return 0;
-        };
-        let (mut at, mut visited) = (cursor as u32, 0);
-        loop {
-            let (range, mut scores) = index.segment_of(at);
-            scores.sort_by(f64::total_cmp);
-            scores.dedup();
-            for score in scores {
-                let first = tree.partition_point(&|other, _| other < score);
-                let ties = self.iter_from(first).take_while(|(_, other)| *other == score);
-                for (member, score) in ties.filter(|(member, _)| range.contains(&u64::from(short_hash(member)))) {
-                    visited += 1;
-                    visit(member, score);
-                }
-            }
-            match u32::try_from(range.end) {
-                Ok(next) if visited >= count => return u64::from(next),
-                Ok(next) => at = next,
-                Err(_) => return 0,
+        match self.0.form() {
+            Form::Large(large) => large.scan(cursor, count, visit),
+            Form::Packed(packed) => {
+                members(packed).for_each(|(_, member, score)| visit(member, score));
+                0
             }
         }
     }
@@ -361,13 +371,16 @@ impl SortedSet {
     pub fn prefetch(&self, member_hashes: &[u64]) {
         match self.0.form() {
             Form::Packed(packed) => packed.prefetch(),
-            Form::Large(Large { tree, index }) => {
+            Form::Large(Large { tree, places }) => {
                 let hashes = || member_hashes.iter().map(|&hash| index::shorten(hash));
-                hashes().for_each(|hash| index.prefetch(hash));
+                hashes().for_each(|hash| places.index.prefetch(hash));
                 // Where the members are now, then what is there. Another member with the same hash does no harm.
                 let mut leaves = [None; PREFETCHED_MAX];
                 for (leaf, hash) in leaves.iter_mut().zip(hashes()) {
-                    *leaf = index.find(hash, |_| true).map(|score| tree.prefetch(score));
+                    *leaf = places.index.first(hash).map(|at| match places.way(places.index.place(at)) {
+                        Way::Score(score) => tree.prefetch(score),
+                        Way::Leaf(score, member) => tree.leaf_of(score, member),
+                    });
                 }
                 leaves.into_iter().flatten().for_each(Leaf::prefetch);
             }

@@ -1,6 +1,8 @@
-//! From a member's hash to its score. Members are in the tree alone: what is found here is looked up there.
+//! From a member's hash to its place. Members are in the tree alone: what is found here is looked up there.
 //!
 //! Extendible hashing, as in [`crate::dict::Dict`]: a full segment splits in two, and nothing larger is ever moved.
+
+use super::places::Place;
 
 /// Slots of a segment, a power of two.
 const SLOTS_MIN: usize = 8;
@@ -23,14 +25,14 @@ pub(super) fn shorten(hash: u64) -> u32 {
 #[derive(Clone, Debug)]
 struct Segment {
     hashes: Box<[u32]>,
-    scores: Box<[f64]>,
+    places: Box<[Place]>,
     len: usize,
     depth: u8,
 }
 
 impl Segment {
     fn new(slots: usize, depth: u8) -> Self {
-        Segment { hashes: vec![0; slots].into(), scores: vec![0.0; slots].into(), len: 0, depth }
+        Segment { hashes: vec![0; slots].into(), places: vec![Place::NONE; slots].into(), len: 0, depth }
     }
 
     #[inline]
@@ -47,12 +49,11 @@ impl Segment {
         self.len * 8 >= self.hashes.len() * 7
     }
 
-    /// The first slot with a hash for whose score `is_it` holds.
+    /// The first slot with a hash, from one on.
     #[inline]
-    fn find(&self, hash: u32, mut is_it: impl FnMut(f64) -> bool) -> Option<usize> {
-        let mut slot = self.home(hash);
+    fn find(&self, hash: u32, mut slot: usize) -> Option<usize> {
         while self.hashes[slot] != 0 {
-            if self.hashes[slot] == hash && is_it(self.scores[slot]) {
+            if self.hashes[slot] == hash {
                 return Some(slot);
             }
             slot = self.next(slot);
@@ -60,22 +61,22 @@ impl Segment {
         None
     }
 
-    fn insert(&mut self, hash: u32, score: f64) {
+    fn insert(&mut self, hash: u32, place: Place) {
         let mut slot = self.home(hash);
         while self.hashes[slot] != 0 {
             slot = self.next(slot);
         }
-        (self.hashes[slot], self.scores[slot]) = (hash, score);
+        (self.hashes[slot], self.places[slot]) = (hash, place);
         self.len += 1;
     }
 
     fn resize(&mut self, slots: usize) {
         let old = std::mem::replace(self, Segment::new(slots, self.depth));
-        old.iter().for_each(|(hash, score)| self.insert(hash, score));
+        old.iter().for_each(|(hash, place)| self.insert(hash, place));
     }
 
-    fn iter(&self) -> impl Iterator<Item = (u32, f64)> {
-        self.hashes.iter().copied().zip(self.scores.iter().copied()).filter(|(hash, _)| *hash != 0)
+    fn iter(&self) -> impl Iterator<Item = (u32, Place)> {
+        self.hashes.iter().copied().zip(self.places.iter().copied()).filter(|(hash, _)| *hash != 0)
     }
 
     /// Empties a slot and moves up what a search would no longer find.
@@ -88,7 +89,7 @@ impl Segment {
             // Whether the free slot lies on the way from home to here.
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(free) & mask) {
                 self.hashes[free] = self.hashes[at];
-                self.scores[free] = self.scores[at];
+                self.places[free] = self.places[at];
                 free = at;
             }
             at = self.next(at);
@@ -98,7 +99,14 @@ impl Segment {
     }
 }
 
-/// Scores by hash; several members may share a hash.
+/// A slot of the index, until something is inserted or removed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    segment: usize,
+    slot: usize,
+}
+
+/// Places by hash; several members may share a hash.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     directory: Vec<u32>,
@@ -117,28 +125,72 @@ impl Index {
         self.directory[index as usize] as usize
     }
 
-    /// The score under a hash for which `is_it` says that it is the member's: the first such.
+    /// The first slot with a hash. O(1).
     #[inline]
-    pub(super) fn find(&self, hash: u32, is_it: impl FnMut(f64) -> bool) -> Option<f64> {
-        let segment = &self.segments[self.id_of(hash)];
-        segment.find(hash, is_it).map(|slot| segment.scores[slot])
+    pub(super) fn first(&self, hash: u32) -> Option<At> {
+        let segment = self.id_of(hash);
+        let of = &self.segments[segment];
+        of.find(hash, of.home(hash)).map(|slot| At { segment, slot })
     }
 
-    /// As [`Index::find`], to change the score.
+    /// The next slot with the hash of one. O(1).
     #[inline]
-    pub(super) fn find_mut(&mut self, hash: u32, is_it: impl FnMut(f64) -> bool) -> Option<&mut f64> {
-        let id = self.id_of(hash);
-        let segment = &mut self.segments[id];
-        segment.find(hash, is_it).map(|slot| &mut segment.scores[slot])
+    pub(super) fn next(&self, hash: u32, at: At) -> Option<At> {
+        let of = &self.segments[at.segment];
+        of.find(hash, of.next(at.slot)).map(|slot| At { slot, ..at })
     }
 
-    /// Adds a member's score. Amortised O(1), at most O(a segment).
-    pub(super) fn insert(&mut self, hash: u32, score: f64) {
+    #[inline]
+    pub(super) fn place(&self, at: At) -> Place {
+        self.segments[at.segment].places[at.slot]
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, at: At, place: Place) {
+        self.segments[at.segment].places[at.slot] = place;
+    }
+
+    /// The first of the places under a hash of which `take` takes something. O(1).
+    #[inline]
+    pub(super) fn find<R>(&self, hash: u32, mut take: impl FnMut(Place) -> Option<R>) -> Option<R> {
+        let mut next = self.first(hash);
+        while let Some(at) = next {
+            let taken = take(self.place(at));
+            if taken.is_some() {
+                return taken;
+            }
+            next = self.next(hash, at);
+        }
+        None
+    }
+
+    /// The slot with a hash and a place. O(1).
+    fn slot_of(&self, hash: u32, place: Place) -> Option<At> {
+        let mut next = self.first(hash);
+        while let Some(at) = next
+            && self.place(at) != place
+        {
+            next = self.next(hash, at);
+        }
+        next
+    }
+
+    /// Gives a member that is at one place another. Two with the same hash at the same place are as one. O(1).
+    pub(super) fn change(&mut self, hash: u32, from: Place, to: Place) {
+        let at = self.slot_of(hash, from);
+        debug_assert!(at.is_some(), "every member is in the index");
+        if let Some(at) = at {
+            self.set(at, to);
+        }
+    }
+
+    /// Adds a member's place. Amortised O(1), at most O(a segment).
+    pub(super) fn insert(&mut self, hash: u32, place: Place) {
         loop {
             let id = self.id_of(hash);
             let segment = &mut self.segments[id];
             if !segment.is_full() {
-                return segment.insert(hash, score);
+                return segment.insert(hash, place);
             }
             if segment.hashes.len() < SLOTS_MAX || segment.depth == DEPTH_MAX {
                 segment.resize(segment.hashes.len() * 2);
@@ -158,11 +210,11 @@ impl Index {
         let old = std::mem::replace(&mut self.segments[id], Segment::new(slots, depth));
         let mut upper = Segment::new(slots, depth);
         let bit = 1u32 << (32 - depth);
-        for (hash, score) in old.iter() {
+        for (hash, place) in old.iter() {
             if hash & bit == 0 {
-                self.segments[id].insert(hash, score);
+                self.segments[id].insert(hash, place);
             } else {
-                upper.insert(hash, score);
+                upper.insert(hash, place);
             }
         }
         let new_id = self.segments.len() as u32;
@@ -173,24 +225,31 @@ impl Index {
         self.directory[first + width..first + 2 * width].fill(new_id);
     }
 
-    /// Removes the score under a hash for which `is_it` says that it is the member's; says whether there was one. O(1).
-    pub(super) fn remove(&mut self, hash: u32, is_it: impl FnMut(f64) -> bool) -> bool {
-        let id = self.id_of(hash);
-        let segment = &mut self.segments[id];
-        let Some(slot) = segment.find(hash, is_it) else { return false };
-        segment.remove_slot(slot);
+    /// Removes a slot. O(1).
+    pub(super) fn remove_at(&mut self, at: At) {
+        let segment = &mut self.segments[at.segment];
+        segment.remove_slot(at.slot);
         if segment.hashes.len() > SLOTS_MIN && segment.len * 8 < segment.hashes.len() {
             segment.resize((segment.hashes.len() / 4).max(SLOTS_MIN));
         }
-        true
     }
 
-    /// The range of hashes of the segment that holds one, and the scores in it.
-    pub(super) fn segment_of(&self, hash: u32) -> (std::ops::Range<u64>, Vec<f64>) {
+    /// Removes a member that is at a place. O(1).
+    pub(super) fn remove(&mut self, hash: u32, place: Place) {
+        let at = self.slot_of(hash, place);
+        debug_assert!(at.is_some(), "every member is in the index");
+        if let Some(at) = at {
+            self.remove_at(at);
+        }
+    }
+
+    /// What there is from a hash on as far as its segment goes, in no order, and where the next segment begins.
+    /// O(a segment).
+    pub(super) fn rest_of_segment(&self, hash: u32) -> (Vec<(u32, Place)>, u64) {
         let segment = &self.segments[self.id_of(hash)];
         let width = 1u64 << (32 - segment.depth);
-        let start = u64::from(hash) & !(width - 1);
-        (start..start + width, segment.iter().map(|(_, score)| score).collect())
+        let end = (u64::from(hash) & !(width - 1)) + width;
+        (segment.iter().filter(|(other, _)| *other >= hash).collect(), end)
     }
 
     /// Asks the processor for what a look-up reads first. O(1).
@@ -198,13 +257,13 @@ impl Index {
         let segment = &self.segments[self.id_of(hash)];
         let home = segment.home(hash);
         crate::bucket::prefetch(&segment.hashes[home]);
-        crate::bucket::prefetch(&segment.scores[home]);
+        crate::bucket::prefetch(&segment.places[home]);
     }
 
     /// Bytes allocated. O(segments).
     pub(super) fn size_bytes(&self) -> usize {
         let slots: usize = self.segments.iter().map(|segment| segment.hashes.len()).sum();
-        slots * (size_of::<u32>() + size_of::<f64>())
+        slots * (size_of::<u32>() + size_of::<Place>())
             + self.segments.capacity() * size_of::<Segment>()
             + self.directory.capacity() * size_of::<u32>()
     }

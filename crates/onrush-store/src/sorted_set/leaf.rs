@@ -1,5 +1,10 @@
 //! A leaf of the tree: some hundred members in order, their scores in one array, their bytes in another.
 
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+use crate::shrink::shrink;
+
 /// Members in a leaf.
 pub(super) const LEAF_LEN_MAX: usize = 96;
 
@@ -18,6 +23,8 @@ pub(super) struct Leaf {
     scores: Vec<f64>,
     lens: Lens,
     bytes: Vec<u8>,
+    /// What the index has in place of the score, if all members share one ([`super::places`]).
+    pub(super) number: Option<NonZeroU32>,
 }
 
 /// The members of a leaf from one on.
@@ -60,7 +67,7 @@ fn insert_at<T: Copy>(items: &mut Vec<T>, index: usize, item: T) {
 
 impl Leaf {
     pub(super) fn new() -> Self {
-        Leaf { scores: Vec::new(), lens: Lens::Narrow(Vec::new()), bytes: Vec::new() }
+        Leaf { scores: Vec::new(), lens: Lens::Narrow(Vec::new()), bytes: Vec::new(), number: None }
     }
 
     #[inline]
@@ -181,17 +188,34 @@ impl Leaf {
             Lens::Narrow(lens) => _ = lens.remove(index),
             Lens::Wide(lens) => _ = lens.remove(index),
         }
+        self.shrink_if_sparse();
+    }
+
+    /// Removes the members of a range. O(leaf).
+    pub(super) fn remove_range(&mut self, range: Range<usize>) {
+        let at = self.offset_of(range.start);
+        let len: usize = range.clone().map(|index| self.len_of(index)).sum();
+        self.bytes.drain(at..at + len);
+        self.scores.drain(range.clone());
+        match &mut self.lens {
+            Lens::Narrow(lens) => _ = lens.drain(range),
+            Lens::Wide(lens) => _ = lens.drain(range),
+        }
+        self.shrink_if_sparse();
+    }
+
+    fn shrink_if_sparse(&mut self) {
         if self.scores.len() * 2 < self.scores.capacity() && self.scores.len() >= 8 {
             self.shrink();
         }
     }
 
     fn shrink(&mut self) {
-        self.scores.shrink_to_fit();
-        self.bytes.shrink_to_fit();
+        shrink(&mut self.scores);
+        shrink(&mut self.bytes);
         match &mut self.lens {
-            Lens::Narrow(lens) => lens.shrink_to_fit(),
-            Lens::Wide(lens) => lens.shrink_to_fit(),
+            Lens::Narrow(lens) => shrink(lens),
+            Lens::Wide(lens) => shrink(lens),
         }
     }
 
@@ -202,7 +226,7 @@ impl Leaf {
             Lens::Narrow(lens) => Lens::Narrow(lens.split_off(index)),
             Lens::Wide(lens) => Lens::Wide(lens.split_off(index)),
         };
-        let upper = Leaf { scores: self.scores.split_off(index), lens, bytes };
+        let upper = Leaf { scores: self.scores.split_off(index), lens, bytes, number: None };
         self.shrink();
         upper
     }

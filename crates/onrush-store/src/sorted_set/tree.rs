@@ -1,6 +1,8 @@
 //! An order-statistic B+-tree: members in order of score and bytes, with the number of members under every child.
 
+use super::index::short_hash;
 use super::leaf::{LEAF_LEN_MAX, Leaf};
+use super::places::{Place, Places};
 
 /// Children of an inner node.
 const CHILDREN_MAX: usize = 64;
@@ -46,68 +48,110 @@ impl Node {
         }
     }
 
-    fn insert(&mut self, score: f64, member: &[u8]) -> Option<Split> {
+    fn insert(&mut self, score: f64, member: &[u8], places: &mut Places) -> Option<Split> {
         match self {
             Node::Leaf(leaf) => {
                 let (Ok(index) | Err(index)) = leaf.search(score, member);
+                places.before_insert(leaf, score);
                 leaf.insert(index, score, member);
+                places.after_insert(leaf, score, member);
                 if !leaf.is_overfull() {
                     return None;
                 }
                 // What comes in ascending order fills the leaves.
                 let at = if index + 1 == leaf.len() { index } else { leaf.len() / 2 };
-                let upper = leaf.split_off(at);
+                let mut upper = leaf.split_off(at);
+                places.after_split(leaf, &mut upper);
                 Some(((upper.score(0), upper.member(0).into()), Node::Leaf(Box::new(upper))))
             }
-            Node::Inner(inner) => inner.insert(score, member),
+            Node::Inner(inner) => inner.insert(score, member, places),
         }
     }
 
-    fn remove(&mut self, score: f64, member: &[u8]) -> bool {
+    fn remove(&mut self, score: f64, member: &[u8], places: &mut Places) -> bool {
         match self {
             Node::Leaf(leaf) => match leaf.search(score, member) {
                 Ok(index) => {
                     leaf.remove(index);
+                    if leaf.len() == 0 {
+                        places.take_number(leaf);
+                    }
                     true
                 }
                 Err(_) => false,
             },
             Node::Inner(inner) => {
                 let child = inner.child_of(score, member);
-                let removed = inner.children[child].remove(score, member);
+                let removed = inner.children[child].remove(score, member, places);
                 if removed {
                     inner.counts[child] -= 1;
-                    inner.mend(child);
+                    inner.mend(child, places);
                 }
                 removed
             }
         }
     }
 
-    fn pop(&mut self, greatest: bool, visit: Visit<'_>, ahead: &mut dyn FnMut(&[u8])) {
+    fn pop(&mut self, greatest: bool, visit: Visit<'_>, places: &mut Places) {
         match self {
             Node::Leaf(leaf) => {
                 let index = if greatest { leaf.len() - 1 } else { 0 };
-                visit(leaf.member(index), leaf.score(index));
+                let member = leaf.member(index);
+                visit(member, leaf.score(index));
+                places.index.remove(short_hash(member), Place::of_member(leaf, index));
                 leaf.remove(index);
+                if leaf.len() == 0 {
+                    places.take_number(leaf);
+                }
                 let next = if greatest { leaf.len().checked_sub(POP_AHEAD) } else { Some(POP_AHEAD) };
                 if let Some(next) = next.filter(|&next| next < leaf.len()) {
-                    ahead(leaf.member(next));
+                    places.index.prefetch(short_hash(leaf.member(next)));
                 }
             }
             Node::Inner(inner) => {
                 let child = if greatest { inner.children.len() - 1 } else { 0 };
-                inner.children[child].pop(greatest, visit, ahead);
+                inner.children[child].pop(greatest, visit, places);
                 inner.counts[child] -= 1;
-                inner.mend(child);
+                inner.mend(child, places);
+            }
+        }
+    }
+
+    /// Removes up to `count` members from the one at `rank`, which there is, as far as its leaf goes; returns how many.
+    fn remove_run(&mut self, rank: usize, count: usize, places: &mut Places) -> usize {
+        match self {
+            Node::Leaf(leaf) => {
+                let range = rank..leaf.len().min(rank.saturating_add(count));
+                let hashes: Vec<u32> =
+                    leaf.iter_from(rank).take(range.len()).map(|(member, _)| short_hash(member)).collect();
+                hashes.iter().for_each(|&hash| places.index.prefetch(hash));
+                for (hash, index) in hashes.into_iter().zip(range.clone()) {
+                    places.index.remove(hash, Place::of_member(leaf, index));
+                }
+                let removed = range.len();
+                leaf.remove_range(range);
+                if leaf.len() == 0 {
+                    places.take_number(leaf);
+                }
+                removed
+            }
+            Node::Inner(inner) => {
+                let (child, rank) = inner.child_at(rank);
+                let removed = inner.children[child].remove_run(rank, count, places);
+                inner.counts[child] -= removed;
+                inner.mend(child, places);
+                removed
             }
         }
     }
 
     /// Makes one of this and the node behind it if there is room; says whether it did.
-    fn try_merge(&mut self, next: &mut Node, bound: &(f64, Box<[u8]>)) -> bool {
+    fn try_merge(&mut self, next: &mut Node, bound: &(f64, Box<[u8]>), places: &mut Places) -> bool {
         match (self, next) {
-            (Node::Leaf(leaf), Node::Leaf(next)) if leaf.fits_with(next) => leaf.append(next),
+            (Node::Leaf(leaf), Node::Leaf(next)) if leaf.fits_with(next) => {
+                places.before_merge(leaf, next);
+                leaf.append(next);
+            }
             (Node::Inner(inner), Node::Inner(next))
                 if inner.children.len() + next.children.len() <= CHILDREN_MAX / 2 =>
             {
@@ -149,10 +193,21 @@ impl Inner {
             .partition_point(|(first, first_member)| *first < score || *first == score && **first_member <= *member)
     }
 
-    fn insert(&mut self, score: f64, member: &[u8]) -> Option<Split> {
+    /// The child that the member at a rank is in, and its rank there.
+    #[inline]
+    fn child_at(&self, rank: usize) -> (usize, usize) {
+        let (mut child, mut left) = (0, rank);
+        while left >= self.counts[child] {
+            left -= self.counts[child];
+            child += 1;
+        }
+        (child, left)
+    }
+
+    fn insert(&mut self, score: f64, member: &[u8], places: &mut Places) -> Option<Split> {
         let child = self.child_of(score, member);
         self.counts[child] += 1;
-        let (bound, node) = self.children[child].insert(score, member)?;
+        let (bound, node) = self.children[child].insert(score, member, places)?;
         let len = node.len();
         self.counts[child] -= len;
         self.children.insert(child + 1, node);
@@ -171,7 +226,7 @@ impl Inner {
     }
 
     /// Merges a child that has become small with a neighbour, and drops one that is empty.
-    fn mend(&mut self, child: usize) {
+    fn mend(&mut self, child: usize, places: &mut Places) {
         if self.counts[child] == 0 && self.children.len() > 1 {
             self.take_out(child);
             return;
@@ -184,7 +239,7 @@ impl Inner {
                 continue;
             }
             let (before, behind) = self.children.split_at_mut(left + 1);
-            if before[left].try_merge(&mut behind[0], &self.firsts[left + 1]) {
+            if before[left].try_merge(&mut behind[0], &self.firsts[left + 1], places) {
                 self.counts[left] += self.counts[left + 1];
                 self.take_out(left + 1);
                 return;
@@ -209,10 +264,10 @@ impl Tree {
         self.len
     }
 
-    /// Inserts a member that is not there. O(log n).
-    pub(super) fn insert(&mut self, score: f64, member: &[u8]) {
+    /// Inserts a member that is not there, and that is at its score in the index. O(log n).
+    pub(super) fn insert(&mut self, score: f64, member: &[u8], places: &mut Places) {
         self.len += 1;
-        if let Some((bound, upper)) = self.root.insert(score, member) {
+        if let Some((bound, upper)) = self.root.insert(score, member, places) {
             let lower = std::mem::replace(&mut self.root, Node::Leaf(Box::new(Leaf::new())));
             let counts = vec![lower.len(), upper.len()];
             let firsts = vec![(f64::NEG_INFINITY, Box::default()), bound];
@@ -220,22 +275,36 @@ impl Tree {
         }
     }
 
-    /// Removes a member; says whether it was there. O(log n).
-    pub(super) fn remove(&mut self, score: f64, member: &[u8]) -> bool {
-        let removed = self.root.remove(score, member);
+    /// Removes a member, which is at no place in the index meanwhile; says whether it was there. O(log n).
+    pub(super) fn remove(&mut self, score: f64, member: &[u8], places: &mut Places) -> bool {
+        let removed = self.root.remove(score, member, places);
         self.len -= usize::from(removed);
         self.lower();
         removed
     }
 
-    /// Removes the first or the last member, if there is one, and shows it to `visit` before it goes; a member that is
-    /// likely to go soon is shown to `ahead`. O(log n).
-    pub(super) fn pop(&mut self, greatest: bool, visit: Visit<'_>, ahead: &mut dyn FnMut(&[u8])) {
+    /// Removes the first or the last member, if there is one, from here and the index, and shows it to `visit` before it
+    /// goes. O(log n).
+    pub(super) fn pop(&mut self, greatest: bool, visit: Visit<'_>, places: &mut Places) {
         if self.len > 0 {
-            self.root.pop(greatest, visit, ahead);
+            self.root.pop(greatest, visit, places);
             self.len -= 1;
             self.lower();
         }
+    }
+
+    /// Removes up to `count` members from rank `start` on, from here and the index; returns how many. O(count + log n), and
+    /// O(log n) for each leaf.
+    pub(super) fn remove_range(&mut self, start: usize, count: usize, places: &mut Places) -> usize {
+        let mut left = count.min(self.len.saturating_sub(start));
+        let removed = left;
+        while left > 0 {
+            let some = self.root.remove_run(start, left, places);
+            left -= some;
+            self.len -= some;
+            self.lower();
+        }
+        removed
     }
 
     /// Takes away roots with a single child.
@@ -248,15 +317,21 @@ impl Tree {
         }
     }
 
-    /// Whether a member is there with this score. O(log n).
-    pub(super) fn contains(&self, score: f64, member: &[u8]) -> bool {
+    /// The leaf that a member is in or belongs to. O(log n).
+    pub(super) fn leaf_of(&self, score: f64, member: &[u8]) -> &Leaf {
         let mut node = &self.root;
         loop {
             match node {
-                Node::Leaf(leaf) => return leaf.search(score, member).is_ok(),
+                Node::Leaf(leaf) => return leaf,
                 Node::Inner(inner) => node = &inner.children[inner.child_of(score, member)],
             }
         }
+    }
+
+    /// The score that is kept with a member, if it is there with this score: of zeros the sign may be another. O(log n).
+    pub(super) fn find(&self, score: f64, member: &[u8]) -> Option<f64> {
+        let leaf = self.leaf_of(score, member);
+        leaf.search(score, member).ok().map(|index| leaf.score(index))
     }
 
     /// Finds the leaf of a score and asks the processor for its head; of several leaves, the first. O(log n).
@@ -319,11 +394,8 @@ impl Tree {
             match node {
                 Node::Leaf(leaf) => return (leaf, left),
                 Node::Inner(inner) => {
-                    let mut child = 0;
-                    while left >= inner.counts[child] {
-                        left -= inner.counts[child];
-                        child += 1;
-                    }
+                    let child;
+                    (child, left) = inner.child_at(left);
                     node = &inner.children[child];
                 }
             }
@@ -333,5 +405,17 @@ impl Tree {
     /// Bytes allocated. O(leaves).
     pub(super) fn size_bytes(&self) -> usize {
         self.root.size_bytes()
+    }
+
+    /// Visits all leaves, in order.
+    #[cfg(test)]
+    pub(super) fn for_each_leaf(&self, visit: &mut dyn FnMut(&Leaf)) {
+        fn visit_all(node: &Node, visit: &mut dyn FnMut(&Leaf)) {
+            match node {
+                Node::Leaf(leaf) => visit(leaf),
+                Node::Inner(inner) => inner.children.iter().for_each(|child| visit_all(child, visit)),
+            }
+        }
+        visit_all(&self.root, visit);
     }
 }
