@@ -1,6 +1,6 @@
 //! Intersections, unions and differences of sorted sets and sets, whose members count with score 1.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, Set, SortedSet, Type, ValueRef};
@@ -72,10 +72,27 @@ impl<'a> Source<'a> {
     }
 
     fn for_each(self, visit: &mut dyn FnMut(&[u8], f64)) {
+        self.visit_while(&mut |member, score| {
+            visit(member, score);
+            true
+        });
+    }
+
+    /// Visits members until `visit` says that it has enough.
+    fn visit_while(self, visit: &mut dyn FnMut(&[u8], f64) -> bool) {
         match self {
             Self::Nothing => {}
-            Self::Set(set) => set.iter().for_each(|member| visit(member.to_bytes(&mut itoa::Buffer::new()), 1.0)),
-            Self::SortedSet(set) => set.iter().for_each(|(member, score)| visit(member, score)),
+            Self::Set(set) => _ = set.iter().all(|member| visit(member.to_bytes(&mut itoa::Buffer::new()), 1.0)),
+            Self::SortedSet(set) => _ = set.iter().all(|(member, score)| visit(member, score)),
+        }
+    }
+
+    /// Whether two are one and the same.
+    fn is_same(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Set(a), Self::Set(b)) => std::ptr::eq(a, b),
+            (Self::SortedSet(a), Self::SortedSet(b)) => std::ptr::eq(a, b),
+            _ => false,
         }
     }
 }
@@ -177,17 +194,15 @@ impl<'a> Query<'a> {
         order.sort_by_key(|&source| sources[source].len());
         let Some((&smallest, others)) = order.split_first() else { return Vec::new() };
         let mut result = Vec::new();
-        sources[smallest].for_each(&mut |member, score| {
-            if result.len() >= self.limit {
-                return;
-            }
+        sources[smallest].visit_while(&mut |member, score| {
             let mut sum = self.weighted(smallest, score);
             for &other in others {
-                let Some(score) = sources[other].score(member) else { return };
+                let Some(score) = sources[other].score(member) else { return true };
                 // As in Redis only the first score counts as 0 if it is nothing.
                 sum = self.aggregate.of(sum, self.weights[other] * score);
             }
             result.push((member.to_vec(), sum));
+            result.len() < self.limit
         });
         result
     }
@@ -211,7 +226,21 @@ impl<'a> Query<'a> {
 
 fn difference(sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
     let Some((first, others)) = sources.split_first() else { return Vec::new() };
+    if others.iter().any(|other| other.is_same(*first)) {
+        return Vec::new();
+    }
     let mut result = Vec::new();
+    if others.len() > 1 && others.iter().map(|other| other.len()).sum::<usize>() <= first.len() {
+        // Many small ones are gone through once, and not asked for every member.
+        let mut gone: HashSet<Vec<u8>> = HashSet::new();
+        others.iter().for_each(|other| other.for_each(&mut |member, _| _ = gone.insert(member.to_vec())));
+        first.for_each(&mut |member, score| {
+            if !gone.contains(member) {
+                result.push((member.to_vec(), score));
+            }
+        });
+        return result;
+    }
     first.for_each(&mut |member, score| {
         if others.iter().all(|other| other.score(member).is_none()) {
             result.push((member.to_vec(), score));
@@ -273,7 +302,8 @@ pub fn zdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `ZINTERCARD numkeys key [key …] [LIMIT limit]`
 pub fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, 1, None, Options::Limit)?;
-    let found = query.combine(ctx, Operation::Intersection).len();
+    let sources: Vec<Source<'_>> = query.keys.iter().map(|key| Source::of(ctx, key)).collect();
+    let found = query.intersection(&sources).len();
     ctx.out.int(found as i64);
     Ok(())
 }

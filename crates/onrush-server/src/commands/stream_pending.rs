@@ -63,14 +63,17 @@ pub fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
     let stream = ctx.keys.read_as::<Stream>(&key)?;
     let group = stream.and_then(|stream| stream.groups().get(name)).ok_or_else(|| no_group(key.bytes, name))?;
     let idle = |pending: &Pending| (now_ms - pending.delivered_ms).max(0);
-    let range = if start <= end { Some(group.pending.range(start..=end)) } else { None };
-    let found: Vec<(&StreamId, &Pending)> = range
-        .into_iter()
-        .flatten()
-        .filter(|(_, pending)| consumer.is_none_or(|name| pending.consumer == name))
-        .filter(|(_, pending)| idle_min <= 0 || idle(pending) >= idle_min)
-        .take(count)
-        .collect();
+    let is_wanted = |(_, pending): &(&StreamId, &Pending)| idle_min <= 0 || idle(pending) >= idle_min;
+    let found: Vec<(&StreamId, &Pending)> = match consumer.map(|name| group.consumers.get(name)) {
+        _ if start > end => Vec::new(),
+        None => group.pending.range(start..=end).filter(is_wanted).take(count).collect(),
+        // What others have is not looked at.
+        Some(Some(consumer)) => {
+            let own = consumer.pending.range(start..=end);
+            own.filter_map(|id| group.pending.get_key_value(id)).filter(is_wanted).take(count).collect()
+        }
+        Some(None) => Vec::new(),
+    };
     ctx.out.array(found.len());
     for (id, pending) in found {
         ctx.out.array(4);
