@@ -98,6 +98,13 @@ impl Conn {
         .expect("a socket");
     }
 
+    /// Makes the end of this connection a reset, so that what is under way in both directions is lost.
+    pub fn reset_on_drop(&self) {
+        if let Stream::Tcp(stream) = &self.stream {
+            rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).expect("a socket");
+        }
+    }
+
     /// Tells the server that no more bytes will come, and goes on reading.
     pub fn half_close(&mut self) {
         let _ = match &self.stream {

@@ -5,6 +5,7 @@
 //! - [`server`] starts and ends servers, [`process`] reads what the kernel knows of them;
 //! - [`client`] speaks raw RESP, [`resp`] decodes and shows replies, [`argv`] reads and prints commands;
 //! - [`latency`] measures round trips;
+//! - [`siege`] attacks a server with hostile clients beside polite ones whose replies are checked;
 //! - [`stream`] compares whole byte streams until the server closes;
 //! - [`grammar`] makes random commands from syntax lines, [`families`] lists the lines by command family,
 //!   [`arguments`] makes what they name;
@@ -31,4 +32,5 @@ pub mod process;
 pub mod resp;
 pub mod rng;
 pub mod server;
+pub mod siege;
 pub mod stream;

@@ -15,7 +15,7 @@ use crate::process;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Options that only Onrush knows; dropped (with their value) when a redis-server stands in for it.
-const ONRUSH_ONLY: &[&str] = &["--workers"];
+const ONRUSH_ONLY: &[&str] = &["--workers", "--pipeline-reply-limit"];
 
 /// The Onrush binary: `ONRUSH_SERVER_BIN`, else the release build in the workspace's target folder.
 pub fn onrush_bin() -> PathBuf {
@@ -169,6 +169,11 @@ impl Launch {
     /// The oracle, nothing on disk.
     pub fn redis() -> Launch {
         Launch::of(redis_bin(), true)
+    }
+
+    /// Any server of the protocol, nothing on disk.
+    pub fn binary(bin: PathBuf) -> Launch {
+        Launch::of(bin, false)
     }
 
     fn of(bin: PathBuf, is_oracle: bool) -> Launch {
