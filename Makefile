@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN
 
-.PHONY: help build run test lint unit blackbox clients bench experiments fuzz tools
+.PHONY: help build run test lint unit blackbox clients bench experiments fuzz siege tools
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,7 @@ unit: ## unit and property tests beside the code
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
 	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins --test differential --test cases --test protocol --test command_table --test connection --test rounds --test blocking --test waiters --test client --test redis_crate --test tls --test life --test set_order --test client_pairing --test client_reconnect
 	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
+	cargo test -p onrush-tests --locked --test siege
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)
@@ -50,6 +51,9 @@ experiments: build $(NODE_FOLDER)/.installed ## the experiments of docs/pipelini
 
 fuzz: tools build ## fuzz targets and random differential sequences for FUZZ_SECONDS each
 	scripts/fuzz-smoke.sh $(FUZZ_SECONDS)
+
+siege: build ## hostile clients together against the server, polite ones beside them checked; options through ARGS="--seconds 3600"
+	cargo run --release --locked -p onrush-tests --bin onrush-siege -- $(ARGS)
 
 tools: ## install the Debian packages the tests need and that are missing (as root)
 	@scripts/install-tools.sh

@@ -14,9 +14,10 @@
 //!
 //! The tests themselves, in `tests/`: `differential` (random sequences), `cases` (hand-made ones), `protocol` (byte
 //! streams), `command_table` (what COMMAND says), `pipelining` (the contract of the README, a test per promise),
-//! `life` (start, signals, files, limits), `set_order` (members in the order of their hashes). Real clients are in `clients/`.
+//! `life` (start, signals, files, limits), `set_order` (members in the order of their hashes), `siege` (a minute of hostile clients).
+//! Real clients are in `clients/`.
 //!
-//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_SEED`, `ONRUSH_TEST_SEQUENCES`.
+//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_SEED`, `ONRUSH_TEST_SEQUENCES`, `ONRUSH_SIEGE_SEED`.
 
 pub mod arguments;
 pub mod argv;

@@ -14,6 +14,19 @@ pub fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
+/// How long the threads of the process have run, and how long they were ready to run and had no processor; zeros where the system
+/// does not tell.
+pub fn run_and_wait(pid: u32) -> (Duration, Duration) {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut sums = [0, 0];
+    for thread in threads {
+        let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        let fields = text.split_whitespace().map(|field| field.parse().unwrap_or(0u64));
+        sums.iter_mut().zip(fields).for_each(|(sum, nanos)| *sum += nanos);
+    }
+    (Duration::from_nanos(sums[0]), Duration::from_nanos(sums[1]))
+}
+
 /// Resident memory in kilobytes; 0 when the process is gone.
 pub fn rss_kb(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -29,6 +29,7 @@ use scene::{Scenario, Scene};
 use talk::Talk;
 
 use crate::argv;
+use crate::process;
 use crate::rng::Rng;
 use crate::server::{Launch, Server};
 
@@ -111,6 +112,8 @@ fn prepare(scene: &mut Scene<'_>, options: &mut Options, files: usize) -> Checke
 /// Lets everybody play for `time`; returns the scenarios, to be settled.
 fn play(scene: &Scene<'_>, options: &Options, server: &Server, time: Duration, seed: u64) -> Vec<Box<dyn Scenario>> {
     let scenarios = polite::all();
+    let before = process::run_and_wait(server.pid());
+    let cpu_before = [server.pid(), std::process::id()].map(process::cpu_time);
     let mut rng = Rng::new(seed);
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -136,6 +139,15 @@ fn play(scene: &Scene<'_>, options: &Options, server: &Server, time: Duration, s
             }
         }
     });
+    let cpu = [server.pid(), std::process::id()].map(process::cpu_time);
+    let [of_server, of_siege] = [0, 1].map(|i| cpu[i].saturating_sub(cpu_before[i]));
+    let now = process::run_and_wait(server.pid());
+    let (ran, waited) = (now.0.saturating_sub(before.0).as_secs_f64(), now.1.saturating_sub(before.1).as_secs_f64());
+    if ran > 0.0 {
+        scene.report.slowdown((ran + waited) / ran);
+    }
+    let (name, time) = (scene.setting.name, scene.elapsed());
+    scene.report.note(format!("{name}, {time:.1?}: {of_server:?} of CPU for the server, {of_siege:?} for its clients"));
     scenarios
 }
 

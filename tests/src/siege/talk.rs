@@ -13,7 +13,7 @@ use crate::client::Conn;
 use crate::resp::Value;
 
 /// Commands that are remembered for the report of a fault.
-const TRAIL_LEN: usize = 16;
+const TRAIL_LEN: usize = 10;
 /// Batches up to this many commands count as one wait.
 const WAIT_BATCH_MAX: usize = 16;
 /// Waits after which the report gets them.

@@ -15,7 +15,7 @@ use crate::siege::talk::Talk;
 
 const NAME: &str = "deaths";
 /// How long the server may take to notice that a client has gone.
-const NOTICE_MAX: Duration = Duration::from_secs(5);
+const NOTICE_MAX: Duration = Duration::from_secs(10);
 
 /// One killer with one victim at a time.
 pub struct Deaths;
@@ -139,7 +139,7 @@ fn vanished(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, way: &Way, by_reset: b
         if line.is_empty() {
             break;
         }
-        let wanted = || "a client that went away while it waited is off the list within 5 seconds".to_owned();
+        let wanted = || "a client that went away while it waited is off the list within 10 seconds".to_owned();
         killer.check(Instant::now() < deadline, wanted, || line)?;
         std::thread::sleep(Duration::from_micros(200));
     }
@@ -181,7 +181,7 @@ fn killed_at_work(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, number: u64) -> 
     killer.expect(&argv!["CLIENT", "KILL", "ID", id], &Value::Int(1))?;
     let deadline = Instant::now() + NOTICE_MAX;
     while !killer.call(&argv!["CLIENT", "LIST", "ID", id])?.text().is_empty() {
-        let wanted = || "a killed client is off the list within 5 seconds".to_owned();
+        let wanted = || "a killed client is off the list within 10 seconds".to_owned();
         killer.check(Instant::now() < deadline, wanted, || id.clone())?;
     }
     let before = killer.call(&argv!["GET", key])?;
