@@ -83,7 +83,7 @@ fn besiege(
         }
         let mut control = Talk::open(&scene, NAME)?;
         report.conclude(remains::all_gone(&mut control));
-        scenarios.iter().for_each(|scenario| report.conclude(scenario.settle(&scene)));
+        scenarios.iter().for_each(|scenario| scene.settle(&**scenario));
         control.linger(&argv!["FLUSHALL"])?;
         report.conclude(fresh.compare(&mut control, server.pid(), &options.bounds));
     }
@@ -120,7 +120,7 @@ fn play(scene: &Scene<'_>, options: &Options, server: &Server, time: Duration, s
         for scenario in &scenarios {
             for part in 0..scenario.parts() {
                 let mut rng = Rng::new(rng.next_u64());
-                let play = move || scene.report.conclude(scenario.play(scene, part, &mut rng));
+                let play = move || scene.play(&**scenario, part, &mut rng);
                 threads.push((scenario.name(), scope.spawn(play)));
             }
         }

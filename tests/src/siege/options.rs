@@ -52,7 +52,7 @@ impl Default for Bounds {
         Bounds {
             p999_max: Duration::from_millis(100),
             longest_max: Duration::from_secs(1),
-            peak_rss_bytes_max: 1 << 30,
+            peak_rss_bytes_max: 512 << 20,
             left_used_bytes_max: 2 << 20,
             left_rss_bytes_max: 64 << 20,
             shutdown_max: Duration::from_secs(1),

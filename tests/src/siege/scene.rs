@@ -1,5 +1,6 @@
 //! One round of a siege as its threads see it: where the server is, how far the round is, who may be killed.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ pub struct Scene<'r> {
     /// Whether the server knows HPEXPIRE.
     pub has_field_ttl: bool,
     prey: Mutex<Vec<Prey>>,
+    broken: Mutex<BTreeSet<&'static str>>,
     started: Instant,
     foes_leave: AtomicBool,
     polite_leave: AtomicBool,
@@ -51,6 +53,7 @@ impl<'r> Scene<'r> {
             clients_max: 10_000,
             has_field_ttl: false,
             prey: Mutex::new(Vec::new()),
+            broken: Mutex::new(BTreeSet::new()),
             started: Instant::now(),
             foes_leave: AtomicBool::new(false),
             polite_leave: AtomicBool::new(false),
@@ -60,6 +63,21 @@ impl<'r> Scene<'r> {
     /// Time since the round began.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Plays a part of a scenario. One that fails is broken: it cannot be settled.
+    pub fn play(&self, scenario: &dyn Scenario, part: usize, rng: &mut Rng) {
+        if let Err(fault) = scenario.play(self, part, rng) {
+            self.broken.lock().expect("nobody panics with it").insert(scenario.name());
+            self.report.fail(fault);
+        }
+    }
+
+    /// Looks at what a scenario has left, unless it is broken.
+    pub fn settle(&self, scenario: &dyn Scenario) {
+        if !self.broken.lock().expect("nobody panics with it").contains(scenario.name()) {
+            self.report.conclude(scenario.settle(self));
+        }
     }
 
     /// Tells the hostile clients to leave.

@@ -160,7 +160,7 @@ impl Foe for HalfCloser {
             return SHORT;
         }
         let is_refusal = self.received.is_empty() || self.received.starts_with(b"-ERR max number of clients");
-        if (self.received != self.wanted || late) && !(is_refusal && !late) {
+        if late || self.received != self.wanted && !is_refusal {
             let (got, wanted) = (self.received.len(), self.wanted.len());
             let got = format!("{got} of {wanted} bytes, {flow:?} (late: {late})");
             scene.fail("half-closer", "all replies and the end after half a close", got);

@@ -57,10 +57,9 @@ impl Foe for Babbler {
             return Duration::from_millis(2);
         };
         self.looks += 1;
-        if wire.receive(&mut self.received) == Flow::Over || self.looks > 10 {
-            if let Some(wire) = self.wire.take() {
-                wire.vanish(rng);
-            }
+        let has_enough = wire.receive(&mut self.received) == Flow::Over || self.looks > 10;
+        if has_enough && let Some(wire) = self.wire.take() {
+            wire.vanish(rng);
         }
         Duration::from_millis(5)
     }

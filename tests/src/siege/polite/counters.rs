@@ -43,8 +43,9 @@ impl Scenario for Counters {
             // Equal commands in a row, and mixed ones.
             let in_rows = rng.percent(50);
             let depth = 1 + rng.below(40);
-            let choose =
-                |i: usize| if in_rows && i < depth || !in_rows && i % 2 == 0 { own.clone() } else { shared.clone() };
+            let choose = |i: usize| {
+                if in_rows && i < depth || !in_rows && i.is_multiple_of(2) { own.clone() } else { shared.clone() }
+            };
             let commands: Vec<Argv> = (0..2 * depth).map(choose).collect();
             for value in talk.batch(&commands)? {
                 talk.check(matches!(value, Value::Int(1..)), || "a count from INCR".into(), || value.to_string())?;
