@@ -203,3 +203,16 @@ fn nothing_is_lost_or_served_twice() {
         assert!(popped.into_iter().eq(0..4 * EACH));
     });
 }
+
+#[test]
+fn clients_that_wait_hold_little_memory() {
+    with_servers(|server| {
+        let mut conn = server.connect();
+        let before = server.rss_kb();
+        let mut crowd: Vec<_> = (0..500).map(|_| server.connect()).collect();
+        crowd.iter_mut().for_each(|waiting| send(waiting, &argv!["BLPOP", "key", "0"]));
+        until_waiting(&mut conn, 500);
+        let each_kb = server.rss_kb().saturating_sub(before) / 500;
+        assert!(each_kb < 40, "{each_kb} KB for each client that waits");
+    });
+}
