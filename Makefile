@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN
 
-.PHONY: help build run test lint unit blackbox clients bench experiments fuzz siege tools
+.PHONY: help build run test lint unit blackbox clients bench audit experiments fuzz siege tools
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,7 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins --test differential --test cases --test protocol --test command_table --test connection --test rounds --test blocking --test waiters --test client --test redis_crate --test tls --test life --test set_order --test client_pairing --test client_reconnect
 	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
 	cargo test -p onrush-tests --locked --test siege
+	cargo test -p onrush-tests --locked --test audit
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)
@@ -44,6 +45,9 @@ clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, 
 bench: tools build ## measure against redis-server; options through ARGS="--quick"
 	if [ -f benchmarks/store-bench/Cargo.toml ]; then cargo build --release --locked -p onrush-store-bench; fi
 	python3 benchmarks/run.py $(ARGS)
+
+audit: tools build ## what every command costs on its worst shapes of data up to 1,000,000, beside redis-server; ARGS="--only sets"
+	cargo run --locked -p onrush-tests --bin onrush-audit -- --out benchmarks/runs/$(shell date -u +%Y-%m-%d-%H%M)-$(shell git describe --always --dirty)-audit.md $(ARGS)
 
 experiments: build $(NODE_FOLDER)/.installed ## the experiments of docs/pipelining.md on this machine; ARGS="--quick" for a tenth
 	cargo build --release --locked -p onrush --example experiments

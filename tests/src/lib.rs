@@ -10,7 +10,8 @@
 //! - [`grammar`] makes random commands from syntax lines, [`families`] lists the lines by command family,
 //!   [`arguments`] makes what they name;
 //! - [`diff`] runs sequences on both servers, [`compare`] judges the replies, [`exceptions`] is the one list of
-//!   declared differences, [`cases`] reads hand-made sequences from `cases/*.txt`.
+//!   declared differences, [`cases`] reads hand-made sequences from `cases/*.txt`;
+//! - [`audit`] holds what every command costs on its worst shapes of data against redis-server.
 //!
 //! The tests themselves, in `tests/`: `differential` (random sequences), `cases` (hand-made ones), `protocol` (byte
 //! streams), `command_table` (what COMMAND says), `pipelining` (the contract of the README, a test per promise),
@@ -21,6 +22,7 @@
 
 pub mod arguments;
 pub mod argv;
+pub mod audit;
 pub mod cases;
 pub mod client;
 pub mod compare;

@@ -14,8 +14,8 @@ pub fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// How long the threads of the process have run, and how long they were ready to run and had no processor; zeros where the system
-/// does not tell.
+/// How long the threads of the process have run, and how long they were ready to run and had no processor, as it stood when each
+/// last stopped running; zeros where the system does not tell.
 pub fn run_and_wait(pid: u32) -> (Duration, Duration) {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut sums = [0, 0];
@@ -27,10 +27,33 @@ pub fn run_and_wait(pid: u32) -> (Duration, Duration) {
     (Duration::from_nanos(sums[0]), Duration::from_nanos(sums[1]))
 }
 
+/// CPU time of all living threads to the nanosecond, as it stood when each last stopped running.
+pub fn exact_cpu_time(pid: u32) -> Duration {
+    run_and_wait(pid).0
+}
+
+/// Whether one of the threads is running or wants to.
+pub fn runs(pid: u32) -> bool {
+    let is_running = |task: fs::DirEntry| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
+    };
+    fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().any(is_running)
+}
+
 /// Resident memory in kilobytes; 0 when the process is gone.
 pub fn rss_kb(pid: u32) -> u64 {
+    status_kb(pid, "VmRSS:")
+}
+
+/// The most memory that was ever resident, in kilobytes; 0 when the process is gone.
+pub fn peak_rss_kb(pid: u32) -> u64 {
+    status_kb(pid, "VmHWM:")
+}
+
+fn status_kb(pid: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|l| l.strip_prefix(field));
     line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 

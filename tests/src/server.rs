@@ -32,6 +32,11 @@ pub fn redis_bin() -> PathBuf {
     std::env::var_os("REDIS_SERVER_BIN").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
+/// A newer redis-server for commands that the oracle does not know, if `REDIS_NEWER_SERVER_BIN` names one.
+pub fn newer_redis_bin() -> Option<PathBuf> {
+    std::env::var_os("REDIS_NEWER_SERVER_BIN").map(PathBuf::from)
+}
+
 /// Whether the server under test is a redis-server that stands in for Onrush, to check the tests themselves.
 pub fn is_stand_in() -> bool {
     onrush_bin().file_name().is_some_and(|n| n.to_string_lossy().starts_with("redis-server"))
@@ -174,6 +179,11 @@ impl Launch {
     /// Any server of the protocol, nothing on disk.
     pub fn binary(bin: PathBuf) -> Launch {
         Launch::of(bin, false)
+    }
+
+    /// A redis-server of that binary, nothing on disk.
+    pub fn redis_of(bin: PathBuf) -> Launch {
+        Launch::of(bin, true)
     }
 
     fn of(bin: PathBuf, is_oracle: bool) -> Launch {

@@ -1,0 +1,21 @@
+//! The cost audit: every command on its worst shapes of data, at growing sizes, in turns with redis-server.
+//!
+//! Where things are:
+//! - [`scenarios`] holds the cases as data, scripts in the language of [`script`] and [`template`];
+//! - [`bench`] runs a script on a server and measures it, over connections of [`wire`];
+//! - [`side`] is one of the two servers, [`judge`] says what is a fault, [`declared`] is the one list of what may be one;
+//! - [`run`] puts them together, [`report`] writes the table.
+//!
+//! Time is the CPU time of the server's threads, the minimum of several turns, so that other programs hardly matter;
+//! a fault is measured again before it counts.
+
+pub mod bench;
+pub mod declared;
+pub mod judge;
+pub mod report;
+pub mod run;
+pub mod scenarios;
+pub mod script;
+pub mod side;
+pub mod template;
+pub mod wire;

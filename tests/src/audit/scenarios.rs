@@ -1,0 +1,33 @@
+//! The cases as data, a file per family.
+
+mod blocking;
+mod geo;
+mod hashes;
+mod keys;
+mod lists;
+mod server;
+mod sets;
+mod sort;
+mod sorted_sets;
+mod streams;
+mod strings;
+
+use super::script::Scenario;
+
+/// All scenarios.
+pub fn all() -> Vec<&'static Scenario> {
+    let families: [&'static [Scenario]; 11] = [
+        keys::SCENARIOS,
+        strings::SCENARIOS,
+        lists::SCENARIOS,
+        hashes::SCENARIOS,
+        sets::SCENARIOS,
+        sorted_sets::SCENARIOS,
+        geo::SCENARIOS,
+        streams::SCENARIOS,
+        sort::SCENARIOS,
+        blocking::SCENARIOS,
+        server::SCENARIOS,
+    ];
+    families.into_iter().flatten().collect()
+}

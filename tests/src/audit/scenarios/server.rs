@@ -1,0 +1,154 @@
+//! Connections, configuration, what the server tells of itself, and the protocol.
+
+use crate::audit::script::Scenario;
+
+/// The scenarios of this family. With 25 to a client, a size of 100,000 is 4,000 clients.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario::new(
+        "many clients",
+        "
+        > connect/25 CLIENT SETNAME name{i}
+        > rest
+        > once CLIENT LIST
+        > x5 CLIENT LIST TYPE normal
+        > all/25 CLIENT LIST ID | {i+1}
+        > x100 CLIENT INFO
+        > x100 CLIENT ID
+        > x20 INFO clients
+        > x20 INFO everything
+        > x20 CLIENT PAUSE 0
+        > x20 CLIENT UNPAUSE
+        > x20 CLIENT UNBLOCK 99999999
+        > x20 CLIENT KILL ID 99999999
+        > x20 CLIENT NO-EVICT ON
+        > x20 MEMORY STATS
+        > x20 MEMORY DOCTOR
+        > once CLIENT KILL TYPE normal SKIPME yes
+        > vanish
+        ",
+    )
+    .up_to(100_000),
+    Scenario::new(
+        "clients killed one by one",
+        "
+        connect/25 PING
+        order CLIENT ID
+        >? each/25 CLIENT KILL ID {i}
+        >? once CLIENT KILL SKIPME yes
+        > vanish
+        ",
+    )
+    .up_to(100_000),
+    Scenario::new(
+        "clients with long requests under way",
+        "
+        raw/25 *3\\r\\n$3\\r\\nSET\\r\\n$1\\r\\nk\\r\\n$100\\r\\nabc
+        > x20 PING
+        > vanish
+        ",
+    )
+    .up_to(100_000),
+    Scenario::new(
+        "clients that announce much and send nothing",
+        "
+        raw/1000 *3\\r\\n$3\\r\\nSET\\r\\n$1\\r\\nk\\r\\n$536870912\\r\\n
+        > rest
+        > vanish
+        raw/1000 *1000000\\r\\n$3\\r\\nDEL\\r\\n
+        > rest
+        > vanish
+        ",
+    )
+    .up_to(100_000),
+    Scenario::new(
+        "long arguments",
+        "
+        > x5 ECHO {bytes*8}
+        > x5 PING {bytes*8}
+        > x5 CLIENT SETNAME {bytes}
+        > x5 CLIENT INFO
+        > x5 CLIENT SETNAME x
+        >? x5 AUTH {bytes*8}
+        >? x5 AUTH default {bytes*8}
+        >? x5 {bytes*8}
+        >? x5 CLIENT {bytes*8}
+        >? x5 SELECT {bytes*8}
+        >? x5 HELLO {bytes*8}
+        >? x5 CONFIG SET {bytes*8} x
+        >? x5 SET k v {bytes*8}
+        >? x5 SET k v EX {bytes*8}
+        >? x5 INCRBY k {bytes*8}
+        >? x5 ZADD z {bytes*8} m
+        >? x5 CONFIG GET {bytes}
+        >? x5 COMMAND INFO {bytes*8}
+        ",
+    ),
+    Scenario::new(
+        "many arguments",
+        "
+        >? all PING | x
+        >? all nothing | x
+        >? all SET k v | x
+        >? all EXPIRE k 1 | x
+        > all CONFIG GET | p{i}
+        > all COMMAND INFO | c{i}
+        > all COMMAND INFO | get
+        > all COMMAND DOCS | c{i}
+        > all COMMAND GETKEYS MSET | k:{i} v
+        > all COMMAND GETKEYSANDFLAGS MSET | k:{i} v
+        > all COMMAND GETKEYS ZUNION {n} | k:{i}
+        > all INFO | s{i}
+        >? all CONFIG SET | hz 10
+        ",
+    )
+    .up_to(100_000),
+    Scenario::new(
+        "commands that are not there",
+        "
+        >? each nothing{i}
+        >? each CONFIG nothing{i}
+        >? each HELLO 9
+        > x20 INFO errorstats
+        > x20 INFO commandstats
+        > once CONFIG RESETSTAT
+        ",
+    ),
+    Scenario::new(
+        "a server that holds much",
+        "
+        fill MSET | k:{i} v
+        fill SADD s | m:{i}
+        > x20 INFO everything
+        > x20 MEMORY STATS
+        > x20 MEMORY DOCTOR
+        > x5 MEMORY MALLOC-STATS
+        > once MEMORY PURGE
+        > x20 CONFIG GET *
+        > x20 CONFIG SET maxmemory 0
+        > x20 COMMAND COUNT
+        > x5 COMMAND
+        > x5 COMMAND LIST
+        > x5 COMMAND DOCS
+        > x100 DEBUG OBJECT k:{i}
+        > x100 RESET
+        > x100 TIME
+        > x100 ROLE
+        > x5 LOLWUT
+        > x100 GET k:{r}
+        ",
+    ),
+    Scenario::new(
+        "short commands in a long pipeline",
+        "
+        > each PING
+        > each ECHO x
+        > each SELECT 0
+        > each TIME
+        > each CLIENT ID
+        > each CLIENT GETNAME
+        > each CLIENT SETINFO lib-name x
+        > each CLIENT NO-TOUCH OFF
+        > each OBJECT ENCODING k
+        ",
+    ),
+];
