@@ -65,13 +65,15 @@ pub struct Bench<'a> {
     wire: Wire,
     others: Vec<Wire>,
     order: Vec<Vec<u8>>,
+    /// The most memory there was at a `rest` or before a `vanish`.
+    high: Memory,
 }
 
 impl<'a> Bench<'a> {
     /// A run at size `n`. No line may take longer than `patience`.
     pub fn new(server: &'a Server, n: usize, patience: Duration) -> io::Result<Bench<'a>> {
         let wire = Wire::connect(server.port())?;
-        Ok(Bench { server, n, patience, wire, others: Vec::new(), order: Vec::new() })
+        Ok(Bench { server, n, patience, wire, others: Vec::new(), order: Vec::new(), high: Memory::default() })
     }
 
     /// Runs the lines but those in `skipped`, and gives `on_cost` what each measured one cost. With `probed` another
@@ -157,6 +159,7 @@ impl<'a> Bench<'a> {
                 Ok(started.elapsed())
             }
             Act::Vanish => {
+                self.note_memory()?;
                 let started = Instant::now();
                 self.others.drain(..).for_each(Wire::close);
                 self.wait_info("connected_clients", deadline, |clients| clients <= 2)?;
@@ -171,6 +174,7 @@ impl<'a> Bench<'a> {
             }
             Act::Rest => {
                 std::thread::sleep(REST);
+                self.note_memory()?;
                 Ok(REST)
             }
         }
@@ -260,6 +264,18 @@ impl<'a> Bench<'a> {
         let items = self.wire.read_items(deadline)?;
         let number = items.first().and_then(|text| info_number(text, field));
         number.ok_or_else(|| Stop::Failed(format!("INFO clients says nothing of {field}")))
+    }
+
+    /// The most memory there was whenever the script paused, and now.
+    pub fn high_memory(&mut self) -> io::Result<Memory> {
+        self.note_memory()?;
+        Ok(self.high)
+    }
+
+    fn note_memory(&mut self) -> io::Result<()> {
+        let now = Memory::of(self.server, self.patience)?;
+        self.high = Memory { used: self.high.used.max(now.used), rss: self.high.rss.max(now.rss) };
+        Ok(())
     }
 
     fn ask(&mut self, command: &[u8], deadline: Instant) -> io::Result<Vec<u8>> {

@@ -20,8 +20,8 @@ const EXPONENT_TOLERANCE: f64 = 0.45;
 const GROWTH_RATIO_MIN: f64 = 0.5;
 /// Without a redis-server that knows the command it may grow by this power.
 const LONE_EXPONENT_MAX: f64 = 1.4;
-/// What a PING may wait beyond twice what redis-server takes.
-const WAIT_ALLOWANCE: Duration = Duration::from_millis(60);
+/// What a PING may wait beyond three times what redis-server takes.
+const WAIT_ALLOWANCE: Duration = Duration::from_millis(150);
 
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ fn judge_line(ours: &[(usize, Cost)], theirs: Option<Vec<(usize, Cost)>>, mut fo
         );
     }
     if let Some(wait) = our.longest_wait {
-        let bound = 2 * their.wall.max(their.longest_wait.unwrap_or_default()) + WAIT_ALLOWANCE;
+        let bound = 3 * their.wall.max(their.longest_wait.unwrap_or_default()) + WAIT_ALLOWANCE;
         if wait > bound {
             let theirs = their.longest_wait.unwrap_or_default();
             found(

@@ -30,6 +30,8 @@ pub struct Settings {
     pub patience: Duration,
     /// How long memory may take to come back.
     pub settling: Duration,
+    /// What has not begun by then is run at sizes of a tenth.
+    pub unhurried: Duration,
 }
 
 impl Settings {
@@ -41,6 +43,7 @@ impl Settings {
         jobs: 2,
         patience: Duration::from_secs(8),
         settling: Duration::from_secs(2),
+        unhurried: Duration::from_secs(120),
     };
 
     /// What `make audit` does.
@@ -51,6 +54,7 @@ impl Settings {
         jobs: 1,
         patience: Duration::from_secs(60),
         settling: Duration::from_secs(13),
+        unhurried: Duration::MAX,
     };
 }
 
@@ -76,8 +80,11 @@ pub struct Outcome {
 pub fn audit(scenarios: &[&Scenario], settings: &Settings, on_done: impl Fn(&Outcome) + Sync) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
+    let started = Instant::now();
+    let hurried = Settings { size_max: settings.size_max / 10, ..settings.clone() };
     let work = || {
         while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let settings = if started.elapsed() < settings.unhurried { settings } else { &hurried };
             let outcome = run(scenario, settings);
             on_done(&outcome);
             outcomes.lock().expect("nobody panicked").push(outcome);
@@ -111,6 +118,8 @@ pub fn run(scenario: &Scenario, settings: &Settings) -> Outcome {
             faults.push(Fault { what: lines[*line].text, kind: judge::Kind::Stopped, detail });
         }
     }
+    ours.end();
+    theirs.iter_mut().for_each(Side::end);
     Outcome { name: scenario.name, lines, ours, theirs, faults, known, took: started.elapsed() }
 }
 
@@ -126,12 +135,16 @@ fn measure(scenario: &Scenario, lines: &[Line], ours: &mut Side, theirs: &mut Op
             let probed = is_last && number + 1 == turns;
             let (patience, settling) = (settings.patience, settings.settling);
             let turn = Turn { n, cleanup, probed, patience, settling };
+            if is_last {
+                ours.end();
+                theirs.iter_mut().for_each(Side::end);
+            }
             run_again_without_stops(ours, lines, turn, &mut skipped);
             if let Some(theirs) = theirs {
                 run_again_without_stops(theirs, lines, turn, &mut skipped);
             }
         }
-        let longest = ours.longest(n).max(theirs.as_ref().map_or(Duration::ZERO, |side| side.longest(n)));
+        let longest = theirs.iter().map(|side| side.longest(n)).chain([ours.longest(n)]).max().unwrap_or_default();
         // What grows by the square would take a hundred times as long at the next size.
         if longest > settings.patience / 12 {
             break;

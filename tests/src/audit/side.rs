@@ -10,14 +10,14 @@ use super::wire::Wire;
 use crate::server::{Launch, Server};
 
 /// Memory counts as back when no more than this is left: bytes in use, and resident.
-pub const USED_ALLOWANCE: u64 = 1 << 20;
+pub const USED_ALLOWANCE: u64 = 4 << 20;
 /// See [`USED_ALLOWANCE`]. Allocators keep some pages.
 pub const RSS_ALLOWANCE: u64 = 24 << 20;
 
 /// What a run took in memory, in bytes beyond the state before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
-    /// When the script is through.
+    /// When the script is through, or more if it paused when there was more.
     pub full: Memory,
     /// The most that was resident.
     pub peak: u64,
@@ -96,15 +96,20 @@ impl Side {
         }
     }
 
+    /// Ends the server, so that the next turn starts with a fresh one: what a name once took, it takes only once.
+    pub fn end(&mut self) {
+        self.server = None;
+    }
+
     /// Lines that stopped a run.
     pub fn stopped_lines(&self) -> BTreeSet<usize> {
         self.stopped.keys().copied().collect()
     }
 
-    /// The longest that a line took at a size.
+    /// The most CPU time that a line took at a size.
     pub fn longest(&self, n: usize) -> Duration {
         let at_size = self.costs.iter().filter(|((_, size), _)| *size == n);
-        at_size.map(|(_, cost)| cost.wall).max().unwrap_or_default()
+        at_size.map(|(_, cost)| cost.cpu).max().unwrap_or_default()
     }
 
     fn start(&self) -> Server {
@@ -128,7 +133,7 @@ impl Side {
         bench.run(lines, left_out, turn.probed, |line, cost| {
             costs.entry((line, turn.n)).and_modify(|least| *least = least.min(cost)).or_insert(cost);
         })?;
-        let full = beyond(Memory::of(server, turn.patience).map_err(at_end)?, before);
+        let full = beyond(bench.high_memory().map_err(at_end)?, before);
         let peak = peak(server.pid()).saturating_sub(before.rss);
         drop(bench);
         clean_up(server, turn).map_err(at_end)?;

@@ -1,6 +1,6 @@
 //! Lines of a script and the commands they stand for at a size.
 
-use std::fmt::Write;
+use std::io::Write;
 
 /// What the numbers of a template are made from.
 pub struct Scope<'a> {
@@ -87,11 +87,7 @@ fn fill_place(variable: Variable, width: usize, operations: &[(u8, usize)], scop
         Variable::Bytes => out.resize(out.len() + value, b'x'),
         Variable::Stars => out.resize(out.len() + value, b'*'),
         Variable::Order => out.extend_from_slice(&scope.order[value % scope.order.len()]),
-        _ => {
-            let mut digits = String::new();
-            write!(digits, "{value:0width$}").expect("text");
-            out.extend_from_slice(digits.as_bytes());
-        }
+        _ => write!(out, "{value:0width$}").expect("memory takes it"),
     }
 }
 
@@ -151,12 +147,12 @@ impl Template {
     /// Appends the command for repetition `scope.i`, its group repeated for the numbers `groups`.
     pub fn encode(&self, scope: &Scope<'_>, groups: std::ops::Range<usize>, out: &mut Vec<u8>) {
         let args = self.head.len() + self.group.len() * groups.len() + self.tail.len();
-        out.extend_from_slice(format!("*{args}\r\n").as_bytes());
+        write!(out, "*{args}\r\n").expect("memory takes it");
         let mut word_bytes = Vec::new();
         let mut append = |word: &Word, scope: &Scope<'_>| {
             word_bytes.clear();
             word.fill(scope, &mut word_bytes);
-            out.extend_from_slice(format!("${}\r\n", word_bytes.len()).as_bytes());
+            write!(out, "${}\r\n", word_bytes.len()).expect("memory takes it");
             out.extend_from_slice(&word_bytes);
             out.extend_from_slice(b"\r\n");
         };

@@ -13,6 +13,7 @@ pub struct Wire {
     buf: Box<[u8]>,
     start: usize,
     end: usize,
+    line: Vec<u8>,
 }
 
 impl Wire {
@@ -20,7 +21,7 @@ impl Wire {
     pub fn connect(port: u16) -> io::Result<Wire> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
-        Ok(Wire { stream, buf: vec![0; 64 * 1024].into(), start: 0, end: 0 })
+        Ok(Wire { stream, buf: vec![0; 64 * 1024].into(), start: 0, end: 0, line: Vec::new() })
     }
 
     /// Writes all of `bytes`.
@@ -53,7 +54,7 @@ impl Wire {
     fn walk(&mut self, deadline: Instant, on_item: &mut dyn FnMut(&[u8])) -> io::Result<Vec<u8>> {
         let mut head = Vec::new();
         let mut left = 1usize;
-        let mut line = Vec::new();
+        let mut line = std::mem::take(&mut self.line);
         while left > 0 {
             left -= 1;
             self.read_line(&mut line, deadline)?;
@@ -77,6 +78,7 @@ impl Wire {
                 _ => return Err(ErrorKind::InvalidData.into()),
             }
         }
+        self.line = line;
         Ok(head)
     }
 

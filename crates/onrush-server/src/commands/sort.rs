@@ -56,6 +56,19 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
+    /// Where the part of `len` elements that LIMIT leaves begins, and how many there are.
+    fn part(&self, len: usize) -> (usize, usize) {
+        let Some((offset, count)) = self.limit else { return (0, len) };
+        let offset = usize::try_from(offset).unwrap_or(0).min(len);
+        (offset, usize::try_from(count).unwrap_or(usize::MAX).min(len - offset))
+    }
+
+    /// Whether the elements of a collection stay in the order they are read in. A set has none, and a stored result
+    /// should not be a matter of chance.
+    fn keeps_order_of(&self, ty: Type) -> bool {
+        self.keeps_order && (ty != Type::Set || self.store.is_none())
+    }
+
     /// Whether keys are read that the command does not name.
     fn reads_others(&self) -> bool {
         let names_keys = |pattern: &&[u8]| pattern.contains(&b'*');
@@ -84,21 +97,13 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     } else {
         ctx.keys.lock_all([&key].into_iter().chain(&target).map(|key| (db, key.hash)));
     }
-    let (mut elements, ty) = elements(ctx, &key)?;
-    // A set has no order to keep, and a stored result should not be a matter of chance.
-    let force = options.keeps_order && ty == Some(Type::Set) && target.is_some();
-    if options.keeps_order && !force {
-        if ty != Some(Type::Set) && options.descending {
-            elements.reverse();
-        }
-    } else {
-        let (by, alpha) = if force { (None, true) } else { (options.by, options.alpha) };
+    let (mut elements, ty) = elements(ctx, &key, options)?;
+    if !options.keeps_order_of(ty) {
+        let (by, alpha) = if options.keeps_order { (None, true) } else { (options.by, options.alpha) };
         order(ctx, &mut elements, by, alpha, options.descending)?;
-    }
-    if let Some((offset, count)) = options.limit {
-        let offset = usize::try_from(offset).unwrap_or(0).min(elements.len());
+        let (offset, count) = options.part(elements.len());
         elements.drain(..offset);
-        elements.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        elements.truncate(count);
     }
     let results = results(ctx, elements, &options.get);
     match target {
@@ -116,20 +121,37 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     Ok(())
 }
 
-/// The elements of a list, set or sorted set in the order they are kept in, and its type.
-fn elements(ctx: &mut Ctx<'_>, key: &Key<'_>) -> Result<(Vec<Vec<u8>>, Option<Type>), CommandError> {
-    let Some(entry) = ctx.keys.read(key) else { return Ok((Vec::new(), None)) };
+/// The elements of a list, set or sorted set, and its type. When they are not to be sorted, only the part that is asked
+/// for, already turned around: finding it costs no more than reading it, but for a set.
+fn elements(ctx: &mut Ctx<'_>, key: &Key<'_>, options: &Options<'_>) -> Result<(Vec<Vec<u8>>, Type), CommandError> {
+    let Some(entry) = ctx.keys.read(key) else { return Ok((Vec::new(), Type::List)) };
+    let keeps_order = options.keeps_order_of(entry.ty());
+    let part = |len| if keeps_order { options.part(len) } else { (0, len) };
+    let backwards = keeps_order && options.descending;
     let elements = match entry.value() {
-        ValueRef::Collection(CollectionRef::List(list)) => {
-            list.iter().map(|element| element.as_bytes().to_vec()).collect()
-        }
+        ValueRef::Collection(CollectionRef::List(list)) => match part(list.len()) {
+            (_, 0) => Vec::new(),
+            (offset, count) => {
+                let last = list.len() - 1;
+                let iter = if backwards { list.iter_back_from(last - offset) } else { list.iter_from(offset) };
+                iter.take(count).map(|element| element.as_bytes().to_vec()).collect()
+            }
+        },
         ValueRef::Collection(CollectionRef::Set(set)) => {
-            set.iter().map(|member| member.to_bytes(&mut itoa::Buffer::new()).to_vec()).collect()
+            let (offset, count) = part(set.len());
+            let members = set.iter().skip(offset).take(count);
+            members.map(|member| member.to_bytes(&mut itoa::Buffer::new()).to_vec()).collect()
         }
-        ValueRef::Collection(CollectionRef::SortedSet(set)) => set.iter().map(|(member, _)| member.to_vec()).collect(),
+        ValueRef::Collection(CollectionRef::SortedSet(set)) => match part(set.len()) {
+            (_, 0) => Vec::new(),
+            (offset, count) if backwards => {
+                set.iter_back_from(set.len() - 1 - offset).take(count).map(|(member, _)| member.to_vec()).collect()
+            }
+            (offset, count) => set.iter_from(offset).take(count).map(|(member, _)| member.to_vec()).collect(),
+        },
         _ => return Err(error::WRONG_TYPE),
     };
-    Ok((elements, Some(entry.ty())))
+    Ok((elements, entry.ty()))
 }
 
 /// What a pattern says of an element: the element itself, a string, or a field of a hash.

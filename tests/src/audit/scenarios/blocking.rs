@@ -14,9 +14,9 @@ pub const SCENARIOS: &[Scenario] = &[
         > all BLMPOP 0.01 {n} | missing:{i} | LEFT
         > all BZMPOP 0.01 {n} | missing:{i} | MIN
         > all BLPOP | same | 0.01
-        > x20 BLMOVE missing:{i} d LEFT LEFT 0.001
-        > x20 BRPOPLPUSH missing:{i} d 0.001
-        > x20 XREAD BLOCK 1 STREAMS missing:{i} $
+        > x3 BLMOVE missing:{i} d LEFT LEFT 0.001
+        > x3 BRPOPLPUSH missing:{i} d 0.001
+        > x3 XREAD BLOCK 1 STREAMS missing:{i} $
         ",
     ),
     Scenario::new(
@@ -127,10 +127,12 @@ pub const SCENARIOS: &[Scenario] = &[
         > clients/25 XREAD BLOCK 0 STREAMS x $
         > once XADD x * f v
         > wake
+        vanish
         once XGROUP CREATE x g $
         > clients/25 XREADGROUP GROUP g c{i} BLOCK 0 STREAMS x >
         > each/25 XADD x * f v
         > wake
+        vanish
         > clients/25 XREADGROUP GROUP g c{i} BLOCK 0 STREAMS x >
         > once XGROUP DESTROY x g
         > wake

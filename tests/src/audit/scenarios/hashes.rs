@@ -28,11 +28,11 @@ pub const SCENARIOS: &[Scenario] = &[
         > once HRANDFIELD h -{n}
         > x100 HSCAN h 0
         > x20 HSCAN h 0 MATCH nothing COUNT 1000
-        > each HINCRBY n f:{i} 1
-        > each HINCRBY n f:{i} 1
-        > each HINCRBYFLOAT n f:{i} 1.5
-        > each HSETNX n f:{i} 1
-        > each HSETNX n x:{i} 1
+        > each/4 HINCRBY n f:{i} 1
+        > each/4 HINCRBY n f:{i} 1
+        > each/4 HINCRBYFLOAT n f:{i} 1.5
+        > each/4 HSETNX n f:{i} 1
+        > each/4 HSETNX n x:{i} 1
         > each/4 HDEL h f:{i}
         > x100 HRANDFIELD h
         > all HDEL h | f:{j}
@@ -102,8 +102,8 @@ pub const SCENARIOS: &[Scenario] = &[
         > all HPTTL h FIELDS {n} | f:{i}
         > all HEXPIRETIME h FIELDS {n} | f:{i}
         > all HPEXPIRETIME h FIELDS {n} | f:{i}
-        > each HPEXPIRE h {i+100000000} FIELDS 1 f:{i}
-        > each HEXPIREAT h {j+5000000000} FIELDS 1 f:{i}
+        > each/2 HPEXPIRE h {i+100000000} FIELDS 1 f:{i}
+        > each/2 HEXPIREAT h {j+5000000000} FIELDS 1 f:{i}
         > all HPEXPIREAT h 9999999999000 FIELDS {n} | f:{i}
         > rest
         > x100 HGET h f:{r}
@@ -148,13 +148,12 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario::new(
         "hashes that are deleted before their fields expire",
         "
-        > each/4 HSET h:{i} f v ; HEXPIRE h:{i} 1000000 FIELDS 1 f
+        > each HSET h:{i} f v ; HEXPIRE h:{i} 1000000 FIELDS 1 f
         > rest
-        > fill/4 DEL | h:{i}
-        each/4 HSET h f v ; HEXPIRE h 1000000 FIELDS 1 f ; DEL h
-        each/4 HSET h:{i} f v ; HEXPIRE h:{i} 1000000 FIELDS 1 f ; RENAME h:{i} g:{i}
-        > rest
-        each/4 SET g:{i} v
+        > fill DEL | h:{i}
+        each HSET h f v ; HEXPIRE h 1000000 FIELDS 1 f ; DEL h
+        each HSET h:{i} f v ; HEXPIRE h:{i} 1000000 FIELDS 1 f ; RENAME h:{i} g:{i}
+        each SET g:{i} v
         > rest
         ",
     ),

@@ -90,16 +90,16 @@ pub const SCENARIOS: &[Scenario] = &[
         "keys that expire at one moment",
         "
         fill MSET | k:{i} v
-        > each PEXPIREAT k:{i} 99999999999000
-        > each EXPIRETIME k:{i}
-        > each PEXPIRETIME k:{i}
-        > each TTL k:{i}
-        > each PTTL k:{i}
+        > each/5 PEXPIREAT k:{i} 99999999999000
+        > each/5 EXPIRETIME k:{i}
+        > each/5 PEXPIRETIME k:{i}
+        > each/5 TTL k:{i}
+        > each/5 PTTL k:{i}
         > x100 RANDOMKEY
         > rest
-        > each EXPIREAT k:{i} 99999999998
-        > each PERSIST k:{i}
-        > each EXPIRE k:{i} 100000
+        > each/5 EXPIREAT k:{i} 99999999998
+        > each/5 PERSIST k:{i}
+        > each/5 EXPIRE k:{i} 100000
         > each PEXPIRE k:{i} 50
         > gone
         ",
@@ -124,8 +124,8 @@ pub const SCENARIOS: &[Scenario] = &[
         fill MSET | k:{i} v
         > each EXPIREAT k:{i} 1
         fill MSET | k:{i} v
-        > each PEXPIRE k:{i} -1
-        > each SET k:{i} v PXAT 1
+        > each/5 PEXPIRE k:{i} -1
+        > each/5 SET k:{i} v PXAT 1
         ",
     ),
     Scenario::new(

@@ -8,17 +8,17 @@ pub const SCENARIOS: &[Scenario] = &[
         "a list, element by element",
         "
         > each RPUSH l e:{i}
-        > each LPUSH l e:{i}
-        > each RPUSHX l e:{i}
-        > each LPUSHX l e:{i}
-        > each LMOVE l l LEFT RIGHT
-        > each RPOPLPUSH l l
-        > each BRPOPLPUSH l l 1
-        > each BLMOVE l l RIGHT LEFT 1
-        > each LPOP l
-        > each RPOP l
-        > each BLPOP l 1
-        > each BRPOP l 1
+        > each/4 LPUSH l e:{i}
+        > each/4 RPUSHX l e:{i}
+        > each/4 LPUSHX l e:{i}
+        > each/4 LMOVE l l LEFT RIGHT
+        > each/4 RPOPLPUSH l l
+        > each/4 BRPOPLPUSH l l 1
+        > each/4 BLMOVE l l RIGHT LEFT 1
+        > each/2 LPOP l
+        > each/2 RPOP l
+        > each/4 BLPOP l 1
+        > each/4 BRPOP l 1
         ",
     ),
     Scenario::new(

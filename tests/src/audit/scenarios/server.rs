@@ -105,9 +105,9 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario::new(
         "commands that are not there",
         "
-        >? each nothing{i}
-        >? each CONFIG nothing{i}
-        >? each HELLO 9
+        >? each/2 nothing{i}
+        >? each/4 CONFIG nothing{i}
+        >? each/4 HELLO 9
         > x20 INFO errorstats
         > x20 INFO commandstats
         > once CONFIG RESETSTAT
@@ -141,14 +141,14 @@ pub const SCENARIOS: &[Scenario] = &[
         "short commands in a long pipeline",
         "
         > each PING
-        > each ECHO x
-        > each SELECT 0
-        > each TIME
-        > each CLIENT ID
-        > each CLIENT GETNAME
-        > each CLIENT SETINFO lib-name x
-        > each CLIENT NO-TOUCH OFF
-        > each OBJECT ENCODING k
+        > each/4 ECHO x
+        > each/4 SELECT 0
+        > each/4 TIME
+        > each/4 CLIENT ID
+        > each/4 CLIENT GETNAME
+        > each/4 CLIENT SETINFO lib-name x
+        > each/4 CLIENT NO-TOUCH OFF
+        > each/4 OBJECT ENCODING k
         ",
     ),
 ];

@@ -5,24 +5,24 @@ use crate::audit::script::Scenario;
 /// The scenarios of this family.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario::new(
-        "one string for each of the size",
+        "many strings",
         "
-        > each SET k:{i} {i}
-        > each GET k:{r}
-        > each GETSET k:{i} {i}
-        > each INCR k:{i}
-        > each DECR k:{i}
-        > each INCRBY k:{i} 5
-        > each DECRBY k:{i} 5
-        > each INCRBYFLOAT k:{i} 1.5
-        > each APPEND k:{i} 0
-        > each STRLEN k:{i}
-        > each GETEX k:{i} EX 1000
-        > each SETEX k:{i} 1000 v
-        > each PSETEX k:{i} 1000000 v
-        > each SETNX k:{i} v
-        > each SETNX n:{i} v
-        > each GETDEL k:{i}
+        > each/10 SET k:{i} {i}
+        > each/10 GET k:{r}
+        > each/10 GETSET k:{i} {i}
+        > each/10 INCR k:{i}
+        > each/10 DECR k:{i}
+        > each/10 INCRBY k:{i} 5
+        > each/10 DECRBY k:{i} 5
+        > each/10 INCRBYFLOAT k:{i} 1.5
+        > each/10 APPEND k:{i} 0
+        > each/10 STRLEN k:{i}
+        > each/10 GETEX k:{i} EX 1000
+        > each/10 SETEX k:{i} 1000 v
+        > each/10 PSETEX k:{i} 1000000 v
+        > each/10 SETNX k:{i} v
+        > each/10 SETNX n:{i} v
+        > each/10 GETDEL k:{i}
         ",
     ),
     Scenario::new(
@@ -60,8 +60,8 @@ pub const SCENARIOS: &[Scenario] = &[
         > each APPEND a x
         > each SETRANGE b {i} x
         > each SETBIT c {i*8} 1
-        > each SET d v ; APPEND d x
-        > each APPEND e x ; STRLEN e ; GETRANGE e -1 -1
+        > each/4 SET d v ; APPEND d x
+        > each/4 APPEND e x ; STRLEN e ; GETRANGE e -1 -1
         > once SETRANGE f {n*20} x
         > once SET f x
         > once SETBIT g {n*100} 1
