@@ -68,6 +68,7 @@ pub const DECLARED: &[Declared] = &[
     Declared { scenario: "many clients", lines: &["x20 INFO clients", "x20 INFO everything", "x20 MEMORY STATS", "x20 MEMORY DOCTOR"], kinds: TIME, reason: "the clients are counted when they are asked for: 0.15 ms with 4,000, less than a CLIENT LIST" },
     Declared { scenario: "many clients", lines: &["x20 CLIENT UNPAUSE"], kinds: TIME, reason: "every client is woken to look: 0.4 ms with 4,000" },
     Declared { scenario: "clients that announce much and send nothing", lines: &["memory"], kinds: MEMORY, reason: "memory for an argument is taken when it is announced" },
+    Declared { scenario: "many arguments", lines: &["all CONFIG GET | p{i}"], kinds: TIME, reason: "a pattern is compared with every directive, character by character" },
     Declared { scenario: "long arguments", lines: &["x5 CONFIG GET {bytes}"], kinds: TIME, reason: "a pattern is compared with every directive, character by character" },
 ];
 
