@@ -70,7 +70,7 @@ pub struct Keys {
     garbage: Vec<Garbage>,
     /// Keys that changed and that somebody waits for, with their databases.
     pub(crate) ready: Vec<(u32, Vec<u8>)>,
-    /// Random numbers.
+    /// Random numbers: one stream for as long as the thread lives.
     pub random: Random,
     /// Lookups for reading that found their key.
     pub hits: u64,
@@ -91,8 +91,6 @@ pub enum AccessClock {
         log_factor: u32,
         /// `lfu-decay-time` in minutes.
         decay_minutes: u32,
-        /// State of the random numbers for the logarithmic counter.
-        random: u64,
     },
     /// CLIENT NO-TOUCH: reads leave no trace.
     Untouched(u32),
@@ -109,24 +107,23 @@ impl AccessClock {
     }
 
     #[inline(always)]
-    fn touch(&mut self, slot: &mut Slot<'_>) {
+    fn touch(&self, slot: &mut Slot<'_>, random: &mut Random) {
         match self {
             Self::Lru(seconds) => {
                 if slot.clock() != *seconds {
                     slot.set_clock(*seconds);
                 }
             }
-            _ => self.count_touch(slot),
+            _ => self.count_touch(slot, random),
         }
     }
 
     #[cold]
-    fn count_touch(&mut self, slot: &mut Slot<'_>) {
-        match self {
+    fn count_touch(&self, slot: &mut Slot<'_>, random: &mut Random) {
+        match *self {
             Self::Lru(_) | Self::Untouched(_) => {}
-            Self::Lfu { now_ms, log_factor, decay_minutes, random } => {
-                *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                slot.set_clock(clock::lfu_touch(slot.clock(), *now_ms, *decay_minutes, *log_factor, *random));
+            Self::Lfu { now_ms, log_factor, decay_minutes } => {
+                slot.set_clock(clock::lfu_touch(slot.clock(), now_ms, decay_minutes, log_factor, random.next()));
             }
         }
     }
@@ -425,14 +422,14 @@ impl Keys {
     /// `WRONGTYPE …` when the key holds something else.
     #[inline]
     pub fn write_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<&mut T, CommandError> {
-        let Self { server, planned_db, one, many, clock, expired, now_ms, db, .. } = self;
+        let Self { server, planned_db, one, many, clock, random, expired, now_ms, db, .. } = self;
         let table = Self::locked(server, (*db, *planned_db), one, many, key);
         let (mut slot, found) =
             table.find_or_insert(key.bytes, key.hash, *now_ms, || T::default().into(), clock.fresh(), &mut |removed| {
                 expired.push((*db, removed))
             });
         if found {
-            clock.touch(&mut slot);
+            clock.touch(&mut slot, random);
         }
         slot.into_collection_mut().ok_or(error::WRONG_TYPE)
     }
@@ -461,7 +458,7 @@ impl Keys {
 
     #[inline(always)]
     fn find<'a>(&'a mut self, db: u32, key: &Key<'_>, count: bool) -> Option<Slot<'a>> {
-        let Self { server, planned_db, one, many, clock, expired, hits, misses, now_ms, .. } = self;
+        let Self { server, planned_db, one, many, clock, random, expired, hits, misses, now_ms, .. } = self;
         let table = Self::locked(server, (db, *planned_db), one, many, key);
         let Some(mut slot) = table.find(key.bytes, key.hash) else {
             *misses += u64::from(count);
@@ -477,7 +474,7 @@ impl Keys {
             return None;
         }
         *hits += u64::from(count);
-        clock.touch(&mut slot);
+        clock.touch(&mut slot, random);
         Some(slot)
     }
 

@@ -201,7 +201,6 @@ impl Server {
             now_ms,
             log_factor: self.hot.lfu_log_factor.load(Relaxed),
             decay_minutes: self.hot.lfu_decay_minutes.load(Relaxed),
-            random: (now_ms as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         }
     }
 
