@@ -85,6 +85,96 @@ fn empty_requests_get_no_reply() {
 }
 
 #[test]
+fn an_empty_request_takes_the_place_of_a_skipped_reply() {
+    let mut servers = Servers::start(&[]);
+    for empty in ["*0\r\n", "*-1\r\n", "\r\n", "  \t\r\n", "\r\n*0\r\n"] {
+        for stream in [
+            format!("CLIENT REPLY SKIP\r\n{empty}PING\r\nECHO 2\r\n"),
+            format!("PING\r\nCLIENT REPLY SKIP\r\nECHO 1\r\n{empty}ECHO 2\r\n"),
+            format!("{empty}CLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\n{empty}{empty}ECHO 1\r\nECHO 2\r\n"),
+            format!("CLIENT REPLY OFF\r\n{empty}PING\r\nCLIENT REPLY ON\r\n{empty}PING\r\n"),
+            format!("CLIENT REPLY SKIP\r\nCLIENT ID\r\n{empty}CLIENT GETNAME\r\nPING\r\n{empty}"),
+        ] {
+            servers.check("empty after skip", format!("{stream}QUIT\r\n"));
+        }
+    }
+}
+
+#[test]
+fn a_line_with_a_nul_has_no_end() {
+    let mut servers = Servers::start(&[]);
+    for text in [
+        "PI\0NG\r\nPING\r\n",
+        "ECHO a\0b\r\nPING\r\n",
+        "PING\r\n\0\r\nPING\r\n",
+        "PING\0",
+        "PING\r\n\0PING\r\n",
+        "GET \"a\0b\"\r\nPING\r\n",
+        "SET a \"x\0\r\nPING\r\n",
+        "GET \0*1\r\n$4\r\nPING\r\n",
+        "PING\nA\r\0\nPING\n",
+        "*1\0\r\n$4\r\nPING\r\nPING\r\n",
+        "PING\r\n*\0\r\nPING\r\n",
+        "*1\r\n$4\0\r\nPING\r\nPING\r\n",
+        "*1\r\n\0\r\nPING\r\n",
+        "*1\r\0$4\r\nPING\r\nQUIT\r\n",
+    ] {
+        servers.check("NUL", text);
+    }
+    let long = "x".repeat(70_000);
+    servers.check("a NUL in a line beyond the limit", format!("PING\r\nSET \0\r\n{long}"));
+    servers.check("a NUL in a count beyond the limit", format!("PING\r\n*1\0\r\n{long}"));
+    servers.check("a NUL in a length beyond the limit", format!("PING\r\n*1\r\n$4\0\r\n{long}"));
+}
+
+#[test]
+fn errors_quote_bytes_as_they_came() {
+    let mut servers = Servers::start(&["--enable-debug-command", "yes"]);
+    let bytes: &[&[u8]] = &[b"\xff\xfea", b"\xc3\x28", b"a\0b", b"\x80", b"\xed\xa0\x80", "\u{fffd}".as_bytes()];
+    for word in bytes {
+        for before in [
+            &[][..],
+            &["GETX"],
+            &["CONFIG"],
+            &["CLIENT"],
+            &["OBJECT"],
+            &["DEBUG"],
+            &["XINFO"],
+            &["CLIENT", "LIST", "TYPE"],
+            &["CLIENT", "KILL", "USER"],
+            &["CLIENT", "SETNAME"],
+            &["COMMAND", "LIST", "FILTERBY"],
+            &["MEMORY"],
+        ] {
+            for after in [&[][..], &["1"]] {
+                let words =
+                    before.iter().map(|w| w.as_bytes()).chain([*word]).chain(after.iter().map(|w| w.as_bytes()));
+                let mut stream = Vec::new();
+                Argv(words.map(<[u8]>::to_vec).collect()).encode(&mut stream);
+                servers.check("an error that quotes", [stream, command("QUIT")].concat());
+            }
+        }
+        for line in [
+            "CONFIG SET % 1",
+            "CONFIG SET % 1 % 2",
+            "CONFIG SET maxmemory-policy %",
+            "XGROUP DESTROY % %",
+            "EXPIRE a 1 %",
+            "HELLO 3 %",
+            "XACK % % 1",
+        ] {
+            let words = line.split(' ').map(|w| if w == "%" { word.to_vec() } else { w.into() });
+            let mut stream = Vec::new();
+            Argv(words.collect()).encode(&mut stream);
+            servers.check("an error that quotes", [stream, command("QUIT")].concat());
+        }
+    }
+    for byte in [0x7f, 0x80, 0xc3, 0xff] {
+        servers.check("a type byte that is none", [b"*1\r\n", &[byte][..], b"4\r\nPING\r\n"].concat());
+    }
+}
+
+#[test]
 fn protocol_errors_come_after_the_replies_before_them_and_close() {
     let mut servers = Servers::start(&[]);
     let errors = [

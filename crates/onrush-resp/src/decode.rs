@@ -120,6 +120,16 @@ pub enum ProtocolError {
     TooBigCommand,
 }
 
+impl ProtocolError {
+    /// The text, with the byte it quotes as it came: [`Display`](std::fmt::Display) shows one beyond ASCII as UTF-8.
+    pub fn to_bytes(self) -> Vec<u8> {
+        match self {
+            Self::ExpectedDollar(byte) => [b"Protocol error: expected '$', got '", &[byte][..], b"'"].concat(),
+            other => other.to_string().into_bytes(),
+        }
+    }
+}
+
 /// What one call of [`Decoder::decode`] found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded {
@@ -318,7 +328,7 @@ impl Decoder {
     fn bulk_header(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         let Some((len, next)) = header(buf, self.pos).transpose()? else {
             if buf.len() - self.pos.min(buf.len()) > limits.inline_len_max
-                && memchr::memchr(b'\r', &buf[self.pos..]).is_none()
+                && find_line_end(b'\r', &buf[self.pos..]).is_none()
             {
                 return Err(ProtocolError::TooBigBulkCount);
             }
@@ -336,7 +346,7 @@ impl Decoder {
     }
 
     fn long_or_incomplete(&self, buf: &[u8], limits: &Limits, error: ProtocolError) -> Result<Decoded, ProtocolError> {
-        if buf.len() > limits.inline_len_max && memchr::memchr(b'\r', buf).is_none() {
+        if buf.len() > limits.inline_len_max && find_line_end(b'\r', buf).is_none() {
             return Err(error);
         }
         Ok(Decoded::Incomplete)
@@ -349,7 +359,7 @@ impl Decoder {
         args: &mut Vec<ArgRange>,
         limits: &Limits,
     ) -> Result<Decoded, ProtocolError> {
-        let Some(end) = memchr::memchr(b'\n', buf) else {
+        let Some(end) = find_line_end(b'\n', buf) else {
             if buf.len() > limits.inline_len_max {
                 return Err(ProtocolError::TooBigInline);
             }
@@ -425,9 +435,15 @@ fn header(buf: &[u8], pos: usize) -> Option<Result<Header, ProtocolError>> {
     long_header(buf, pos)
 }
 
+/// Where a line ends. As in Redis, which looks for the end with C's `strchr`, a line with a NUL in it has no end: more bytes are
+/// waited for up to the limit of a line.
+fn find_line_end(end: u8, bytes: &[u8]) -> Option<usize> {
+    memchr::memchr2(end, 0, bytes).filter(|&at| bytes[at] == end)
+}
+
 fn long_header(buf: &[u8], pos: usize) -> Option<Result<Header, ProtocolError>> {
     let rest = buf.get(pos..)?;
-    let end = memchr::memchr(b'\r', rest)?;
+    let end = find_line_end(b'\r', rest)?;
     if end + 1 >= rest.len() {
         return None;
     }
@@ -556,5 +572,23 @@ mod tests {
         assert_eq!(many, Some(ProtocolError::UnauthenticatedMultibulkLength));
         let long = feed(b"*1\r\n$16385\r\n", &[100], &limits).1;
         assert_eq!(long, Some(ProtocolError::UnauthenticatedBulkLength));
+    }
+
+    #[test]
+    fn a_line_with_a_nul_is_waited_for_up_to_the_limit() {
+        let limits = Limits { inline_len_max: 20, ..Limits::default() };
+        let (inline, multibulk, bulk) =
+            (ProtocolError::TooBigInline, ProtocolError::TooBigMultibulkCount, ProtocolError::TooBigBulkCount);
+        for (line, error) in [("PING\0\r\n", inline), ("*1\0\r\n", multibulk), ("*1\r\n$4\0\r\n", bulk)] {
+            let short = format!("{line}PING\r\n");
+            assert_eq!(feed(short.as_bytes(), &[100], &limits), (vec![], None), "{line:?}");
+            let long = format!("{line}{}", "x".repeat(20));
+            assert_eq!(feed(long.as_bytes(), &[100], &limits), (vec![], Some(error)), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_unexpected_byte_is_quoted_as_it_came() {
+        assert_eq!(ProtocolError::ExpectedDollar(0xff).to_bytes(), b"Protocol error: expected '$', got '\xff'");
     }
 }

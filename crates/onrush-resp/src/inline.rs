@@ -16,10 +16,8 @@ fn is_space(byte: u8) -> bool {
 /// Splits a line into words by Redis's quoting rules.
 ///
 /// Words are separated by white space. `"…"` knows `\n \r \t \b \a \xHH` and takes any other escaped byte as itself;
-/// `'…'` knows `\'`. A closing quote must be followed by white space or the end. A NUL byte ends the line.
-/// Returns `None` when quotes are unbalanced. O(length).
+/// `'…'` knows `\'`. A closing quote must be followed by white space or the end. Returns `None` when quotes are unbalanced. O(length).
 pub fn split_inline(line: &[u8]) -> Option<InlineArgs> {
-    let line = &line[..memchr::memchr(0, line).unwrap_or(line.len())];
     if memchr::memchr2(b'"', b'\'', line).is_none() {
         return Some(InlineArgs::Plain(plain_words(line)));
     }
@@ -158,10 +156,5 @@ mod tests {
         for line in [&b"\"a"[..], b"'a", b"\"a\"b", b"'a'b", b"\"a\\", b"\"a\\\""] {
             assert_eq!(words(line), None, "{line:?}");
         }
-    }
-
-    #[test]
-    fn a_nul_byte_ends_the_line() {
-        assert_eq!(words(b"a b\0c d"), Some(vec![b"a".to_vec(), b"b".to_vec()]));
     }
 }

@@ -143,7 +143,7 @@ impl Slice<'_> {
             cold_path();
             self.server.stats.threads[self.thread].protocol_errors.add(1);
             if self.session.reply_mode == ReplyMode::On {
-                self.reply.error(&format!("ERR {error}"));
+                self.reply.error_bytes(&[b"ERR ", error.to_bytes().as_slice()].concat());
             }
             (part.result.consumed, part.result.end) = (input.len(), SliceEnd::Close);
         }

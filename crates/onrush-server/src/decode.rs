@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::{Decoded, Decoder, Limits};
 
 use crate::batch::SliceEnd;
-use crate::chunk::{Chunk, Part};
+use crate::chunk::{Chunk, Part, Planned};
 use crate::plan::Planner;
 use crate::server::Server;
-use crate::session::Session;
+use crate::session::{ReplyMode, Session};
 
 /// Decodes and plans the commands of one connection from where `part` begins, which is made longer by them, until the chunk is
 /// full.
@@ -64,6 +64,9 @@ pub(crate) fn decode<'i>(
             }
             Ok(Decoded::Nothing { len }) => {
                 cold_path();
+                if !pass_nothing(session, &chunk.planned[part.first..]) {
+                    break;
+                }
                 consumed += len;
             }
             Ok(Decoded::Incomplete) => {
@@ -86,4 +89,17 @@ pub(crate) fn decode<'i>(
     part.len = chunk.planned.len() - part.first;
     part.owned.end = chunk.owned.len();
     part.result.consumed = consumed;
+}
+
+/// An empty command takes the place of the one whose reply CLIENT REPLY SKIP leaves out. `before` is what is planned of the
+/// connection and not executed yet; false if that has to be executed first, because it may be a CLIENT REPLY SKIP.
+#[cold]
+fn pass_nothing(session: &mut Session, before: &[Planned]) -> bool {
+    match before.last() {
+        None if session.reply_mode == ReplyMode::Skip => session.reply_mode = ReplyMode::On,
+        // Containers of subcommands are resolved when they are executed.
+        Some(Planned { command: None, .. }) => return false,
+        _ => {}
+    }
+    true
 }

@@ -34,6 +34,11 @@ impl CommandError {
     }
 }
 
+/// As much of what a client sent as an error quotes: as in Redis, where it is a text of C, a NUL ends it.
+pub fn quoted(bytes: &[u8]) -> &[u8] {
+    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}
+
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
         $($(#[$doc])* pub const $name: CommandError = CommandError::fixed($text);)*

@@ -3,7 +3,7 @@
 use super::keys;
 use super::name_index::{NO_ID, NO_PARENT, NameIndex};
 use super::spec::{Categories, Flags, Handler, RowHandler, Spec};
-use crate::error::CommandError;
+use crate::error::{self, CommandError};
 
 /// A command's arguments, its name included, however the caller keeps them.
 pub trait Argv {
@@ -268,7 +268,7 @@ const QUOTED_LEN_MAX: usize = 128;
 /// As much of `text` as an error quotes: like Redis's, it ends at a NUL.
 fn quoted(text: &[u8], len_max: usize) -> &[u8] {
     let text = &text[..text.len().min(len_max)];
-    &text[..memchr::memchr(0, text).unwrap_or(text.len())]
+    error::quoted(text)
 }
 
 #[cold]

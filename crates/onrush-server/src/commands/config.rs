@@ -40,7 +40,9 @@ fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandError
     let ConfigSetError::Unknown { name: unknown } = error else { return CommandError::text(error.to_string()) };
     let sent = pairs.iter().find(|(name, _)| String::from_utf8_lossy(name) == *unknown);
     let name = sent.map_or(unknown.as_bytes(), |(name, _)| name);
-    CommandError::bytes([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
+    CommandError::bytes(
+        [b"ERR Unknown option or number of arguments for CONFIG SET - '", error::quoted(name), b"'"].concat(),
+    )
 }
 
 fn set(server: &Server, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), ConfigSetError> {

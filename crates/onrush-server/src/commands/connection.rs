@@ -85,7 +85,9 @@ pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
             index += 2;
         } else {
             let option = ctx.arg(index);
-            return Err(CommandError::bytes([b"ERR Syntax error in HELLO option '", option, b"'"].concat()));
+            return Err(CommandError::bytes(
+                [b"ERR Syntax error in HELLO option '", error::quoted(option), b"'"].concat(),
+            ));
         }
     }
     if !ctx.session.authenticated {

@@ -93,7 +93,7 @@ pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
         _ => Err(CommandError::bytes(
             [
                 b"ERR unknown subcommand or wrong number of arguments for '",
-                &ctx.arg(1)[..ctx.arg(1).len().min(128)],
+                error::quoted(&ctx.arg(1)[..ctx.arg(1).len().min(128)]),
                 b"'. Try DEBUG HELP.",
             ]
             .concat(),

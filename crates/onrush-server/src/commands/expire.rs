@@ -4,7 +4,7 @@ use onrush_store::Entry;
 
 use super::keys::inspect;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::CommandError;
+use crate::error::{self, CommandError};
 use crate::keys::Key;
 
 const NX_AND_OTHERS: CommandError =
@@ -123,7 +123,7 @@ impl Condition {
             } else if ctx.is(index, "LT") {
                 condition.lt = true;
             } else {
-                return Err(CommandError::bytes([b"ERR Unsupported option ", ctx.arg(index)].concat()));
+                return Err(CommandError::bytes([b"ERR Unsupported option ", error::quoted(ctx.arg(index))].concat()));
             }
         }
         let Self { nx, xx, gt, lt } = condition;

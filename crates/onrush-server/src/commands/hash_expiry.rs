@@ -304,7 +304,9 @@ fn lifetime(
             None if ctx.is(index, "PERSIST") => Some(Lifetime::Persist),
             None if ctx.is(index, "KEEPTTL") => Some(Lifetime::Keep),
             None if words(index) => None,
-            None => return Err(CommandError::bytes([b"ERR unknown argument: ", ctx.arg(index)].concat())),
+            None => {
+                return Err(CommandError::bytes([b"ERR unknown argument: ", error::quoted(ctx.arg(index))].concat()));
+            }
         };
         if said.is_some() && lifetime.is_some() {
             return Err(error::SYNTAX);

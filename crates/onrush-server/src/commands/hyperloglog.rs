@@ -204,7 +204,9 @@ pub fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
             registers.values().iter().for_each(|&value| ctx.out.int(i64::from(value)));
         }
     } else {
-        return Err(CommandError::bytes([b"ERR Unknown PFDEBUG subcommand '", ctx.arg(1), b"'"].concat()));
+        return Err(CommandError::bytes(
+            [b"ERR Unknown PFDEBUG subcommand '", error::quoted(ctx.arg(1)), b"'"].concat(),
+        ));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use onrush_store::{Group, Stream, StreamId};
 use super::streams::{parse_id, reply_entry, reply_id};
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, quoted};
 
 /// Entries and pending ones that XINFO STREAM FULL shows if it is not told how many.
 const FULL_COUNT_DEFAULT: usize = 10;
@@ -21,7 +21,9 @@ const KEY_MISSING: CommandError = CommandError::fixed(
 );
 
 fn no_group(key: &[u8], group: &[u8]) -> CommandError {
-    CommandError::bytes([&b"NOGROUP No such consumer group '"[..], group, b"' for key name '", key, b"'"].concat())
+    CommandError::bytes(
+        [&b"NOGROUP No such consumer group '"[..], quoted(group), b"' for key name '", quoted(key), b"'"].concat(),
+    )
 }
 
 /// Options of XGROUP CREATE and SETID.
@@ -57,7 +59,8 @@ impl Options {
 
 fn wrong_options(ctx: &Ctx<'_>) -> CommandError {
     let name = ctx.arg(1);
-    let text = [&b"ERR unknown subcommand or wrong number of arguments for '"[..], name, b"'. Try XGROUP HELP."];
+    let text =
+        [&b"ERR unknown subcommand or wrong number of arguments for '"[..], quoted(name), b"'. Try XGROUP HELP."];
     CommandError::bytes(text.concat())
 }
 
@@ -192,7 +195,11 @@ pub fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
         let has_count = ctx.argc() == 6 && ctx.is(4, "COUNT");
         if !ctx.is(3, "FULL") || ctx.argc() > 4 && !has_count {
             let name = ctx.arg(1);
-            let text = [&b"ERR unknown subcommand or wrong number of arguments for '"[..], name, b"'. Try XINFO HELP."];
+            let text = [
+                &b"ERR unknown subcommand or wrong number of arguments for '"[..],
+                quoted(name),
+                b"'. Try XINFO HELP.",
+            ];
             return Err(CommandError::bytes(text.concat()));
         }
         if has_count {

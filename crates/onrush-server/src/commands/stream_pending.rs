@@ -15,7 +15,10 @@ const AUTOCLAIM_ATTEMPTS: usize = 10;
 const AUTOCLAIM_COUNTS: std::ops::RangeInclusive<usize> = 1..=i64::MAX as usize / size_of::<StreamId>();
 
 fn no_group(key: &[u8], group: &[u8]) -> CommandError {
-    CommandError::bytes([&b"NOGROUP No such key '"[..], key, b"' or consumer group '", group, b"'"].concat())
+    CommandError::bytes(
+        [&b"NOGROUP No such key '"[..], error::quoted(key), b"' or consumer group '", error::quoted(group), b"'"]
+            .concat(),
+    )
 }
 
 /// `XACK key group id [id …]`
@@ -147,7 +150,7 @@ impl Claim {
                 claim.last_id = Some(parse_id(ctx.arg(index + 1), 0)?);
                 index += 1;
             } else {
-                let text = [&b"ERR Unrecognized XCLAIM option '"[..], ctx.arg(index), b"'"];
+                let text = [&b"ERR Unrecognized XCLAIM option '"[..], error::quoted(ctx.arg(index)), b"'"];
                 return Err(CommandError::bytes(text.concat()));
             }
             index += 1;

@@ -109,8 +109,14 @@ impl<'a> Query<'a> {
 
 fn no_group(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::bytes(
-        [&b"NOGROUP No such key '"[..], key, b"' or consumer group '", group, b"' in XREADGROUP with GROUP option"]
-            .concat(),
+        [
+            &b"NOGROUP No such key '"[..],
+            error::quoted(key),
+            b"' or consumer group '",
+            error::quoted(group),
+            b"' in XREADGROUP with GROUP option",
+        ]
+        .concat(),
     )
 }
 
