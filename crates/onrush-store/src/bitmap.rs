@@ -13,6 +13,14 @@ pub enum BitOperation {
     Xor,
     /// Bits that are not set in the one there is.
     Not,
+    /// Bits that are set in the first and in none of the others.
+    Diff,
+    /// Bits that are set in any of the others and not in the first.
+    Diff1,
+    /// Bits that are set in the first and in any of the others.
+    AndOr,
+    /// Bits that are set in exactly one.
+    One,
 }
 
 /// Number of bits that are set. O(bytes), 32 bytes at a time where the processor can.
@@ -126,6 +134,42 @@ fn combine_portable(operation: BitOperation, sources: &[&[u8]], result: &mut [u8
                 result.iter_mut().zip(*source).for_each(|(byte, &source)| *byte = !source);
             }
         }
+        BitOperation::Diff => combine_by(sources, result, backward, |a, b| a & !b),
+        BitOperation::Diff1 => first_with_others(sources, result, backward, |first, others| !first & others),
+        BitOperation::AndOr => first_with_others(sources, result, backward, |first, others| first & others),
+        BitOperation::One => combine_one(sources, result),
+    }
+}
+
+/// Combines the first source with all bits of the others.
+#[inline(always)]
+fn first_with_others(sources: &[&[u8]], result: &mut [u8], backward: bool, operation: impl Fn(u8, u8) -> u8 + Copy) {
+    let Some((first, others)) = sources.split_first() else { return };
+    if others.is_empty() {
+        result.fill(0);
+    }
+    combine_by(others, result, backward, |a, b| a | b);
+    let (covered, beyond) = result.split_at_mut(first.len());
+    covered.iter_mut().zip(*first).for_each(|(byte, &first)| *byte = operation(first, *byte));
+    beyond.iter_mut().for_each(|byte| *byte = operation(0, *byte));
+}
+
+/// Bits that are set in exactly one of the sources.
+#[inline(always)]
+fn combine_one(sources: &[&[u8]], result: &mut [u8]) {
+    /// Bytes for which it is known at a time which bits are set more than once.
+    const PART_LEN: usize = 1024;
+    for (number, once) in result.chunks_mut(PART_LEN).enumerate() {
+        let start = PART_LEN * number;
+        let mut more = [0; PART_LEN];
+        once.fill(0);
+        for source in sources {
+            let source = within(source, start, start + once.len());
+            for ((once, more), &source) in once.iter_mut().zip(&mut more).zip(source) {
+                *more |= *once & source;
+                *once = (*once ^ source) & !*more;
+            }
+        }
     }
 }
 
@@ -140,7 +184,9 @@ fn combine_by(sources: &[&[u8]], result: &mut [u8], backward: bool, operation: i
         let end = (start + BLOCK_LEN).min(result.len());
         let (a, b, result) = (within(first, start, end), within(second, start, end), &mut result[start..end]);
         if is_alone {
-            result.copy_from_slice(a);
+            let (covered, beyond) = result.split_at_mut(a.len());
+            covered.copy_from_slice(a);
+            beyond.fill(0);
             continue;
         }
         let both = a.len().min(b.len());
@@ -149,7 +195,11 @@ fn combine_by(sources: &[&[u8]], result: &mut [u8], backward: bool, operation: i
         // At most one of the two goes on.
         let longer = if a.len() > both { &a[both..] } else { &b[both..] };
         let (covered, beyond) = rest.split_at_mut(longer.len());
-        covered.iter_mut().zip(longer).for_each(|(byte, &longer)| *byte = operation(longer, 0));
+        if a.len() > both {
+            covered.iter_mut().zip(longer).for_each(|(byte, &longer)| *byte = operation(longer, 0));
+        } else {
+            covered.iter_mut().zip(longer).for_each(|(byte, &longer)| *byte = operation(0, longer));
+        }
         beyond.fill(operation(0, 0));
         for source in others {
             let source = within(source, start, end);
@@ -254,6 +304,20 @@ mod tests {
             assert_eq!(combine(BitOperation::And, &sources, Vec::new()), by(|a, b| a & b));
             assert_eq!(combine(BitOperation::Or, &sources, vec![9; 50]), by(|a, b| a | b));
             assert_eq!(combine(BitOperation::Xor, &sources, Vec::new()), by(|a, b| a ^ b));
+            assert_eq!(combine(BitOperation::Diff, &sources, vec![9; 50]), by(|a, b| a & !b));
+            let bits = |at: usize| {
+                let others = sources[1..].iter().fold(0, |all, other| all | byte(other, at));
+                (byte(sources[0], at), others)
+            };
+            let first_with_others =
+                |operation: fn(u8, u8) -> u8| (0..len).map(|at| operation(bits(at).0, bits(at).1)).collect::<Vec<u8>>();
+            assert_eq!(combine(BitOperation::Diff1, &sources, vec![9; 50]), first_with_others(|a, b| !a & b));
+            assert_eq!(combine(BitOperation::AndOr, &sources, vec![9; 50]), first_with_others(|a, b| a & b));
+            let is_once = |at: usize| {
+                let count = |bit: u8| sources.iter().filter(|source| byte(source, at) >> bit & 1 == 1).count();
+                (0..8).filter(|&bit| count(bit) == 1).fold(0, |bits, bit| bits | 1 << bit)
+            };
+            assert_eq!(combine(BitOperation::One, &sources, vec![9; 50]), (0..len).map(is_once).collect::<Vec<u8>>());
         }
     }
 }

@@ -209,13 +209,26 @@ fn take_buffer(ctx: &mut Ctx<'_>, target: &Key<'_>, len: usize) -> Vec<u8> {
     }
 }
 
-/// `BITOP <AND | OR | XOR | NOT> destkey key [key …]`
+const OPERATIONS: [(&str, BitOperation); 8] = [
+    ("AND", BitOperation::And),
+    ("OR", BitOperation::Or),
+    ("XOR", BitOperation::Xor),
+    ("NOT", BitOperation::Not),
+    ("DIFF", BitOperation::Diff),
+    ("DIFF1", BitOperation::Diff1),
+    ("ANDOR", BitOperation::AndOr),
+    ("ONE", BitOperation::One),
+];
+
+/// `BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key …]`
 pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
-    let operations =
-        [("AND", BitOperation::And), ("OR", BitOperation::Or), ("XOR", BitOperation::Xor), ("NOT", BitOperation::Not)];
-    let operation = operations.into_iter().find(|(word, _)| ctx.is(1, word)).ok_or(error::SYNTAX)?.1;
+    let (name, operation) = OPERATIONS.into_iter().find(|(word, _)| ctx.is(1, word)).ok_or(error::SYNTAX)?;
     if operation == BitOperation::Not && ctx.argc() != 4 {
         return Err(CommandError::fixed("ERR BITOP NOT must be called with a single source key."));
+    }
+    let tells_first = matches!(operation, BitOperation::Diff | BitOperation::Diff1 | BitOperation::AndOr);
+    if tells_first && ctx.argc() == 4 {
+        return Err(CommandError::text(format!("ERR BITOP {name} must be called with at least two source keys.")));
     }
     let target = ctx.key(2);
     let db = ctx.keys.db();

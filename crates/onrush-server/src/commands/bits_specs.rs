@@ -64,7 +64,8 @@ pub static SPECS: &[Spec] = &[
         since: "2.6.0",
         complexity: "O(N) for N bytes",
         summary: "Combines strings bit by bit and stores the result.",
-        syntax: "operation destkey key [key ...]",
+        syntax: "<AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]",
+        history: &[("8.2.0", "Operations `DIFF`, `DIFF1`, `ANDOR` and `ONE`.")],
         handler: super::bits::bitop,
         ..Spec::DEFAULT
     },
