@@ -2,6 +2,7 @@
 
 mod group;
 mod node;
+mod references;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,6 +10,7 @@ use crate::{Encoding, StreamLimits};
 pub use group::{Consumer, Group, Pending};
 use node::Node;
 pub use node::StreamEntry;
+pub use references::References;
 
 /// An entry's identifier: a time in milliseconds and a sequence number within it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -183,6 +185,15 @@ impl Stream {
 
     /// Deletes an entry; says whether it was there. O(log nodes).
     pub fn remove(&mut self, id: StreamId) -> bool {
+        let found = self.take_out(id);
+        if found {
+            self.0.max_deleted_id = self.0.max_deleted_id.max(id);
+        }
+        found
+    }
+
+    /// As [`Stream::remove`], for entries that are cut off.
+    fn take_out(&mut self, id: StreamId) -> bool {
         let Some(index) = self.node_of(id) else { return false };
         let node = &mut self.0.nodes[index];
         let Some((at, _)) = node.iter_from(id).next().filter(|(_, entry)| entry.id == id) else { return false };
@@ -191,7 +202,6 @@ impl Stream {
             self.0.nodes.remove(index);
         }
         self.0.len -= 1;
-        self.0.max_deleted_id = self.0.max_deleted_id.max(id);
         true
     }
 

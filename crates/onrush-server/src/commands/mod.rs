@@ -42,6 +42,7 @@ pub mod sorted_set_pops;
 pub mod sorted_set_ranges;
 pub mod sorted_sets;
 mod sorted_sets_specs;
+pub mod stream_deletions;
 pub mod stream_groups;
 pub mod stream_pending;
 pub mod stream_reads;

@@ -1,7 +1,7 @@
 //! Streams: adding, reading, deleting and cutting off. Groups are in `stream_groups`, what is pending in `stream_pending`.
 
 use onrush_resp::{Reply, parse_i64};
-use onrush_store::{Stream, StreamEntry, StreamId, Trim};
+use onrush_store::{References, Stream, StreamEntry, StreamId, Trim};
 
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -80,6 +80,15 @@ pub(super) struct TrimOption {
     trim: Trim,
     approximate: bool,
     limit: u64,
+    references: References,
+}
+
+/// What `KEEPREF`, `DELREF` and `ACKED` say.
+pub(super) fn parse_references(ctx: &Ctx<'_>, index: usize) -> Option<References> {
+    [("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acknowledged)]
+        .into_iter()
+        .find(|(word, _)| ctx.is(index, word))
+        .map(|(_, references)| references)
 }
 
 /// The options that XADD and XTRIM share.
@@ -87,6 +96,7 @@ pub(super) struct TrimOption {
 struct Options {
     trim: Option<(Trim, bool)>,
     limit: Option<u64>,
+    references: Option<References>,
     no_mkstream: bool,
 }
 
@@ -109,6 +119,11 @@ impl Options {
                 index += 2;
             } else if is_add && ctx.is(index, "NOMKSTREAM") {
                 options.no_mkstream = true;
+                index += 1;
+            } else if options.references.is_none()
+                && let Some(references) = parse_references(ctx, index)
+            {
+                options.references = Some(references);
                 index += 1;
             } else if is_add {
                 NewId::parse(ctx.arg(index))?;
@@ -165,13 +180,36 @@ impl Options {
                 100 * entries_max
             }
         });
-        Some(TrimOption { trim, approximate, limit })
+        Some(TrimOption { trim, approximate, limit, references: self.references.unwrap_or_default() })
     }
 }
 
 impl TrimOption {
     fn apply(self, stream: &mut Stream) -> u64 {
-        stream.trim(self.trim, self.approximate, self.limit)
+        stream.trim_with(self.trim, self.approximate, self.limit, self.references)
+    }
+
+    /// Logs what was cut off, where `len` entries are left, in a way that does not depend on how entries share nodes.
+    fn log(self, ctx: &mut Ctx<'_>, key: &[u8], len: usize) {
+        if !ctx.is_logged() {
+            return;
+        }
+        let left = (&b"MAXLEN"[..], len.to_string());
+        let (threshold, references) = match (self.references, self.trim) {
+            (References::Delete, _) => (left, &b"DELREF"[..]),
+            // An exact cut passes over entries.
+            (References::Acknowledged, Trim::MaxLen(len_max)) if !self.approximate => {
+                ((&b"MAXLEN"[..], len_max.to_string()), &b"ACKED"[..])
+            }
+            (References::Acknowledged, Trim::MinId(id)) if !self.approximate => {
+                ((&b"MINID"[..], id.to_string()), &b"ACKED"[..])
+            }
+            _ => {
+                ctx.log_instead(&[b"XTRIM", key, b"MAXLEN", b"=", left.1.as_bytes()]);
+                return;
+            }
+        };
+        ctx.log_instead(&[b"XTRIM", key, threshold.0, b"=", threshold.1.as_bytes(), references]);
     }
 }
 
@@ -192,7 +230,7 @@ impl NewId {
     }
 }
 
-/// `XADD key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value …]`
+/// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value …]`
 pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let (options, at) = Options::parse(ctx, 2, true)?;
     if at >= ctx.argc() {
@@ -234,21 +272,21 @@ pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.changed(EventClass::Stream, "xtrim", key.bytes);
     }
     if ctx.is_logged() {
-        log_add(ctx, &key, id, at, (trimmed > 0).then_some(len));
+        log_add(ctx, &key, id, at);
+        if let Some(trim) = trim.filter(|_| trimmed > 0) {
+            trim.log(ctx, key.bytes, len);
+        }
     }
     reply_id(ctx.out, id);
     Ok(())
 }
 
-fn log_add(ctx: &mut Ctx<'_>, key: &Key<'_>, id: StreamId, at: usize, len: Option<usize>) {
+fn log_add(ctx: &mut Ctx<'_>, key: &Key<'_>, id: StreamId, at: usize) {
     let id = id.to_string();
     let argv = ctx.argv;
     let args: Vec<&[u8]> =
         [&b"XADD"[..], key.bytes, id.as_bytes()].into_iter().chain(argv.iter().skip(at + 1)).collect();
     ctx.log_instead(&args);
-    if let Some(len) = len {
-        ctx.log_instead(&[b"XTRIM", key.bytes, b"MAXLEN", b"=", itoa::Buffer::new().format(len).as_bytes()]);
-    }
 }
 
 fn choose_id(last: StreamId, new_id: &NewId, now_ms: i64) -> Result<StreamId, CommandError> {
@@ -345,7 +383,7 @@ pub fn xdel(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]`
+/// `XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]`
 pub fn xtrim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (options, _) = Options::parse(ctx, 2, false)?;
     let trim = options.trim_option(ctx);
@@ -358,7 +396,9 @@ pub fn xtrim(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if removed > 0 {
         ctx.changed(EventClass::Stream, "xtrim", key.bytes);
-        ctx.log_instead(&[b"XTRIM", key.bytes, b"MAXLEN", b"=", itoa::Buffer::new().format(len).as_bytes()]);
+        if let Some(trim) = trim {
+            trim.log(ctx, key.bytes, len);
+        }
     }
     ctx.out.int(removed as i64);
     Ok(())

@@ -14,7 +14,12 @@ pub static SPECS: &[Spec] = &[
         since: "5.0.0",
         complexity: "O(1), O(N) for N entries cut off",
         summary: "Appends an entry to a stream; the stream is made if it is not there.",
-        syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+        syntax: "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+        history: &[
+            ("6.2.0", "Options `NOMKSTREAM`, `MINID` and `LIMIT`."),
+            ("7.0.0", "Identifiers of the form `<ms>-*`."),
+            ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`."),
+        ],
         handler: super::streams::xadd,
         ..Spec::DEFAULT
     },
@@ -311,6 +316,32 @@ pub static SPECS: &[Spec] = &[
         ..Spec::DEFAULT
     },
     Spec {
+        name: "xdelex",
+        arity: -5,
+        flags: flags("write fast short"),
+        keys: &[KeySpec::key("RW delete")],
+        group: Group::Stream,
+        since: "8.2.0",
+        complexity: "O(log N) for each entry, for each group where groups are asked",
+        summary: "Deletes entries, and says what happens to references that consumer groups have to them.",
+        syntax: "key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+        handler: super::stream_deletions::xdelex,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "xackdel",
+        arity: -6,
+        flags: flags("write fast short"),
+        keys: &[KeySpec::key("RW update delete")],
+        group: Group::Stream,
+        since: "8.2.0",
+        complexity: "O(log N) for each entry, for each group where groups are asked",
+        summary: "Acknowledges entries and deletes them.",
+        syntax: "key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+        handler: super::stream_deletions::xackdel,
+        ..Spec::DEFAULT
+    },
+    Spec {
         name: "xtrim",
         arity: -4,
         flags: flags("write"),
@@ -320,7 +351,8 @@ pub static SPECS: &[Spec] = &[
         since: "5.0.0",
         complexity: "O(N) for N entries removed",
         summary: "Cuts a stream off at its old end.",
-        syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
+        syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
+        history: &[("6.2.0", "Options `MINID` and `LIMIT`."), ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`.")],
         handler: super::streams::xtrim,
         ..Spec::DEFAULT
     },
