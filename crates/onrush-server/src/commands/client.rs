@@ -15,6 +15,8 @@ use crate::session::ReplyMode;
 const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
 const BAD_CLIENT_ID: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
 const INVALID_CLIENT_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
+const MAX_AGE_NOT_INTEGER: CommandError = CommandError::fixed("ERR maxage is not an integer or out of range");
+const BAD_MAX_AGE: CommandError = CommandError::fixed("ERR maxage should be greater than 0");
 const TIMEOUT_NOT_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
 const TIMEOUT_NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
 const TIMEOUT_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
@@ -82,7 +84,7 @@ impl ClientType {
         match word.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Self::Normal),
             b"master" | b"replica" | b"slave" | b"pubsub" => Ok(Self::Other),
-            _ => Err(CommandError::bytes([b"ERR Unknown client type '", word, b"'"].concat())),
+            _ => Err(CommandError::bytes([b"ERR Unknown client type '", error::quoted(word), b"'"].concat())),
         }
     }
 }
@@ -95,6 +97,8 @@ struct KillFilter<'a> {
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
+    /// Connected for at least so many seconds.
+    age_min_seconds: Option<i64>,
     skip_me: bool,
 }
 
@@ -117,9 +121,13 @@ impl<'a> KillFilter<'a> {
                 filter.laddr = Some(value);
             } else if ctx.is(index, "USER") {
                 if value != b"default" {
-                    return Err(CommandError::bytes([b"ERR No such user '", value, b"'"].concat()));
+                    return Err(CommandError::bytes([b"ERR No such user '", error::quoted(value), b"'"].concat()));
                 }
                 filter.user = Some(value);
+            } else if ctx.is(index, "MAXAGE") {
+                let seconds = parse_i64(value).ok_or(MAX_AGE_NOT_INTEGER)?;
+                filter.age_min_seconds = Some(seconds).filter(|&seconds| seconds > 0);
+                filter.age_min_seconds.ok_or(BAD_MAX_AGE)?;
             } else if ctx.is(index, "SKIPME") {
                 filter.skip_me = yes_or_no(value)?;
             } else {
@@ -129,12 +137,13 @@ impl<'a> KillFilter<'a> {
         Ok(filter)
     }
 
-    fn matches(&self, client: &ClientHandle, me: u64) -> bool {
+    fn matches(&self, client: &ClientHandle, me: u64, now_ms: i64) -> bool {
         self.id.is_none_or(|id| id == client.id)
             && self.kind.is_none_or(|kind| kind == ClientType::Normal)
             && self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
             && self.laddr.is_none_or(|laddr| laddr == client.laddr.as_bytes())
             && self.user.is_none_or(|user| user == client.names.lock().user)
+            && self.age_min_seconds.is_none_or(|seconds| (now_ms - client.created_ms) / 1000 >= seconds)
             && !(self.skip_me && client.id == me)
     }
 }
@@ -152,10 +161,10 @@ pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
     let by_addr = ctx.argc() == 3;
     let filter =
         if by_addr { KillFilter { addr: Some(ctx.arg(2)), ..KillFilter::default() } } else { KillFilter::read(ctx)? };
-    let me = ctx.session.handle.id;
+    let (me, now_ms) = (ctx.session.handle.id, unix_ms());
     let mut killed = 0;
     for client in ctx.server.clients.all() {
-        if client.is_killed() || !filter.matches(&client, me) {
+        if client.is_killed() || !filter.matches(&client, me, now_ms) {
             continue;
         }
         killed += 1;
@@ -214,7 +223,7 @@ pub fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
     let (attribute, text) = (ctx.arg(2), ctx.arg(3));
     let is_name = ctx.is(2, "LIB-NAME");
     if !is_name && !ctx.is(2, "LIB-VER") {
-        return Err(CommandError::bytes([b"ERR Unrecognized option '", attribute, b"'"].concat()));
+        return Err(CommandError::bytes([b"ERR Unrecognized option '", error::quoted(attribute), b"'"].concat()));
     }
     check_attribute(attribute, text)?;
     let mut names = ctx.session.handle.names.lock();
@@ -370,7 +379,8 @@ pub fn client_help(ctx: &mut Ctx<'_>) -> CommandResult {
 fn wrong_subcommand(ctx: &Ctx<'_>) -> CommandError {
     let name = ctx.arg(1);
     CommandError::bytes(
-        [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try CLIENT HELP."].concat(),
+        [b"ERR unknown subcommand or wrong number of arguments for '", error::quoted(name), b"'. Try CLIENT HELP."]
+            .concat(),
     )
 }
 
@@ -399,11 +409,13 @@ mod tests {
     fn a_filter_closes_who_passes_all_of_it() {
         let client = ClientHandle::new(7, "127.0.0.1:5".into(), "127.0.0.1:6379".into(), 9, false, 0, 0);
         let all = || KillFilter { skip_me: true, ..KillFilter::default() };
-        assert!(all().matches(&client, 1));
-        assert!(!all().matches(&client, 7));
-        assert!(KillFilter { skip_me: false, ..all() }.matches(&client, 7));
-        assert!(KillFilter { id: Some(7), user: Some(b"default"), ..all() }.matches(&client, 1));
-        assert!(!KillFilter { id: Some(7), addr: Some(b"127.0.0.1:6"), ..all() }.matches(&client, 1));
-        assert!(!KillFilter { kind: Some(ClientType::Other), ..all() }.matches(&client, 1));
+        assert!(all().matches(&client, 1, 0));
+        assert!(!all().matches(&client, 7, 0));
+        assert!(KillFilter { skip_me: false, ..all() }.matches(&client, 7, 0));
+        assert!(KillFilter { id: Some(7), user: Some(b"default"), ..all() }.matches(&client, 1, 0));
+        assert!(!KillFilter { id: Some(7), addr: Some(b"127.0.0.1:6"), ..all() }.matches(&client, 1, 0));
+        assert!(!KillFilter { kind: Some(ClientType::Other), ..all() }.matches(&client, 1, 0));
+        assert!(!KillFilter { age_min_seconds: Some(2), ..all() }.matches(&client, 1, 1_999));
+        assert!(KillFilter { age_min_seconds: Some(2), ..all() }.matches(&client, 1, 2_000));
     }
 }

@@ -136,13 +136,14 @@ pub static SPECS: &[Spec] = &[
                 since: "2.4.0",
                 complexity: "O(N), N the number of connections",
                 summary: "Closes connections of an address or that pass filters.",
-                syntax: "<ip:port | <[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>]> [<[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>]> ...]>",
+                syntax: "<ip:port | <[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] | [MAXAGE maxage]> [<[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] | [MAXAGE maxage]> ...]>",
                 history: &[
                     ("2.8.12", "Filters."),
                     ("2.8.12", "Filter `ID`."),
                     ("3.2.0", "Type `master`."),
                     ("5.0.0", "Type `replica`, as another name of `slave`."),
                     ("6.2.0", "Filter `LADDR`."),
+                    ("7.4.0", "Filter `MAXAGE`."),
                 ],
                 handler: super::client::client_kill,
                 ..Spec::DEFAULT

@@ -369,7 +369,7 @@ fn sample<'a>(hash: &'a Hash, count: usize, random: &mut Random) -> Vec<Field<'a
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
 pub fn hscan(ctx: &mut Ctx<'_>) -> CommandResult {
-    let Some(scan) = ElementScan::parse::<Hash>(ctx, true)? else {
+    let Some(scan) = ElementScan::parse::<Hash>(ctx, Some("NOVALUES"))? else {
         Found::default().reply(ctx.out, 0);
         return Ok(());
     };

@@ -217,7 +217,8 @@ pub static SPECS: &[Spec] = &[
         since: "2.8.0",
         complexity: "O(1) for a call, O(N) for a whole scan",
         summary: "Goes through the fields of a hash step by step.",
-        syntax: "key cursor [MATCH pattern] [COUNT count]",
+        syntax: "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
+        history: &[("7.4.0", "Option `NOVALUES`.")],
         handler: super::hashes::hscan,
         ..Spec::DEFAULT
     },

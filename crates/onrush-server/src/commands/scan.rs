@@ -66,19 +66,20 @@ pub(super) struct ElementScan<'a> {
     pub(super) count: usize,
     /// What an element has to match; `None` lets all through.
     pub(super) pattern: Option<&'a [u8]>,
-    /// HSCAN's NOVALUES.
+    /// HSCAN's NOVALUES and ZSCAN's NOSCORES.
     pub(super) no_values: bool,
 }
 
 impl<'a> ElementScan<'a> {
-    /// Reads `key cursor [MATCH pattern] [COUNT count] [NOVALUES]`, the last only if it is allowed. Without such a key the
+    /// Reads `key cursor [MATCH pattern] [COUNT count] [NOVALUES]`; `no_values` is the last one's name where there is such an
+    /// option. Without such a key the
     /// options do not count, and there is nothing to scan.
     ///
     /// # Errors
     /// `ERR invalid cursor`, `WRONGTYPE …`, `ERR syntax error`, `ERR value is not an integer or out of range`
     pub(super) fn parse<T: CollectionType>(
         ctx: &mut Ctx<'a>,
-        allow_no_values: bool,
+        no_values: Option<&str>,
     ) -> Result<Option<Self>, CommandError> {
         let cursor = parse_cursor(ctx.arg(2)).ok_or(INVALID_CURSOR)?;
         let key = ctx.key(1);
@@ -95,7 +96,7 @@ impl<'a> ElementScan<'a> {
             } else if more && ctx.is(index, "MATCH") {
                 scan.pattern = Some(ctx.arg(index + 1)).filter(|&pattern| pattern != b"*");
                 index += 1;
-            } else if allow_no_values && ctx.is(index, "NOVALUES") {
+            } else if no_values.is_some_and(|word| ctx.is(index, word)) {
                 scan.no_values = true;
             } else {
                 return Err(error::SYNTAX);

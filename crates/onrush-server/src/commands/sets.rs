@@ -290,7 +290,7 @@ pub(super) fn random_count(ctx: &Ctx<'_>, index: usize) -> Result<i64, CommandEr
 
 /// `SSCAN key cursor [MATCH pattern] [COUNT count]`
 pub fn sscan(ctx: &mut Ctx<'_>) -> CommandResult {
-    let Some(scan) = ElementScan::parse::<Set>(ctx, false)? else {
+    let Some(scan) = ElementScan::parse::<Set>(ctx, None)? else {
         Found::default().reply(ctx.out, 0);
         return Ok(());
     };

@@ -330,9 +330,9 @@ fn distinct_below(len: usize, count: usize, random: &mut Random) -> Vec<usize> {
     seen.into_iter().collect()
 }
 
-/// `ZSCAN key cursor [MATCH pattern] [COUNT count]`
+/// `ZSCAN key cursor [MATCH pattern] [COUNT count] [NOSCORES]`
 pub fn zscan(ctx: &mut Ctx<'_>) -> CommandResult {
-    let Some(scan) = ElementScan::parse::<SortedSet>(ctx, false)? else {
+    let Some(scan) = ElementScan::parse::<SortedSet>(ctx, Some("NOSCORES"))? else {
         Found::default().reply(ctx.out, 0);
         return Ok(());
     };
@@ -343,7 +343,9 @@ pub fn zscan(ctx: &mut Ctx<'_>) -> CommandResult {
         set.scan(scan.cursor, scan.count, &mut |member, score| {
             if scan.admits(member) {
                 found.push(member);
-                found.push(onrush_resp::format_double(score).as_bytes());
+                if !scan.no_values {
+                    found.push(onrush_resp::format_double(score).as_bytes());
+                }
             }
         })
     });

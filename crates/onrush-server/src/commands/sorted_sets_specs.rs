@@ -339,7 +339,7 @@ pub static SPECS: &[Spec] = &[
     },
     Spec {
         name: "zrank",
-        arity: 3,
+        arity: -3,
         member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO access")],
@@ -347,13 +347,14 @@ pub static SPECS: &[Spec] = &[
         since: "2.0.0",
         complexity: "O(log N)",
         summary: "Returns the rank of a member.",
-        syntax: "key member",
+        syntax: "key member [WITHSCORE]",
+        history: &[("7.2.0", "Option `WITHSCORE`.")],
         handler: super::sorted_sets::zrank,
         ..Spec::DEFAULT
     },
     Spec {
         name: "zrevrank",
-        arity: 3,
+        arity: -3,
         member: 2,
         flags: flags("readonly fast short"),
         keys: &[KeySpec::key("RO access")],
@@ -361,7 +362,8 @@ pub static SPECS: &[Spec] = &[
         since: "2.0.0",
         complexity: "O(log N)",
         summary: "Returns the rank of a member, counted from the greatest.",
-        syntax: "key member",
+        syntax: "key member [WITHSCORE]",
+        history: &[("7.2.0", "Option `WITHSCORE`.")],
         handler: super::sorted_sets::zrevrank,
         ..Spec::DEFAULT
     },
@@ -375,7 +377,7 @@ pub static SPECS: &[Spec] = &[
         since: "2.8.0",
         complexity: "O(1) for a call, O(N) for a whole scan",
         summary: "Goes through the members of a sorted set step by step.",
-        syntax: "key cursor [MATCH pattern] [COUNT count]",
+        syntax: "key cursor [MATCH pattern] [COUNT count] [NOSCORES]",
         handler: super::sorted_sets::zscan,
         ..Spec::DEFAULT
     },
