@@ -117,34 +117,28 @@ fn bit_range(start: i64, end: i64, bytes_len: usize, in_bits: bool) -> Option<(u
 
 /// `BITCOUNT key [start end [BYTE | BIT]]`
 pub fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
+    let range = match ctx.argc() {
+        2 => None,
+        4 | 5 => {
+            let (start, end) = (ctx.int(2)?, ctx.int(3)?);
+            let in_bits = if ctx.argc() == 5 { counts_bits(ctx, 4)? } else { false };
+            Some((start, end, in_bits))
+        }
+        _ => return Err(error::SYNTAX),
+    };
     let key = ctx.key(1);
-    let argv = ctx.argv;
     let mut buffer = itoa::Buffer::new();
-    let entry = ctx.keys.read(&key);
-    let Some(entry) = entry else {
+    let Some(entry) = ctx.keys.read(&key) else {
         ctx.out.int(0);
         return Ok(());
     };
     let bytes = bytes_of(entry, &mut buffer)?;
-    let count = match argv.len() {
-        2 => bitmap::count_ones(bytes),
-        4 | 5 => {
-            let integer = |index: usize| parse_i64(argv.get(index)).ok_or(error::NOT_INTEGER);
-            let (start, end) = (integer(2)?, integer(3)?);
-            // Two positions from the end in the wrong order are no range even where clamping makes them one.
-            if start < 0 && end < 0 && start > end {
-                ctx.out.int(0);
-                return Ok(());
-            }
-            let in_bits = match argv.len() {
-                5 if argv.get(4).eq_ignore_ascii_case(b"BIT") => true,
-                5 if !argv.get(4).eq_ignore_ascii_case(b"BYTE") => return Err(error::SYNTAX),
-                _ => false,
-            };
-            bit_range(start, end, bytes.len(), in_bits)
-                .map_or(0, |(first, last)| bitmap::count_ones_between(bytes, first, last))
-        }
-        _ => return Err(error::SYNTAX),
+    let count = match range {
+        None => bitmap::count_ones(bytes),
+        // Two positions from the end in the wrong order are no range even where clamping makes them one.
+        Some((start, end, _)) if start < 0 && end < 0 && start > end => 0,
+        Some((start, end, in_bits)) => bit_range(start, end, bytes.len(), in_bits)
+            .map_or(0, |(first, last)| bitmap::count_ones_between(bytes, first, last)),
     };
     ctx.out.int(count as i64);
     Ok(())
@@ -156,40 +150,27 @@ pub fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
         bit @ (0 | 1) => bit == 1,
         _ => return Err(CommandError::fixed("ERR The bit argument must be 1 or 0.")),
     };
-    let key = ctx.key(1);
-    let Some(entry) = ctx.keys.read(&key) else {
-        ctx.out.int(if bit { -1 } else { 0 });
-        return Ok(());
-    };
-    let mut digits = itoa::Buffer::new();
-    if entry.ty() != Type::String {
-        return Err(error::WRONG_TYPE);
-    }
-    // A long string is held on to, for the arguments are read by way of the context.
-    let (held, copied);
-    let bytes: &[u8] = match entry.value() {
-        ValueRef::Shared(bytes) => {
-            held = Arc::clone(bytes);
-            &held
-        }
-        value => {
-            copied = value.to_bytes(&mut digits).to_vec();
-            &copied
-        }
-    };
     if ctx.argc() > 6 {
         return Err(error::SYNTAX);
     }
     let start = if ctx.argc() > 3 { ctx.int(3)? } else { 0 };
     let in_bits = if ctx.argc() == 6 { counts_bits(ctx, 5)? } else { false };
     let end = if ctx.argc() > 4 { ctx.int(4)? } else { -1 };
+    // Behind a string without an end that was asked for come zeros.
+    let is_open = !bit && ctx.argc() <= 4;
+    let key = ctx.key(1);
+    let mut buffer = itoa::Buffer::new();
+    let Some(entry) = ctx.keys.read(&key) else {
+        ctx.out.int(if bit { -1 } else { 0 });
+        return Ok(());
+    };
+    let bytes = bytes_of(entry, &mut buffer)?;
     let Some((first, last)) = bit_range(start, end, bytes.len(), in_bits) else {
         ctx.out.int(-1);
         return Ok(());
     };
     let found = bitmap::find_bit(bytes, bit, first, last);
-    // Behind a string without an end that was asked for come zeros.
-    let open = (!bit && ctx.argc() <= 4).then_some(bytes.len() * 8);
+    let open = is_open.then_some(bytes.len() * 8);
     ctx.out.int(found.or(open).map_or(-1, |at| at as i64));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Times to live of hash fields, as Redis 7.4 has them, and the commands of Redis 8.0 that set or get fields along with
 //! their times.
 
-use onrush_store::Hash;
+use onrush_store::{Hash, Type};
 
 use super::hashes::{due_names, note_removed, remove_due};
 use super::sets::delete_empty;
@@ -18,9 +18,16 @@ const NO_EXPIRY: i64 = -1;
 
 const FIELDS_MISSING: CommandError =
     CommandError::fixed("ERR Mandatory argument FIELDS is missing or not at the right position");
-const NUMFIELDS_NOT_POSITIVE: CommandError = CommandError::fixed("ERR Parameter `numFields` should be greater than 0");
+const NUMFIELDS_NOT_POSITIVE: CommandError = CommandError::fixed("ERR Number of fields must be a positive integer");
 const NUMFIELDS_MISMATCH: CommandError =
     CommandError::fixed("ERR The `numfields` parameter must match the number of arguments");
+
+const EXPIRING_NUMFIELDS_NOT_POSITIVE: CommandError =
+    CommandError::fixed("ERR Parameter `numFields` should be greater than 0");
+const SETTING_NUMFIELDS_NOT_POSITIVE: CommandError = CommandError::fixed("ERR invalid number of fields");
+const TWO_CONDITIONS: CommandError = CommandError::fixed("ERR Only one of FXX or FNX arguments can be specified");
+const TWO_LIFETIMES: CommandError =
+    CommandError::fixed("ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified");
 
 /// When an expiry may replace what a field has.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,19 +59,47 @@ impl Condition {
     }
 }
 
-/// `FIELDS numfields field [field …]` from argument `at` to the end; returns where the fields begin. Each field takes
-/// `width` arguments.
-fn fields_at(ctx: &Ctx<'_>, at: usize, width: usize) -> Result<usize, CommandError> {
+/// Refuses a key of another type before what follows it is read.
+fn check_type(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    match ctx.keys.peek(&key) {
+        Some(entry) if entry.ty() != Type::Hash => Err(error::WRONG_TYPE),
+        _ => Ok(()),
+    }
+}
+
+/// `FIELDS numfields field [field …]` from argument `at` to the end; returns where the fields begin.
+fn fields_at(ctx: &Ctx<'_>, at: usize) -> Result<usize, CommandError> {
+    counted_fields_at(ctx, at, NUMFIELDS_NOT_POSITIVE)
+}
+
+fn counted_fields_at(ctx: &Ctx<'_>, at: usize, not_positive: CommandError) -> Result<usize, CommandError> {
     if at >= ctx.argc() || !ctx.is(at, "FIELDS") {
         return Err(FIELDS_MISSING);
     }
     if at + 1 >= ctx.argc() {
         return Err(ctx.command.wrong_arity());
     }
-    let count = ctx.int_or(at + 1, NUMFIELDS_NOT_POSITIVE)?;
-    let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(NUMFIELDS_NOT_POSITIVE)?;
-    if count.checked_mul(width) != Some(ctx.argc() - at - 2) {
+    let count = ctx.int_or(at + 1, not_positive.clone())?;
+    let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(not_positive)?;
+    if count != ctx.argc() - at - 2 {
         return Err(NUMFIELDS_MISMATCH);
+    }
+    Ok(at + 2)
+}
+
+/// As [`fields_at`], for `FIELDS numfields field value [field value …]`, of which Redis says in other words what is wrong.
+fn field_values_at(ctx: &Ctx<'_>, at: usize) -> Result<usize, CommandError> {
+    if at >= ctx.argc() || !ctx.is(at, "FIELDS") {
+        return Err(FIELDS_MISSING);
+    }
+    if at + 1 >= ctx.argc() {
+        return Err(ctx.command.wrong_arity());
+    }
+    let count = ctx.int_or(at + 1, SETTING_NUMFIELDS_NOT_POSITIVE)?;
+    let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(SETTING_NUMFIELDS_NOT_POSITIVE)?;
+    if count.checked_mul(2) != Some(ctx.argc() - at - 2) {
+        return Err(ctx.command.wrong_arity());
     }
     Ok(at + 2)
 }
@@ -109,9 +144,11 @@ fn read_time(ctx: &Ctx<'_>, unit: ExpiryUnit, index: usize) -> Result<i64, Comma
 }
 
 fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
+    check_type(ctx)?;
     let at = read_time(ctx, unit, 2)?;
     let condition = Condition::parse(ctx, 3);
-    let first = fields_at(ctx, if condition.is_some() { 4 } else { 3 }, 1)?;
+    let fields = if condition.is_some() { 4 } else { 3 };
+    let first = counted_fields_at(ctx, fields, EXPIRING_NUMFIELDS_NOT_POSITIVE)?;
     let condition = condition.unwrap_or(Condition::Always);
     let key = ctx.key(1);
     let now_ms = ctx.now_ms();
@@ -198,7 +235,8 @@ pub fn hpexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn reply_times(ctx: &mut Ctx<'_>, show: fn(i64, i64) -> i64) -> CommandResult {
-    let first = fields_at(ctx, 2, 1)?;
+    check_type(ctx)?;
+    let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
     let now_ms = ctx.now_ms();
@@ -216,7 +254,8 @@ fn reply_times(ctx: &mut Ctx<'_>, show: fn(i64, i64) -> i64) -> CommandResult {
 
 /// `HPERSIST key FIELDS numfields field [field …]`
 pub fn hpersist(ctx: &mut Ctx<'_>) -> CommandResult {
-    let first = fields_at(ctx, 2, 1)?;
+    check_type(ctx)?;
+    let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
     let Some(hash) = ctx.keys.write_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
@@ -241,7 +280,8 @@ pub fn hpersist(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `HGETDEL key FIELDS numfields field [field …]`
 pub fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
-    let first = fields_at(ctx, 2, 1)?;
+    check_type(ctx)?;
+    let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
     ctx.keys.read_as::<Hash>(&key)?;
@@ -285,46 +325,16 @@ enum Lifetime {
     At(i64),
 }
 
-/// Reads the options in front of `FIELDS`; returns them and where FIELDS is.
-fn lifetime(
-    ctx: &Ctx<'_>,
-    from: usize,
-    words: &mut dyn FnMut(usize) -> bool,
-) -> Result<(Lifetime, usize), CommandError> {
-    let mut lifetime = None;
-    let mut index = from;
-    while index < ctx.argc() && !ctx.is(index, "FIELDS") {
-        let unit = ExpiryUnit::from_option(ctx.arg(index));
-        let said = match unit {
-            Some(unit) if index + 1 < ctx.argc() => {
-                index += 1;
-                Some(Lifetime::At(read_time(ctx, unit, index)?))
-            }
-            Some(_) => return Err(error::SYNTAX),
-            None if ctx.is(index, "PERSIST") => Some(Lifetime::Persist),
-            None if ctx.is(index, "KEEPTTL") => Some(Lifetime::Keep),
-            None if words(index) => None,
-            None => {
-                return Err(CommandError::bytes([b"ERR unknown argument: ", error::quoted(ctx.arg(index))].concat()));
-            }
-        };
-        if said.is_some() && lifetime.is_some() {
-            return Err(error::SYNTAX);
-        }
-        lifetime = lifetime.or(said);
-        index += 1;
-    }
-    Ok((lifetime.unwrap_or(Lifetime::Unsaid), index))
-}
-
 /// `HGETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] FIELDS
 /// numfields field [field …]`
 pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
-    let (lifetime, at) = lifetime(ctx, 2, &mut |_| false)?;
-    if matches!(lifetime, Lifetime::Keep) {
-        return Err(error::SYNTAX);
-    }
-    let first = fields_at(ctx, at, 1)?;
+    let (lifetime, at) = match ExpiryUnit::from_option(ctx.arg(2)) {
+        Some(unit) => (Lifetime::At(read_time(ctx, unit, 3)?), 4),
+        None if ctx.is(2, "PERSIST") => (Lifetime::Persist, 3),
+        None => (Lifetime::Unsaid, 2),
+    };
+    check_type(ctx)?;
+    let first = fields_at(ctx, at)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
     let now_ms = ctx.now_ms();
@@ -378,24 +388,51 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+/// The options of HSETEX.
+struct SetOptions {
+    /// FXX and FNX: whether the fields have to be there.
+    wants_found: Option<bool>,
+    lifetime: Lifetime,
+    /// Where `FIELDS` should be.
+    fields: usize,
+}
+
+impl SetOptions {
+    fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
+        let (mut wants_found, mut lifetime) = (None, None);
+        let mut index = 2;
+        while index < ctx.argc() && !ctx.is(index, "FIELDS") {
+            let unit = ExpiryUnit::from_option(ctx.arg(index));
+            if ctx.is(index, "FNX") || ctx.is(index, "FXX") {
+                if wants_found.replace(ctx.is(index, "FXX")).is_some() {
+                    return Err(TWO_CONDITIONS);
+                }
+            } else if unit.is_some() || ctx.is(index, "KEEPTTL") {
+                if lifetime.is_some() {
+                    return Err(TWO_LIFETIMES);
+                }
+                lifetime = Some(match unit {
+                    Some(_) if index + 1 >= ctx.argc() => return Err(error::SYNTAX),
+                    Some(unit) => {
+                        index += 1;
+                        Lifetime::At(read_time(ctx, unit, index)?)
+                    }
+                    None => Lifetime::Keep,
+                });
+            } else {
+                return Err(CommandError::bytes([b"ERR unknown argument: ", error::quoted(ctx.arg(index))].concat()));
+            }
+            index += 1;
+        }
+        Ok(Self { wants_found, lifetime: lifetime.unwrap_or(Lifetime::Unsaid), fields: index })
+    }
+}
+
 /// `HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]
 /// FIELDS numfields field value [field value …]`
 pub fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
-    let mut wants_found = None;
-    let mut repeated = false;
-    let (lifetime, at) = lifetime(ctx, 2, &mut |index| {
-        let word = match (ctx.is(index, "FNX"), ctx.is(index, "FXX")) {
-            (true, _) => false,
-            (_, true) => true,
-            _ => return false,
-        };
-        repeated |= wants_found.replace(word).is_some();
-        true
-    })?;
-    if repeated || matches!(lifetime, Lifetime::Persist) {
-        return Err(error::SYNTAX);
-    }
-    let first = fields_at(ctx, at, 2)?;
+    let SetOptions { wants_found, lifetime, fields } = SetOptions::parse(ctx)?;
+    let first = field_values_at(ctx, fields)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
     let now_ms = ctx.now_ms();

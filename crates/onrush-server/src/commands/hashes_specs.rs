@@ -225,7 +225,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hexpire",
         arity: -6,
-        flags: flags("write denyoom fast short"),
+        flags: flags("write fast short"),
         keys: &[KeySpec::key("RW update")],
         group: Group::Hash,
         since: "7.4.0",
@@ -238,7 +238,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hpexpire",
         arity: -6,
-        flags: flags("write denyoom fast short"),
+        flags: flags("write fast short"),
         keys: &[KeySpec::key("RW update")],
         group: Group::Hash,
         since: "7.4.0",
@@ -251,7 +251,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hexpireat",
         arity: -6,
-        flags: flags("write denyoom fast short"),
+        flags: flags("write fast short"),
         keys: &[KeySpec::key("RW update")],
         group: Group::Hash,
         since: "7.4.0",
@@ -264,7 +264,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "hpexpireat",
         arity: -6,
-        flags: flags("write denyoom fast short"),
+        flags: flags("write fast short"),
         keys: &[KeySpec::key("RW update")],
         group: Group::Hash,
         since: "7.4.0",
