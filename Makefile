@@ -6,13 +6,15 @@ ONRUSH_CLI_BIN ?= $(TARGET)/release/onrush-cli
 ONRUSH_BENCHMARK_BIN ?= $(TARGET)/release/onrush-benchmark
 VENV := $(TARGET)/venv
 NODE_FOLDER := $(TARGET)/node
+ORACLE := $(TARGET)/oracle
+REDIS_NEWER_SERVER_BIN ?= $(ORACLE)/redis-server
 CLIENTS := tests/clients
 ARGS ?=
 FUZZ_SECONDS ?= 30
 
-export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN
+export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint unit blackbox clients bench audit experiments fuzz siege tools
+.PHONY: help build run test lint unit blackbox clients bench audit experiments fuzz siege tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,8 +61,14 @@ fuzz: tools build ## fuzz targets and random differential sequences for FUZZ_SEC
 siege: build ## hostile clients together against the server, polite ones beside them checked; options through ARGS="--seconds 3600"
 	cargo run --release --locked -p onrush-tests --bin onrush-siege -- $(ARGS)
 
-tools: ## install the Debian packages the tests need and that are missing (as root)
+tools: packages $(ORACLE)/.installed ## what the tests need and is missing: Debian packages (as root), a newer redis-server in the target folder
+
+packages:
 	@scripts/install-tools.sh
+
+$(ORACLE)/.installed: scripts/fetch-oracle.sh | packages
+	scripts/fetch-oracle.sh $(ORACLE)
+	touch $@
 
 $(VENV)/.installed: $(CLIENTS)/requirements.txt
 	python3 -m venv $(VENV)

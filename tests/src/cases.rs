@@ -5,8 +5,8 @@
 //! - `[name]`, `[name resp2]` or `[name resp3]` starts a sequence with an empty keyspace and fresh connections,
 //!   run in both protocols unless one is named;
 //! - a command with redis-cli's quoting; `@2 …` sends it on the second connection (up to `@9`);
-//! - `=> "raw reply"` behind a command gives the expected raw reply; the oracle's is not compared (for what the
-//!   oracle, an older version, does differently);
+//! - `=> "raw reply"` behind a command gives the raw reply of 7.2 where the older oracle replies otherwise; the newer one
+//!   is compared all the same;
 //! - `!until "raw reply" command …` repeats the command on each server until it replies so;
 //! - `SCANALL …` stands for a whole SCAN with these options; the set of keys is compared.
 //! - `{name}` inside a word is replaced: `{long:N}` by N times `x`, `{now+S}` and `{nowms+MS}` by Unix times.

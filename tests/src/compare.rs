@@ -24,14 +24,21 @@ pub enum Compare {
     Pairs,
     /// Integers not further apart than this; negative ones must be equal.
     Within(i64),
+    /// Arrays of such integers.
+    EachWithin(i64),
     /// Maps with the same keys; values are compared byte by byte except for the named keys, whose types count.
     FieldsExcept(&'static [&'static str]),
-    /// Lines of `name=value` words: the named words must be the same, others are free.
+    /// The same all the way down, but for values behind one of these names, which are free but for the sign of integers, and for
+    /// Unix times in milliseconds, which may differ by the delay between the servers.
+    Tree(&'static [&'static str]),
+    /// Lines of `name=value` words: the named words must be the same, others are free. `flags-e` stands for the flags without `e`.
     Words(&'static [&'static str]),
-    /// The same items in the same order; a number may be spelled in another way.
+    /// The same items in the same order; a number may be spelled in another way, and be off by its last digits.
     Numbers,
     /// Names of encodings: a small set or list of 7.2 may be a listpack where the oracle has other forms.
     Encoding,
+    /// The same, but that one may call a string embedded where the other calls it raw, and a listpack one with expiries.
+    StringEncoding,
     /// COMMAND INFO: name, arity, flags, key positions and categories must be the same, the rest is free.
     CommandInfo,
 }
@@ -64,10 +71,13 @@ impl Compare {
             Compare::Unordered => Err("the items differ, in whatever order".into()),
             Compare::Pairs => same_pairs(ours, theirs),
             Compare::Within(distance) => within(ours, theirs, *distance),
+            Compare::EachWithin(distance) => each_within(ours, theirs, *distance),
             Compare::FieldsExcept(free) => same_fields(ours, theirs, free),
             Compare::Words(names) => same_words(ours, theirs, names),
+            Compare::Tree(free) => same_tree(ours, theirs, free),
             Compare::CommandInfo => same_command_infos(ours, theirs),
             Compare::Encoding => same_encoding(ours, theirs),
+            Compare::StringEncoding => same_string_encoding(ours, theirs),
             Compare::Numbers => same_numbers(ours, theirs),
             Compare::Exact | Compare::Anything | Compare::Literal(_) => unreachable!("judged raw"),
         }
@@ -84,7 +94,7 @@ fn same_numbers(ours: &Value, theirs: &Value) -> Result<(), String> {
             a.iter().zip(b).try_for_each(|(a, b)| same_numbers(a, b))
         }
         (Value::Bulk(a), Value::Bulk(b)) | (Value::Double(a), Value::Double(b))
-            if number(a).is_some() && number(a) == number(b) =>
+            if number(a).zip(number(b)).is_some_and(|(a, b)| a == b || (a - b).abs() <= 1e-12 * a.abs().max(1.0)) =>
         {
             Ok(())
         }
@@ -101,6 +111,12 @@ fn same_encoding(ours: &Value, theirs: &Value) -> Result<(), String> {
     // 7.2 looks at how many members a command brings, whether or not they are new.
     let expecting = is(&ours, b"hashtable") && is(&theirs, b"intset");
     if newer || expecting { Ok(()) } else { Err("the encodings differ".into()) }
+}
+
+fn same_string_encoding(ours: &Value, theirs: &Value) -> Result<(), String> {
+    let is_text = |value: &Value| ["embstr", "raw"].contains(&value.text().as_str());
+    let with_expiries = ours.text() == "listpack" && theirs.text() == "listpackex";
+    if is_text(ours) && is_text(theirs) || with_expiries { Ok(()) } else { Err("the encodings differ".into()) }
 }
 
 fn same_type(ours: &Value, theirs: &Value) -> Result<(), String> {
@@ -159,6 +175,47 @@ fn same_pairs(ours: &Value, theirs: &Value) -> Result<(), String> {
     }
 }
 
+/// From here on an integer is a Unix time in milliseconds.
+const UNIX_MS_MIN: i64 = 1_000_000_000_000;
+
+fn same_tree(ours: &Value, theirs: &Value, free: &[&str]) -> Result<(), String> {
+    let is_free = |name: &Value| free.contains(&name.text().as_str());
+    let same_free = |a: &Value, b: &Value| match (a, b) {
+        (Value::Int(a), Value::Int(b)) if a.is_negative() != b.is_negative() => Err(format!("{a}, not {b}")),
+        _ => Ok(()),
+    };
+    match (ours, theirs) {
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (ours, theirs)) in a.iter().zip(b).enumerate() {
+                if index % 2 == 1 && is_free(&b[index - 1]) {
+                    same_free(ours, theirs)?;
+                } else {
+                    same_tree(ours, theirs, free)?;
+                }
+            }
+            Ok(())
+        }
+        (Value::Map(a), Value::Map(b)) if a.len() == b.len() => a.iter().zip(b).try_for_each(|(a, b)| {
+            same_tree(&a.0, &b.0, free)?;
+            if is_free(&b.0) { same_free(&a.1, &b.1) } else { same_tree(&a.1, &b.1, free) }
+        }),
+        (Value::Int(a), Value::Int(b)) if *a.min(b) > UNIX_MS_MIN => {
+            within(ours, theirs, crate::exceptions::DELAY_MS_MAX)
+        }
+        _ if ours == theirs => Ok(()),
+        _ => Err(format!("{ours}, not {theirs}")),
+    }
+}
+
+fn each_within(ours: &Value, theirs: &Value, distance: i64) -> Result<(), String> {
+    match (ours.items(), theirs.items()) {
+        (Some(a), Some(b)) if a.len() == b.len() => {
+            a.iter().zip(b).filter(|(a, b)| a != b).try_for_each(|(a, b)| within(a, b, distance))
+        }
+        _ => Err("not two arrays of the same length".into()),
+    }
+}
+
 fn within(ours: &Value, theirs: &Value, distance: i64) -> Result<(), String> {
     match (ours, theirs) {
         (Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 && a.abs_diff(*b) <= distance as u64 => Ok(()),
@@ -190,14 +247,14 @@ fn same_words(ours: &Value, theirs: &Value, names: &[&str]) -> Result<(), String
     same_type(ours, theirs)?;
     let (ours, theirs) = (ours.text(), theirs.text());
     let word = |text: &str, name: &str| {
-        let mut values = text.split_whitespace().filter_map(|w| w.strip_prefix(name)?.strip_prefix('='));
-        // Since 7.2 RESET clears NO-EVICT (redis/redis pull request 11483), in the oracle it stays.
+        let (word, is_without) = name.strip_suffix("-e").map_or((name, false), |word| (word, true));
+        let mut values = text.split_whitespace().filter_map(|w| w.strip_prefix(word)?.strip_prefix('='));
         let without_no_evict = |flags: &str| match flags.replace('e', "") {
             rest if rest.is_empty() => "N".to_owned(),
             rest => rest,
         };
         let value = values.next();
-        value.map(|v| if name == "flags" { without_no_evict(v) } else { v.to_owned() })
+        value.map(|v| if is_without { without_no_evict(v) } else { v.to_owned() })
     };
     for name in names {
         let (a, b) = (word(&ours, name), word(&theirs, name));
@@ -261,6 +318,19 @@ mod tests {
         assert!(Compare::Within(5).judge(b":100\r\n", b":90\r\n").is_err());
         assert!(Compare::Within(5).judge(b":-1\r\n", b":-2\r\n").is_err());
         assert!(Compare::Within(5).judge(b":1\r\n", b":-1\r\n").is_err());
+    }
+
+    #[test]
+    fn trees_are_the_same_but_for_times_and_named_values() {
+        let tree = Compare::Tree(&["idle"]);
+        let reply = |idle: i64, at: i64, count: i64| {
+            format!("*1\r\n*4\r\n$4\r\nidle\r\n:{idle}\r\n$1\r\nx\r\n*2\r\n:{at}\r\n:{count}\r\n").into_bytes()
+        };
+        let ours = reply(5, 1_800_000_000_000, 3);
+        assert!(tree.judge(&ours, &reply(9, 1_800_000_000_700, 3)).is_ok());
+        assert!(tree.judge(&ours, &reply(-1, 1_800_000_000_000, 3)).is_err());
+        assert!(tree.judge(&ours, &reply(5, 1_800_000_009_000, 3)).is_err());
+        assert!(tree.judge(&ours, &reply(5, 1_800_000_000_000, 4)).is_err());
     }
 
     #[test]

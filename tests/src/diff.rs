@@ -10,7 +10,7 @@ use crate::compare::Compare;
 use crate::exceptions::{compare_for, modernized};
 use crate::resp::{Value, pretty};
 use crate::rng::Rng;
-use crate::server::{Server, is_stand_in};
+use crate::server::{Oracle, Server, is_stand_in};
 use crate::{argv, families::Family};
 
 /// How long one reply may take.
@@ -34,11 +34,11 @@ pub struct Step {
 /// What a step does.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Calls a command. With `expect` our raw reply must be that, and the oracle's is not compared.
+    /// Calls a command. With `expect` our raw reply must be that, and the older oracle's is not compared.
     Call {
         /// The command.
         argv: Argv,
-        /// The reply to expect instead of the oracle's.
+        /// The reply to expect instead of the older oracle's.
         expect: Option<Vec<u8>>,
     },
     /// Follows SCAN with these options from cursor 0 back to 0 and compares the sets of keys.
@@ -68,7 +68,7 @@ pub enum Mode {
     Single,
     /// Neighbouring commands on a connection go out with one write.
     Pipeline,
-    /// As `Pipeline`, but the bytes go out in random pieces.
+    /// As `Pipeline`, but the bytes go out to us in random pieces.
     Pieces,
 }
 
@@ -92,9 +92,9 @@ impl Outcome {
     }
 
     /// Only errors are searched for changed texts: values are the clients' own.
-    fn modernized(self) -> Outcome {
+    fn modernized(self, oracle: Oracle) -> Outcome {
         match self {
-            Outcome::Reply(raw) if raw.starts_with(b"-") => Outcome::Reply(modernized(&raw)),
+            Outcome::Reply(raw) if raw.starts_with(b"-") => Outcome::Reply(modernized(oracle, &raw)),
             other => other,
         }
     }
@@ -126,6 +126,7 @@ struct Pair {
 pub struct Runner {
     ours: Server,
     oracle: Server,
+    release: Oracle,
     reset: Vec<Argv>,
     password: Option<String>,
     pairs: Vec<Option<Pair>>,
@@ -133,18 +134,23 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Starts both servers with `args`. Every sequence begins with `reset` (after FLUSHALL) on both.
-    pub fn new(args: &[&str], reset: &[&str]) -> Runner {
+    /// Starts Onrush and an oracle with `args`. Every sequence begins with `reset` (after FLUSHALL) on both.
+    pub fn new(args: &[&str], reset: &[&str], release: Oracle) -> Runner {
         let ours = Server::start_onrush(&[&["--workers", "2"], args].concat());
-        let oracle = Server::start_redis(args);
+        let oracle = Server::start_oracle(release, args);
         let password = args.iter().position(|a| *a == "--requirepass").map(|i| args[i + 1].to_owned());
         let reset = reset.iter().map(|l| Argv::parse(l).expect("a well-quoted line")).collect();
-        Runner { ours, oracle, reset, password, pairs: Vec::new(), rng: Rng::new(1) }
+        Runner { ours, oracle, release, reset, password, pairs: Vec::new(), rng: Rng::new(1) }
     }
 
     /// The runner for a family of commands.
-    pub fn for_family(family: &Family) -> Runner {
-        Runner::new(family.args, family.reset)
+    pub fn for_family(family: &Family, release: Oracle) -> Runner {
+        Runner::new(family.args, family.reset, release)
+    }
+
+    /// The oracle.
+    pub fn oracle(&self) -> Oracle {
+        self.release
     }
 
     /// Runs a sequence. Errors: a difference, told with the shortest sequence found that still shows it.
@@ -233,19 +239,20 @@ impl Runner {
             }
         }
         let pieces = if cut { self.rng.cut(&bytes) } else { vec![&bytes[..]] };
+        let release = self.release;
         let pair = self.pair(conn, protocol);
+        // A server that has closed the connection shows when its reply is read.
+        let _ = pair.oracle.send(&bytes);
         for piece in pieces {
-            // A server that has closed the connection shows when its reply is read.
-            let _ = pair.oracle.send(piece);
             let _ = pair.ours.send(piece);
         }
         for (index, step) in steps.iter().enumerate() {
             let Action::Call { argv, expect } = &step.action else {
                 continue;
             };
-            let oracle = Outcome::read(&mut pair.oracle).modernized();
+            let oracle = Outcome::read(&mut pair.oracle).modernized(release);
             let ours = Outcome::read(&mut pair.ours);
-            judge(argv, expect.as_ref(), &ours, &oracle).map_err(|what| (index, what))?;
+            judge(release, argv, expect.as_ref(), &ours, &oracle).map_err(|what| (index, what))?;
             if ours == Outcome::Closed {
                 self.pairs[conn] = None;
                 break;
@@ -267,8 +274,9 @@ impl Runner {
         }
         for (a, b) in ours.iter().zip(&oracle) {
             let questions = questions(&a.key);
-            let differs =
-                |index: usize| compare_for(&questions[index]).judge(&a.facts[index], &b.facts[index]).is_err();
+            let differs = |index: usize| {
+                compare_for(self.release, &questions[index]).judge(&a.facts[index], &b.facts[index]).is_err()
+            };
             if (0..questions.len()).any(differs) {
                 let show = |r: &Record| r.facts.iter().map(|f| format!("  {}\n", pretty(f))).collect::<String>();
                 return Err(format!("key {} of db{}: ours\n{}oracle's\n{}", quote(&a.key, 80), a.db, show(a), show(b)));
@@ -301,7 +309,8 @@ impl Runner {
             }
             chunk /= 2;
         }
-        let mut text = format!("{name}: RESP{}, {mode:?}: {}\n", sequence.protocol, best.1.what);
+        let mut text =
+            format!("{name}: {:?} oracle, RESP{}, {mode:?}: {}\n", self.release, sequence.protocol, best.1.what);
         let _ = writeln!(
             text,
             "shortest sequence found, as a case file:\n[{} resp{}]",
@@ -322,10 +331,16 @@ fn batch_len(steps: &[Step]) -> usize {
     steps.iter().take_while(same).count()
 }
 
-fn judge(argv: &Argv, expect: Option<&Vec<u8>>, ours: &Outcome, oracle: &Outcome) -> Result<(), String> {
+fn judge(
+    release: Oracle,
+    argv: &Argv,
+    expect: Option<&Vec<u8>>,
+    ours: &Outcome,
+    oracle: &Outcome,
+) -> Result<(), String> {
     // A stand-in is of the oracle's version and cannot know what only a later one has.
-    let expect = expect.filter(|_| !is_stand_in());
-    let how = expect.map_or_else(|| compare_for(argv), |want| Compare::Literal(want.clone()));
+    let expect = expect.filter(|_| release == Oracle::Older && !is_stand_in());
+    let how = expect.map_or_else(|| compare_for(release, argv), |want| Compare::Literal(want.clone()));
     let verdict = match (ours, oracle) {
         (Outcome::Reply(a), Outcome::Reply(b)) => how.judge(a, b),
         (Outcome::Closed, Outcome::Closed) => Ok(()),

@@ -2,12 +2,14 @@
 
 use crate::argv::Argv;
 use crate::compare::Compare;
-use crate::server::is_stand_in;
+use crate::server::{Oracle, is_stand_in};
 
 /// One declared difference.
 pub struct Exception {
-    /// The command it is about, with its subcommand where that matters; `$` at the end stands for no more arguments.
+    /// The words of the commands it is about: `_` is any word, `''` an empty one, `$` at the end stands for no more words.
     pub command: &'static str,
+    /// The oracle it is to; `None` stands for both.
+    pub oracle: Option<Oracle>,
     /// How to compare instead.
     pub how: Compare,
     /// Why.
@@ -15,7 +17,15 @@ pub struct Exception {
 }
 
 const fn exception(command: &'static str, how: Compare, reason: &'static str) -> Exception {
-    Exception { command, how, reason }
+    Exception { command, oracle: None, how, reason }
+}
+
+const fn older(command: &'static str, how: Compare, reason: &'static str) -> Exception {
+    Exception { command, oracle: Some(Oracle::Older), how, reason }
+}
+
+const fn newer(command: &'static str, how: Compare, reason: &'static str) -> Exception {
+    Exception { command, oracle: Some(Oracle::Newer), how, reason }
 }
 
 /// Milliseconds that may pass between a command's arrival at the one server and at the other.
@@ -24,7 +34,12 @@ pub const DELAY_MS_MAX: i64 = 2_000;
 const TIME: &str = "the two servers get the command at different times";
 const OWN_WORDS: &str = "help texts are in Onrush's own words";
 const HASH_ORDER: &str = "the order of keys follows the hash function";
-const SCORES: &str = "7.2 spells scores with as few digits as tell them apart, the oracle with 17";
+const SCORES: &str = "7.2 spells scores with as few digits as tell them apart, 7.0 with 17";
+const EMPTY_READ: &str = "7.2 makes a consumer whether or not there is something to read";
+const LAG: &str = "there are no radix trees, and 8.2 takes less for granted when it reckons a lag";
+const CURSORS: &str = "8.2 takes an empty text for no cursor, 7.2 for the first";
+const COORDINATES: &str =
+    "8.2 spells coordinates with as few digits as tell them apart, 7.2 with 17, and reckons distances otherwise";
 const INTERNAL: &str = "depends on the server's insides";
 
 /// All declared differences. The first that matches counts.
@@ -35,11 +50,20 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("PEXPIRETIME", Compare::Within(DELAY_MS_MAX), TIME),
     exception("OBJECT IDLETIME", Compare::Within(2), TIME),
     exception("TIME", Compare::Shape, TIME),
+    exception("HTTL", Compare::EachWithin(2), TIME),
+    exception("HPTTL", Compare::EachWithin(DELAY_MS_MAX), TIME),
+    exception("HEXPIRETIME", Compare::EachWithin(2), TIME),
+    exception("HPEXPIRETIME", Compare::EachWithin(DELAY_MS_MAX), TIME),
     exception("RANDOMKEY", Compare::Type, "it is random"),
     exception("KEYS", Compare::Unordered, HASH_ORDER),
     exception("SCAN", Compare::Anything, "cursors differ; whole scans are compared by SCANALL"),
     exception("OBJECT REFCOUNT", Compare::Type, "Onrush shares no integers"),
-    exception("OBJECT ENCODING", Compare::Encoding, "small sets and lists are listpacks in 7.2"),
+    newer(
+        "OBJECT ENCODING",
+        Compare::StringEncoding,
+        "8.2 keeps strings with their keys, so that long keys make raw strings, and knows listpackex",
+    ),
+    older("OBJECT ENCODING", Compare::Encoding, "small sets and lists are listpacks in 7.2"),
     exception("SMEMBERS", Compare::Unordered, HASH_ORDER),
     exception("SINTER", Compare::Unordered, HASH_ORDER),
     exception("SUNION", Compare::Unordered, HASH_ORDER),
@@ -47,56 +71,88 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("HGETALL", Compare::Unordered, HASH_ORDER),
     exception("HKEYS", Compare::Unordered, HASH_ORDER),
     exception("HVALS", Compare::Unordered, HASH_ORDER),
+    newer("SSCAN _ ''", Compare::Anything, CURSORS),
+    newer("HSCAN _ ''", Compare::Anything, CURSORS),
+    newer("ZSCAN _ ''", Compare::Anything, CURSORS),
     exception("HSCAN", Compare::Unordered, HASH_ORDER),
     exception("HRANDFIELD", Compare::Shape, "it is random"),
     exception("ZRANDMEMBER", Compare::Shape, "it is random"),
     exception("ZSCAN", Compare::Unordered, HASH_ORDER),
-    exception("ZADD", Compare::Numbers, SCORES),
-    exception("ZINCRBY", Compare::Numbers, SCORES),
-    exception("ZSCORE", Compare::Numbers, SCORES),
-    exception("ZMSCORE", Compare::Numbers, SCORES),
-    exception("ZRANGE", Compare::Numbers, SCORES),
-    exception("ZREVRANGE", Compare::Numbers, SCORES),
-    exception("ZRANGEBYSCORE", Compare::Numbers, SCORES),
-    exception("ZREVRANGEBYSCORE", Compare::Numbers, SCORES),
-    exception("ZPOPMIN", Compare::Numbers, SCORES),
-    exception("ZPOPMAX", Compare::Numbers, SCORES),
-    exception("ZMPOP", Compare::Numbers, SCORES),
-    exception("BZPOPMIN", Compare::Numbers, SCORES),
-    exception("BZPOPMAX", Compare::Numbers, SCORES),
-    exception("BZMPOP", Compare::Numbers, SCORES),
-    exception("ZUNION", Compare::Numbers, SCORES),
-    exception("ZINTER", Compare::Numbers, SCORES),
-    exception("ZDIFF", Compare::Numbers, SCORES),
-    exception("XINFO STREAM", Compare::Type, "7.2 tells more of consumers, and of radix trees there are none"),
-    exception("XINFO GROUPS", Compare::Shape, "7.2 makes a consumer whether or not there is something to read"),
-    exception("XGROUP CREATECONSUMER", Compare::Type, "7.2 makes a consumer whether or not there is something to read"),
-    exception("XINFO CONSUMERS", Compare::Type, "7.2 tells more of consumers"),
+    older("ZADD", Compare::Numbers, SCORES),
+    older("ZINCRBY", Compare::Numbers, SCORES),
+    older("ZSCORE", Compare::Numbers, SCORES),
+    older("ZMSCORE", Compare::Numbers, SCORES),
+    older("ZRANGE", Compare::Numbers, SCORES),
+    older("ZREVRANGE", Compare::Numbers, SCORES),
+    older("ZRANGEBYSCORE", Compare::Numbers, SCORES),
+    older("ZREVRANGEBYSCORE", Compare::Numbers, SCORES),
+    older("ZPOPMIN", Compare::Numbers, SCORES),
+    older("ZPOPMAX", Compare::Numbers, SCORES),
+    older("ZMPOP", Compare::Numbers, SCORES),
+    older("BZPOPMIN", Compare::Numbers, SCORES),
+    older("BZPOPMAX", Compare::Numbers, SCORES),
+    older("BZMPOP", Compare::Numbers, SCORES),
+    older("ZUNION", Compare::Numbers, SCORES),
+    older("ZINTER", Compare::Numbers, SCORES),
+    older("ZDIFF", Compare::Numbers, SCORES),
+    older("XINFO STREAM", Compare::Type, "7.2 tells more of consumers"),
+    newer("XINFO STREAM", Compare::Tree(&["radix-tree-keys", "radix-tree-nodes", "entries-read", "lag"]), LAG),
+    older("XINFO GROUPS", Compare::Shape, EMPTY_READ),
+    older("XGROUP CREATECONSUMER", Compare::Type, EMPTY_READ),
+    older("XINFO CONSUMERS", Compare::Type, "7.2 tells more of consumers"),
+    newer("XINFO CONSUMERS", Compare::Tree(&["idle", "inactive"]), TIME),
+    newer("XINFO GROUPS", Compare::Tree(&["entries-read", "lag"]), LAG),
+    older("ZRANK _ _ _ $", Compare::Anything, "it has no WITHSCORE"),
+    older("ZREVRANK _ _ _ $", Compare::Anything, "it has no WITHSCORE"),
+    older("BITCOUNT", Compare::Anything, "7.2 reads the arguments before the key"),
+    older("BITPOS", Compare::Anything, "7.2 reads the arguments before the key"),
+    newer("GEOPOS", Compare::Numbers, COORDINATES),
+    newer("GEORADIUS", Compare::Numbers, COORDINATES),
+    newer("GEORADIUS_RO", Compare::Numbers, COORDINATES),
+    newer("GEORADIUSBYMEMBER", Compare::Numbers, COORDINATES),
+    newer("GEORADIUSBYMEMBER_RO", Compare::Numbers, COORDINATES),
+    newer("GEOSEARCH", Compare::Numbers, COORDINATES),
+    newer("GEODIST", Compare::Numbers, COORDINATES),
+    // Scores of STOREDIST in a sorted set, as the state of a key is asked.
+    newer("ZRANGE _ 0 -1 WITHSCORES $", Compare::Numbers, COORDINATES),
+    newer("COMMAND GETKEYSANDFLAGS _ $", Compare::Anything, "8.2 takes a name alone"),
+    newer("COMMAND GETKEYS _ $", Compare::Anything, "8.2 takes a name alone"),
+    newer("CONFIG GET", Compare::Type, "8.2 has other directives and defaults"),
+    exception("CONFIG GET", Compare::Pairs, HASH_ORDER),
+    newer("CONFIG SET MAXMEMORY", Compare::Anything, "8.2 refuses what does not fit 64 bits"),
+    newer("CONFIG SET MAXMEMORY-SAMPLES", Compare::Anything, "8.2 takes at most 64"),
     exception("XPENDING", Compare::Shape, TIME),
     exception("SPOP", Compare::Unordered, "it is random"),
     exception("SRANDMEMBER", Compare::Shape, "it is random"),
     exception("SSCAN", Compare::Unordered, HASH_ORDER),
     exception("OBJECT FREQ", Compare::Type, "the access counter grows by chance"),
     exception("MEMORY USAGE", Compare::Type, INTERNAL),
-    exception("HELLO", Compare::FieldsExcept(&["version", "id"]), "versions and client ids differ"),
+    exception("HELLO", Compare::FieldsExcept(&["version", "id", "modules"]), "versions, client ids and modules differ"),
     exception("CLIENT ID", Compare::Type, "client ids differ"),
     exception("CLIENT LIST", Compare::Type, "ids, addresses, ages and buffer sizes differ"),
-    exception(
+    older(
+        "CLIENT INFO",
+        Compare::Words(&[
+            "name", "flags-e", "db", "sub", "psub", "ssub", "multi", "events", "cmd", "user", "redir", "resp",
+        ]),
+        "ids, addresses, ages and buffer sizes differ, 7.2 has more fields, and its RESET clears NO-EVICT",
+    ),
+    newer(
         "CLIENT INFO",
         Compare::Words(&[
             "name", "flags", "db", "sub", "psub", "ssub", "multi", "events", "cmd", "user", "redir", "resp",
+            "lib-name", "lib-ver",
         ]),
-        "ids, addresses, ages and buffer sizes differ, and 7.2 has more fields than the oracle",
+        "ids, addresses, ages and buffer sizes differ",
     ),
     exception("INFO", Compare::Type, INTERNAL),
-    exception("COMMAND INFO$", Compare::Type, "7.2 has more commands than the oracle"),
-    exception("CONFIG GET", Compare::Pairs, HASH_ORDER),
+    exception("COMMAND INFO $", Compare::Type, "7.2 has more commands than the oracle"),
     exception("COMMAND INFO", Compare::CommandInfo, "7.2 has other tips and subcommands than the oracle"),
     exception("COMMAND COUNT", Compare::Type, "7.2 has more commands than the oracle"),
     exception("COMMAND LIST", Compare::Type, "7.2 has more commands than the oracle"),
     exception("COMMAND DOCS", Compare::Type, "summaries are in Onrush's own words"),
     exception("COMMAND HELP", Compare::Type, OWN_WORDS),
-    exception("COMMAND$", Compare::Type, "7.2 has more commands than the oracle"),
+    exception("COMMAND $", Compare::Type, "7.2 has more commands than the oracle"),
     exception("CLIENT HELP", Compare::Type, OWN_WORDS),
     exception("CONFIG HELP", Compare::Type, OWN_WORDS),
     exception("OBJECT HELP", Compare::Type, OWN_WORDS),
@@ -106,20 +162,26 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("DEBUG HELP", Compare::Type, OWN_WORDS),
 ];
 
-/// Wire texts of the oracle, which is a 7.0, that 7.2 has changed: the old words and the new ones.
-pub const CHANGED_TEXTS: &[(&str, &str)] = &[
-    ("Unbalanced XREAD list of streams", "Unbalanced 'xread' list of streams"),
+/// Wire texts of an oracle that 7.2 has otherwise: the oracle, its words and those of 7.2.
+pub const CHANGED_TEXTS: &[(Oracle, &str, &str)] = &[
+    (Oracle::Older, "Unbalanced XREAD list of streams", "Unbalanced 'xread' list of streams"),
     // redis/redis pull request 11809.
-    ("otherwise the HELLO AUTH <user> <pass> option", "otherwise the HELLO <proto> AUTH <user> <pass> option"),
+    (
+        Oracle::Older,
+        "otherwise the HELLO AUTH <user> <pass> option",
+        "otherwise the HELLO <proto> AUTH <user> <pass> option",
+    ),
+    // XREAD takes + since 7.4.
+    (Oracle::Newer, "an ID, '+', or '$' must be specified", "an ID or '$' must be specified"),
 ];
 
-/// What 7.2 would have sent instead of these bytes of the oracle.
-pub fn modernized(oracle: &[u8]) -> Vec<u8> {
-    let mut bytes = oracle.to_vec();
+/// What 7.2 would have sent instead of these bytes of an oracle.
+pub fn modernized(oracle: Oracle, sent: &[u8]) -> Vec<u8> {
+    let mut bytes = sent.to_vec();
     if is_stand_in() {
         return bytes;
     }
-    for (old, new) in CHANGED_TEXTS {
+    for (_, old, new) in CHANGED_TEXTS.iter().filter(|(other, ..)| *other == oracle) {
         let mut from = 0;
         while let Some(at) = bytes[from..].windows(old.len()).position(|w| w == old.as_bytes()) {
             bytes.splice(from + at..from + at + old.len(), new.bytes());
@@ -129,20 +191,20 @@ pub fn modernized(oracle: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// How the replies to this command are to be compared.
-pub fn compare_for(argv: &Argv) -> Compare {
-    let (name, sub) = (argv.upper(0), argv.upper(1));
-    let applies = |e: &&Exception| {
-        let (words, alone) = match e.command.strip_suffix('$') {
-            Some(words) => (words, true),
-            None => (e.command, false),
-        };
-        let (command, subcommand) = words.split_once(' ').unwrap_or((words, ""));
-        let words_len = if subcommand.is_empty() { 1 } else { 2 };
-        let named = command == name && (words_len == 1 || subcommand == sub);
-        named && (!alone || argv.0.len() == words_len)
-    };
+/// How the replies to this command are to be compared with those of an oracle.
+pub fn compare_for(oracle: Oracle, argv: &Argv) -> Compare {
+    let applies = |e: &&Exception| e.oracle.is_none_or(|other| other == oracle) && is_about(e.command, argv);
     EXCEPTIONS.iter().find(applies).map_or(Compare::Exact, |e| e.how.clone())
+}
+
+fn is_about(pattern: &str, argv: &Argv) -> bool {
+    let is_word = |(at, word): (usize, &str)| match word {
+        "$" => argv.0.len() == at,
+        "_" => at < argv.0.len(),
+        "''" => argv.0.get(at).is_some_and(Vec::is_empty),
+        word => argv.upper(at) == word,
+    };
+    pattern.split(' ').enumerate().all(is_word)
 }
 
 #[cfg(test)]
@@ -152,10 +214,21 @@ mod tests {
 
     #[test]
     fn commands_are_exact_unless_declared() {
-        assert_eq!(compare_for(&argv!["GET", "ttl"]), Compare::Exact);
-        assert_eq!(compare_for(&argv!["ttl", "x"]), Compare::Within(2));
-        assert_eq!(compare_for(&argv!["object", "encoding", "x"]), Compare::Encoding);
-        assert_eq!(compare_for(&argv!["Command", "GetKeys", "x"]), Compare::Exact);
+        for oracle in Oracle::ALL {
+            assert_eq!(compare_for(oracle, &argv!["GET", "ttl"]), Compare::Exact);
+            assert_eq!(compare_for(oracle, &argv!["ttl", "x"]), Compare::Within(2));
+            assert_eq!(compare_for(oracle, &argv!["Command", "GetKeys", "x", "y"]), Compare::Exact);
+        }
+        let encoding = argv!["object", "encoding", "x"];
+        assert_eq!(compare_for(Oracle::Older, &encoding), Compare::Encoding);
+        assert_eq!(compare_for(Oracle::Newer, &encoding), Compare::StringEncoding);
+        let rank = argv!["zrank", "key", "member", "x"];
+        assert_eq!(
+            [Oracle::Older, Oracle::Newer].map(|oracle| compare_for(oracle, &rank)),
+            [Compare::Anything, Compare::Exact]
+        );
+        assert_eq!(compare_for(Oracle::Older, &argv!["zrank", "key", "member"]), Compare::Exact);
+        assert_eq!(compare_for(Oracle::Newer, &argv!["sscan", "key", ""]), Compare::Anything);
         assert!(EXCEPTIONS.iter().all(|e| !e.reason.is_empty()));
     }
 }

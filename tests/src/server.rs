@@ -22,19 +22,38 @@ pub fn onrush_bin() -> PathBuf {
     if let Some(path) = std::env::var_os("ONRUSH_SERVER_BIN") {
         return PathBuf::from(path);
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
-    target.join("release/onrush-server")
+    target().join("release/onrush-server")
 }
 
-/// The oracle's binary: `REDIS_SERVER_BIN`, else `redis-server` on the search path.
-pub fn redis_bin() -> PathBuf {
-    std::env::var_os("REDIS_SERVER_BIN").map_or_else(|| "redis-server".into(), PathBuf::from)
+/// The releases of redis-server that replies are compared with. Onrush keeps to 7.2: what both do alike it does too, and where
+/// they differ each shows one side of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oracle {
+    /// 7.0, as Debian has it.
+    Older,
+    /// 8.2, which `make tools` fetches.
+    Newer,
 }
 
-/// A newer redis-server for commands that the oracle does not know, if `REDIS_NEWER_SERVER_BIN` names one.
-pub fn newer_redis_bin() -> Option<PathBuf> {
-    std::env::var_os("REDIS_NEWER_SERVER_BIN").map(PathBuf::from)
+impl Oracle {
+    /// Both.
+    pub const ALL: [Oracle; 2] = [Oracle::Older, Oracle::Newer];
+
+    /// Its binary. The older: `REDIS_SERVER_BIN`, else `redis-server` on the search path. The newer: `REDIS_NEWER_SERVER_BIN`,
+    /// else where `make tools` puts it in the target folder.
+    pub fn bin(self) -> PathBuf {
+        let (variable, default) = match self {
+            Oracle::Older => ("REDIS_SERVER_BIN", "redis-server".into()),
+            Oracle::Newer => ("REDIS_NEWER_SERVER_BIN", target().join("oracle/redis-server")),
+        };
+        std::env::var_os(variable).map_or(default, PathBuf::from)
+    }
+}
+
+/// The workspace's target folder.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from)
 }
 
 /// Whether the server under test is a redis-server that stands in for Onrush, to check the tests themselves.
@@ -58,9 +77,14 @@ impl Server {
         Launch::onrush().args(args).start()
     }
 
-    /// Starts the oracle, as [`Server::start_onrush`] does.
+    /// Starts the older oracle, as [`Server::start_onrush`] does.
     pub fn start_redis(args: &[&str]) -> Server {
-        Launch::redis().args(args).start()
+        Server::start_oracle(Oracle::Older, args)
+    }
+
+    /// Starts an oracle, as [`Server::start_onrush`] does.
+    pub fn start_oracle(oracle: Oracle, args: &[&str]) -> Server {
+        Launch::of(oracle.bin(), true).args(args).start()
     }
 
     /// The TCP port.
@@ -171,11 +195,6 @@ impl Launch {
         Launch::of(onrush_bin(), false)
     }
 
-    /// The oracle, nothing on disk.
-    pub fn redis() -> Launch {
-        Launch::of(redis_bin(), true)
-    }
-
     /// Any server of the protocol, nothing on disk.
     pub fn binary(bin: PathBuf) -> Launch {
         Launch::of(bin, false)
@@ -245,7 +264,7 @@ impl Launch {
         command.current_dir(&dir.0).stdin(Stdio::null());
         command.stdout(output.try_clone().expect("a second handle")).stderr(output);
         let child = command.spawn().unwrap_or_else(|e| {
-            panic!("cannot start {}: {e} (build it, or set ONRUSH_SERVER_BIN)", self.bin.display())
+            panic!("cannot start {}: {e} (`make build tools` makes and fetches the servers)", self.bin.display())
         });
         Server { child, dir, port, unix, is_oracle: self.is_oracle, exit: None }
     }

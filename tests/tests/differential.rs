@@ -1,8 +1,9 @@
-//! Random sequences against the oracle. `ONRUSH_TEST_SEED` repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.
+//! Random sequences against the oracles, half of them against each. `ONRUSH_TEST_SEED` repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.
 
 use onrush_tests::diff::{Action, Mode, Runner, Sequence, Step};
 use onrush_tests::families::{self, FAMILIES, Family, Generator};
 use onrush_tests::rng::Rng;
+use onrush_tests::server::Oracle;
 
 const COMMANDS_PER_SEQUENCE: usize = 60;
 
@@ -13,9 +14,11 @@ fn number_from_env(name: &str, default: u64) -> u64 {
 fn random_sequences(family: &Family) {
     let first = number_from_env("ONRUSH_TEST_SEED", 1);
     let count = number_from_env("ONRUSH_TEST_SEQUENCES", 240);
-    let mut runner = Runner::for_family(family);
-    let mut generator = Generator::new(family);
+    let mut pairs = Oracle::ALL.map(|_| None);
     for seed in first..first + count {
+        let oracle = family.oracle(seed);
+        let (runner, generator) = pairs[oracle as usize]
+            .get_or_insert_with(|| (Runner::for_family(family, oracle), Generator::new(family, oracle)));
         let mut rng = Rng::new(seed);
         let (protocol, mode) = family.travel(seed);
         let sequence = generator.sequence(&mut rng, protocol, COMMANDS_PER_SEQUENCE);
@@ -113,7 +116,7 @@ fn sort_reply_as_the_oracle_does() {
 fn any_number_of_arguments_replies_as_the_oracle_does() {
     let mut failures = Vec::new();
     for family in FAMILIES {
-        let mut runner = Runner::for_family(family);
+        let mut runner = Runner::for_family(family, Oracle::Newer);
         for argv in families::arity_sweep(family) {
             let name = format!("arity of {argv}");
             let steps = vec![Step { conn: 0, action: Action::Call { argv, expect: None } }];

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::judge::{cpu, exponent, mb, series};
 use super::run::Outcome;
-use crate::server::{newer_redis_bin, onrush_bin, redis_bin};
+use crate::server::{Oracle, onrush_bin};
 
 /// One line on a scenario, and one more for each of its faults.
 pub fn summary(outcome: &Outcome) -> String {
@@ -35,8 +35,7 @@ pub fn head(args: &[String]) -> String {
         cpus.lines().find_map(|l| l.strip_prefix("model name")).map_or("", |l| l.trim_matches([' ', '\t', ':']));
     let cores = std::thread::available_parallelism().map_or(0, |n| n.get());
     let version = |bin: &Path| output(bin, &["--version"]);
-    let servers: Vec<String> =
-        [Some(redis_bin()), newer_redis_bin()].into_iter().flatten().map(|b| version(&b)).collect();
+    let servers: Vec<String> = Oracle::ALL.map(Oracle::bin).into_iter().map(|b| version(&b)).collect();
     format!(
         "# Cost audit of {}, commit {}\n\n{model}, {cores} cores, Linux {}.\n`{}` against `{}`.\n\n`onrush-audit {}`\n\n",
         output(Path::new("date"), &["-u", "+%Y-%m-%dT%H:%M"]),

@@ -12,7 +12,7 @@ use super::script::{Line, Scenario};
 use super::side::{Cleanup, Side, Turn};
 use crate::client::Conn;
 use crate::resp::Value;
-use crate::server::{Launch, Server, newer_redis_bin, onrush_bin, redis_bin};
+use crate::server::{Oracle, Server, onrush_bin};
 
 /// How thoroughly to measure.
 #[derive(Clone, Debug)]
@@ -169,11 +169,14 @@ fn run_again_without_stops(side: &mut Side, lines: &[Line], turn: Turn, skipped:
 fn oracle_for(lines: &[Line]) -> Option<PathBuf> {
     static KNOWN: OnceLock<[BTreeSet<String>; 2]> = OnceLock::new();
     let [ours, theirs] = KNOWN.get_or_init(|| {
-        let servers = [Server::start_onrush(&[]), Launch::redis_of(redis_bin()).start()];
+        let servers = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Older, &[])];
         servers.map(|server| command_names(&mut server.connect()))
     });
     let needed = || lines.iter().flat_map(Line::command_names).filter(|name| ours.contains(name));
-    if needed().all(|name| theirs.contains(&name)) { Some(redis_bin()) } else { newer_redis_bin() }
+    if needed().all(|name| theirs.contains(&name)) {
+        return Some(Oracle::Older.bin());
+    }
+    Some(Oracle::Newer.bin()).filter(|bin| bin.exists())
 }
 
 /// The names of all commands of a server, and of all subcommands in the form `config|get`.

@@ -14,6 +14,7 @@ use onrush_tests::cases;
 use onrush_tests::diff::{Mode, Runner};
 use onrush_tests::families::{self, FAMILIES, Family, Generator};
 use onrush_tests::rng::Rng;
+use onrush_tests::server::Oracle;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -46,11 +47,11 @@ fn run_family(family: &Family, args: &[String]) -> ExitCode {
     let first = option(args, "--seed", 1);
     let count = option(args, "--sequences", 500);
     let commands = option(args, "--commands", 60) as usize;
-    let mut runner = Runner::for_family(family);
+    let mut pairs = Oracle::ALL.map(|oracle| (Runner::for_family(family, oracle), Generator::new(family, oracle)));
     let mut differences = 0;
-    let mut generator = Generator::new(family);
     for seed in first..first + count {
         let (protocol, mode) = family.travel(seed);
+        let (runner, generator) = &mut pairs[family.oracle(seed) as usize];
         let sequence = generator.sequence(&mut Rng::new(seed), protocol, commands);
         if let Err(difference) = runner.check(&format!("{} --seed {seed}", family.name), &sequence, mode) {
             println!("{difference}\n");
@@ -65,16 +66,21 @@ fn run_family(family: &Family, args: &[String]) -> ExitCode {
 }
 
 fn run_file(path: &Path) -> ExitCode {
-    let mut runner = Runner::new(&["--enable-debug-command", "yes"], &[]);
+    let mut runners = Oracle::ALL.map(|oracle| Runner::new(&["--enable-debug-command", "yes"], &[], oracle));
     let cases = cases::read(path);
     let mut differences = 0;
     for case in &cases {
         for sequence in &case.sequences {
-            let single = runner.check(&case.name, sequence, Mode::Single);
-            let checked = single.and_then(|()| runner.check(&case.name, sequence, Mode::Pipeline));
-            if let Err(difference) = checked {
-                println!("{difference}\n");
-                differences += 1;
+            for runner in &mut runners {
+                let single = runner.check(&case.name, sequence, Mode::Single);
+                let checked = match runner.oracle() {
+                    Oracle::Older => single.and_then(|()| runner.check(&case.name, sequence, Mode::Pipeline)),
+                    Oracle::Newer => single,
+                };
+                if let Err(difference) = checked {
+                    println!("{difference}\n");
+                    differences += 1;
+                }
             }
         }
     }

@@ -8,6 +8,10 @@ pub const BITS: Family = Family {
     args: &[],
     pipelined: true,
     reset: &[],
+    newer_lines: &[
+        (8, "BITOP (DIFF | DIFF1 | ANDOR | ONE) key key..."),
+        (5, "BITOP (DIFF | DIFF1 | ANDOR | ONE) key key key key"),
+    ],
     lines: &[
         (12, "SETBIT key bit-offset bit"),
         (6, "GETBIT key bit-offset"),

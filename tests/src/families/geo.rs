@@ -8,6 +8,7 @@ pub const GEO: Family = Family {
     args: &["--zset-max-listpack-entries", "4"],
     pipelined: true,
     reset: &[],
+    newer_lines: &[],
     lines: &[
         (30, "GEOADD key (longitude latitude place)..."),
         (8, "GEOADD key [NX | XX] [CH] (longitude latitude place)..."),

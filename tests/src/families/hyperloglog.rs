@@ -8,6 +8,7 @@ pub const HYPERLOGLOG: Family = Family {
     args: &["--hll-sparse-max-bytes", "120"],
     pipelined: true,
     reset: &[],
+    newer_lines: &[],
     lines: &[
         (30, "PFADD key element..."),
         (10, "PFADD key element element element element element element element element"),

@@ -8,6 +8,7 @@ pub const LISTS: Family = Family {
     args: &["--list-max-listpack-size", "6"],
     pipelined: true,
     reset: &[],
+    newer_lines: &[],
     lines: &[
         (10, "LPUSH key member..."),
         (10, "RPUSH key member..."),
@@ -19,9 +20,10 @@ pub const LISTS: Family = Family {
         (2, "LLEN key"),
         (6, "LRANGE key small-index small-index"),
         (4, "LINDEX key small-index"),
-        (4, "LSET key small-index member"),
+        // No number past 32 bits: in 8.2 an index wraps around, and the least count is refused.
+        (4, "LSET key (0 | 1 | 2 | 5 | -1 | -3 | 100 | -100) member"),
         (5, "LINSERT key (BEFORE | AFTER) member member"),
-        (6, "LREM key few member"),
+        (6, "LREM key (0 | 1 | 2 | 5 | -1 | -3 | 100 | -100 | =abc) member"),
         (3, "LTRIM key small-index small-index"),
         (6, "LPOS key member [RANK rank] [COUNT few] [MAXLEN few]"),
         (5, "LMOVE key key (LEFT | RIGHT) (LEFT | RIGHT)"),

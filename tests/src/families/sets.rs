@@ -8,6 +8,7 @@ pub const SETS: Family = Family {
     args: &["--set-max-intset-entries", "6"],
     pipelined: true,
     reset: &[],
+    newer_lines: &[],
     lines: &[
         (14, "SADD key member..."),
         (8, "SADD key small-int..."),

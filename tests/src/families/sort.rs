@@ -9,6 +9,7 @@ pub const SORT: Family = Family {
     args: &["--zset-max-listpack-entries", "0"],
     pipelined: true,
     reset: &[],
+    newer_lines: &[],
     lines: &[
         (8, "RPUSH key small-int..."),
         (4, "RPUSH key member..."),

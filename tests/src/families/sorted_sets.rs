@@ -8,6 +8,11 @@ pub const SORTED_SETS: Family = Family {
     args: &["--zset-max-listpack-entries", "6", "--zset-max-listpack-value", "20"],
     pipelined: true,
     reset: &[],
+    newer_lines: &[
+        (5, "ZRANK key member [WITHSCORE]"),
+        (4, "ZREVRANK key member [WITHSCORE]"),
+        (2, "ZRANK key member name"),
+    ],
     lines: &[
         (14, "ZADD key (score member)..."),
         (8, "ZADD key [NX | XX] [GT | LT] [CH] [INCR] (score member)..."),
@@ -63,6 +68,7 @@ pub const LEX: Family = Family {
     args: &["--zset-max-listpack-entries", "6"],
     pipelined: true,
     reset: &[],
+    newer_lines: &[],
     lines: &[
         (20, "!ZADD key (=0 member)..."),
         (5, "!ZREM key member..."),

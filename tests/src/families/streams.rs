@@ -8,6 +8,17 @@ pub const STREAMS: Family = Family {
     args: &["--stream-node-max-entries", "5"],
     pipelined: true,
     reset: &[],
+    newer_lines: &[
+        (4, "XDELEX plain-key [KEEPREF | DELREF | ACKED] IDS 1 stream-id"),
+        (4, "XDELEX plain-key [KEEPREF | DELREF | ACKED] IDS 3 stream-id stream-id stream-id"),
+        (2, "XDELEX plain-key IDS few stream-id... [KEEPREF | DELREF | ACKED]"),
+        (5, "XACKDEL plain-key group [KEEPREF | DELREF | ACKED] IDS 1 stream-id"),
+        (5, "XACKDEL plain-key group [KEEPREF | DELREF | ACKED] IDS 3 stream-id stream-id stream-id"),
+        // Nothing about: 8.2 cuts nothing off then.,
+        (3, "XTRIM plain-key (MAXLEN few | MINID stream-id) (KEEPREF | DELREF | ACKED)"),
+        (3, "XADD plain-key [NOMKSTREAM] (KEEPREF | DELREF | ACKED) [MAXLEN few] new-id (member value-short)..."),
+        (2, "XSETID plain-key stream-id [ENTRIESADDED few] [MAXDELETEDID stream-id]"),
+    ],
     lines: &[
         (16, "XADD plain-key new-id (member value-short)..."),
         (
