@@ -235,6 +235,20 @@ impl List {
         chunks.is_quicklist |= !fits(limits, chunks.len(), chunks.listpack_bytes, false);
     }
 
+    /// Makes it a quicklist if it would be one with another element, as LSET and LINSERT do whatever becomes of the element. O(1),
+    /// O(elements) if it becomes one.
+    pub fn expect_one_more(&mut self, element: &[u8], limits: &ListLimits) {
+        let len = self.len() + 1;
+        match self.0.form_mut() {
+            FormMut::Large(chunks) => {
+                let bytes = chunks.listpack_bytes + listpack_len(element);
+                chunks.is_quicklist |= !fits(limits, len, bytes, false);
+            }
+            FormMut::Packed(_) if fits(limits, len, 0, false) => {}
+            FormMut::Packed(_) => self.make_large().is_quicklist = true,
+        }
+    }
+
     /// Removes up to `count` elements that are `value`, from one end on; returns how many. O(elements from
     /// that end to the last one removed).
     pub fn remove_values(&mut self, value: &[u8], from: End, count: usize, limits: &ListLimits) -> usize {

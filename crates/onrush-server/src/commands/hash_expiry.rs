@@ -10,8 +10,8 @@ use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 use crate::keys::Key;
 
-/// The latest time a field can expire at, in Unix milliseconds (as in Redis, which keeps 48 bits).
-const TIME_MS_MAX: i64 = (1 << 48) - 2;
+/// The latest time a field can expire at, in Unix milliseconds (as in Redis, which keeps 46 bits).
+const TIME_MS_MAX: i64 = (1 << 46) - 1;
 
 const NO_SUCH_FIELD: i64 = -2;
 const NO_EXPIRY: i64 = -1;

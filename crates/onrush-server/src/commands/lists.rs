@@ -213,6 +213,7 @@ pub fn lset(ctx: &mut Ctx<'_>) -> CommandResult {
     let limits = ctx.server.hot.encodings.list();
     let list = ctx.keys.write_as::<List>(&key)?.ok_or(error::NO_SUCH_KEY)?;
     let index = onrush_resp::parse_i64(ctx.argv.get(2)).ok_or(error::NOT_INTEGER)?;
+    list.expect_one_more(ctx.argv.get(3), &limits);
     let index = position(index, list.len()).ok_or(INDEX_OUT_OF_RANGE)?;
     list.set(index, ctx.argv.get(3), &limits);
     ctx.changed(EventClass::List, "lset", key.bytes);
@@ -235,6 +236,7 @@ pub fn linsert(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     let pivot = ctx.argv.get(3);
     let Some(index) = list.iter().position(|element| element.as_bytes() == pivot) else {
+        list.expect_one_more(ctx.argv.get(4), &limits);
         ctx.out.int(-1);
         return Ok(());
     };
