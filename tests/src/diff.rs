@@ -34,7 +34,8 @@ pub struct Step {
 /// What a step does.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Calls a command. With `expect` our raw reply must be that, and the older oracle's is not compared.
+    /// Calls a command. With `expect` our raw reply must be that, and the older oracle's is not
+    /// compared.
     Call {
         /// The command.
         argv: Argv,
@@ -339,7 +340,11 @@ fn judge(
     oracle: &Outcome,
 ) -> Result<(), String> {
     // A stand-in is of the oracle's version and cannot know what only a later one has.
-    let expect = expect.filter(|_| release == Oracle::Older && !is_stand_in());
+    let expect = expect.filter(|_| !is_stand_in());
+    if let (Some(want), Oracle::Newer, Outcome::Reply(ours)) = (expect, release, ours) {
+        Compare::Literal(want.clone()).judge(ours, b"").map_err(|reason| format!("{reason}\n>>> {argv}"))?;
+    }
+    let expect = expect.filter(|_| release == Oracle::Older);
     let how = expect.map_or_else(|| compare_for(release, argv), |want| Compare::Literal(want.clone()));
     let verdict = match (ours, oracle) {
         (Outcome::Reply(a), Outcome::Reply(b)) => how.judge(a, b),

@@ -20,10 +20,10 @@ pub const HASHES: Family = Family {
         (2, "HEXPIRETIME key FIELDS 2 member member"),
         (2, "HPEXPIRETIME key FIELDS 2 member member"),
         (4, "HGETDEL key FIELDS 2 member member"),
-        (4, "HGETEX key [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | PERSIST] FIELDS 2 member member"),
+        (4, "!HGETEX key [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | PERSIST] FIELDS 2 member member"),
         (
             4,
-            "HSETEX key [FNX | FXX] [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL] FIELDS 2 member value-short member value-short",
+            "!HSETEX key [FNX | FXX] [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL] FIELDS 2 member value-short member value-short",
         ),
     ],
     lines: &[

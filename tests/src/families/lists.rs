@@ -21,9 +21,9 @@ pub const LISTS: Family = Family {
         (6, "LRANGE key small-index small-index"),
         (4, "LINDEX key small-index"),
         // No number past 32 bits: in 8.2 an index wraps around, and the least count is refused.
-        (4, "LSET key (0 | 1 | 2 | 5 | -1 | -3 | 100 | -100) member"),
+        (4, "!LSET key (0 | 1 | 2 | 5 | -1 | -3 | 100 | -100) member"),
         (5, "LINSERT key (BEFORE | AFTER) member member"),
-        (6, "LREM key (0 | 1 | 2 | 5 | -1 | -3 | 100 | -100 | =abc) member"),
+        (6, "!LREM key (0 | 1 | 2 | 5 | -1 | -3 | 100 | -100 | =abc) member"),
         (3, "LTRIM key small-index small-index"),
         (6, "LPOS key member [RANK rank] [COUNT few] [MAXLEN few]"),
         (5, "LMOVE key key (LEFT | RIGHT) (LEFT | RIGHT)"),
