@@ -193,3 +193,30 @@ fn who_waits_or_sends_is_not_idle() {
     assert_eq!(pusher.call(&argv!["LPUSH", "q", "v"]), Value::Int(1));
     assert_eq!(waits.read_reply().expect("served"), b"*2\r\n$1\r\nq\r\n$1\r\nv\r\n");
 }
+
+#[test]
+fn readers_of_a_group_cost_each_other_nothing() {
+    const READERS: usize = 1_000;
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut conn = server.connect();
+    for group in ["one", "two"] {
+        conn.call(&argv!["XGROUP", "CREATE", "s", group, "$", "MKSTREAM"]);
+    }
+    let before = server.cpu_time();
+    let mut readers: Vec<Conn> = (0..READERS).map(|_| server.connect()).collect();
+    for (nth, reader) in readers.iter_mut().enumerate() {
+        let consumer = format!("c{nth}");
+        // The group need not come first.
+        let command =
+            argv!["XREADGROUP", "BLOCK", "0", "GROUP", ["one", "two"][nth % 2], consumer, "STREAMS", "s", ">"];
+        reader.send_command(&command).expect("a connection");
+    }
+    until_waiting(&mut conn, READERS);
+    for left in (0..READERS / 2).rev() {
+        conn.call(&argv!["XADD", "s", "*", "f", "v"]);
+        until_waiting(&mut conn, left * 2);
+    }
+    let spent = server.cpu_time() - before;
+    // Each reader that came looked at all others, and each entry as well.
+    assert!(spent < Duration::from_millis(1_500), "{READERS} readers took {spent:?} of CPU");
+}

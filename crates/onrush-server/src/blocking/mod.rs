@@ -151,6 +151,21 @@ impl Waiter {
         self.command.argv().get(index)
     }
 
+    /// The group of a command that waits for entries of one, XREADGROUP.
+    fn group(&self) -> Option<&[u8]> {
+        let argv = self.command.argv();
+        let mut index = 1;
+        while self.waits_for == WaitsFor::Group && index + 1 < argv.len() {
+            let word = argv.get(index);
+            if word.eq_ignore_ascii_case(b"GROUP") {
+                return Some(argv.get(index + 1));
+            }
+            // NOACK stands alone, the other options before the keys have a value.
+            index += if word.eq_ignore_ascii_case(b"NOACK") { 1 } else { 2 };
+        }
+        None
+    }
+
     fn wanted<'k>(&self, key: &'k [u8], hash: KeyHash) -> Wanted<'k> {
         Wanted { db: self.db, key, hash, what: self.waits_for }
     }
@@ -322,9 +337,17 @@ fn serve_key(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
     for &what in WaitsFor::served_by(ty) {
         let wanted = Wanted { db, key, hash, what };
         let mut last = None;
+        // Groups that have nothing for the next either.
+        let mut exhausted: Vec<Vec<u8>> = Vec::new();
         while let Some((place, waiter)) = ctx.server.waiters.next(&wanted, last) {
             last = Some(place);
-            serve_one(ctx, &waiter);
+            let group = waiter.group();
+            if group.is_some_and(|group| exhausted.iter().any(|other| other == group)) {
+                continue;
+            }
+            if serve_one(ctx, &waiter) == Served::WaitsOn {
+                exhausted.extend(group.map(<[u8]>::to_vec));
+            }
             if type_of(ctx, db, Key { bytes: key, hash, shard: None }) != ty {
                 // Whoever is behind waits on; what the key is now is a change of its own.
                 break;
@@ -339,22 +362,33 @@ fn type_of(ctx: &mut Ctx<'_>, db: u32, key: Key<'_>) -> Option<Type> {
     ty
 }
 
-fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) {
+/// What became of a waiter that was to be served.
+#[derive(PartialEq, Eq)]
+enum Served {
+    /// It waits no more, or did not before.
+    Done,
+    /// There was nothing for it.
+    WaitsOn,
+}
+
+fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
     let mut state = waiter.state.lock();
     if !matches!(*state, State::Waiting) {
-        return;
+        return Served::Done;
     }
     // Its connection is there as long as it waits: it ends the waiting before it closes its socket.
     if waiter.client.is_killed() || crate::os::is_hung_up(waiter.client.fd) {
         waiter.end(ctx.server, &mut state, State::Gone);
         drop(state);
         waiter.client.kill();
-        return;
+        return Served::Done;
     }
     let mut out = Reply::with_buffer(Vec::new(), waiter.proto);
-    if execute_waiting(ctx, &waiter.client, waiter.db, waiter.command.argv(), &mut out) {
-        waiter.end(ctx.server, &mut state, State::Done(flatten(&mut out)));
-        drop(state);
-        waiter.client.wake();
+    if !execute_waiting(ctx, &waiter.client, waiter.db, waiter.command.argv(), &mut out) {
+        return Served::WaitsOn;
     }
+    waiter.end(ctx.server, &mut state, State::Done(flatten(&mut out)));
+    drop(state);
+    waiter.client.wake();
+    Served::Done
 }

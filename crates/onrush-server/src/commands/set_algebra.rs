@@ -168,8 +168,7 @@ fn members<'a>(set: &'a Set, texts: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
         ends.push(texts.len());
     }
     if ends.is_empty() {
-        let bytes = |member| if let Member::Bytes(bytes) = member { Some(bytes) } else { None };
-        return set.iter().filter_map(bytes).collect();
+        return set.iter().filter_map(bytes_of).collect();
     }
     let mut start = 0;
     ends.into_iter().map(|end| &texts[std::mem::replace(&mut start, end)..end]).collect()
@@ -180,21 +179,28 @@ fn intersection<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>, limit: usi
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return Vec::new() };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return Vec::new() };
-    let mut candidates = members(smallest, texts);
-    if limit >= candidates.len() {
+    let is_integers = matches!(smallest.iter().next(), Some(Member::Int(_)));
+    if limit >= smallest.len() || is_integers {
+        // Sets that keep integers are small.
+        let mut candidates = members(smallest, texts);
         others.iter().for_each(|set| set.filter(&mut candidates, true));
         return candidates;
     }
+    let mut rest = smallest.iter().filter_map(bytes_of);
     let mut found = Vec::new();
-    for part in candidates.chunks(LIMITED_LEN) {
-        let mut part = part.to_vec();
-        others.iter().for_each(|set| set.filter(&mut part, true));
-        found.extend(part);
-        if found.len() >= limit {
+    while found.len() < limit {
+        let mut part: Vec<&[u8]> = rest.by_ref().take(LIMITED_LEN).collect();
+        if part.is_empty() {
             break;
         }
+        others.iter().for_each(|set| set.filter(&mut part, true));
+        found.extend(part);
     }
     found
+}
+
+fn bytes_of(member: Member<'_>) -> Option<&[u8]> {
+    if let Member::Bytes(bytes) = member { Some(bytes) } else { None }
 }
 
 /// What the first set has and no other.

@@ -81,7 +81,7 @@ pub fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
     let outcomes: Vec<i64> = ids.into_iter().map(|id| request.delete(stream, id)).collect();
     // Of an entry that is gone there may have been references.
     if outcomes.contains(&DELETED) || request.references == References::Delete {
-        ctx.changed(EventClass::Stream, "xdel", key.bytes);
+        ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);
     }
     reply(ctx, &outcomes);
     Ok(())
@@ -108,10 +108,10 @@ pub fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
         });
     }
     if outcomes.iter().any(|&outcome| outcome != NOT_FOUND) {
-        ctx.changed(EventClass::Stream, "xack", key.bytes);
+        ctx.changed_quietly(EventClass::Stream, "xack", key.bytes);
     }
     if outcomes.contains(&DELETED) {
-        ctx.changed(EventClass::Stream, "xdel", key.bytes);
+        ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);
     }
     reply(ctx, &outcomes);
     Ok(())

@@ -141,7 +141,7 @@ pub fn createconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     let created = with_group(ctx, |group, _| Ok(group.consumer(name, now_ms)))?;
     let key = ctx.key(2);
     if created {
-        ctx.changed(EventClass::Stream, "xgroup-createconsumer", key.bytes);
+        ctx.changed_quietly(EventClass::Stream, "xgroup-createconsumer", key.bytes);
     }
     ctx.out.int(i64::from(created));
     Ok(())
@@ -153,7 +153,7 @@ pub fn delconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     let had = with_group(ctx, |group, _| Ok(group.remove_consumer(name)))?;
     let key = ctx.key(2);
     if had.is_some() {
-        ctx.changed(EventClass::Stream, "xgroup-delconsumer", key.bytes);
+        ctx.changed_quietly(EventClass::Stream, "xgroup-delconsumer", key.bytes);
     }
     ctx.out.int(had.unwrap_or(0) as i64);
     Ok(())

@@ -34,7 +34,7 @@ pub fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
     let group = ctx.keys.write_as::<Stream>(&key)?.and_then(|stream| stream.groups_mut().get_mut(name));
     let acknowledged = group.map_or(0, |group| ids.into_iter().filter(|&id| group.acknowledge(id)).count());
     if acknowledged > 0 {
-        ctx.changed(EventClass::Stream, "xack", key.bytes);
+        ctx.changed_quietly(EventClass::Stream, "xack", key.bytes);
     }
     ctx.out.int(acknowledged as i64);
     Ok(())
@@ -246,7 +246,7 @@ fn finish(
             }
         }
     }
-    ctx.changed(EventClass::Stream, "xclaim", key.bytes);
+    ctx.changed_quietly(EventClass::Stream, "xclaim", key.bytes);
     if ctx.is_logged() {
         for (id, pending) in logged {
             let (id, time, count) = (id.to_string(), pending.delivered_ms.to_string(), pending.count.to_string());

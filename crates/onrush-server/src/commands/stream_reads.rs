@@ -238,7 +238,7 @@ pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let mut body = std::mem::replace(ctx.out, before);
     for key in created {
-        ctx.changed(EventClass::Stream, "xgroup-createconsumer", key.bytes);
+        ctx.changed_quietly(EventClass::Stream, "xgroup-createconsumer", key.bytes);
         ctx.log_instead(&[b"XGROUP", b"CREATECONSUMER", key.bytes, group_name, consumer_name]);
     }
     if streams == 0 {
@@ -327,7 +327,7 @@ fn deliver(
         consumer.active_ms = now_ms;
     }
     let (last, read) = (group.last_id.to_string(), entries_read);
-    ctx.changed(EventClass::Stream, "xreadgroup", key.bytes);
+    ctx.changed_quietly(EventClass::Stream, "xreadgroup", key.bytes);
     if ctx.is_logged() {
         let time = now_ms.to_string();
         for id in ids.iter().filter(|_| !no_ack) {

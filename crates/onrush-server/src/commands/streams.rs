@@ -377,7 +377,7 @@ pub fn xdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let stream = ctx.keys.write_as::<Stream>(&key)?;
     let removed = stream.map_or(0, |stream| ids.iter().filter(|&&id| stream.remove(id)).count());
     if removed > 0 {
-        ctx.changed(EventClass::Stream, "xdel", key.bytes);
+        ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);
     }
     ctx.out.int(removed as i64);
     Ok(())

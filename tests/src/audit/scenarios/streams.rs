@@ -33,6 +33,7 @@ pub const SCENARIOS: &[Scenario] = &[
         > x100 XTRIM x MINID {i+10}
         > once XTRIM x MAXLEN {n/10}
         > x20 XTRIM x MAXLEN ~ 0
+        > each/4 XDELEX x KEEPREF IDS 1 {i+1}-0
         > all XDEL x | {i+1}-0
         > once XTRIM x MAXLEN 0
         ",
@@ -93,6 +94,7 @@ pub const SCENARIOS: &[Scenario] = &[
         > x20 XINFO STREAM x FULL COUNT 10
         > once XINFO STREAM x FULL COUNT 0
         > each/10 XACK x g {i+1}-0
+        > each/10 XACKDEL x g DELREF IDS 1 {i+1}-0
         > all XACK x g | {i+1}-0
         > all XACK x g | {i+1}-0
         > once XGROUP SETID x g 0
