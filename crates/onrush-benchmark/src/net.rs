@@ -12,6 +12,10 @@ use crate::scanner::Scanner;
 #[cfg(feature = "tls")]
 use crate::tls::TlsStream;
 
+/// How long the server may be silent during the TLS handshake.
+#[cfg(feature = "tls")]
+const HANDSHAKE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// A connected socket that does not block.
 #[derive(Debug)]
 pub enum Socket {
@@ -66,7 +70,14 @@ impl Blocking {
                     stream.set_nodelay(true).map_err(failed)?;
                     #[cfg(feature = "tls")]
                     if let Some(tls) = &target.tls {
-                        return Ok(Blocking::Tls(Box::new(tls.open(stream).map_err(failed)?)));
+                        // A server without TLS takes the greeting for the start of a long command, and says nothing.
+                        stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT)).map_err(failed)?;
+                        let opened = tls.open(stream).map_err(|error| match error.kind() {
+                            io::ErrorKind::WouldBlock => failed(io::Error::other("no answer to the TLS handshake")),
+                            _ => failed(error),
+                        })?;
+                        opened.socket.set_read_timeout(None).map_err(failed)?;
+                        return Ok(Blocking::Tls(Box::new(opened)));
                     }
                     return Ok(Blocking::Tcp(stream));
                 }
