@@ -103,7 +103,7 @@ impl Nudges {
 }
 
 /// Closes clients that were silent for longer than `timeout`.
-fn close_idle(server: &Server) {
+fn close_idle(server: &'static Server) {
     let timeout_s = server.config.read().timeout;
     if timeout_s == 0 {
         return;

@@ -217,7 +217,7 @@ impl Server {
 
     /// Has a client's connection close, without replies that are still to come. When this returns nothing is executed for
     /// the client any more that it waited for. The caller holds no lock of a shard.
-    pub fn kill(&self, client: &ClientHandle) {
+    pub fn kill(&'static self, client: &ClientHandle) {
         client.kill();
         let waiter = client.waiter.lock().clone();
         if let Some(waiter) = waiter {

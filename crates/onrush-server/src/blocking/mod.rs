@@ -31,6 +31,10 @@ use waiters::Wanted;
 
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
+/// Keys of a waiter that leaves its queues at once when it has ended; of more it does so in the background, and is passed over
+/// until then.
+const LEAVE_AT_ONCE_MAX: usize = 1_000;
+
 /// What a client gets whose time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTimeout {
@@ -183,15 +187,19 @@ impl Waiter {
     }
 
     /// Ends the waiting: it has its reply, or gets none. `state` is that of this waiter, who waited until now.
-    fn end(self: &Arc<Self>, server: &Server, state: &mut State, now: State) {
+    fn end(self: &Arc<Self>, server: &'static Server, state: &mut State, now: State) {
         *state = now;
-        server.waiters.remove(self, |key| server.keyspace.hash(key));
+        server.waiters.count_end();
+        let leaving = Leaving { server, waiter: Arc::clone(self) };
+        if self.keys.len() > LEAVE_AT_ONCE_MAX {
+            server.lazyfree.free_later(Box::new(leaving), 0);
+        }
         // Before the connection can see the reply: then it may wait anew.
         self.client.waiter.lock().take_if(|waiter| Arc::ptr_eq(waiter, self));
     }
 
     /// Ends the waiting with a reply made by `reply`; says whether the client still waited.
-    fn finish(self: &Arc<Self>, server: &Server, reply: impl FnOnce(&mut Reply)) -> bool {
+    fn finish(self: &Arc<Self>, server: &'static Server, reply: impl FnOnce(&mut Reply)) -> bool {
         let mut state = self.state.lock();
         if !matches!(*state, State::Waiting) {
             return false;
@@ -205,21 +213,33 @@ impl Waiter {
     }
 
     /// The time is over.
-    pub fn time_out(self: &Arc<Self>, server: &Server) -> bool {
+    pub fn time_out(self: &Arc<Self>, server: &'static Server) -> bool {
         self.finish(server, |out| self.on_timeout.append_to(out))
     }
 
     /// CLIENT UNBLOCK with ERROR.
-    pub fn unblock_with_error(self: &Arc<Self>, server: &Server) -> bool {
+    pub fn unblock_with_error(self: &Arc<Self>, server: &'static Server) -> bool {
         self.finish(server, |out| out.error_bytes(UNBLOCKED.as_bytes()))
     }
 
     /// The client is gone, or is to go: nothing is executed for it any more when this returns. No shard is locked.
-    pub fn forget(self: &Arc<Self>, server: &Server) {
+    pub fn forget(self: &Arc<Self>, server: &'static Server) {
         let mut state = self.state.lock();
         if matches!(*state, State::Waiting) {
             self.end(server, &mut state, State::Gone);
         }
+    }
+}
+
+/// A waiter that has ended, until it has left its queues.
+struct Leaving {
+    server: &'static Server,
+    waiter: Arc<Waiter>,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.server.waiters.remove(&self.waiter, |key| self.server.keyspace.hash(key));
     }
 }
 

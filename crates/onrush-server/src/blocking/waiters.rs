@@ -202,9 +202,13 @@ impl Waiters {
         }
     }
 
-    /// Takes a client out of all queues. O(keys × log waiters of a key).
-    pub(super) fn remove(&self, waiter: &Waiter, hash: impl Fn(&[u8]) -> KeyHash) {
+    /// Counts a client that waits no more.
+    pub(super) fn count_end(&self) {
         self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    /// Takes a client that has ended out of all queues. O(keys × log waiters of a key).
+    pub(super) fn remove(&self, waiter: &Waiter, hash: impl Fn(&[u8]) -> KeyHash) {
         for (index, key) in waiter.keys() {
             let wanted = waiter.wanted(key, hash(key));
             self.counter(wanted.hash).fetch_sub(1, Relaxed);
