@@ -190,6 +190,7 @@ impl Slice<'_> {
             argv: Argv::new(&[], &[], &[]),
             command: server.commands.command(0),
             thread: self.thread,
+            executing: &server.stats.threads[self.thread].executing,
             planned: PlannedKeys::default(),
             changes: 0,
             serving: false,

@@ -11,6 +11,7 @@ use crate::error::{self, CommandError};
 use crate::keys::{Key, Keys};
 use crate::server::Server;
 use crate::session::Session;
+use crate::stats::Executing;
 
 /// How a handler ends. An error becomes the command's reply; whatever it appended before is dropped.
 pub type CommandResult = Result<(), CommandError>;
@@ -108,6 +109,8 @@ pub struct Ctx<'a> {
     pub command: &'static Command,
     /// The connection's worker.
     pub thread: usize,
+    /// Where it is noted which command runs.
+    pub(crate) executing: &'static Executing,
     pub(crate) planned: PlannedKeys<'a>,
     pub(crate) changes: u64,
     /// Whether the command is executed for a client that waits.

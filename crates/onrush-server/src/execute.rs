@@ -40,7 +40,7 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
     match planned {
         Some(command) if command.is_short() && (plain || is_allowed(ctx, command, full)) => {
             ctx.command = command;
-            ctx.server.stats.threads[ctx.thread].now_executing(command.id);
+            ctx.executing.note(command);
             result = (command.handler)(ctx);
             if let Err(error) = result {
                 cold_path();
@@ -148,6 +148,7 @@ pub(crate) fn execute_waiting(
         argv,
         command,
         thread: outer.thread,
+        executing: outer.executing,
         planned: PlannedKeys::default(),
         changes: 0,
         serving: true,
@@ -156,7 +157,7 @@ pub(crate) fn execute_waiting(
         log: outer.server.log.is_listening(),
         effects: Effects::AsSent,
     };
-    ctx.server.stats.threads[ctx.thread].now_executing(command.id);
+    ctx.executing.note(command);
     let mark = ctx.out.mark();
     let done = match (command.handler)(&mut ctx) {
         Ok(()) => !ctx.still_waits,
@@ -211,7 +212,7 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
         return Err(error);
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
-    ctx.server.stats.threads[ctx.thread].now_executing(command.id);
+    ctx.executing.note(command);
     // Nobody waits for the key of the command before while this one takes its time.
     ctx.keys.release();
     let result = (command.handler)(ctx);

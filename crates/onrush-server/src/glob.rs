@@ -141,7 +141,8 @@ mod tests {
                             (from, [b'-', to]) => {
                                 let fold = |byte: u8| if nocase { byte.to_ascii_lowercase() } else { byte };
                                 let (from, to) = (fold(from), fold(*to));
-                                inside.extend(from.min(to)..=from.max(to));
+                                // What is compared with a range is folded too.
+                                inside.extend((from.min(to)..=from.max(to)).filter(|byte| fold(*byte) == *byte));
                                 rest.nth(1);
                             }
                             (literal, _) => inside.push(literal),

@@ -1,11 +1,11 @@
 //! Counters, one set for each thread so that counting never contends; INFO adds them up.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::command::table::CommandId;
+use crate::command::Command;
 use crate::os;
 
 /// A counter with one writer and any number of readers: adding is a plain load and store.
@@ -27,6 +27,24 @@ impl Counter {
     /// Back to zero; an addition at the same moment may win.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
+    }
+}
+
+/// Which command a thread executes, for who watches: one plain store for each.
+#[derive(Default)]
+pub struct Executing(AtomicPtr<Command>);
+
+impl Executing {
+    /// Notes it.
+    #[inline(always)]
+    pub fn note(&self, command: &'static Command) {
+        self.0.store(std::ptr::from_ref(command).cast_mut(), Relaxed);
+    }
+
+    /// Which of `commands` was noted last.
+    pub fn find<'c>(&self, mut commands: impl Iterator<Item = &'c Command>) -> Option<&'c Command> {
+        let noted = self.0.load(Relaxed).cast_const();
+        commands.find(|command| std::ptr::eq(*command, noted))
     }
 }
 
@@ -53,8 +71,8 @@ macro_rules! counters {
             pub changes: Counter,
             /// The thread's CPU time that `cpu_nanos` has taken in, of all time.
             cpu_noted_nanos: Counter,
-            /// The id of the command that runs, or ran last.
-            executing: AtomicU32,
+            /// The command that runs, or ran last.
+            pub executing: Executing,
             /// By command id.
             pub commands: Box<[CommandCounters]>,
         }
@@ -65,7 +83,7 @@ macro_rules! counters {
                     $($name: Counter::default(),)*
                     changes: Counter::default(),
                     cpu_noted_nanos: Counter::default(),
-                    executing: AtomicU32::new(u32::MAX),
+                    executing: Executing::default(),
                     commands: (0..commands_len).map(|_| CommandCounters::default()).collect(),
                 }
             }
@@ -119,17 +137,6 @@ counters! {
 }
 
 impl ThreadStats {
-    /// Notes which command runs, for who watches.
-    #[inline(always)]
-    pub fn now_executing(&self, id: CommandId) {
-        self.executing.store(u32::from(id), Relaxed);
-    }
-
-    /// The command that runs, or ran last.
-    pub fn executing(&self) -> Option<CommandId> {
-        CommandId::try_from(self.executing.load(Relaxed)).ok()
-    }
-
     /// Brings `cpu_nanos` up to date, with a system call. Only the owning thread may call this.
     pub fn note_cpu_time(&self) {
         let nanos = os::thread_cpu_nanos();

@@ -43,10 +43,8 @@ pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Resul
 }
 
 fn command_name(server: &'static Server, thread: usize) -> &'static str {
-    match server.stats.threads[thread].executing() {
-        Some(id) => &server.commands.command(id).full_name,
-        None => "none yet",
-    }
+    let command = server.stats.threads[thread].executing.find(server.commands.all());
+    command.map_or("none yet", |command| &command.full_name)
 }
 
 #[derive(Debug, PartialEq, Eq)]
