@@ -111,7 +111,7 @@ impl Table {
     }
 
     /// Finds an entry to read and to change. Expiry is for the caller to judge. O(1).
-    #[inline]
+    #[inline(always)]
     pub fn find(&mut self, key: &[u8], hash: KeyHash) -> Option<Slot<'_>> {
         let located = self.buckets.find_mut(hash.position(), hash.tag(), key).ok()?;
         Some(Slot::new(located, &mut self.books, hash.position()))

@@ -103,7 +103,7 @@ impl Run {
         self.start as usize + before
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, index: usize) -> &[u8] {
         let at = if index + 1 == self.len() {
             self.bytes.len() - self.len_of(index)
