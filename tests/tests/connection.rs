@@ -214,6 +214,21 @@ fn a_pause_of_writes_holds_all_of_them_back() {
 }
 
 #[test]
+fn a_pause_of_writes_holds_rows_of_equal_commands_back() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let (mut boss, mut other) = (server.connect(), server.connect());
+    boss.run("SET a 0");
+    assert_eq!(boss.run("CLIENT PAUSE 60000 WRITE").text(), "OK");
+    other.send(&b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n".repeat(50)).expect("sent");
+    assert!(!replies_soon(&mut other), "a row went through the pause");
+    assert_eq!(boss.run("GET a").text(), "0");
+    assert_eq!(boss.run("CLIENT UNPAUSE").text(), "OK");
+    for nth in 1..=50 {
+        assert_eq!(other.read_reply().expect("executed after the pause"), format!(":{nth}\r\n").as_bytes());
+    }
+}
+
+#[test]
 fn nothing_expires_during_a_pause() {
     let server = Server::start_onrush(&["--workers", "2"]);
     let mut conn = server.connect();

@@ -222,7 +222,9 @@ impl Slice<'_> {
             } else {
                 cold_path();
                 while of_next < row.times {
-                    of_next += execute_row(&mut ctx, row.command, row.times - of_next, steps.conditions.full);
+                    if steps.conditions.pause == Pause::None {
+                        of_next += execute_row(&mut ctx, row.command, row.times - of_next, steps.conditions.full);
+                    }
                     if of_next == row.times {
                         break;
                     }
