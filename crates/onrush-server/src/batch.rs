@@ -12,10 +12,10 @@ use onrush_resp::{Decoder, ProtocolError, Reply};
 
 use crate::chunk::{Chunk, Part, Planned, Tally};
 use crate::command::{Command, Flags};
-use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
+use crate::commit::Commit;
+use crate::ctx::{Argv, Ctx, PlannedKeys};
 use crate::decode::decode;
 use crate::execute::{encode, execute, execute_row};
-use crate::keys::Keys;
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::scratch::Scratch;
 use crate::server::{Pause, Server};
@@ -84,7 +84,7 @@ pub struct Slice<'a> {
 impl Slice<'_> {
     /// Executes commands from `input`, which starts at the first byte of a command.
     pub fn run(mut self, input: &[u8], scratch: &mut Scratch) -> SliceResult {
-        let mut keys = scratch.keys.take().unwrap_or_else(|| Box::new(Keys::new(self.server, self.thread)));
+        let mut keys = scratch.keys.take().unwrap_or_else(|| Box::new(Commit::new(self.server, self.thread)));
         keys.enter();
         let result = self.run_chunks(input, scratch, &mut keys);
         keys.leave();
@@ -93,7 +93,7 @@ impl Slice<'_> {
         result
     }
 
-    fn run_chunks(&mut self, input: &[u8], scratch: &mut Scratch, keys: &mut Keys) -> SliceResult {
+    fn run_chunks(&mut self, input: &[u8], scratch: &mut Scratch, keys: &mut Commit) -> SliceResult {
         let started = Instant::now();
         let mut tally = Tally::default();
         let mut consumed = 0;
@@ -106,7 +106,7 @@ impl Slice<'_> {
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
             keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
-            let mut conditions = Conditions::now(self.server, keys.now_ms);
+            let mut conditions = Conditions::now(self.server, keys.now_ms());
             prefetch_entries(chunk);
             self.execute(input, chunk, keys, &mut conditions, &mut part, &mut tally);
             chunk.owned.clear();
@@ -128,12 +128,12 @@ impl Slice<'_> {
         &mut self,
         input: &[u8],
         chunk: &Chunk,
-        keys: &mut Keys,
+        keys: &mut Commit,
         conditions: &mut Conditions,
         part: &mut Part,
         tally: &mut Tally,
     ) {
-        part.result.ended_ms = keys.now_ms;
+        part.result.ended_ms = keys.now_ms();
         if part.len > 0
             && let Some(end) = self.execute_planned(input, chunk, keys, conditions, part, tally)
         {
@@ -173,14 +173,14 @@ impl Slice<'_> {
         &mut self,
         input: &[u8],
         chunk: &Chunk,
-        keys: &mut Keys,
+        keys: &mut Commit,
         conditions: &mut Conditions,
         part: &mut Part,
         tally: &mut Tally,
     ) -> Option<ChunkEnd> {
         let planned = &chunk.planned[part.first..part.first + part.len];
         let server = self.server;
-        keys.begin_part(self.session.db, self.session.no_touch);
+        keys.begin_part(self.session);
         let owned = &chunk.owned[part.owned.clone()];
         let mut ctx = Ctx {
             server,
@@ -196,8 +196,6 @@ impl Slice<'_> {
             serving: false,
             still_waits: false,
             refused: false,
-            log: conditions.log,
-            effects: Effects::AsSent,
         };
         let plain = ctx.session.authenticated && !conditions.full;
         let mut steps = Steps { conditions, tally, plain, spilled: *self.spilled };
@@ -264,7 +262,6 @@ impl Slice<'_> {
 pub(crate) struct Conditions {
     reply_limit: usize,
     pause: Pause,
-    log: bool,
     /// Whether commands that use memory have to be refused.
     full: bool,
 }
@@ -276,7 +273,6 @@ impl Conditions {
         Self {
             reply_limit: server.hot.reply_limit_bytes.load(Relaxed),
             pause: server.pause(now_ms),
-            log: server.log.is_listening(),
             full: maxmemory > 0 && server.used_memory() > maxmemory,
         }
     }
@@ -314,9 +310,9 @@ impl Steps<'_> {
                 self.tally.refused.push(at);
             }
             ctx.keys.release();
-            *self.conditions = Conditions::now(ctx.server, ctx.keys.now_ms);
+            *self.conditions = Conditions::now(ctx.server, ctx.keys.now_ms());
             self.plain = ctx.session.authenticated && !self.conditions.full;
-            ctx.log = self.conditions.log;
+            ctx.keys.look_for_log();
             if ctx.session.waiter.is_some() {
                 return Some((false, ChunkEnd::Blocked { consumed: row.nth_start(nth + 1) }));
             }
@@ -356,7 +352,7 @@ mod tests {
     use super::*;
     use crate::client::ClientHandle;
     use crate::config::Config;
-    use onrush_persist::Sink;
+    use onrush_persist::{Record, Sink};
     use parking_lot::Mutex;
     use std::sync::Arc;
 
@@ -372,9 +368,14 @@ mod tests {
     struct Collect(Arc<Mutex<Vec<String>>>);
 
     impl Sink for Collect {
-        fn record(&mut self, db: u32, args: &[&[u8]]) {
-            let words: Vec<_> = args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
-            self.0.lock().push(format!("{db} {}", words.join(" ")));
+        fn record(&mut self, record: Record<'_>) {
+            let texts = record.commands().map(|(db, bytes)| {
+                let lines = String::from_utf8_lossy(bytes);
+                // Every second line is a length.
+                let words: Vec<&str> = lines.split("\r\n").skip(2).step_by(2).collect();
+                format!("{db} {}", words.join(" "))
+            });
+            self.0.lock().push(texts.collect::<Vec<_>>().join("; "));
         }
     }
 
@@ -384,7 +385,7 @@ mod tests {
             let server: &'static Server = Box::leak(Box::new(Server::new(config, None).expect("a server")));
             let handle = ClientHandle::new(1, String::new(), String::new(), -1, false, 0, 0);
             let log = Arc::default();
-            server.log.attach(Box::new(Collect(Arc::clone(&log))));
+            server.log.attach(Box::new(Collect(Arc::clone(&log)))).expect("a thread");
             Self {
                 server,
                 session: Session::new(Arc::new(handle), true),
@@ -417,6 +418,7 @@ mod tests {
 
         fn effects(&mut self, commands: &str) -> Vec<String> {
             self.run(commands);
+            self.server.log.flush();
             std::mem::take(&mut *self.log.lock())
         }
     }
@@ -470,6 +472,34 @@ mod tests {
         assert!(caught.is_err());
         harness.decoder.reset();
         assert_eq!(harness.run("INCR a\nFLUSHALL\nEXISTS a\n"), ":3\r\n+OK\r\n:0\r\n");
+    }
+
+    #[test]
+    fn what_a_panic_has_applied_is_recorded() {
+        let mut harness = Harness::new();
+        harness.effects("SET a 1\nRPUSH l x y\nHSET h f v\nPEXPIREAT l 99999999999999\n");
+        for (key, expected) in [
+            ("a", "0 DEL a; 0 SET a 1"),
+            ("l", "0 DEL l; 0 RPUSH l x y; 0 PEXPIREAT l 99999999999999"),
+            ("none", "0 DEL none"),
+        ] {
+            let panic = format!("DEBUG PANIC {key}\n");
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| harness.run(&panic)));
+            assert!(caught.is_err());
+            harness.decoder.reset();
+            assert_eq!(harness.effects("PING\n"), [expected]);
+        }
+        assert_eq!(harness.effects("INCR a\n"), ["0 INCR a"], "no number is left open");
+    }
+
+    #[test]
+    fn what_belongs_together_is_one_record() {
+        let mut harness = Harness::new();
+        let effects = harness.effects("SET a 1 PXAT 1\nSADD s 1\nGET a\nSPOP s 5\nSET b 1 PXAT 1\nSADD b 1\n");
+        assert_eq!(
+            effects,
+            ["0 SET a 1 PXAT 1", "0 SADD s 1", "0 DEL a", "0 DEL s", "0 SET b 1 PXAT 1", "0 DEL b; 0 SADD b 1"]
+        );
     }
 
     /// The same commands as multibulks.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_store::{Removed, Shard};
+use onrush_store::Shard;
 
 use crate::alloc;
+use crate::commit::Commit;
 use crate::mailbox::Mailbox;
 use crate::server::{Pause, Samples, Server, unix_ms};
 
@@ -129,18 +130,18 @@ struct ExpireCycle {
     server: &'static Server,
     db: usize,
     shard: usize,
-    freed: Vec<Removed>,
     capped: bool,
 }
 
 impl ExpireCycle {
     fn new(server: &'static Server) -> Self {
-        Self { server, db: 0, shard: 0, freed: Vec::new(), capped: false }
+        Self { server, db: 0, shard: 0, capped: false }
     }
 
     /// Goes through all shards once, for at most `time`.
     fn run(&mut self, time: Duration) {
         let started = Instant::now();
+        let mut commit = Commit::new(self.server, self.server.maintenance_thread());
         let shards = self.server.keyspace.shards();
         let total = self.server.keyspace.databases() * shards;
         let mut seen = 0;
@@ -152,7 +153,7 @@ impl ExpireCycle {
                 continue;
             }
             let stride = EXPIRE_STRIDE.min(shards - self.shard);
-            let more = self.visit(stride, started, time);
+            let more = self.visit(&mut commit, stride, (started, time));
             self.shard += stride;
             seen += stride;
             if self.shard == shards {
@@ -173,7 +174,7 @@ impl ExpireCycle {
     }
 
     /// Expires in `stride` shards from the present one on; says whether time ran out before they were done.
-    fn visit(&mut self, stride: usize, started: Instant, time: Duration) -> bool {
+    fn visit(&mut self, commit: &mut Commit, stride: usize, (started, time): (Instant, Duration)) -> bool {
         let server = self.server;
         let Some(db) = server.keyspace.db(self.db) else { return false };
         let now_ms = unix_ms();
@@ -186,7 +187,7 @@ impl ExpireCycle {
             }
             let mut more = true;
             while more {
-                more = self.expire_in(shard, now_ms);
+                more = self.expire_in(commit, shard, now_ms);
                 if started.elapsed() >= time {
                     return true;
                 }
@@ -196,33 +197,13 @@ impl ExpireCycle {
     }
 
     /// Removes keys of a shard that are due and [`FIELDS_PER_LOCK`] fields; says whether more fields are.
-    fn expire_in(&mut self, shard: &Shard, now_ms: i64) -> bool {
-        let (server, db, freed) = (self.server, self.db as u32, &mut self.freed);
-        let is_logged = server.log.is_listening();
-        let mut fields = 0;
-        let (keys, more) = {
-            let _entered = server.gate.enter(server.maintenance_thread());
-            let mut table = shard.lock();
-            table.expire_due(now_ms, 0, usize::MAX, &mut |removed| freed.push(removed));
-            let keys = freed.len();
-            if is_logged {
-                freed.iter().for_each(|removed| server.log.append(db, &[b"DEL", removed.key()]));
-            }
-            let mut expired = |key: &[u8], names: &[Vec<u8>]| {
-                fields += names.len();
-                if is_logged {
-                    let args: Vec<&[u8]> =
-                        [&b"HDEL"[..], key].into_iter().chain(names.iter().map(Vec::as_slice)).collect();
-                    server.log.append(db, &args);
-                }
-            };
-            let more = table.expire_fields(now_ms, FIELDS_PER_LOCK, &mut expired, &mut |removed| freed.push(removed));
-            (keys, more)
-        };
-        let stats = &server.stats.threads[server.maintenance_thread()];
+    fn expire_in(&mut self, commit: &mut Commit, shard: &'static Shard, now_ms: i64) -> bool {
+        commit.enter();
+        let (keys, fields, more) = commit.expire_shard(self.db as u32, shard, now_ms, FIELDS_PER_LOCK);
+        commit.leave();
+        let stats = &self.server.stats.threads[self.server.maintenance_thread()];
         stats.expired_keys.add(keys as u64);
         stats.changes.add((keys + fields) as u64);
-        freed.drain(..).for_each(|removed| server.lazyfree.free(removed.into()));
         more
     }
 

@@ -7,8 +7,8 @@ use onrush_resp::{ArgRange, Reply, parse_i64};
 use onrush_store::{KeyHash, Shard};
 
 use crate::command::Command;
+use crate::commit::{Commit, Key};
 use crate::error::{self, CommandError};
-use crate::keys::{Key, Keys};
 use crate::server::Server;
 use crate::session::Session;
 use crate::stats::Executing;
@@ -51,7 +51,7 @@ impl<'a> Argv<'a> {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let argv = *self;
         (0..argv.len()).map(move |index| argv.get(index))
     }
@@ -102,7 +102,7 @@ pub struct Ctx<'a> {
     /// Where the reply goes.
     pub out: &'a mut Reply,
     /// The way to keys.
-    pub keys: &'a mut Keys,
+    pub keys: &'a mut Commit,
     /// The arguments.
     pub argv: Argv<'a>,
     /// The row of the command table; of the subcommand, if there is one.
@@ -119,18 +119,6 @@ pub struct Ctx<'a> {
     pub(crate) still_waits: bool,
     /// Set when the command was refused: such a one does not count as executed.
     pub(crate) refused: bool,
-    pub(crate) log: bool,
-    pub(crate) effects: Effects,
-}
-
-/// What stands in the command log for a command.
-#[derive(Default)]
-pub(crate) enum Effects {
-    /// The command as it was sent.
-    #[default]
-    AsSent,
-    /// Other commands, which have the same effect at any time.
-    Rewritten(Vec<Vec<Vec<u8>>>),
 }
 
 impl<'a> Ctx<'a> {
@@ -195,7 +183,13 @@ impl<'a> Ctx<'a> {
     /// The time of this command in Unix milliseconds.
     #[inline]
     pub fn now_ms(&self) -> i64 {
-        self.keys.now_ms
+        self.keys.now_ms()
+    }
+
+    /// What is due at this time, in Unix milliseconds, has expired: now, or never while a log is replayed.
+    #[inline]
+    pub fn due_ms(&self) -> i64 {
+        self.keys.due_ms()
     }
 
     /// Notes a change of `key` in the present database: every write passes here, once per key it changed, while it
@@ -227,7 +221,9 @@ impl<'a> Ctx<'a> {
     pub fn changed_keyspace(&mut self, changes: u64) {
         self.changes += changes.max(1);
         if !self.server.waiters.is_empty() {
-            self.keys.ready.extend(self.server.waiters.all_keys());
+            for (db, key) in self.server.waiters.all_keys() {
+                self.keys.note_ready(db, key);
+            }
         }
     }
 
@@ -235,25 +231,29 @@ impl<'a> Ctx<'a> {
     /// [`Ctx::log_instead`].
     #[inline]
     pub fn is_logged(&self) -> bool {
-        self.log
+        self.keys.is_logged()
     }
 
     /// Logs this command in place of the one sent: what was done, with no dependence on time or chance. Several
     /// calls log several commands.
     pub fn log_instead(&mut self, args: &[&[u8]]) {
-        if !self.log {
-            return;
-        }
-        let args = args.iter().map(|arg| arg.to_vec()).collect();
-        match &mut self.effects {
-            Effects::Rewritten(commands) => commands.push(args),
-            effects @ Effects::AsSent => *effects = Effects::Rewritten(vec![args]),
-        }
+        self.keys.logs_itself();
+        self.keys.log_also(args);
+    }
+
+    /// Logs something that happened before what this command does, which is logged as well.
+    pub fn log_also(&mut self, args: &[&[u8]]) {
+        self.keys.log_also(args);
+    }
+
+    /// This command is not logged as it was sent, even if it calls [`Ctx::log_instead`] for nothing it did.
+    pub fn logs_itself(&mut self) {
+        self.keys.logs_itself();
     }
 
     /// A random number.
     pub fn random(&mut self) -> u64 {
-        self.keys.random.next()
+        self.keys.random().next()
     }
 
     /// Changes the selected database.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::commit::Undeclared;
+
 /// An error reply: the whole line behind `-`, code included. Clients match on these texts, so they are Redis's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", String::from_utf8_lossy(.0))]
@@ -45,7 +47,15 @@ macro_rules! errors {
     };
 }
 
+impl From<Undeclared> for CommandError {
+    fn from(_: Undeclared) -> Self {
+        UNDECLARED
+    }
+}
+
 errors! {
+    /// A command inside of another commit asked for a key that was not declared; the outer one takes it from here.
+    UNDECLARED = "ERR the key was not declared";
     /// The key holds another type.
     WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
     /// An option is unknown, repeated or contradicts another.

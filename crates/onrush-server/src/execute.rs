@@ -6,12 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use onrush_resp::Reply;
-use onrush_store::Removed;
 
 use crate::blocking::serve;
 use crate::client::ClientHandle;
 use crate::command::{Command, Flags};
-use crate::ctx::{Argv, Ctx, Effects, PlannedKeys};
+use crate::ctx::{Argv, Ctx, PlannedKeys};
 use crate::error::{self, CommandError};
 use crate::session::{ReplyMode, Session};
 
@@ -62,7 +61,7 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
             timed = ((ended - started).as_nanos() as u64).max(1);
         }
     }
-    if ctx.log || ctx.keys.has_aftermath() {
+    if ctx.keys.has_aftermath() {
         cold_path();
         finish(ctx);
     }
@@ -82,11 +81,8 @@ fn is_allowed(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
 /// What is left to do after a command: its effects are logged, its locks given back, who waited for its keys is served.
 #[inline(never)]
 fn finish(ctx: &mut Ctx<'_>) {
-    if ctx.keys.has_expired() || ctx.log {
-        record(ctx);
-    }
-    ctx.keys.end_command();
-    if !ctx.keys.ready.is_empty() {
+    end_commit(ctx);
+    if ctx.keys.has_ready() {
         ctx.keys.release();
         serve(ctx);
     }
@@ -98,7 +94,7 @@ fn finish(ctx: &mut Ctx<'_>) {
 pub(crate) fn execute_row(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, times: u32, full: bool) -> u32 {
     let Some(command) = planned else { return 0 };
     let Some(row) = command.row else { return 0 };
-    let one_by_one = ctx.log
+    let one_by_one = ctx.keys.is_logged()
         || !ctx.session.authenticated
         || ctx.session.reply_mode != ReplyMode::On
         || (full && command.is_denied_oom());
@@ -154,8 +150,6 @@ pub(crate) fn execute_waiting(
         serving: true,
         still_waits: false,
         refused: false,
-        log: outer.server.log.is_listening(),
-        effects: Effects::AsSent,
     };
     ctx.executing.note(command);
     let mark = ctx.out.mark();
@@ -166,9 +160,7 @@ pub(crate) fn execute_waiting(
             true
         }
     };
-    if ctx.keys.has_expired() || ctx.log {
-        record(&mut ctx);
-    }
+    end_commit(&mut ctx);
     ctx.server.stats.threads[ctx.thread].changes.add(ctx.changes);
     ctx.keys.release();
     done
@@ -213,8 +205,9 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
     ctx.executing.note(command);
-    // Nobody waits for the key of the command before while this one takes its time.
+    // Nobody waits for the key of the command before, or for its record, while this one takes its time.
     ctx.keys.release();
+    ctx.keys.submit();
     let result = (command.handler)(ctx);
     counters.failed.add(u64::from(result.is_err()));
     // Calls of short ones are counted by the chunk.
@@ -236,30 +229,10 @@ fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
     ctx.server.stats.count_error(error.code());
 }
 
-/// Appends a command's effects to the log, while its locks are still held.
+/// Ends the commit of a command, while its locks are still held.
 #[cold]
-fn record(ctx: &mut Ctx<'_>) {
-    let changes = if ctx.log { std::mem::take(&mut ctx.changes) } else { 0 };
-    let expired: Vec<(u32, Removed)> = ctx.keys.take_expired();
-    ctx.server.stats.threads[ctx.thread].changes.add(expired.len() as u64);
-    ctx.server.stats.threads[ctx.thread].expired_keys.add(expired.len() as u64);
-    for (db, removed) in expired {
-        if ctx.log {
-            ctx.server.log.append(db, &[b"DEL", removed.key()]);
-        }
-        ctx.keys.discard(Some(removed));
-    }
-    if changes > 0 {
-        let db = ctx.keys.db();
-        match std::mem::take(&mut ctx.effects) {
-            Effects::AsSent => ctx.server.log.append(db, &ctx.argv.iter().collect::<Vec<_>>()),
-            Effects::Rewritten(commands) => {
-                for args in commands {
-                    ctx.server.log.append(db, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                }
-            }
-        }
-        ctx.server.stats.threads[ctx.thread].changes.add(changes);
-    }
-    ctx.effects = Effects::AsSent;
+fn end_commit(ctx: &mut Ctx<'_>) {
+    let changes = if ctx.keys.is_logged() { std::mem::take(&mut ctx.changes) } else { 0 };
+    ctx.keys.end_command(&ctx.argv, changes);
+    ctx.server.stats.threads[ctx.thread].changes.add(changes);
 }

@@ -17,8 +17,8 @@ use slab::Slab;
 
 use crate::batch::{Conditions, SliceEnd};
 use crate::chunk::{Chunk, Part, Tally};
+use crate::commit::Commit;
 use crate::connection::{After, CARRY_LEN_MAX};
-use crate::keys::Keys;
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::scratch::ReplyBuffers;
 use crate::server::Server;
@@ -57,7 +57,7 @@ pub(crate) struct Round<'a> {
     pub(crate) server: &'static Server,
     pub(crate) thread: usize,
     pub(crate) places: &'a mut Slab<Place>,
-    pub(crate) keys: &'a mut Keys,
+    pub(crate) keys: &'a mut Commit,
     pub(crate) replies: &'a mut ReplyBuffers,
     /// Who needs a turn of his own.
     pub(crate) heavy: &'a mut Vec<usize>,
@@ -134,7 +134,7 @@ impl Round<'_> {
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
             self.keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
-            let mut conditions = Conditions::now(self.server, self.keys.now_ms);
+            let mut conditions = Conditions::now(self.server, self.keys.now_ms());
             prefetch_entries(chunk);
             self.execute_chunk(space, items, chunk, parts, (&mut conditions, tally));
             chunk.owned.clear();
@@ -205,9 +205,9 @@ impl Round<'_> {
         parts: &mut [Part],
         (conditions, tally): (&mut Conditions, &mut Tally),
     ) {
-        let (mut at, now_ms) = (0, self.keys.now_ms);
+        let (mut at, now_ms) = (0, self.keys.now_ms());
         while caught(|| self.execute_from(space, items, chunk, parts, (conditions, tally), &mut at)).is_none() {
-            *self.keys = Keys::new(self.server, self.thread);
+            *self.keys = Commit::new(self.server, self.thread);
             self.keys.enter();
             self.keys.begin_chunk(now_ms);
             *conditions = Conditions::now(self.server, now_ms);

@@ -2,8 +2,8 @@
 
 use crate::batch::READ_LEN_MAX;
 use crate::chunk::Chunk;
+use crate::commit::Commit;
 use crate::connection::CARRY_LEN_MAX;
-use crate::keys::Keys;
 
 /// Bytes that a list of a thread keeps for its next use; a larger one is given back after its use.
 pub(crate) const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -29,7 +29,7 @@ pub struct Scratch {
     /// Reply buffers that are not in use.
     pub(crate) replies: ReplyBuffers,
     /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
-    pub(crate) keys: Option<Box<Keys>>,
+    pub(crate) keys: Option<Box<Commit>>,
     /// Where sockets are read into while their connection holds no unfinished command.
     pub read: Vec<u8>,
 }

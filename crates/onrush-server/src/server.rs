@@ -1,10 +1,10 @@
 //! The server: what all threads share.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use onrush_persist::CommandLog;
+use onrush_persist::{CommandLog, SinkId};
 use onrush_store::{Keyspace, KeyspaceOptions, clock};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
@@ -12,10 +12,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::blocking::Waiters;
 use crate::client::{ClientHandle, Registry};
 use crate::command::CommandTable;
+use crate::commit::AccessClock;
 use crate::config::Config;
 use crate::encodings::Encodings;
 use crate::gate::Gate;
-use crate::keys::AccessClock;
 use crate::lazyfree::LazyFree;
 use crate::listener::ListenChange;
 use crate::stats::Stats;
@@ -80,7 +80,7 @@ pub struct Server {
     /// Counters.
     pub stats: Stats,
     /// The log of effects.
-    pub log: CommandLog,
+    pub log: Arc<CommandLog>,
     /// The freeing thread.
     pub lazyfree: LazyFree,
     /// Threads that execute; thread numbers below this are workers, the next one is the maintenance thread.
@@ -107,6 +107,8 @@ pub struct Server {
     pub startup_memory: AtomicU64,
     /// Set when the server is to stop.
     pub shutdown: tokio::sync::Notify,
+    /// The file that DEBUG COMMAND-LOG writes.
+    pub debug_log: Mutex<Option<SinkId>>,
     /// Path of the configuration file, if there is one.
     pub config_file: Option<std::path::PathBuf>,
     /// Times a full pass of active expiry ran out of its time.
@@ -172,6 +174,7 @@ impl Server {
             peak_memory: AtomicU64::new(0),
             startup_memory: AtomicU64::new(0),
             shutdown: tokio::sync::Notify::new(),
+            debug_log: Mutex::default(),
             config_file,
             expire_time_capped: AtomicU64::new(0),
             expire_cycle_us: AtomicU64::new(0),

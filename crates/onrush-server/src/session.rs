@@ -32,6 +32,8 @@ pub struct Session {
     pub reply_mode: ReplyMode,
     /// CLIENT NO-TOUCH.
     pub no_touch: bool,
+    /// Whether the commands are those of a log: nothing expires before them.
+    pub is_replay: bool,
     /// Close once the replies so far are written.
     pub close_after_reply: bool,
     /// What the client waits for.
@@ -51,6 +53,7 @@ impl Session {
             authenticated,
             reply_mode: ReplyMode::On,
             no_touch: false,
+            is_replay: false,
             close_after_reply: false,
             waiter: None,
             waits_silently: false,

@@ -16,8 +16,8 @@ use slab::Slab;
 use crate::alloc;
 use crate::batch::READ_LEN_MAX;
 use crate::client::ClientHandle;
+use crate::commit::Commit;
 use crate::connection::{After, CARRY_LEN_MAX, Connection};
-use crate::keys::Keys;
 use crate::mailbox::Mailbox;
 use crate::round::{Lists, Round, caught};
 use crate::scratch::Scratch;
@@ -215,7 +215,7 @@ impl Worker {
             let Scratch { keys, replies, read, .. } = scratch;
             // A panic in a turn may have lost it.
             read.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
-            let keys = keys.get_or_insert_with(|| Box::new(Keys::new(server, *thread)));
+            let keys = keys.get_or_insert_with(|| Box::new(Commit::new(server, *thread)));
             let mut round = Round { server, thread: *thread, places, keys, replies, heavy, ended };
             last = round.run(ready, read, lists);
         }

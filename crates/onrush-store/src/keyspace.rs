@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use crate::Table;
 use crate::db::Db;
 use crate::key_hash::{Hasher, KeyHash, SHARDS_MAX};
 
@@ -57,6 +58,11 @@ impl Keyspace {
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         self.hasher.hash(key)
+    }
+
+    /// An empty table that is none of the databases'.
+    pub fn new_table(&self) -> Table {
+        Table::new(self.hasher)
     }
 
     /// Number of databases.

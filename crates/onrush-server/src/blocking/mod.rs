@@ -20,10 +20,10 @@ use onrush_store::{KeyHash, Type};
 use parking_lot::Mutex;
 
 use crate::client::ClientHandle;
+use crate::commit::Key;
 use crate::ctx::{Argv, Ctx};
 use crate::error::CommandError;
 use crate::execute::execute_waiting;
-use crate::keys::Key;
 use crate::server::Server;
 
 pub use waiters::Waiters;
@@ -325,7 +325,7 @@ impl Ctx<'_> {
     #[inline(never)]
     pub(crate) fn note_ready(&mut self, db: u32, key: &[u8]) {
         if self.server.waiters.may_have(self.hash_of(key)) {
-            self.keys.ready.push((db, key.to_vec()));
+            self.keys.note_ready(db, key.to_vec());
         }
     }
 
@@ -342,8 +342,8 @@ impl Ctx<'_> {
 #[cold]
 pub(crate) fn serve(ctx: &mut Ctx<'_>) {
     let db_before = ctx.keys.db();
-    while !ctx.keys.ready.is_empty() {
-        for (db, key) in std::mem::take(&mut ctx.keys.ready) {
+    while ctx.keys.has_ready() {
+        for (db, key) in ctx.keys.take_ready() {
             serve_key(ctx, db, &key);
         }
     }

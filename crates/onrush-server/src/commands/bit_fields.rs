@@ -127,14 +127,15 @@ pub fn bitfield(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(end) = end else { return read_fields(ctx, &steps) };
     let key = ctx.key(1);
     let (mut results, mut changes) = (Vec::new(), 0);
-    edit_string(ctx, &key, end.div_ceil(8), |bytes| {
+    let ((), grew) = edit_string(ctx, &key, end.div_ceil(8), |bytes| {
         for step in &steps {
             let result = step.run(bytes);
             changes += usize::from(result.is_some() && writes(&step));
             results.push(result);
         }
     })?;
-    if changes > 0 {
+    // Where all steps have failed the string may be longer all the same.
+    if changes > 0 || grew {
         ctx.changed(EventClass::String, "setbit", key.bytes);
     }
     ctx.out.array(results.len());

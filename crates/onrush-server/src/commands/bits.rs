@@ -8,9 +8,9 @@ use onrush_store::bitmap::{self, BitOperation};
 use onrush_store::{Entry, NewValue, Type, Value, ValueRef};
 
 use super::sets::delete_empty;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 pub(super) const BAD_OFFSET: CommandError = CommandError::fixed("ERR bit offset is not an integer or out of range");
 
@@ -34,14 +34,14 @@ pub(super) fn bit_offset(ctx: &Ctx<'_>, index: usize, width: u32) -> Result<usiz
     usize::try_from(offset).ok().filter(|_| offset >> 3 < bytes_max).ok_or(BAD_OFFSET)
 }
 
-/// Lets `edit` change the bytes of a string that is made at least `len` bytes long, and made if it is not there.
+/// Lets `edit` change the bytes of a string that is made at least `len` bytes long, and made if it is not there; also says
+/// whether it was made or became longer.
 pub(super) fn edit_string<R>(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
     len: usize,
     edit: impl FnOnce(&mut [u8]) -> R,
-) -> Result<R, CommandError> {
-    let clock = ctx.keys.clock.fresh();
+) -> Result<(R, bool), CommandError> {
     let found = match ctx.keys.write(key) {
         Some(slot) if slot.ty() != Type::String => return Err(error::WRONG_TYPE),
         found => found.is_some(),
@@ -49,19 +49,19 @@ pub(super) fn edit_string<R>(
     if !found {
         let mut bytes = vec![0; len];
         let result = edit(&mut bytes);
-        let table = ctx.keys.table(key);
         if bytes.len() > onrush_store::EMBED_VALUE_LEN_MAX {
-            table.insert(key.bytes, key.hash, NewValue::Shared(Arc::new(bytes)), None, clock);
+            ctx.keys.insert(key, NewValue::Shared(Arc::new(bytes)));
         } else {
-            table.insert(key.bytes, key.hash, NewValue::Raw(&bytes), None, clock);
+            ctx.keys.insert(key, NewValue::Raw(&bytes));
         }
-        return Ok(result);
+        return Ok((result, true));
     }
     let mut slot = ctx.keys.write(key).ok_or(error::NO_SUCH_KEY)?;
-    if len > slot.value().len() {
+    let grows = len > slot.value().len();
+    if grows {
         slot.resize(len);
     }
-    Ok(slot.edit_bytes(edit))
+    Ok((slot.edit_bytes(edit), grows))
 }
 
 /// `SETBIT key offset value`
@@ -73,7 +73,7 @@ pub fn setbit(ctx: &mut Ctx<'_>) -> CommandResult {
         _ => return Err(bad_bit),
     };
     let key = ctx.key(1);
-    let old = edit_string(ctx, &key, offset / 8 + 1, |bytes| {
+    let (old, _) = edit_string(ctx, &key, offset / 8 + 1, |bytes| {
         let old = bitmap::get_bit(bytes, offset);
         bitmap::set_bit(bytes, offset, value);
         old
@@ -214,7 +214,7 @@ pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
     let target = ctx.key(2);
     let db = ctx.keys.db();
     let keys: Vec<Key<'_>> = (3..ctx.argc()).map(|index| ctx.key(index)).collect();
-    ctx.keys.lock_all(keys.iter().chain([&target]).map(|key| (db, key.hash)));
+    ctx.keys.lock_all(keys.iter().chain([&target]).map(|key| (db, key.hash)))?;
     let mut len = 0;
     for key in &keys {
         if let Some(entry) = ctx.keys.read(key) {
@@ -239,14 +239,11 @@ pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
             delete_empty(ctx, &target);
         }
     } else {
-        let clock = ctx.keys.clock.fresh();
-        let table = ctx.keys.table(&target);
-        let removed = if len > onrush_store::EMBED_VALUE_LEN_MAX {
-            table.set(target.bytes, target.hash, NewValue::Shared(Arc::new(result)), None, clock)
+        if len > onrush_store::EMBED_VALUE_LEN_MAX {
+            ctx.keys.set(&target, NewValue::Shared(Arc::new(result)), None);
         } else {
-            table.set(target.bytes, target.hash, NewValue::Raw(&result), None, clock)
-        };
-        ctx.keys.discard(removed);
+            ctx.keys.set(&target, NewValue::Raw(&result), None);
+        }
         ctx.changed(EventClass::String, "set", target.bytes);
     }
     ctx.out.int(len as i64);

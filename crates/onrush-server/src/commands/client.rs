@@ -271,7 +271,7 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     hot.pause_until_ms.store(until_ms, Relaxed);
     hot.pause_mode.store(mode, Relaxed);
     // Chunks under way have not seen it: it is answered when they have ended.
-    ctx.keys.lock_keyspace();
+    ctx.keys.lock_keyspace()?;
     ctx.out.ok();
     Ok(())
 }
@@ -316,7 +316,7 @@ pub fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
     let on = on_or_off(ctx.arg(2))?;
     ctx.session.no_touch = on;
     ctx.session.handle.no_touch.store(on, Relaxed);
-    ctx.keys.clock = ctx.server.access_clock(ctx.now_ms(), on);
+    ctx.keys.set_no_touch(on);
     ctx.out.ok();
     Ok(())
 }

@@ -172,7 +172,7 @@ pub fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
     let authenticated = !ctx.server.hot.password_set.load(Relaxed);
     ctx.session.reset(authenticated);
     ctx.select(0);
-    ctx.keys.clock = ctx.server.access_clock(ctx.now_ms(), false);
+    ctx.keys.set_no_touch(false);
     set_proto(ctx, Proto::Resp2);
     ctx.out.simple("RESET");
     Ok(())

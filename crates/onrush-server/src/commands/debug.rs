@@ -1,5 +1,6 @@
 //! DEBUG: for tests of the server and of clients, behind `enable-debug-command`.
 
+mod command_log;
 mod digest;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use onrush_store::{Encoding, Entry, NewValue, Type, ValueRef, clock};
 
-use self::digest::Digest;
+use self::digest::{Depth, Digest};
 use crate::config::Config;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -34,6 +35,8 @@ const HELP: &[&str] = &[
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANGE-REPL-ID",
     "    Changes the replication ids. Not supported yet.",
+    "COMMAND-LOG START <path> | STOP",
+    "    Writes a file of commands: first those that make all data as it is, then what is done from here on, in order.",
     "DIGEST",
     "    Returns a digest of all data: equal data has equal digests, on any server.",
     "DIGEST-VALUE <key> [<key> ...]",
@@ -46,8 +49,8 @@ const HELP: &[&str] = &[
     "    Writes the message to the server's log.",
     "OBJECT <key>",
     "    Tells how a key's value is kept.",
-    "PANIC",
-    "    Fails in the middle of the command, which closes this connection and no other.",
+    "PANIC [<key>]",
+    "    Fails in the middle of the command, as if it had the key to change it. Closes this connection and no other.",
     "POPULATE <count> [<prefix>] [<size>]",
     "    Makes string keys <prefix>:<number> where there are none. The prefix is `key` by default; a size cuts",
     "    values off or fills them up with zero bytes.",
@@ -58,12 +61,16 @@ const HELP: &[&str] = &[
     "    Accepted and without effect: lists have no such nodes.",
     "RELOAD",
     "    Saves and loads the data. Not supported yet.",
+    "REPLAY <0|1>",
+    "    Tells that this connection sends the commands of a log: nothing expires before them.",
     "SDSLEN <key>",
     "    Tells lengths of a key and of its string.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Turns expiry in the background off and on.",
     "SLEEP <seconds>",
     "    Stops all work on the data for a time. Decimals allowed.",
+    "STATE-DIGEST",
+    "    Returns a digest of all data with all times at which keys and fields expire and with all consumer groups.",
     "HELP",
     "    Returns this text.",
 ];
@@ -76,16 +83,26 @@ pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
         (b"change-repl-id", 2) => Err(NO_REPLICATION),
-        (b"digest", 2) => digest_all(ctx),
+        (b"command-log", 4) if ctx.is(2, "START") => command_log::start(ctx),
+        (b"command-log", 3) if ctx.is(2, "STOP") => command_log::stop(ctx),
+        (b"state-digest", 2) => digest_all(ctx, Depth::State),
+        (b"digest", 2) => digest_all(ctx, Depth::Data),
         (b"digest-value", 2..) => digest_value(ctx),
         (b"error", 3) => Err(CommandError::bytes(ctx.arg(2).to_vec())),
         (b"help", 2) => help(ctx),
         (b"log", 3) => log(ctx),
         (b"object", 3) => object(ctx),
         (b"panic", 2) => panic!("DEBUG PANIC was called"),
+        (b"panic", 3) => {
+            // As a command that panics in the middle of changing a key.
+            let key = ctx.keys.key(ctx.argv.get(2));
+            let _ = ctx.keys.write(&key);
+            panic!("DEBUG PANIC was called with a key");
+        }
         (b"populate", 3..=5) => populate(ctx),
         (b"protocol", 3) => protocol(ctx),
         (b"quicklist-packed-threshold", 3) => packed_threshold(ctx),
+        (b"replay", 3) => replay(ctx),
         (b"reload" | b"loadaof", 2..) => Err(NO_SNAPSHOTS),
         (b"sdslen", 3) => sds_len(ctx),
         (b"set-active-expire", 3) => set_active_expire(ctx),
@@ -107,8 +124,8 @@ fn help(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-fn digest_all(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.keys.lock_keyspace();
+fn digest_all(ctx: &mut Ctx<'_>, depth: Depth) -> CommandResult {
+    ctx.keys.lock_keyspace()?;
     let now_ms = ctx.now_ms();
     let mut digest = Digest::default();
     for index in 0..ctx.server.keyspace.databases() {
@@ -116,7 +133,7 @@ fn digest_all(ctx: &mut Ctx<'_>) -> CommandResult {
         for (_, shard) in db.shards().filter(|(_, shard)| !shard.is_empty()) {
             shard.lock().for_each(&mut |entry| {
                 if !entry.is_expired(now_ms) {
-                    digest.add(&Digest::of_entry(index, entry));
+                    digest.add(&Digest::of_entry(index, entry, depth));
                 }
             });
         }
@@ -128,7 +145,7 @@ fn digest_all(ctx: &mut Ctx<'_>) -> CommandResult {
 fn digest_value(ctx: &mut Ctx<'_>) -> CommandResult {
     let keys: Vec<_> = (2..ctx.argc()).map(|index| ctx.key(index)).collect();
     let db = ctx.keys.db();
-    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)));
+    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)))?;
     ctx.out.array(keys.len());
     for key in &keys {
         let digest = ctx.keys.peek(key).map_or_else(Digest::default, Digest::of_value);
@@ -181,7 +198,6 @@ fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
     let count = positive(2)?;
     let prefix = if ctx.argc() > 3 { ctx.arg(3) } else { b"key" };
     let size = if ctx.argc() > 4 { Some(positive(4)? as usize) } else { None };
-    let clock = ctx.keys.clock.fresh();
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();
         let key = ctx.keys.key(&name);
@@ -189,9 +205,8 @@ fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
         if let Some(size) = size {
             value.resize(size, 0);
         }
-        let table = ctx.keys.table(&key);
-        if table.get(&name, key.hash).is_none() {
-            table.insert(&name, key.hash, NewValue::Bytes(&value), None, clock);
+        if ctx.keys.write(&key).is_none() {
+            ctx.keys.insert(&key, NewValue::Bytes(&value));
         }
     }
     ctx.out.ok();
@@ -280,12 +295,18 @@ fn set_active_expire(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+fn replay(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.session.is_replay = leading_number(ctx.arg(2)) as i64 != 0;
+    ctx.keys.set_replay(ctx.session.is_replay);
+    ctx.out.ok();
+    Ok(())
+}
+
 fn sleep(ctx: &mut Ctx<'_>) -> CommandResult {
     if let Ok(time) = Duration::try_from_secs_f64(leading_number(ctx.arg(2))) {
-        ctx.keys.lock_keyspace();
+        ctx.keys.lock_keyspace()?;
         std::thread::sleep(time);
-        ctx.keys.now_ms = unix_ms();
-        ctx.keys.clock = ctx.server.access_clock(ctx.keys.now_ms, ctx.session.no_touch);
+        ctx.keys.set_time(unix_ms());
     }
     ctx.out.ok();
     Ok(())

@@ -3,9 +3,9 @@
 use onrush_store::Entry;
 
 use super::keys::inspect;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 const NX_AND_OTHERS: CommandError =
     CommandError::fixed("ERR NX and XX, GT or LT options at the same time are not compatible");
@@ -75,12 +75,12 @@ fn invalid_expire_time(ctx: &Ctx<'_>) -> CommandError {
 
 /// Lets a key expire at Unix time `at` in milliseconds, or deletes it when that is past; says whether it did.
 fn set_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64, condition: Condition) -> bool {
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let Some(mut slot) = ctx.keys.write(key) else { return false };
     if !condition.allows(slot.expire_at(), at) {
         return false;
     }
-    if at <= now_ms {
+    if at <= due_ms {
         let removed = slot.remove();
         ctx.keys.discard(Some(removed));
         ctx.changed(EventClass::Generic, "del", key.bytes);

@@ -32,10 +32,10 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>) -> CommandResult {
         2 if ctx.is(1, "SYNC") => false,
         _ => return Err(error::SYNTAX),
     };
-    ctx.keys.lock_keyspace();
+    ctx.keys.lock_keyspace()?;
     let mut cleared: Vec<Cleared> = Vec::new();
-    for db in databases.filter_map(|db| ctx.server.keyspace.db(db as usize)) {
-        cleared.extend(db.clear());
+    for db in databases {
+        cleared.extend(ctx.keys.clear(db));
     }
     let removed = cleared.iter().map(Cleared::len).sum::<usize>() as u64;
     ctx.changed_keyspace(removed);
@@ -53,8 +53,8 @@ pub fn swapdb(ctx: &mut Ctx<'_>) -> CommandResult {
     let number = |index, error| parse_i64(ctx.arg(index)).and_then(|number| i32::try_from(number).ok()).ok_or(error);
     let (first, second) = (number(1, INVALID_FIRST_DB)?, number(2, INVALID_SECOND_DB)?);
     let (first, second) = (check_db(ctx, first)?, check_db(ctx, second)?);
-    ctx.keys.lock_keyspace();
-    ctx.server.keyspace.swap_dbs(first as usize, second as usize);
+    ctx.keys.lock_keyspace()?;
+    ctx.keys.swap(first, second);
     ctx.changed_keyspace(1);
     ctx.out.ok();
     Ok(())

@@ -8,9 +8,9 @@ use onrush_store::geo::{Position, Shape};
 
 use super::geo::{position, reply_distance, reply_position, unit};
 use super::sorted_set_ranges::store_result;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 const NO_SUCH_MEMBER: CommandError = CommandError::fixed("ERR could not decode requested zset member");
 
@@ -263,22 +263,23 @@ impl<'a> Query<'a> {
 }
 
 /// Locks the source and whatever key may be stored in, which stands behind one of two words.
-fn lock<'a>(ctx: &mut Ctx<'a>, source: &Key<'_>, options: usize) {
+fn lock<'a>(ctx: &mut Ctx<'a>, source: &Key<'_>, options: usize) -> CommandResult {
     let targets: Vec<Key<'a>> = (options..ctx.argc().saturating_sub(1))
         .filter(|&index| ctx.is(index, "STORE") || ctx.is(index, "STOREDIST"))
         .map(|index| ctx.key(index + 1))
         .collect();
     if !targets.is_empty() {
         let db = ctx.keys.db();
-        ctx.keys.lock_all(targets.iter().chain([source]).map(|key| (db, key.hash)));
+        ctx.keys.lock_all(targets.iter().chain([source]).map(|key| (db, key.hash)))?;
     }
+    Ok(())
 }
 
 fn search_radius(ctx: &mut Ctx<'_>, by_member: bool, may_store: bool) -> CommandResult {
     let source = ctx.key(1);
     let options = if by_member { 5 } else { 6 };
     if may_store {
-        lock(ctx, &source, options);
+        lock(ctx, &source, options)?;
     }
     let mut query = Query::new();
     let is_there = ctx.keys.read_as::<SortedSet>(&source)?.is_some();
@@ -328,7 +329,7 @@ pub fn geosearch(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn geosearchstore(ctx: &mut Ctx<'_>) -> CommandResult {
     let (target, source) = (ctx.key(1), ctx.key(2));
     let db = ctx.keys.db();
-    ctx.keys.lock_all([(db, target.hash), (db, source.hash)]);
+    ctx.keys.lock_all([(db, target.hash), (db, source.hash)])?;
     ctx.keys.read_as::<SortedSet>(&source)?;
     let mut query = Query::new();
     query.target = Some(target);

@@ -6,9 +6,9 @@ use onrush_store::{Hash, Type};
 use super::hashes::{due_names, note_removed, remove_due};
 use super::sets::delete_empty;
 use super::strings::ExpiryUnit;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// The latest time a field can expire at, in Unix milliseconds (as in Redis, which keeps 46 bits).
 const TIME_MS_MAX: i64 = (1 << 46) - 1;
@@ -151,9 +151,9 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     let first = counted_fields_at(ctx, fields, EXPIRING_NUMFIELDS_NOT_POSITIVE)?;
     let condition = condition.unwrap_or(Condition::Always);
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let Some(hash) = ctx.keys.write_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
-    let removed = due_names(hash, now_ms);
+    let removed = due_names(hash, due_ms);
     let (mut set, mut deleted) = (Vec::new(), Vec::new());
     ctx.out.array(ctx.argv.len() - first);
     for index in first..ctx.argv.len() {
@@ -161,7 +161,7 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
         let code = match hash.field(name) {
             None => NO_SUCH_FIELD,
             Some((_, old)) if !condition.holds(old, at) => 0,
-            Some(_) if at <= now_ms => {
+            Some(_) if at <= due_ms => {
                 hash.remove(name);
                 deleted.push(name);
                 2
@@ -194,7 +194,7 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
 
 /// Sees to it that a hash is looked at when a field expires: to be called while its lock is held.
 fn time_fields(ctx: &mut Ctx<'_>, key: &Key<'_>) {
-    if let Some(mut slot) = ctx.keys.table(key).find(key.bytes, key.hash) {
+    if let Some(mut slot) = ctx.keys.write_again(key) {
         slot.time_fields();
     }
 }
@@ -337,7 +337,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let first = fields_at(ctx, at)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let Some(hash) = ctx.keys.write_as::<Hash>(&key)? else {
         ctx.out.array(ctx.argv.len() - first);
         (first..ctx.argv.len()).for_each(|_| ctx.out.null());
@@ -353,7 +353,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
         };
         ctx.out.bulk(value);
         let changes = match lifetime {
-            Lifetime::At(at) if at <= now_ms => hash.remove(name),
+            Lifetime::At(at) if at <= due_ms => hash.remove(name),
             Lifetime::At(at) => hash.set_expiry(name, Some(at)),
             Lifetime::Persist => old.is_some() && hash.set_expiry(name, None),
             Lifetime::Unsaid | Lifetime::Keep => false,
@@ -367,7 +367,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     }
     match lifetime {
-        Lifetime::At(at) if at <= now_ms => {
+        Lifetime::At(at) if at <= due_ms => {
             ctx.changed(EventClass::Hash, "hdel", key.bytes);
             let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(touched).collect();
             ctx.log_instead(&args);
@@ -435,7 +435,7 @@ pub fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let first = field_values_at(ctx, fields)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let hash = ctx.keys.read_as::<Hash>(&key)?;
     let found = |index: usize| hash.is_some_and(|hash| hash.get(ctx.argv.get(index)).is_some());
     let mut names = (first..ctx.argv.len()).step_by(2);
@@ -443,12 +443,12 @@ pub fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.int(0);
         return Ok(());
     }
-    set_with_lifetime(ctx, &key, lifetime, first, now_ms)?;
+    set_with_lifetime(ctx, &key, lifetime, first, due_ms)?;
     ctx.out.int(1);
     Ok(())
 }
 
-fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first: usize, now_ms: i64) -> CommandResult {
+fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first: usize, due_ms: i64) -> CommandResult {
     let limits = ctx.server.hot.encodings.hash();
     let hash = ctx.keys.write_or_create::<Hash>(key)?;
     let mut is_over = false;
@@ -459,7 +459,7 @@ fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first
             Lifetime::Keep => hash.field(name).and_then(|(_, expiry)| expiry),
             Lifetime::Unsaid | Lifetime::Persist => None,
         };
-        is_over = expiry.is_some_and(|at| at <= now_ms);
+        is_over = expiry.is_some_and(|at| at <= due_ms);
         if is_over {
             hash.remove(name);
         } else {
@@ -470,7 +470,11 @@ fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first
     ctx.changed(EventClass::Hash, if is_over { "hdel" } else { "hset" }, key.bytes);
     if let Lifetime::At(at) = lifetime {
         time_fields(ctx, key);
-        if ctx.is_logged() {
+        if ctx.is_logged() && is_over {
+            let names = (first..ctx.argv.len()).step_by(2).map(|index| ctx.argv.get(index));
+            let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(names).collect();
+            ctx.log_instead(&args);
+        } else if ctx.is_logged() {
             let at = itoa::Buffer::new().format(at).to_owned();
             let count = ((ctx.argc() - first) / 2).to_string();
             let head = [&b"HSETEX"[..], key.bytes, b"PXAT", at.as_bytes(), b"FIELDS", count.as_bytes()];

@@ -8,22 +8,22 @@ use onrush_store::{Field, Hash, Random};
 
 use super::scan::{ElementScan, Found};
 use super::sets::{REPEATED_COUNT_MAX, delete_empty, random_count};
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 use crate::long_double::LongDouble;
 
 /// Removes the fields of a hash that are past their time, and the hash if it becomes empty, before it is read as a whole.
 pub(super) fn remove_due(ctx: &mut Ctx<'_>, key: &Key<'_>) {
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let hash = ctx.keys.peek(key).and_then(|entry| entry.collection::<Hash>());
-    if !hash.is_some_and(|hash| hash.is_volatile() && hash.next_expiry().is_some_and(|at| at <= now_ms)) {
+    if !hash.is_some_and(|hash| hash.is_volatile() && hash.next_expiry().is_some_and(|at| at <= due_ms)) {
         return;
     }
     let mut names = Vec::new();
     let mut emptied = false;
     if let Ok(Some(hash)) = ctx.keys.write_as::<Hash>(key) {
-        hash.expire_due(now_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
+        hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
         emptied = hash.is_empty();
     }
     note_removed(ctx, key, &names);
@@ -41,29 +41,28 @@ pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) 
     if ctx.is_logged() {
         let names = names.iter().map(Vec::as_slice);
         let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(names).collect();
-        ctx.log_instead(&args);
-        if !ctx.command.flags.contains(crate::command::Flags::READONLY) {
-            let args: Vec<&[u8]> = ctx.argv.iter().collect();
-            ctx.log_instead(&args);
-        }
+        ctx.log_also(&args);
+    }
+    if ctx.command.flags.contains(crate::command::Flags::READONLY) {
+        ctx.logs_itself();
     }
 }
 
 /// Removes what is due from a hash about to be changed. Hardly any hash has fields that expire.
 #[inline]
-pub(super) fn due_names(hash: &mut Hash, now_ms: i64) -> Vec<Vec<u8>> {
+pub(super) fn due_names(hash: &mut Hash, due_ms: i64) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     if hash.is_volatile() {
-        hash.expire_due(now_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
+        hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
     }
     names
 }
 
 /// The value of a field that is not past its time.
 #[inline]
-fn live<'a>(hash: &'a Hash, name: &[u8], now_ms: i64) -> Option<&'a [u8]> {
+fn live<'a>(hash: &'a Hash, name: &[u8], due_ms: i64) -> Option<&'a [u8]> {
     let (value, expiry) = hash.field(name)?;
-    expiry.is_none_or(|at| at > now_ms).then_some(value)
+    expiry.is_none_or(|at| at > due_ms).then_some(value)
 }
 
 /// `HSET key field value [field value …]`
@@ -86,10 +85,10 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<i64, CommandError> {
         return Err(ctx.command.wrong_arity());
     }
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let limits = ctx.server.hot.encodings.hash();
     let hash = ctx.keys.write_or_create::<Hash>(&key)?;
-    let removed = due_names(hash, now_ms);
+    let removed = due_names(hash, due_ms);
     if ctx.argv.len() > 4 {
         let longest = (2..ctx.argv.len()).map(|index| ctx.argv.get(index).len()).max();
         hash.make_room_for(longest.unwrap_or(0), &limits);
@@ -106,10 +105,10 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<i64, CommandError> {
 /// `HSETNX key field value`
 pub fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let limits = ctx.server.hot.encodings.hash();
     let hash = ctx.keys.write_or_create::<Hash>(&key)?;
-    let removed = due_names(hash, now_ms);
+    let removed = due_names(hash, due_ms);
     let is_new = hash.get(ctx.argv.get(2)).is_none();
     if is_new {
         hash.set(ctx.argv.get(2), ctx.argv.get(3), &limits);
@@ -125,9 +124,9 @@ pub fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `HGET key field`
 pub fn hget(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let hash = ctx.keys.read_as::<Hash>(&key)?;
-    match hash.and_then(|hash| live(hash, ctx.argv.get(2), now_ms)) {
+    match hash.and_then(|hash| live(hash, ctx.argv.get(2), due_ms)) {
         Some(value) => ctx.out.bulk(value),
         None => ctx.out.null(),
     }
@@ -137,11 +136,11 @@ pub fn hget(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `HMGET key field [field …]`
 pub fn hmget(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let hash = ctx.keys.read_as::<Hash>(&key)?;
     ctx.out.array(ctx.argv.len() - 2);
     for index in 2..ctx.argv.len() {
-        match hash.and_then(|hash| live(hash, ctx.argv.get(index), now_ms)) {
+        match hash.and_then(|hash| live(hash, ctx.argv.get(index), due_ms)) {
             Some(value) => ctx.out.bulk(value),
             None => ctx.out.null(),
         }
@@ -152,9 +151,9 @@ pub fn hmget(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `HEXISTS key field`
 pub fn hexists(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let hash = ctx.keys.read_as::<Hash>(&key)?;
-    let found = hash.is_some_and(|hash| live(hash, ctx.argv.get(2), now_ms).is_some());
+    let found = hash.is_some_and(|hash| live(hash, ctx.argv.get(2), due_ms).is_some());
     ctx.out.int(i64::from(found));
     Ok(())
 }
@@ -162,9 +161,9 @@ pub fn hexists(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `HSTRLEN key field`
 pub fn hstrlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let hash = ctx.keys.read_as::<Hash>(&key)?;
-    let len = hash.and_then(|hash| live(hash, ctx.argv.get(2), now_ms)).map_or(0, <[u8]>::len);
+    let len = hash.and_then(|hash| live(hash, ctx.argv.get(2), due_ms)).map_or(0, <[u8]>::len);
     ctx.out.int(len as i64);
     Ok(())
 }
@@ -172,10 +171,10 @@ pub fn hstrlen(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `HDEL key field [field …]`
 pub fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let (mut deleted, mut emptied, mut removed) = (0, false, Vec::new());
     if let Some(hash) = ctx.keys.write_as::<Hash>(&key)? {
-        removed = due_names(hash, now_ms);
+        removed = due_names(hash, due_ms);
         for index in 2..ctx.argv.len() {
             deleted += i64::from(hash.remove(ctx.argv.get(index)));
         }
@@ -269,7 +268,16 @@ pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     })?;
     let key = ctx.key(1);
     ctx.changed(EventClass::Hash, "hincrbyfloat", key.bytes);
-    ctx.log_instead(&[b"HSET", key.bytes, ctx.arg(2), &sum]);
+    if ctx.is_logged() {
+        let hash = ctx.keys.read_as::<Hash>(&key)?;
+        let expiry = hash.and_then(|hash| hash.field(ctx.argv.get(2))).and_then(|(_, expiry)| expiry);
+        ctx.log_instead(&[b"HSET", key.bytes, ctx.arg(2), &sum]);
+        if let Some(at) = expiry {
+            // HSET has taken it.
+            let at = at.to_string();
+            ctx.log_instead(&[b"HPEXPIREAT", key.bytes, at.as_bytes(), b"FIELDS", b"1", ctx.arg(2)]);
+        }
+    }
     ctx.out.bulk(&sum);
     Ok(())
 }
@@ -280,10 +288,10 @@ fn update(
     change: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>, CommandError>,
 ) -> Result<Vec<u8>, CommandError> {
     let key = ctx.key(1);
-    let now_ms = ctx.now_ms();
+    let due_ms = ctx.due_ms();
     let limits = ctx.server.hot.encodings.hash();
     let hash = ctx.keys.write_or_create::<Hash>(&key)?;
-    let removed = due_names(hash, now_ms);
+    let removed = due_names(hash, due_ms);
     let old = hash.field(ctx.argv.get(2));
     let expiry = old.and_then(|(_, expiry)| expiry);
     let changed = change(old.map(|(value, _)| value));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use onrush_store::hyperloglog::{self, Corrupt, Registers};
 use onrush_store::{Entry, NewValue, Type, ValueRef};
 
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 const NOT_ONE: CommandError = CommandError::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
 const CORRUPT: CommandError = CommandError::fixed("INVALIDOBJ Corrupted HLL object detected");
@@ -42,11 +42,10 @@ fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, bytes: Vec<u8>) {
     } else {
         NewValue::Raw(&bytes)
     };
-    let clock = ctx.keys.clock.fresh();
     let displaced = match ctx.keys.write(key) {
         Some(mut slot) => slot.set_value(value),
         None => {
-            ctx.keys.table(key).insert(key.bytes, key.hash, value, None, clock);
+            ctx.keys.insert(key, value);
             None
         }
     };
@@ -101,7 +100,7 @@ pub fn pfcount(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let db = ctx.keys.db();
     let keys: Vec<Key<'_>> = (1..ctx.argc()).map(|index| ctx.key(index)).collect();
-    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)));
+    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)))?;
     let mut union = Registers::default();
     for key in &keys {
         if let Some(entry) = ctx.keys.read(key) {
@@ -141,7 +140,7 @@ fn count_one(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.keys.db();
     let keys: Vec<Key<'_>> = (1..ctx.argc()).map(|index| ctx.key(index)).collect();
-    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)));
+    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)))?;
     let mut union = Registers::default();
     let mut is_dense = false;
     for key in &keys {

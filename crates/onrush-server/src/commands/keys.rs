@@ -6,10 +6,10 @@ use onrush_resp::parse_i64;
 use onrush_store::{Entry, NewValue, Value, ValueRef, clock};
 use smallvec::SmallVec;
 
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::{AccessClock, Key};
-use crate::server::random_u64;
+use crate::server::{Pause, random_u64};
 
 const INT_OUT_OF_RANGE: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
@@ -24,7 +24,7 @@ const LFU_NOT_SELECTED: CommandError = CommandError::fixed(
 
 /// `DEL key [key …]`
 pub fn del(ctx: &mut Ctx<'_>) -> CommandResult {
-    lock_arguments(ctx);
+    lock_arguments(ctx)?;
     let mut deleted = 0;
     for index in 1..ctx.argc() {
         let key = ctx.key(index);
@@ -50,7 +50,7 @@ fn delete(ctx: &mut Ctx<'_>, db: u32, key: &Key<'_>) -> bool {
 
 /// `EXISTS key [key …]`: a key named twice counts twice.
 pub fn exists(ctx: &mut Ctx<'_>) -> CommandResult {
-    lock_arguments(ctx);
+    lock_arguments(ctx)?;
     let mut found = 0;
     for index in 1..ctx.argc() {
         let key = ctx.key(index);
@@ -62,7 +62,7 @@ pub fn exists(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `TOUCH key [key …]`
 pub fn touch(ctx: &mut Ctx<'_>) -> CommandResult {
-    lock_arguments(ctx);
+    lock_arguments(ctx)?;
     let mut found = 0;
     for index in 1..ctx.argc() {
         let key = ctx.key(index);
@@ -81,20 +81,18 @@ pub fn type_(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// Locks all arguments as keys if there are several; a single one is locked when it is touched.
-fn lock_arguments(ctx: &mut Ctx<'_>) {
+fn lock_arguments(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 2 {
         let db = ctx.keys.db();
         let keys: SmallVec<[_; 16]> = (1..ctx.argc()).map(|index| (db, ctx.key(index).hash)).collect();
-        ctx.keys.lock_all(keys);
+        ctx.keys.lock_all(keys)?;
     }
+    Ok(())
 }
 
 /// What `look` finds in a key's entry. Counts as a hit or a miss, but leaves the access clock as it is.
 pub(super) fn inspect<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&Entry) -> R) -> Option<R> {
-    let clock = std::mem::replace(&mut ctx.keys.clock, AccessClock::Untouched(0));
-    let found = ctx.keys.read(key).map(look);
-    ctx.keys.clock = clock;
-    found
+    ctx.keys.untouched(|keys| keys.read(key).map(look))
 }
 
 /// `RENAME key newkey`
@@ -117,7 +115,7 @@ pub fn renamenx(ctx: &mut Ctx<'_>) -> CommandResult {
 fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, CommandError> {
     let (source, target) = (ctx.key(1), ctx.key(2));
     let db = ctx.keys.db();
-    ctx.keys.lock_all([(db, source.hash), (db, target.hash)]);
+    ctx.keys.lock_all([(db, source.hash), (db, target.hash)])?;
     if ctx.keys.write(&source).is_none() {
         return Err(error::NO_SUCH_KEY);
     }
@@ -131,10 +129,10 @@ fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, CommandErr
         let removed = slot.remove();
         ctx.keys.discard(Some(removed));
     }
-    let Some(entry) = ctx.keys.table(&source).remove(source.bytes, source.hash) else { return Err(error::NO_SUCH_KEY) };
+    let Some(entry) = ctx.keys.remove(&source) else { return Err(error::NO_SUCH_KEY) };
     let (expire, clock) = (entry.expire_at(), entry.clock());
     let value = NewValue::Owned(entry.into_value());
-    ctx.keys.table(&target).insert(target.bytes, target.hash, value, expire, clock);
+    ctx.keys.insert_in(db, &target, value, expire, clock);
     ctx.changed(EventClass::Generic, "rename_from", source.bytes);
     ctx.changed(EventClass::Generic, "rename_to", target.bytes);
     Ok(true)
@@ -160,29 +158,33 @@ pub fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
     if db == target_db && source.bytes == target.bytes {
         return Err(error::SAME_OBJECT);
     }
-    let copied = copy_generic(ctx, &source, (target_db, &target), replace);
+    let copied = copy_generic(ctx, &source, (target_db, &target), replace)?;
     ctx.out.int(i64::from(copied));
     Ok(())
 }
 
-fn copy_generic(ctx: &mut Ctx<'_>, source: &Key<'_>, (target_db, target): (u32, &Key<'_>), replace: bool) -> bool {
-    if !lock_across(ctx, source, (target_db, target)) {
-        return false;
+fn copy_generic(
+    ctx: &mut Ctx<'_>,
+    source: &Key<'_>,
+    (target_db, target): (u32, &Key<'_>),
+    replace: bool,
+) -> Result<bool, CommandError> {
+    if !lock_across(ctx, source, (target_db, target))? {
+        return Ok(false);
     }
-    let Some(entry) = ctx.keys.read(source) else { return false };
+    let Some(entry) = ctx.keys.read(source) else { return Ok(false) };
     let (value, expire): (Value, _) = (entry.to_value(), entry.expire_at());
     if let Some(slot) = ctx.keys.write_in(target_db, target) {
         if !replace {
-            return false;
+            return Ok(false);
         }
         let removed = slot.remove();
         ctx.keys.discard(Some(removed));
     }
-    let clock = ctx.keys.clock.fresh();
-    let table = ctx.keys.table_in(target_db, target);
-    table.insert(target.bytes, target.hash, NewValue::Owned(value), expire, clock);
+    let clock = ctx.keys.fresh_clock();
+    ctx.keys.insert_in(target_db, target, NewValue::Owned(value), expire, clock);
     ctx.changed_in(target_db, EventClass::Generic, "copy_to", target.bytes);
-    true
+    Ok(true)
 }
 
 /// `MOVE key db`
@@ -193,35 +195,39 @@ pub fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error::SAME_OBJECT);
     }
     let key = ctx.key(1);
-    let moved = move_generic(ctx, &key, target_db);
+    let moved = move_generic(ctx, &key, target_db)?;
     ctx.out.int(i64::from(moved));
     Ok(())
 }
 
-fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> bool {
+fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool, CommandError> {
     let db = ctx.keys.db();
-    if !lock_across(ctx, key, (target_db, key))
+    if !lock_across(ctx, key, (target_db, key))?
         || ctx.keys.write(key).is_none()
         || ctx.keys.write_in(target_db, key).is_some()
     {
-        return false;
+        return Ok(false);
     }
-    let Some(entry) = ctx.keys.table(key).remove(key.bytes, key.hash) else { return false };
-    ctx.keys.table_in(target_db, key).insert_entry(entry, key.hash);
+    let Some(entry) = ctx.keys.remove(key) else { return Ok(false) };
+    ctx.keys.insert_entry(target_db, key, entry);
     ctx.changed_in(db, EventClass::Generic, "move_from", key.bytes);
     ctx.changed_in(target_db, EventClass::Generic, "move_to", key.bytes);
-    true
+    Ok(true)
 }
 
 /// Locks a key here and one in another database. Does nothing and returns false when the key here is not there and
 /// the other database would be made for nothing.
-fn lock_across(ctx: &mut Ctx<'_>, source: &Key<'_>, (target_db, target): (u32, &Key<'_>)) -> bool {
+fn lock_across(
+    ctx: &mut Ctx<'_>,
+    source: &Key<'_>,
+    (target_db, target): (u32, &Key<'_>),
+) -> Result<bool, CommandError> {
     if ctx.server.keyspace.db(target_db as usize).is_none() && ctx.keys.peek(source).is_none() {
-        return false;
+        return Ok(false);
     }
     let db = ctx.keys.db();
-    ctx.keys.lock_all([(db, source.hash), (target_db, target.hash)]);
-    true
+    ctx.keys.lock_all([(db, source.hash), (target_db, target.hash)])?;
+    Ok(true)
 }
 
 /// Argument `index` as the number of a database.
@@ -237,20 +243,28 @@ pub(super) fn check_db(ctx: &Ctx<'_>, number: i32) -> Result<u32, CommandError> 
     if (db as usize) < ctx.server.keyspace.databases() { Ok(db) } else { Err(error::DB_INDEX) }
 }
 
+/// During a pause RANDOMKEY replies with an expired key when it has drawn this many.
+const PAUSED_DRAWS_MAX: usize = 100;
+
 /// `RANDOMKEY`
 ///
 /// Deletes the expired keys it draws, so that each of them costs one draw ever.
 pub fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.keys.release();
     let now_ms = ctx.now_ms();
+    let is_paused = ctx.server.pause(now_ms) != Pause::None;
     let Some(db) = ctx.server.keyspace.db(ctx.keys.db() as usize) else {
         ctx.out.null();
         return Ok(());
     };
+    let mut draws = 0;
     loop {
         let out = &mut *ctx.out;
+        draws += 1;
+        // During a pause expired keys stay, and there may be no others.
+        let any = is_paused && draws > PAUSED_DRAWS_MAX;
         let drawn = db.random_entry(random_u64(), |entry| {
-            if entry.is_expired(now_ms) {
+            if entry.is_expired(now_ms) && !any {
                 return Some(entry.key().to_vec());
             }
             out.bulk(entry.key());

@@ -64,7 +64,7 @@ pub fn lcs(ctx: &mut Ctx<'_>) -> CommandResult {
 fn read_both(ctx: &mut Ctx<'_>) -> Result<(Bytes, Bytes), CommandError> {
     let db = ctx.keys.db();
     let keys = [ctx.key(1), ctx.key(2)];
-    ctx.keys.lock_all(keys.map(|key| (db, key.hash)));
+    ctx.keys.lock_all(keys.map(|key| (db, key.hash)))?;
     let [a, b] = keys.map(|key| match ctx.keys.read(&key) {
         None => Some(Arc::default()),
         Some(entry) if entry.ty() == Type::String => Some(match entry.value() {

@@ -4,9 +4,9 @@ use onrush_resp::Reply;
 use onrush_store::{Element, End, List};
 
 use super::sets::delete_empty;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 const INDEX_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR index out of range");
 

@@ -7,9 +7,9 @@ use onrush_store::{End, List};
 use super::lists::{end_argument, pop_event, pop_to_reply, push_event, reply_element};
 use super::sets::delete_empty;
 use crate::blocking::{Block, OnTimeout, WaitsFor};
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// `LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>`
 pub fn lmove(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -32,7 +32,7 @@ pub fn rpoplpush(ctx: &mut Ctx<'_>) -> CommandResult {
 fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, CommandError> {
     let (source, target) = (ctx.key(1), ctx.key(2));
     let db = ctx.keys.db();
-    ctx.keys.lock_all([(db, source.hash), (db, target.hash)]);
+    ctx.keys.lock_all([(db, source.hash), (db, target.hash)])?;
     let limits = ctx.server.hot.encodings.list();
     let Some(list) = ctx.keys.read_as::<List>(&source)? else { return Ok(false) };
     let Some(element) = list.peek(from).map(|element| element.as_bytes().to_vec()) else { return Ok(false) };
@@ -99,7 +99,7 @@ pub fn brpop(ctx: &mut Ctx<'_>) -> CommandResult {
 fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let last = ctx.argc() - 1;
     let deadline_ms = ctx.deadline_from_seconds(last)?;
-    let keys = lock_keys(ctx, 1..last);
+    let keys = lock_keys(ctx, 1..last)?;
     let Some(key) = first_list(ctx, &keys)? else {
         wait(ctx, 1..last, WaitsFor::List, deadline_ms);
         return Ok(());
@@ -124,11 +124,11 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
 }
 
 /// Locks the keys among some arguments together.
-pub(super) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Vec<Key<'a>> {
+pub(super) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Result<Vec<Key<'a>>, CommandError> {
     let db = ctx.keys.db();
     let keys: Vec<Key<'a>> = indexes.map(|index| ctx.key(index)).collect();
-    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)));
-    keys
+    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    Ok(keys)
 }
 
 /// The first key that is there, which must be a list.
@@ -186,7 +186,7 @@ impl PopArguments {
 /// `LMPOP numkeys key [key …] <LEFT | RIGHT> [COUNT count]`
 pub fn lmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let arguments = PopArguments::parse(ctx, 1, |ctx, index| end_argument(ctx, index).is_ok())?;
-    let keys = lock_keys(ctx, arguments.keys.clone());
+    let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
         ctx.out.null_array();
     }
@@ -197,7 +197,7 @@ pub fn lmpop(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn blmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(1)?;
     let arguments = PopArguments::parse(ctx, 2, |ctx, index| end_argument(ctx, index).is_ok())?;
-    let keys = lock_keys(ctx, arguments.keys.clone());
+    let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
         wait(ctx, arguments.keys, WaitsFor::List, deadline_ms);
     }

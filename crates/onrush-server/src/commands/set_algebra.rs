@@ -4,9 +4,9 @@
 use onrush_store::{Encoding, Member, Set, SetLimits};
 
 use super::sets::reply_member;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// Members of the smallest set that are looked up in the others before the limit is looked at.
 const LIMITED_LEN: usize = 1024;
@@ -57,7 +57,7 @@ fn lock_sources<'a>(
 ) -> Result<Vec<Key<'a>>, CommandError> {
     let db = ctx.keys.db();
     let keys: Vec<Key<'a>> = sources.map(|index| ctx.key(index)).collect();
-    ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)));
+    ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
     for key in &keys {
         ctx.keys.read_as::<Set>(key)?;
     }
@@ -115,9 +115,7 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
             super::sets::delete_empty(ctx, &target);
         }
     } else {
-        let clock = ctx.keys.clock.fresh();
-        let removed = ctx.keys.table(&target).set(target.bytes, target.hash, result.into(), None, clock);
-        ctx.keys.discard(removed);
+        ctx.keys.set(&target, result.into(), None);
         ctx.changed(EventClass::Set, event, target.bytes);
     }
     ctx.out.int(len as i64);

@@ -3,9 +3,9 @@
 use onrush_store::{Member, Random, Set};
 
 use super::scan::{ElementScan, Found};
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// The most elements that a negative count may ask for: they may repeat, so the number of members is no bound.
 pub(super) const REPEATED_COUNT_MAX: u64 = 100_000_000;
@@ -65,7 +65,7 @@ pub(super) fn delete_empty(ctx: &mut Ctx<'_>, key: &Key<'_>) {
 pub fn smove(ctx: &mut Ctx<'_>) -> CommandResult {
     let (source, target, member) = (ctx.key(1), ctx.key(2), ctx.arg(3));
     let db = ctx.keys.db();
-    ctx.keys.lock_all([(db, source.hash), (db, target.hash)]);
+    ctx.keys.lock_all([(db, source.hash), (db, target.hash)])?;
     let Some(set) = ctx.keys.read_as::<Set>(&source)? else {
         ctx.out.int(0);
         return Ok(());

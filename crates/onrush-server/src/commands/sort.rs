@@ -6,9 +6,9 @@ use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, End, Hash, List, Type, ValueRef};
 
 use super::sets::delete_empty;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// The options.
 #[derive(Default)]
@@ -93,9 +93,9 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     let target = options.store.map(|index| ctx.key(index));
     let db = ctx.keys.db();
     if options.reads_others() {
-        ctx.keys.lock_keyspace();
+        ctx.keys.lock_keyspace()?;
     } else {
-        ctx.keys.lock_all([&key].into_iter().chain(&target).map(|key| (db, key.hash)));
+        ctx.keys.lock_all([&key].into_iter().chain(&target).map(|key| (db, key.hash)))?;
     }
     let (mut elements, ty) = elements(ctx, &key, options)?;
     if !options.keeps_order_of(ty) {
@@ -237,9 +237,7 @@ fn store(ctx: &mut Ctx<'_>, target: &Key<'_>, results: Vec<Option<Vec<u8>>>) {
     } else {
         let mut list = List::default();
         results.iter().for_each(|result| list.push(End::Back, result.as_deref().unwrap_or_default(), &limits));
-        let clock = ctx.keys.clock.fresh();
-        let removed = ctx.keys.table(target).set(target.bytes, target.hash, list.into(), None, clock);
-        ctx.keys.discard(removed);
+        ctx.keys.set(target, list.into(), None);
         ctx.changed(EventClass::List, "sortstore", target.bytes);
     }
     ctx.out.int(len as i64);

@@ -7,9 +7,9 @@ use onrush_store::{CollectionRef, Set, SortedSet, Type, ValueRef};
 
 use super::sorted_set_ranges::store_result;
 use super::sorted_sets::reply_members;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// How sorted sets are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl<'a> Query<'a> {
         let count = usize::try_from(count).ok().filter(|&count| count < ctx.argc() - at).ok_or(error::SYNTAX)?;
         let db = ctx.keys.db();
         let keys: Vec<Key<'a>> = (at + 1..at + 1 + count).map(|index| ctx.key(index)).collect();
-        ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)));
+        ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
         for key in &keys {
             if let Some(entry) = ctx.keys.read(key)
                 && !matches!(entry.ty(), Type::Set | Type::SortedSet)

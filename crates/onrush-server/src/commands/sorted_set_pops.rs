@@ -5,9 +5,9 @@ use onrush_store::SortedSet;
 use super::lists_blocking::{PopArguments, lock_keys, wait};
 use super::sets::delete_empty;
 use crate::blocking::WaitsFor;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// `ZPOPMIN key [count]`
 pub fn zpopmin(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -88,7 +88,7 @@ pub fn bzpopmax(ctx: &mut Ctx<'_>) -> CommandResult {
 fn pop_or_wait(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     let last = ctx.argc() - 1;
     let deadline_ms = ctx.deadline_from_seconds(last)?;
-    let keys = lock_keys(ctx, 1..last);
+    let keys = lock_keys(ctx, 1..last)?;
     let Some(key) = first_set(ctx, &keys)? else {
         wait(ctx, 1..last, WaitsFor::SortedSet, deadline_ms);
         return Ok(());
@@ -103,7 +103,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
 /// `ZMPOP numkeys key [key …] <MIN | MAX> [COUNT count]`
 pub fn zmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let arguments = PopArguments::parse(ctx, 1, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"))?;
-    let keys = lock_keys(ctx, arguments.keys.clone());
+    let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
         ctx.out.null_array();
     }
@@ -114,7 +114,7 @@ pub fn zmpop(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn bzmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(1)?;
     let arguments = PopArguments::parse(ctx, 2, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"))?;
-    let keys = lock_keys(ctx, arguments.keys.clone());
+    let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
         wait(ctx, arguments.keys, WaitsFor::SortedSet, deadline_ms);
     }

@@ -243,7 +243,7 @@ pub fn zrangestore(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, 3, None, false)?;
     let (target, source) = (ctx.key(1), ctx.key(2));
     let db = ctx.keys.db();
-    ctx.keys.lock_all([(db, target.hash), (db, source.hash)]);
+    ctx.keys.lock_all([(db, target.hash), (db, source.hash)])?;
     let limits = ctx.server.hot.encodings.sorted_set();
     let mut result = SortedSet::default();
     if let Some(set) = ctx.keys.read_as::<SortedSet>(&source)? {
@@ -255,12 +255,10 @@ pub fn zrangestore(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// Puts a result in the place of a key, whose lock is held, and replies with its length; an empty one deletes the key.
-pub(super) fn store_result(ctx: &mut Ctx<'_>, target: &crate::keys::Key<'_>, result: SortedSet, event: &'static str) {
+pub(super) fn store_result(ctx: &mut Ctx<'_>, target: &crate::commit::Key<'_>, result: SortedSet, event: &'static str) {
     let len = result.len();
     if len > 0 {
-        let clock = ctx.keys.clock.fresh();
-        let removed = ctx.keys.table(target).set(target.bytes, target.hash, result.into(), None, clock);
-        ctx.keys.discard(removed);
+        ctx.keys.set(target, result.into(), None);
         ctx.changed(EventClass::SortedSet, event, target.bytes);
     } else if ctx.keys.write(target).is_some() {
         delete_empty(ctx, target);

@@ -3,9 +3,9 @@
 use onrush_store::{Group, Pending, Stream, StreamId};
 
 use super::streams::{parse_bound, parse_id, reply_entry, reply_id};
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// Entries that XAUTOCLAIM claims if it is not told how many, and how many more it looks at.
 const AUTOCLAIM_COUNT_DEFAULT: usize = 100;
@@ -186,10 +186,12 @@ pub fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(group) = stream.groups_mut().get_mut(name) else { return Ok(()) };
     group.last_id = group.last_id.max(claim.last_id.unwrap_or(StreamId::MIN));
     touch(group, consumer, now_ms);
-    let mut claimed = Vec::new();
+    let (mut claimed, mut gone) = (Vec::new(), Vec::new());
     for (id, exists) in ids.into_iter().zip(exists) {
         if !exists {
-            group.acknowledge(id);
+            if group.acknowledge(id) {
+                gone.push(id);
+            }
             continue;
         }
         let before = group.pending.get(&id);
@@ -208,7 +210,7 @@ pub fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
             claimed.push(id);
         }
     }
-    finish(ctx, &key, name, consumer, &claimed, &[], claim.just_id)
+    finish(ctx, &key, name, consumer, &claimed, &gone, claim.just_id)
 }
 
 /// Notes that a consumer, who is made if he is not there, was heard of.
@@ -230,9 +232,10 @@ fn finish(
     just_id: bool,
 ) -> CommandResult {
     let now_ms = ctx.now_ms();
-    let mut logged = Vec::new();
+    let (mut logged, mut progress) = (Vec::new(), None);
     if let Some(stream) = ctx.keys.write_as::<Stream>(key)? {
         if let Some(group) = stream.groups_mut().get_mut(group) {
+            progress = Some((group.last_id, group.entries_read));
             if let Some(consumer) = group.consumers.get_mut(consumer).filter(|_| !claimed.is_empty()) {
                 consumer.active_ms = now_ms;
             }
@@ -248,10 +251,31 @@ fn finish(
     }
     ctx.changed_quietly(EventClass::Stream, "xclaim", key.bytes);
     if ctx.is_logged() {
+        ctx.logs_itself();
+        if logged.is_empty() {
+            ctx.log_also(&[b"XGROUP", b"CREATECONSUMER", key.bytes, group, consumer]);
+            if let Some((last_id, read)) = progress {
+                let (last_id, read) =
+                    (last_id.to_string(), read.map_or(-1, |read| i64::try_from(read).unwrap_or(i64::MAX)).to_string());
+                let setid: [&[u8]; 7] =
+                    [b"XGROUP", b"SETID", key.bytes, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
+                ctx.log_also(&setid);
+            }
+        }
+        let last_id = progress.map_or(StreamId::MIN, |(last_id, _)| last_id).to_string();
         for (id, pending) in logged {
             let (id, time, count) = (id.to_string(), pending.delivered_ms.to_string(), pending.count.to_string());
             let head: [&[u8]; 6] = [b"XCLAIM", key.bytes, group, consumer, b"0", id.as_bytes()];
-            let tail: [&[u8]; 6] = [b"TIME", time.as_bytes(), b"RETRYCOUNT", count.as_bytes(), b"FORCE", b"JUSTID"];
+            let tail: [&[u8]; 8] = [
+                b"TIME",
+                time.as_bytes(),
+                b"RETRYCOUNT",
+                count.as_bytes(),
+                b"FORCE",
+                b"JUSTID",
+                b"LASTID",
+                last_id.as_bytes(),
+            ];
             ctx.log_instead(&[&head[..], &tail].concat());
         }
         for id in gone {

@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::streams::{count_argument, parse_id, reply_entry, reply_id};
 use crate::blocking::{Block, OnTimeout, WaitsFor, flatten};
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 /// From where on a stream is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl<'a> Query<'a> {
         query.ids = first + rest / 2;
         let db = ctx.keys.db();
         query.keys = (first..query.ids).map(|index| ctx.key(index)).collect();
-        ctx.keys.lock_all(query.keys.iter().map(|key| (db, key.hash)));
+        ctx.keys.lock_all(query.keys.iter().map(|key| (db, key.hash)))?;
         for (offset, key) in query.keys.iter().enumerate() {
             let stream = ctx.keys.read_as::<Stream>(key)?;
             if let Some((group, _)) = query.group
@@ -337,7 +337,7 @@ fn deliver(
                 [b"TIME", time.as_bytes(), b"RETRYCOUNT", b"1", b"FORCE", b"JUSTID", b"LASTID", last.as_bytes()];
             ctx.log_instead(&[&head[..], &tail].concat());
         }
-        let read = read.map_or(-1, |read| read as i64).to_string();
+        let read = read.map_or(-1, |read| i64::try_from(read).unwrap_or(i64::MAX)).to_string();
         ctx.log_instead(&[
             b"XGROUP",
             b"SETID",

@@ -3,9 +3,9 @@
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{References, Stream, StreamEntry, StreamId, Trim};
 
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::Key;
 
 pub(super) const INVALID_ID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{Entry, NewValue, Type, ValueRef};
 
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
-use crate::keys::{AccessClock, Key};
 use crate::long_double::LongDouble;
 
 /// The longest text of an `i64`.
@@ -101,9 +101,7 @@ fn check_string(entry: &Entry) -> CommandResult {
 /// Overwrites or creates a key, with its locks held; an old expiry goes.
 #[inline]
 fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
-    let clock = ctx.keys.clock.fresh();
-    let removed = ctx.keys.table(key).set(key.bytes, key.hash, value, expire, clock);
-    ctx.keys.discard(removed);
+    ctx.keys.set(key, value, expire);
 }
 
 /// What the options of SET and GETEX say.
@@ -275,7 +273,7 @@ pub fn getdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let found = entry.is_some();
     reply_entry(ctx.out, entry)?;
     if found {
-        let removed = ctx.keys.table(&key).remove(key.bytes, key.hash);
+        let removed = ctx.keys.remove(&key);
         ctx.keys.discard(removed);
         ctx.changed(EventClass::Generic, "del", key.bytes);
         ctx.log_instead(&[b"DEL", key.bytes]);
@@ -315,8 +313,8 @@ pub fn getex(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn getex_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64) {
-    if at <= ctx.now_ms() {
-        let removed = ctx.keys.table(key).remove(key.bytes, key.hash);
+    if at <= ctx.due_ms() {
+        let removed = ctx.keys.remove(key);
         ctx.keys.discard(removed);
         ctx.changed(EventClass::Generic, "del", key.bytes);
         ctx.log_instead(&[b"DEL", key.bytes]);
@@ -332,7 +330,7 @@ fn getex_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64) {
 
 /// `MGET key [key …]`: atomic.
 pub fn mget(ctx: &mut Ctx<'_>) -> CommandResult {
-    lock_keys(ctx, 1);
+    lock_keys(ctx, 1)?;
     ctx.out.array(ctx.argc() - 1);
     for index in 1..ctx.argc() {
         let key = ctx.key(index);
@@ -348,7 +346,7 @@ pub fn mget(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `MSET key value [key value …]`: atomic.
 pub fn mset(ctx: &mut Ctx<'_>) -> CommandResult {
     check_pairs(ctx)?;
-    lock_keys(ctx, 2);
+    lock_keys(ctx, 2)?;
     set_pairs(ctx);
     ctx.out.ok();
     Ok(())
@@ -357,7 +355,7 @@ pub fn mset(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `MSETNX key value [key value …]`: all or nothing.
 pub fn msetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     check_pairs(ctx)?;
-    lock_keys(ctx, 2);
+    lock_keys(ctx, 2)?;
     for index in (1..ctx.argc()).step_by(2) {
         let key = ctx.key(index);
         if ctx.keys.write(&key).is_some() {
@@ -375,15 +373,16 @@ fn check_pairs(ctx: &Ctx<'_>) -> CommandResult {
 }
 
 /// Locks the shards of every `step`-th argument.
-fn lock_keys(ctx: &mut Ctx<'_>, step: usize) {
+fn lock_keys(ctx: &mut Ctx<'_>, step: usize) -> CommandResult {
     let db = ctx.keys.db();
     if ctx.argc() <= 1 + step {
         // A single key: its lock is taken when it is touched.
-        return;
+        return Ok(());
     }
     let hashes: smallvec::SmallVec<[_; 16]> =
         (1..ctx.argc()).step_by(step).map(|index| (db, ctx.key(index).hash)).collect();
-    ctx.keys.lock_all(hashes);
+    ctx.keys.lock_all(hashes)?;
+    Ok(())
 }
 
 /// Pairs ahead of the present one whose bucket, and whose entry, are fetched: planning does that for few keys only.
@@ -445,7 +444,7 @@ pub fn append(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         Some(old_len) => {
             check_length(ctx, old_len as u64 + suffix.len() as u64)?;
-            if let Some(mut slot) = ctx.keys.table(&key).find(key.bytes, key.hash) {
+            if let Some(mut slot) = ctx.keys.write_again(&key) {
                 slot.append(suffix);
             }
         }
@@ -477,7 +476,7 @@ pub fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
     let (offset, end) = (offset as usize, end as usize);
     let len = old_len.unwrap_or(0).max(end);
     if old_len.is_some() {
-        if let Some(mut slot) = ctx.keys.table(&key).find(key.bytes, key.hash) {
+        if let Some(mut slot) = ctx.keys.write_again(&key) {
             if end > slot.value().len() {
                 slot.resize(end);
             }
@@ -564,8 +563,7 @@ fn add(ctx: &mut Ctx<'_>, increment: i64) -> CommandResult {
             }
         },
         None => {
-            let clock = ctx.keys.clock.fresh();
-            ctx.keys.table(&key).insert(key.bytes, key.hash, NewValue::Int(increment), None, clock);
+            ctx.keys.insert(&key, NewValue::Int(increment));
             increment
         }
     };
@@ -596,7 +594,7 @@ pub fn decrby_row(ctx: &mut Ctx<'_>, times: u32) -> u32 {
 
 /// Adds to the integer of an existing key `times` times; does nothing and returns 0 if not all of them succeed.
 fn add_row(ctx: &mut Ctx<'_>, increment: i64, times: u32) -> u32 {
-    if !matches!(ctx.keys.clock, AccessClock::Lru(_)) {
+    if ctx.keys.counts_accesses() {
         // Each access counts.
         return 0;
     }

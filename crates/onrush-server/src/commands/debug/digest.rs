@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use onrush_store::{CollectionRef, Entry, ValueRef};
+use onrush_store::{CollectionRef, Entry, Stream, StreamId, ValueRef};
 
 /// Words of 32 bits in a digest, which is shown as 40 hexadecimal digits.
 const WORDS: usize = 5;
@@ -13,13 +13,25 @@ const WORDS: usize = 5;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest([u32; WORDS]);
 
+/// How much of an entry a digest tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The value as its readers see it, and whether the key expires.
+    Data,
+    /// Also when keys and fields expire, and who has what of a stream: all that commands can set.
+    State,
+}
+
 impl Digest {
-    /// Of a key in database `db`, its value, and whether it expires.
-    pub fn of_entry(db: usize, entry: &Entry) -> Self {
+    /// Of a key in database `db` and what it holds.
+    pub fn of_entry(db: usize, entry: &Entry, depth: Depth) -> Self {
         let mut parts = Mixer::default();
         parts.part(&(db as u64).to_le_bytes());
         parts.part(entry.key());
         parts.value(entry);
+        if depth == Depth::State {
+            parts.state(entry);
+        }
         parts.finish()
     }
 
@@ -91,9 +103,64 @@ impl Mixer {
                 set.iter().for_each(|(member, score)| add(&[member, &score.to_le_bytes()]));
             }
             CollectionRef::Hash(hash) => hash.iter().for_each(|field| add(&[field.name, field.value])),
-            _ => {}
+            CollectionRef::Stream(stream) => {
+                for entry in stream.iter_from(StreamId::MIN) {
+                    self.id(entry.id);
+                    for (name, value) in entry.iter() {
+                        self.part(name);
+                        self.part(value);
+                    }
+                }
+            }
         }
         sum.0.iter().for_each(|&word| self.word(u64::from(word)));
+    }
+
+    /// What only commands about it tell of a value.
+    fn state(&mut self, entry: &Entry) {
+        self.number(entry.expire_at());
+        match entry.value() {
+            ValueRef::Collection(CollectionRef::Hash(hash)) => {
+                let mut sum = Digest::default();
+                for field in hash.iter().filter(|field| field.expiry.is_some()) {
+                    let mut parts = Mixer::default();
+                    parts.part(field.name);
+                    parts.number(field.expiry);
+                    sum.add(&parts.finish());
+                }
+                sum.0.iter().for_each(|&word| self.word(u64::from(word)));
+            }
+            ValueRef::Collection(CollectionRef::Stream(stream)) => self.groups(stream),
+            _ => {}
+        }
+    }
+
+    fn groups(&mut self, stream: &Stream) {
+        self.id(stream.last_id());
+        self.id(stream.max_deleted_id());
+        self.word(stream.entries_added());
+        for (name, group) in stream.groups() {
+            self.part(name);
+            self.id(group.last_id);
+            self.number(group.entries_read.map(|read| i64::try_from(read).unwrap_or(i64::MAX)));
+            group.consumers.keys().for_each(|name| self.part(name));
+            for (id, pending) in &group.pending {
+                self.id(*id);
+                self.part(&pending.consumer);
+                self.word(pending.delivered_ms as u64);
+                self.word(pending.count);
+            }
+        }
+    }
+
+    fn id(&mut self, id: StreamId) {
+        self.word(id.ms);
+        self.word(id.seq);
+    }
+
+    fn number(&mut self, number: Option<i64>) {
+        self.word(u64::from(number.is_some()));
+        self.word(number.unwrap_or(0) as u64);
     }
 
     fn word(&mut self, word: u64) {
@@ -134,7 +201,7 @@ mod tests {
             let mut table = keyspace.db_or_create(0).shard_of(hash).lock();
             table.set(key, hash, value, *expire, 7);
             let entry = table.get(key, hash).unwrap();
-            whole.add(&Digest::of_entry(0, entry));
+            whole.add(&Digest::of_entry(0, entry, Depth::State));
             values.push(Digest::of_value(entry));
         }
         (whole, values)

@@ -1,0 +1,69 @@
+//! A file of commands: what was done, as a client would send it.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use crate::Sink;
+use crate::effects::{Effects, Record};
+
+/// Writes the commands of records into a file, one behind the other, with a SELECT wherever the database changes.
+///
+/// A server that gets the file's bytes as its input comes to the same data. What belongs to one commit is not marked.
+pub struct CommandFile {
+    file: BufWriter<File>,
+    /// The database of the last command; `None` at the beginning.
+    db: Option<u32>,
+    scratch: Effects,
+    /// The first error, after which nothing is written any more.
+    error: Option<io::Error>,
+}
+
+impl CommandFile {
+    /// A new file, which must not be there.
+    ///
+    /// # Errors
+    /// Those of creating a file.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = BufWriter::new(File::create_new(path)?);
+        Ok(Self { file, db: None, scratch: Effects::default(), error: None })
+    }
+
+    /// Writes a command that is not part of a record.
+    pub fn command(&mut self, db: u32, args: &[&[u8]]) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.command(db, args.iter().copied());
+        scratch.close(0);
+        self.record(scratch.record(0));
+        scratch.clear(0);
+        self.scratch = scratch;
+    }
+
+    fn write(&mut self, db: u32, command: &[u8]) -> io::Result<()> {
+        if self.db != Some(db) {
+            let number = db.to_string();
+            write!(self.file, "*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len())?;
+            self.db = Some(db);
+        }
+        self.file.write_all(command)
+    }
+}
+
+impl Sink for CommandFile {
+    fn record(&mut self, record: Record<'_>) {
+        for (db, command) in record.commands() {
+            if self.error.is_none()
+                && let Err(error) = self.write(db, command)
+            {
+                self.error = Some(error);
+            }
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.file.flush(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Effects: what commits did, as commands of the protocol, in a buffer of the thread that did it.
+
+/// A command and its database, by where it ends.
+struct Command {
+    db: u32,
+    end: usize,
+}
+
+/// A closed record, by where its commands end.
+struct Closed {
+    lsn: u64,
+    commands_end: usize,
+}
+
+/// The records of one thread that the log has not merged yet, and the one that is open.
+///
+/// A record is what one commit did: commands that belong together. It is opened by its first command and closed with
+/// its log sequence number (LSN) while the commit still holds its locks.
+#[derive(Default)]
+pub struct Effects {
+    bytes: Vec<u8>,
+    commands: Vec<Command>,
+    closed: Vec<Closed>,
+}
+
+/// What one commit did.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    /// Its place in the order of all commits: 1, 2, 3 and so on, without gaps.
+    pub lsn: u64,
+    effects: &'a Effects,
+    first: usize,
+    end: usize,
+}
+
+impl<'a> Record<'a> {
+    /// Its commands, each with its database, as multibulks of the protocol.
+    pub fn commands(&self) -> impl ExactSizeIterator<Item = (u32, &'a [u8])> + use<'a> {
+        let effects = self.effects;
+        (self.first..self.end).map(move |index| {
+            let start = index.checked_sub(1).map_or(0, |before| effects.commands[before].end);
+            let Command { db, end } = effects.commands[index];
+            (db, &effects.bytes[start..end])
+        })
+    }
+}
+
+impl Effects {
+    /// Adds a command to the open record. O(bytes).
+    #[inline]
+    pub fn command<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.header(b'*', args.len());
+        for arg in args {
+            self.header(b'$', arg.len());
+            self.bytes.extend_from_slice(arg);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+        self.commands.push(Command { db, end: self.bytes.len() });
+    }
+
+    #[inline]
+    fn header(&mut self, kind: u8, number: usize) {
+        match number {
+            0..10 => self.bytes.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+            10..100 => {
+                let digits = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+                self.bytes.extend_from_slice(&[kind, digits[0], digits[1], b'\r', b'\n']);
+            }
+            _ => {
+                self.bytes.push(kind);
+                self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+                self.bytes.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// Commands in the open record.
+    #[inline]
+    pub fn open_len(&self) -> usize {
+        self.commands.len() - self.closed.last().map_or(0, |closed| closed.commands_end)
+    }
+
+    /// Drops what the open record has beyond its first `len` commands.
+    pub fn truncate_open(&mut self, len: usize) {
+        let keep = self.closed.last().map_or(0, |closed| closed.commands_end) + len;
+        self.commands.truncate(keep);
+        self.bytes.truncate(self.commands.last().map_or(0, |command| command.end));
+    }
+
+    /// Closes the open record.
+    #[inline]
+    pub(crate) fn close(&mut self, lsn: u64) {
+        self.closed.push(Closed { lsn, commands_end: self.commands.len() });
+    }
+
+    /// Bytes of all commands.
+    pub fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is no closed record.
+    pub fn is_empty(&self) -> bool {
+        self.closed.is_empty()
+    }
+
+    /// The LSN of closed record `index`.
+    pub(crate) fn lsn(&self, index: usize) -> Option<u64> {
+        self.closed.get(index).map(|closed| closed.lsn)
+    }
+
+    /// Closed record `index`.
+    pub(crate) fn record(&self, index: usize) -> Record<'_> {
+        let Closed { lsn, commands_end } = self.closed[index];
+        let first = index.checked_sub(1).map_or(0, |before| self.closed[before].commands_end);
+        Record { lsn, effects: self, first, end: commands_end }
+    }
+
+    /// Forgets everything but the memory, of which at most `kept_bytes_max` bytes stay.
+    pub(crate) fn clear(&mut self, kept_bytes_max: usize) {
+        self.bytes.clear();
+        self.commands.clear();
+        self.closed.clear();
+        self.bytes.shrink_to(kept_bytes_max);
+        self.commands.shrink_to(kept_bytes_max / size_of::<Command>());
+        self.closed.shrink_to(kept_bytes_max / size_of::<Closed>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(record: Record<'_>) -> Vec<(u32, String)> {
+        record.commands().map(|(db, bytes)| (db, String::from_utf8_lossy(bytes).replace("\r\n", " "))).collect()
+    }
+
+    #[test]
+    fn commands_are_multibulks_whatever_their_lengths() {
+        let mut effects = Effects::default();
+        let long = vec![b'x'; 123];
+        let args: [&[u8]; 3] = [b"SET", &[b'k'; 12], &long];
+        effects.command(0, args.into_iter());
+        effects.close(1);
+        let text = texts(effects.record(0)).remove(0).1;
+        assert_eq!(text, format!("*3 $3 SET $12 kkkkkkkkkkkk $123 {} ", "x".repeat(123)));
+    }
+
+    #[test]
+    fn records_hold_the_commands_between_two_closings() {
+        let mut effects = Effects::default();
+        let one = |effects: &mut Effects, db, word: &'static str| effects.command(db, [word.as_bytes()].into_iter());
+        one(&mut effects, 0, "A");
+        one(&mut effects, 3, "B");
+        assert_eq!((effects.open_len(), effects.is_empty()), (2, true));
+        effects.close(7);
+        one(&mut effects, 0, "C");
+        one(&mut effects, 0, "D");
+        effects.truncate_open(1);
+        assert_eq!(effects.open_len(), 1);
+        effects.close(9);
+        assert_eq!((effects.lsn(0), effects.lsn(1), effects.lsn(2)), (Some(7), Some(9), None));
+        assert_eq!(texts(effects.record(0)), [(0, "*1 $1 A ".into()), (3, "*1 $1 B ".into())]);
+        assert_eq!(texts(effects.record(1)), [(0, "*1 $1 C ".into())]);
+        effects.clear(0);
+        assert_eq!((effects.open_len(), effects.is_empty(), effects.len_bytes()), (0, true, 0));
+    }
+}

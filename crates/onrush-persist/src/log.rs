@@ -1,0 +1,359 @@
+//! The command log: numbers commits, merges what threads have recorded, hands it to those who follow.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::effects::{Effects, Record};
+
+/// How long the log's thread lets records gather before it merges them.
+const GATHER_TIME: Duration = Duration::from_micros(500);
+
+/// Bytes that wait to be merged; a thread that submits more merges by itself first.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Buffers kept for reuse, and the bytes that each keeps.
+const SPARE_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 256 << 10;
+
+/// Somebody who follows the effects of commits: an append-only file, a replica's stream, a test.
+pub trait Sink: Send {
+    /// Takes the next record. Called by one thread at a time, in the order of LSNs.
+    fn record(&mut self, record: Record<'_>);
+
+    /// All records that have come so far came together: a good moment to write them out.
+    fn settle(&mut self) {}
+
+    /// Ends it: no record comes any more.
+    ///
+    /// # Errors
+    /// Something that came before is lost.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Names an attached sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SinkId(u64);
+
+/// The stream of effects.
+///
+/// A thread collects records in its own [`Effects`] and closes each with [`CommandLog::close`] while the commit holds its
+/// locks. Locks are two-phase, so the numbers are a serial order of the commits. Now and then, and before it leaves the
+/// keyspace, the thread submits what it has; the log's thread puts the records of all threads into the order of their
+/// numbers, which have no gaps.
+pub struct CommandLog {
+    listening: AtomicBool,
+    /// The LSN drawn last.
+    last: AtomicU64,
+    queue: Mutex<Queue>,
+    /// Told when there is something in the queue.
+    filled: Condvar,
+    merge: Mutex<Merge>,
+}
+
+#[derive(Default)]
+struct Queue {
+    submitted: Vec<Effects>,
+    bytes: usize,
+    spare: Vec<Effects>,
+    /// Whether the log's thread sleeps until it is told.
+    is_asleep: bool,
+    has_thread: bool,
+}
+
+#[derive(Default)]
+struct Merge {
+    /// The LSN merged last.
+    last: u64,
+    /// Buffers with records that are still to be merged, by their next LSN.
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    sinks: Vec<(SinkId, Box<dyn Sink>)>,
+    sinks_attached: u64,
+}
+
+struct Waiting {
+    lsn: u64,
+    next: usize,
+    effects: Effects,
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.lsn == other.lsn
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.lsn.cmp(&other.lsn)
+    }
+}
+
+impl CommandLog {
+    /// A log nobody listens to.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            listening: AtomicBool::new(false),
+            last: AtomicU64::new(0),
+            queue: Mutex::default(),
+            filled: Condvar::new(),
+            merge: Mutex::default(),
+        })
+    }
+
+    /// Whether effects have to be recorded at all. It changes only while nobody is in the keyspace.
+    #[inline]
+    pub fn is_listening(&self) -> bool {
+        self.listening.load(Ordering::Relaxed)
+    }
+
+    /// Adds a sink, which gets the records from here on. The caller keeps everybody else out of the keyspace, and all
+    /// threads have submitted what they had.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn attach(self: &Arc<Self>, sink: Box<dyn Sink>) -> io::Result<SinkId> {
+        self.flush();
+        self.start_thread()?;
+        let mut merge = self.merge.lock();
+        merge.sinks_attached += 1;
+        let id = SinkId(merge.sinks_attached);
+        merge.sinks.push((id, sink));
+        self.listening.store(true, Ordering::Relaxed);
+        Ok(id)
+    }
+
+    /// Takes a sink away again and returns it; it has got every record up to here. The caller keeps everybody else out of
+    /// the keyspace, as in [`CommandLog::attach`].
+    pub fn detach(&self, id: SinkId) -> Option<Box<dyn Sink>> {
+        self.flush();
+        let mut merge = self.merge.lock();
+        let at = merge.sinks.iter().position(|(other, _)| *other == id)?;
+        let (_, sink) = merge.sinks.remove(at);
+        self.listening.store(!merge.sinks.is_empty(), Ordering::Relaxed);
+        Some(sink)
+    }
+
+    /// Closes the open record of a thread; returns its LSN. The commit still holds its locks.
+    #[inline]
+    pub fn close(&self, effects: &mut Effects) -> u64 {
+        let lsn = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        effects.close(lsn);
+        lsn
+    }
+
+    /// The LSN of the newest record.
+    pub fn last_lsn(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    /// Takes the records of a thread, which gets an empty buffer for them. None is open.
+    pub fn submit(&self, effects: &mut Effects) {
+        debug_assert_eq!(effects.open_len(), 0);
+        if effects.is_empty() {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        let spare = queue.spare.pop().unwrap_or_default();
+        let full = std::mem::replace(effects, spare);
+        queue.bytes += full.len_bytes();
+        queue.submitted.push(full);
+        let is_over = queue.bytes > WAITING_BYTES_MAX;
+        if std::mem::take(&mut queue.is_asleep) {
+            self.filled.notify_one();
+        }
+        drop(queue);
+        if is_over {
+            self.flush();
+        }
+    }
+
+    /// Merges what has been submitted; the sinks have it when this returns, as far as no record before it is missing.
+    pub fn flush(&self) {
+        let mut merge = self.merge.lock();
+        let mut queue = self.queue.lock();
+        let submitted = std::mem::take(&mut queue.submitted);
+        queue.bytes = 0;
+        drop(queue);
+        if submitted.is_empty() {
+            return;
+        }
+        for effects in submitted {
+            let Some(lsn) = effects.lsn(0) else { continue };
+            merge.waiting.push(Reverse(Waiting { lsn, next: 0, effects }));
+        }
+        for effects in merge.run() {
+            self.recycle(effects);
+        }
+    }
+
+    fn recycle(&self, mut effects: Effects) {
+        effects.clear(SPARE_BYTES_MAX);
+        let mut queue = self.queue.lock();
+        if queue.spare.len() < SPARE_MAX {
+            queue.spare.push(effects);
+        }
+    }
+
+    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
+        let mut queue = self.queue.lock();
+        if !queue.has_thread {
+            let log = Arc::downgrade(self);
+            std::thread::Builder::new().name("log".into()).spawn(move || run(&log))?;
+            queue.has_thread = true;
+        }
+        Ok(())
+    }
+
+    /// Waits until something has been submitted, or for a while.
+    fn wait(&self) {
+        let mut queue = self.queue.lock();
+        if queue.submitted.is_empty() {
+            queue.is_asleep = true;
+            self.filled.wait_for(&mut queue, Duration::from_secs(1));
+            queue.is_asleep = false;
+        }
+    }
+}
+
+/// The log's thread: ends when the log is gone.
+fn run(log: &Weak<CommandLog>) {
+    while let Some(log) = log.upgrade() {
+        log.wait();
+        // More comes soon, mostly: one look at it all costs less than a wake-up for each.
+        std::thread::sleep(GATHER_TIME);
+        log.flush();
+    }
+}
+
+impl Merge {
+    /// Hands records to the sinks as long as none is missing; returns buffers that are used up.
+    fn run(&mut self) -> Vec<Effects> {
+        let mut used_up = Vec::new();
+        let before = self.last;
+        while let Some(Reverse(first)) = self.waiting.peek() {
+            if first.lsn != self.last + 1 {
+                break;
+            }
+            let Some(Reverse(mut waiting)) = self.waiting.pop() else { break };
+            // As far as this thread's own records follow each other.
+            while waiting.effects.lsn(waiting.next) == Some(self.last + 1) {
+                let record = waiting.effects.record(waiting.next);
+                self.sinks.iter_mut().for_each(|(_, sink)| sink.record(record));
+                self.last += 1;
+                waiting.next += 1;
+            }
+            match waiting.effects.lsn(waiting.next) {
+                Some(lsn) => self.waiting.push(Reverse(Waiting { lsn, ..waiting })),
+                None => used_up.push(waiting.effects),
+            }
+        }
+        if self.last != before {
+            self.sinks.iter_mut().for_each(|(_, sink)| sink.settle());
+        }
+        used_up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LSNs and the bytes of commands.
+    type Seen = Vec<(u64, Vec<u8>)>;
+
+    #[derive(Clone, Default)]
+    struct Collect(Arc<Mutex<Seen>>);
+
+    impl Sink for Collect {
+        fn record(&mut self, record: Record<'_>) {
+            let commands: Vec<u8> = record.commands().flat_map(|(_, bytes)| bytes.to_vec()).collect();
+            self.0.lock().push((record.lsn, commands));
+        }
+    }
+
+    fn word(effects: &mut Effects, word: &[u8]) {
+        effects.command(0, [word].into_iter());
+    }
+
+    #[test]
+    fn records_of_several_threads_come_in_the_order_of_their_numbers() {
+        let log = CommandLog::new();
+        assert!(!log.is_listening());
+        let seen = Collect::default();
+        let id = log.attach(Box::new(seen.clone())).unwrap();
+        assert!(log.is_listening());
+        let (mut a, mut b) = (Effects::default(), Effects::default());
+        for (effects, text) in [(&mut a, b"1"), (&mut b, b"2")] {
+            word(effects, text);
+            log.close(effects);
+        }
+        word(&mut a, b"3");
+        log.close(&mut a);
+        log.submit(&mut b);
+        log.flush();
+        assert_eq!(seen.0.lock().len(), 0, "record 1 is missing");
+        log.submit(&mut a);
+        log.flush();
+        let lsns: Vec<u64> = seen.0.lock().iter().map(|(lsn, _)| *lsn).collect();
+        assert_eq!(lsns, [1, 2, 3]);
+        assert!(log.detach(id).is_some());
+        assert!(!log.is_listening() && log.detach(id).is_none());
+    }
+
+    #[test]
+    fn nothing_is_lost_or_out_of_order_when_threads_write_at_full_speed() {
+        const THREADS: u64 = 4;
+        const RECORDS: u64 = 20_000;
+        let (log, seen) = (CommandLog::new(), Collect::default());
+        log.attach(Box::new(seen.clone())).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let log = &log;
+                scope.spawn(move || {
+                    let mut effects = Effects::default();
+                    for n in 0..RECORDS {
+                        word(&mut effects, b"x");
+                        log.close(&mut effects);
+                        if (n + thread) % 37 == 0 {
+                            log.submit(&mut effects);
+                        }
+                    }
+                    log.submit(&mut effects);
+                });
+            }
+        });
+        log.flush();
+        let seen = seen.0.lock();
+        assert_eq!(seen.len() as u64, THREADS * RECORDS);
+        assert!(seen.iter().zip(1..).all(|((lsn, _), n)| *lsn == n));
+    }
+
+    #[test]
+    fn the_logs_thread_merges_by_itself() {
+        let (log, seen) = (CommandLog::new(), Collect::default());
+        log.attach(Box::new(seen.clone())).unwrap();
+        let mut effects = Effects::default();
+        word(&mut effects, b"x");
+        log.close(&mut effects);
+        log.submit(&mut effects);
+        while seen.0.lock().is_empty() {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The moment of a commit: the time it takes for now, and how it notes accesses.
+
+use onrush_store::{Random, Slot, clock};
+
+use crate::server::{Server, random_u64};
+
+/// See the module's text.
+pub(crate) struct Moment {
+    /// Unix time in milliseconds.
+    pub(crate) now_ms: i64,
+    /// What is due at this time has expired: now, or never while commands of a log are replayed.
+    pub(crate) due_ms: i64,
+    is_replay: bool,
+    /// The access clock for entries touched now.
+    pub(crate) clock: AccessClock,
+    /// One stream of random numbers for as long as the thread lives.
+    pub(crate) random: Random,
+}
+
+/// How an access is noted in an entry.
+#[derive(Clone, Copy, Debug)]
+pub enum AccessClock {
+    /// The LRU clock: seconds, 24 bits.
+    Lru(u32),
+    /// A logarithmic counter of accesses that decays, and its settings.
+    Lfu {
+        /// The time in Unix milliseconds.
+        now_ms: i64,
+        /// `lfu-log-factor`.
+        log_factor: u32,
+        /// `lfu-decay-time` in minutes.
+        decay_minutes: u32,
+    },
+    /// CLIENT NO-TOUCH: reads leave no trace.
+    Untouched(u32),
+}
+
+impl AccessClock {
+    /// The clock of a new entry.
+    #[inline]
+    pub fn fresh(&self) -> u32 {
+        match *self {
+            Self::Lru(seconds) | Self::Untouched(seconds) => seconds,
+            Self::Lfu { now_ms, .. } => clock::lfu(clock::LFU_INIT, now_ms),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn touch(&self, slot: &mut Slot<'_>, random: &mut Random) {
+        match self {
+            Self::Lru(seconds) => {
+                if slot.clock() != *seconds {
+                    slot.set_clock(*seconds);
+                }
+            }
+            _ => self.count_touch(slot, random),
+        }
+    }
+
+    #[cold]
+    fn count_touch(&self, slot: &mut Slot<'_>, random: &mut Random) {
+        match *self {
+            Self::Lru(_) | Self::Untouched(_) => {}
+            Self::Lfu { now_ms, log_factor, decay_minutes } => {
+                slot.set_clock(clock::lfu_touch(slot.clock(), now_ms, decay_minutes, log_factor, random.next()));
+            }
+        }
+    }
+}
+
+impl Moment {
+    pub(super) fn new() -> Self {
+        Self { now_ms: 0, due_ms: 0, is_replay: false, clock: AccessClock::Lru(0), random: Random::new(random_u64()) }
+    }
+
+    /// Begins with a chunk; `now_ms` is the time it takes for now.
+    #[inline]
+    pub(super) fn begin(&mut self, server: &Server, now_ms: i64) {
+        (self.now_ms, self.due_ms, self.is_replay) = (now_ms, now_ms, false);
+        self.clock = server.access_clock(now_ms, false);
+    }
+
+    /// Takes another time for now.
+    pub(super) fn set_time(&mut self, server: &Server, now_ms: i64) {
+        if now_ms != self.now_ms {
+            self.now_ms = now_ms;
+            self.set_replay(self.is_replay);
+            self.clock = server.access_clock(now_ms, matches!(self.clock, AccessClock::Untouched(_)));
+        }
+    }
+
+    /// Begins or ends replaying a log: its commands were executed before, when nothing of what they found had expired.
+    #[inline]
+    pub(super) fn set_replay(&mut self, is_replay: bool) {
+        self.is_replay = is_replay;
+        self.due_ms = if is_replay { i64::MIN } else { self.now_ms };
+    }
+
+    /// CLIENT NO-TOUCH is on, or off.
+    #[inline]
+    pub(super) fn set_no_touch(&mut self, server: &Server, no_touch: bool) {
+        if no_touch || matches!(self.clock, AccessClock::Untouched(_)) {
+            std::hint::cold_path();
+            self.clock = server.access_clock(self.now_ms, no_touch);
+        }
+    }
+}
