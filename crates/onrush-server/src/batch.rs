@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use onrush_resp::{Decoder, ProtocolError, Reply};
+use onrush_store::Shard;
 
 use crate::chunk::{Chunk, Part, Planned, Tally};
 use crate::command::{Command, Flags};
@@ -47,6 +48,8 @@ pub enum SliceEnd {
     Blocked,
     /// The connection closes when the replies are written.
     Close,
+    /// The next command wants a shard that somebody holds for long.
+    HeldLong,
     /// The chunk was full; there may be more behind it.
     ChunkFull,
     /// What follows is not RESP: the client is told, and the connection closes.
@@ -196,6 +199,7 @@ impl Slice<'_> {
             serving: false,
             still_waits: false,
             refused: false,
+            is_held_back: false,
         };
         let plain = ctx.session.authenticated && !conditions.full;
         let mut steps = Steps { conditions, tally, plain, spilled: *self.spilled };
@@ -220,7 +224,7 @@ impl Slice<'_> {
             } else {
                 cold_path();
                 while of_next < row.times {
-                    if steps.conditions.pause == Pause::None {
+                    if steps.conditions.pause == Pause::None && !row.shard.is_some_and(Shard::is_held_long) {
                         of_next += execute_row(&mut ctx, row.command, row.times - of_next, steps.conditions.full);
                     }
                     if of_next == row.times {
@@ -293,6 +297,8 @@ impl Steps<'_> {
         let stop = if ctx.out.len() >= self.conditions.reply_limit {
             ctx.server.stats.threads[ctx.thread].reply_limit_pauses.add(1);
             Some(SliceEnd::ReplyLimit)
+        } else if row.shard.is_some_and(Shard::is_held_long) {
+            Some(SliceEnd::HeldLong)
         } else if self.conditions.pause != Pause::None && held_back(ctx, self.conditions.pause, row.command) {
             Some(SliceEnd::Paused)
         } else {
@@ -305,6 +311,10 @@ impl Steps<'_> {
         let long_ns = execute(ctx, row.command, self.plain, self.conditions.full);
         if long_ns > 0 {
             cold_path();
+            if std::mem::take(&mut ctx.is_held_back) {
+                let requeue = self.spilled.then(|| encode(&ctx.argv).into());
+                return Some((true, ChunkEnd::Stopped { end: SliceEnd::HeldLong, requeue }));
+            }
             self.tally.timed_ns += long_ns;
             if std::mem::take(&mut ctx.refused) {
                 self.tally.refused.push(at);

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::task::Waker;
 
 use parking_lot::Mutex;
@@ -50,6 +53,8 @@ pub struct ClientHandle {
     /// What it waits for.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     waker: Mutex<Option<Waker>>,
+    /// Whether a command of the client is executed, or waits to be, elsewhere than on its worker.
+    is_aside: AtomicBool,
 }
 
 /// What changes with every batch of a connection, or is asked for by it: on a cache line of its own.
@@ -104,7 +109,18 @@ impl ClientHandle {
             no_touch: AtomicBool::new(false),
             waiter: Mutex::new(None),
             waker: Mutex::new(None),
+            is_aside: AtomicBool::new(false),
         }
+    }
+
+    /// Sets the client aside, while its command is executed, or waits to be, elsewhere than on its worker; or ends that.
+    pub fn set_aside(&self, is_aside: bool) {
+        self.is_aside.store(is_aside, Release);
+    }
+
+    /// Whether the client is set aside.
+    pub fn is_aside(&self) -> bool {
+        self.is_aside.load(Acquire)
     }
 
     /// Whether the client runs on this machine: it came in by a Unix socket or from a loopback address.

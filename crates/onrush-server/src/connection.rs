@@ -16,6 +16,7 @@ use mio::event::Event;
 use onrush_resp::{Decoder, Reply};
 
 use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
+use crate::blocking::Outcome;
 use crate::chunk::{Chunk, Part};
 use crate::client::ClientHandle;
 use crate::decode::decode;
@@ -138,7 +139,9 @@ enum Input {
     Pending,
     /// There are, but CLIENT PAUSE holds them back.
     Paused,
-    /// There may be, behind one that waits for keys.
+    /// There are, and the next one wants a shard that somebody holds for long.
+    HeldLong,
+    /// There may be, behind one that waits for keys, or is executed elsewhere.
     Blocked,
 }
 
@@ -334,7 +337,7 @@ impl Connection {
                 continue;
             }
             if self.eof {
-                return if self.input == Input::Blocked { After::End } else { self.after_writing() };
+                return if self.waits_for_keys() { After::End } else { self.after_writing() };
             }
             match self.read(scratch) {
                 Ok(0) => self.eof = true,
@@ -416,8 +419,14 @@ impl Connection {
             Input::Pending => true,
             Input::Blocked => self.is_unblocked(),
             Input::Paused => self.is_unpaused(),
+            Input::HeldLong => !self.session.handle.is_aside(),
         };
         may_go_on && !self.closing && self.reply.len() < self.reply_limit()
+    }
+
+    /// Whether it may wait for ever.
+    fn waits_for_keys(&self) -> bool {
+        self.input == Input::Blocked && self.session.waiter.as_ref().is_some_and(|waiter| !waiter.is_offloaded)
     }
 
     /// Whether its alarm has gone off.
@@ -444,13 +453,25 @@ impl Connection {
             self.alarm = None;
             waiter.time_out(self.server);
         }
-        let Some(reply) = waiter.take_reply() else { return false };
+        let reply = match waiter.take_outcome() {
+            None => return false,
+            Some(Outcome::Reply(reply)) => reply,
+            Some(Outcome::Waits(waiter)) => {
+                self.session.handle.set_aside(false);
+                if let Some(deadline_ms) = waiter.deadline_ms {
+                    self.set_alarm(deadline_ms);
+                }
+                self.session.waiter = Some(waiter);
+                return self.is_unblocked();
+            }
+        };
         if !std::mem::take(&mut self.session.waits_silently) {
             if self.reply.capacity() == 0 {
                 self.reply.put_buffer(Vec::with_capacity(reply.len()));
             }
             self.reply.raw(&reply);
         }
+        self.session.handle.set_aside(false);
         self.session.waiter = None;
         self.alarm = None;
         self.input = Input::Pending;
@@ -571,6 +592,10 @@ impl Connection {
                 self.set_alarm(self.server.hot.pause_until_ms.load(Relaxed));
                 Input::Paused
             }
+            SliceEnd::HeldLong => match self.server.offload.set_aside(&self.session.handle) {
+                true => Input::HeldLong,
+                false => Input::Pending,
+            },
             SliceEnd::Blocked => {
                 if let Some(deadline_ms) = self.session.waiter.as_ref().and_then(|waiter| waiter.deadline_ms) {
                     self.set_alarm(deadline_ms);

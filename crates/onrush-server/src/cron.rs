@@ -112,7 +112,7 @@ fn close_idle(server: &'static Server) {
     let now_ms = unix_ms();
     for client in server.clients.all() {
         // Who waits for keys is not idle.
-        if client.waiter.lock().is_some() {
+        if client.is_aside() || client.waiter.lock().is_some() {
             continue;
         }
         if now_ms - client.activity.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {

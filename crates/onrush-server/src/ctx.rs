@@ -119,6 +119,8 @@ pub struct Ctx<'a> {
     pub(crate) still_waits: bool,
     /// Set when the command was refused: such a one does not count as executed.
     pub(crate) refused: bool,
+    /// Set when the command is to be tried again, as somebody holds its keys for long.
+    pub(crate) is_held_back: bool,
 }
 
 impl<'a> Ctx<'a> {
@@ -249,6 +251,22 @@ impl<'a> Ctx<'a> {
     /// This command is not logged as it was sent, even if it calls [`Ctx::log_instead`] for nothing it did.
     pub fn logs_itself(&mut self) {
         self.keys.logs_itself();
+    }
+
+    /// Says that this command, which has changed nothing yet, goes through so many elements. O(1).
+    ///
+    /// # Errors
+    /// They are too many for a worker: the handler returns, and the command is executed elsewhere from its beginning.
+    pub fn expect_work(&mut self, elements: usize) -> CommandResult {
+        Ok(self.keys.expect_work(elements)?)
+    }
+
+    /// As [`Ctx::expect_work`], of a command that looks into the shards of the present database one after the other.
+    ///
+    /// # Errors
+    /// As of [`Ctx::expect_work`]; also when somebody holds shards for long.
+    pub fn expect_shards(&mut self, elements: usize) -> CommandResult {
+        Ok(self.keys.expect_shards(elements)?)
     }
 
     /// A random number.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::commit::Undeclared;
+use crate::commit::Refused;
 
 /// An error reply: the whole line behind `-`, code included. Clients match on these texts, so they are Redis's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,15 +47,21 @@ macro_rules! errors {
     };
 }
 
-impl From<Undeclared> for CommandError {
-    fn from(_: Undeclared) -> Self {
-        UNDECLARED
+impl From<Refused> for CommandError {
+    /// Seen only by who sent a command to run inside of another commit: who asked for too much there.
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Undeclared => UNDECLARED,
+            Refused::HeldLong | Refused::TakesLong => PUT_OFF,
+        }
     }
 }
 
 errors! {
     /// A command inside of another commit asked for a key that was not declared; the outer one takes it from here.
     UNDECLARED = "ERR the key was not declared";
+    /// A command was put off; nobody sees this.
+    PUT_OFF = "ERR the command is executed later";
     /// The key holds another type.
     WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
     /// An option is unknown, repeated or contradicts another.

@@ -7,11 +7,15 @@ use std::time::Instant;
 
 use onrush_resp::Reply;
 
-use crate::blocking::serve;
+use crate::blocking::{offload, serve};
 use crate::client::ClientHandle;
+use crate::command::keys::find_keys;
 use crate::command::{Command, Flags};
+use crate::commit::{Commit, Refused};
 use crate::ctx::{Argv, Ctx, PlannedKeys};
 use crate::error::{self, CommandError};
+use crate::offload;
+use crate::server::Server;
 use crate::session::{ReplyMode, Session};
 
 /// The command as it came.
@@ -43,8 +47,12 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
             result = (command.handler)(ctx);
             if let Err(error) = result {
                 cold_path();
-                ctx.server.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
-                fail(ctx, mark, &error);
+                if put_off(ctx, mark) {
+                    timed = 1;
+                } else {
+                    ctx.server.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
+                    fail(ctx, mark, &error);
+                }
             }
         }
         _ => {
@@ -53,7 +61,9 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
             // Its time is that of its own start; those behind it have theirs.
             ctx.keys.set_time(ctx.server.clock.unix_ms(started));
             result = execute_long(ctx, full, started);
-            if let Err(error) = result {
+            if let Err(error) = result
+                && !put_off(ctx, mark)
+            {
                 fail(ctx, mark, &error);
             }
             let ended = Instant::now();
@@ -65,11 +75,25 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
         cold_path();
         finish(ctx);
     }
-    if ctx.session.reply_mode != ReplyMode::On {
+    if ctx.session.reply_mode != ReplyMode::On && !ctx.is_held_back {
         cold_path();
         leave_out(ctx, mark);
     }
     timed
+}
+
+/// Puts the present command off if its commit was refused something: it goes to the thread for long ones, or is tried again
+/// when that is done with what it does. Says whether it did.
+#[cold]
+fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
+    match ctx.keys.take_refused() {
+        None | Some(Refused::Undeclared) => return false,
+        Some(Refused::HeldLong) => ctx.is_held_back = true,
+        Some(Refused::TakesLong) => offload(ctx),
+    }
+    ctx.out.rewind(mark);
+    ctx.keys.release();
+    true
 }
 
 /// Whether a short command is allowed that was not found to be in general.
@@ -123,7 +147,43 @@ fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
     }
 }
 
-/// Executes the command of a client that waits; says whether it got its reply.
+/// Who executes commands of others: the thread for long ones.
+pub(crate) struct Bystander {
+    server: &'static Server,
+    thread: usize,
+    session: Session,
+    out: Reply,
+}
+
+impl Bystander {
+    pub(crate) fn new(server: &'static Server, thread: usize) -> Self {
+        let nobody = ClientHandle::new(0, String::new(), String::new(), -1, false, thread, 0);
+        Self { server, thread, session: Session::new(Arc::new(nobody), true), out: Reply::new() }
+    }
+
+    /// A context in which others' commands are executed.
+    pub(crate) fn ctx<'a>(&'a mut self, commit: &'a mut Commit) -> Ctx<'a> {
+        let server = self.server;
+        Ctx {
+            server,
+            session: &mut self.session,
+            out: &mut self.out,
+            keys: commit,
+            argv: Argv::new(&[], &[], &[]),
+            command: server.commands.command(0),
+            thread: self.thread,
+            executing: &server.stats.threads[self.thread].executing,
+            planned: PlannedKeys::default(),
+            changes: 0,
+            serving: false,
+            still_waits: false,
+            refused: false,
+            is_held_back: false,
+        }
+    }
+}
+
+/// Executes the command of a client that waits. Nothing is refused: what has to be waited for is waited for.
 #[cold]
 pub(crate) fn execute_waiting(
     outer: &mut Ctx<'_>,
@@ -131,14 +191,76 @@ pub(crate) fn execute_waiting(
     db: u32,
     argv: Argv<'_>,
     out: &mut Reply,
-) -> bool {
+) -> Waited {
     let mut session = Session::new(Arc::clone(client), true);
     session.db = db;
-    outer.keys.set_db(db);
-    let Ok(command) = outer.server.commands.resolve(&argv) else { return false };
-    let mut ctx = Ctx {
+    let Ok(command) = outer.server.commands.resolve(&argv) else { return Waited::On };
+    let mut ctx = inside(outer, &mut session, out, argv, command);
+    ctx.serving = true;
+    ctx.executing.note(command);
+    let mark = ctx.out.mark();
+    let waited = match (command.handler)(&mut ctx) {
+        Ok(()) if ctx.still_waits => Waited::On,
+        Ok(()) => Waited::Enough,
+        Err(error) => match ctx.keys.take_refused() {
+            Some(_) => Waited::Longer,
+            None => {
+                fail(&mut ctx, mark, &error);
+                Waited::Enough
+            }
+        },
+    };
+    end_commit(&mut ctx);
+    ctx.server.stats.threads[ctx.thread].changes.add(ctx.changes);
+    ctx.keys.release();
+    waited
+}
+
+/// What executing the command of a client that waits has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// It has its reply.
+    Enough,
+    /// There is nothing for it.
+    On,
+    /// It could not be executed, as somebody holds its keys for long.
+    Longer,
+}
+
+/// Executes a long command of a client whose session is `session`; serves who waits for what it changed.
+#[cold]
+pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv: Argv<'_>, out: &mut Reply) {
+    let Ok(command) = outer.server.commands.resolve(&argv) else { return };
+    outer.keys.begin_part(session);
+    let mut ctx = inside(outer, session, out, argv, command);
+    ctx.executing.note(command);
+    let started = Instant::now();
+    let mark = ctx.out.mark();
+    let result = (command.handler)(&mut ctx);
+    let counters = &ctx.server.stats.threads[ctx.thread].commands[command.id as usize];
+    counters.calls.add(u64::from(!command.is_short()));
+    counters.nanos.add(started.elapsed().as_nanos() as u64);
+    counters.failed.add(u64::from(result.is_err()));
+    if let Err(error) = result {
+        fail(&mut ctx, mark, &error);
+    }
+    ctx.server.stats.threads[ctx.thread].changes.add(ctx.changes);
+    finish(&mut ctx);
+    ctx.keys.release();
+}
+
+/// A context inside of another one.
+fn inside<'a>(
+    outer: &'a mut Ctx<'_>,
+    session: &'a mut Session,
+    out: &'a mut Reply,
+    argv: Argv<'a>,
+    command: &'static Command,
+) -> Ctx<'a> {
+    outer.keys.set_db(session.db);
+    Ctx {
         server: outer.server,
-        session: &mut session,
+        session,
         out,
         keys: &mut *outer.keys,
         argv,
@@ -147,23 +269,11 @@ pub(crate) fn execute_waiting(
         executing: outer.executing,
         planned: PlannedKeys::default(),
         changes: 0,
-        serving: true,
+        serving: false,
         still_waits: false,
         refused: false,
-    };
-    ctx.executing.note(command);
-    let mark = ctx.out.mark();
-    let done = match (command.handler)(&mut ctx) {
-        Ok(()) => !ctx.still_waits,
-        Err(error) => {
-            fail(&mut ctx, mark, &error);
-            true
-        }
-    };
-    end_commit(&mut ctx);
-    ctx.server.stats.threads[ctx.thread].changes.add(ctx.changes);
-    ctx.keys.release();
-    done
+        is_held_back: false,
+    }
 }
 
 /// Commands that may take long, that need a subcommand looked up, or with which something is wrong.
@@ -208,12 +318,28 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
     // Nobody waits for the key of the command before, or for its record, while this one takes its time.
     ctx.keys.release();
     ctx.keys.submit();
+    if ctx.argc() > offload::ARGS_MAX && command.plan.is_some() && ctx.keys.may_defer() {
+        return Err(ctx.keys.refuse(Refused::TakesLong).into());
+    }
+    if ctx.server.offload.is_busy() && wants_held(ctx) {
+        return Err(ctx.keys.refuse(Refused::HeldLong).into());
+    }
     let result = (command.handler)(ctx);
+    if ctx.keys.is_refused() {
+        return result;
+    }
     counters.failed.add(u64::from(result.is_err()));
     // Calls of short ones are counted by the chunk.
     counters.calls.add(u64::from(!command.is_short()));
     counters.nanos.add(started.elapsed().as_nanos() as u64);
     result
+}
+
+/// Whether one of the present command's keys is in a shard that is held for long.
+#[cold]
+fn wants_held(ctx: &Ctx<'_>) -> bool {
+    let keys = find_keys(ctx.command, &ctx.argv).unwrap_or_default();
+    ctx.keys.may_defer() && keys.iter().any(|key| ctx.keys.is_held_long(ctx.arg(key.index)))
 }
 
 /// Whether a word begins a line of HTTP that every request of a browser has.

@@ -32,6 +32,7 @@ pub mod listener;
 pub mod log;
 pub mod long_double;
 pub mod mailbox;
+pub mod offload;
 pub mod os;
 pub mod plan;
 pub mod round;

@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config::Config;
 use crate::listener::Listeners;
 use crate::mailbox::Mailbox;
+use crate::offload::Offload;
 use crate::server::Server;
 use crate::{alloc, cron, os, watchdog, worker};
 
@@ -83,6 +84,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         .collect::<Result<_, _>>()
         .map_err(text("Can't start a worker"))?;
     let workers: Arc<[Arc<Mailbox>]> = workers.into();
+    Offload::start(server).map_err(text("Can't start the thread for long commands"))?;
     watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -18,6 +18,7 @@ use crate::encodings::Encodings;
 use crate::gate::Gate;
 use crate::lazyfree::LazyFree;
 use crate::listener::ListenChange;
+use crate::offload::Offload;
 use crate::stats::Stats;
 
 /// Settings read in every slice of work, kept as atomics beside the configuration.
@@ -83,6 +84,8 @@ pub struct Server {
     pub log: Arc<CommandLog>,
     /// The freeing thread.
     pub lazyfree: LazyFree,
+    /// The thread for long commands.
+    pub offload: Offload,
     /// Threads that execute; thread numbers below this are workers, the next one is the maintenance thread.
     pub workers: usize,
     /// When it started.
@@ -150,7 +153,8 @@ impl Server {
             .renamed(&config.renamed_commands)
             .map_err(std::io::Error::other)?;
         let workers = config.workers;
-        let threads = workers + 1;
+        // The maintenance thread and the one for long commands execute as well.
+        let threads = workers + 2;
         let hot = Hot::new(&config);
         Ok(Self {
             hot,
@@ -162,6 +166,7 @@ impl Server {
             waiters: Waiters::default(),
             log: CommandLog::new(),
             lazyfree: LazyFree::start()?,
+            offload: Offload::default(),
             workers,
             started: Instant::now(),
             run_id: random_hex(),
@@ -188,6 +193,11 @@ impl Server {
     /// Number of the maintenance thread, in counters and at the gate.
     pub fn maintenance_thread(&self) -> usize {
         self.workers
+    }
+
+    /// Number of the thread for long commands, likewise.
+    pub fn long_thread(&self) -> usize {
+        self.workers + 1
     }
 
     /// The access clock at a time.

@@ -203,7 +203,9 @@ impl Db {
         if most > LEVELLED_CLASS_MAX || !lagging.contains(&true) {
             return 0;
         }
-        mine.filter(|(_, shard)| lagging[shard.class() as usize] && shard.lock().grow_to(most)).count()
+        // A shard that is locked is not worth waiting for.
+        let grows = |shard: &Shard| shard.try_lock().is_some_and(|mut table| table.grow_to(most));
+        mine.filter(|(_, shard)| lagging[shard.class() as usize] && grows(shard)).count()
     }
 
     /// Takes all entries, shard by shard, for the caller to free off the locks. O(shards).

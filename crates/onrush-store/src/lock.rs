@@ -5,7 +5,7 @@
 //! waiters. Who finds it taken spins for a moment, as a command mostly takes less than a microsecond, then lets other
 //! threads run, then sleeps in short steps.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use parking_lot::lock_api::{GuardNoSend, RawMutex};
@@ -21,13 +21,20 @@ const SLEEP: Duration = Duration::from_micros(50);
 pub(crate) type Mutex<T> = parking_lot::lock_api::Mutex<ShardLock, T>;
 pub(crate) type MutexGuard<'a, T> = parking_lot::lock_api::MutexGuard<'a, ShardLock, T>;
 
-/// See the module's text.
-pub(crate) struct ShardLock(AtomicBool);
+/// States of the lock.
+const FREE: u8 = 0;
+const HELD: u8 = 1;
+/// Held by somebody who will take long: who may do something else meanwhile should.
+const HELD_LONG: u8 = 2;
 
-// SAFETY: only the caller that changed the byte from false to true has the lock, until it stores false.
+/// See the module's text.
+pub(crate) struct ShardLock(AtomicU8);
+
+// SAFETY: only the caller that changed the byte from FREE to HELD has the lock, until it stores FREE. Nobody else changes it
+// meanwhile but `mark_long`, which only the holder calls, to another state that is not FREE.
 unsafe impl RawMutex for ShardLock {
     #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants a value to start from")]
-    const INIT: Self = Self(AtomicBool::new(false));
+    const INIT: Self = Self(AtomicU8::new(FREE));
 
     type GuardMarker = GuardNoSend;
 
@@ -40,21 +47,33 @@ unsafe impl RawMutex for ShardLock {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        self.0.store(false, Ordering::Release);
+        self.0.store(FREE, Ordering::Release);
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) != FREE
     }
 }
 
 impl ShardLock {
+    /// Says that the lock will be held for long. Only its holder calls this.
+    pub(crate) fn mark_long(&self) {
+        debug_assert!(self.is_locked());
+        self.0.store(HELD_LONG, Ordering::Relaxed);
+    }
+
+    /// Whether the lock is held by somebody who will take long.
+    #[inline(always)]
+    pub(crate) fn is_held_long(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == HELD_LONG
+    }
+
     /// Waits for the lock and takes it.
     #[cold]
     fn wait(&self) {

@@ -67,6 +67,13 @@ impl Shard {
         self.guard(self.table.lock())
     }
 
+    /// Whether somebody has the shard who will take long, and said so with [`ShardGuard::mark_long`].
+    #[inline(always)]
+    pub fn is_held_long(&self) -> bool {
+        // SAFETY: nothing is done to the lock but a look at its state.
+        unsafe { self.table.raw() }.is_held_long()
+    }
+
     /// Locks the shard if that takes no waiting.
     #[inline]
     pub fn try_lock(&self) -> Option<ShardGuard<'_>> {
@@ -127,6 +134,12 @@ pub struct ShardGuard<'a> {
 }
 
 impl ShardGuard<'_> {
+    /// Says that the lock will be held for long: others who may do something else meanwhile then do.
+    pub fn mark_long(&self) {
+        // SAFETY: the lock is this guard's, and stays held.
+        unsafe { self.shard.table.raw() }.mark_long();
+    }
+
     /// Whether it is this shard that is locked.
     #[inline]
     pub fn is_of(&self, shard: &Shard) -> bool {
@@ -188,6 +201,17 @@ mod tests {
         shard.lock().remove(b"k", hash);
         assert!(shard.is_empty());
         assert_eq!(shard.next_expire_ms(), i64::MAX);
+    }
+
+    #[test]
+    fn a_shard_is_held_long_until_it_is_unlocked() {
+        let shard = shard(0);
+        let held = shard.lock();
+        assert!(!shard.is_held_long());
+        held.mark_long();
+        assert!(shard.is_held_long() && shard.try_lock().is_none());
+        drop(held);
+        assert!(!shard.is_held_long() && shard.try_lock().is_some());
     }
 
     #[test]

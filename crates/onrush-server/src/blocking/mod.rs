@@ -23,8 +23,10 @@ use crate::client::ClientHandle;
 use crate::commit::Key;
 use crate::ctx::{Argv, Ctx};
 use crate::error::CommandError;
-use crate::execute::execute_waiting;
+use crate::execute::{Waited, execute_offloaded, execute_waiting};
+use crate::offload::Task;
 use crate::server::Server;
+use crate::session::Session;
 
 pub use waiters::Waiters;
 use waiters::Wanted;
@@ -34,6 +36,9 @@ const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked 
 /// Keys of a waiter that leaves its queues at once when it has ended; of more it does so in the background, and is passed over
 /// until then.
 const LEAVE_AT_ONCE_MAX: usize = 1_000;
+
+/// Arguments from this length on may be owned, and are not copied then.
+const OWNED_LEN_MIN: usize = 32 * 1024;
 
 /// What a client gets whose time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,17 +103,24 @@ pub struct Block {
 struct Command {
     bytes: Vec<u8>,
     ranges: Vec<ArgRange>,
+    owned: Vec<Arc<Vec<u8>>>,
 }
 
 impl Command {
     /// Copies the arguments, some of them replaced.
     fn copy(argv: &Argv<'_>, instead: &[(usize, Vec<u8>)]) -> Self {
         let mut command = Self {
-            bytes: Vec::with_capacity(argv.iter().map(<[u8]>::len).sum()),
+            bytes: Vec::with_capacity(argv.iter().map(<[u8]>::len).filter(|len| *len < OWNED_LEN_MIN).sum()),
             ranges: Vec::with_capacity(argv.len()),
+            owned: Vec::new(),
         };
         let mut instead = instead.iter().peekable();
         for (index, arg) in argv.iter().enumerate() {
+            if let Some(arg) = argv.owned(index) {
+                command.ranges.push(ArgRange::owned(command.owned.len()));
+                command.owned.push(Arc::clone(arg));
+                continue;
+            }
             let arg = instead.next_if(|(replaced, _)| *replaced == index).map_or(arg, |(_, arg)| arg);
             command.ranges.push(ArgRange::new(command.bytes.len(), arg.len()));
             command.bytes.extend_from_slice(arg);
@@ -117,7 +129,7 @@ impl Command {
     }
 
     fn argv(&self) -> Argv<'_> {
-        Argv::new(&self.bytes, &self.ranges, &[])
+        Argv::new(&self.bytes, &self.ranges, &self.owned)
     }
 }
 
@@ -134,6 +146,11 @@ pub struct Waiter {
     on_timeout: OnTimeout,
     /// When it stops, in Unix milliseconds.
     pub deadline_ms: Option<i64>,
+    /// Whether it does not wait for keys but for its command to be executed on the thread for long ones.
+    pub is_offloaded: bool,
+    /// CLIENT NO-TOUCH is on; commands that would block reply at once instead.
+    no_touch: bool,
+    deny_blocking: bool,
     state: Mutex<State>,
 }
 
@@ -141,6 +158,8 @@ enum State {
     Waiting,
     /// What its connection is to send.
     Done(Vec<u8>),
+    /// Its command was executed, and waits for keys now.
+    Handed(Arc<Waiter>),
     /// Its connection knows, or is gone.
     Gone,
 }
@@ -174,11 +193,12 @@ impl Waiter {
         Wanted { db: self.db, key, hash, what: self.waits_for }
     }
 
-    /// What its connection is to send, once.
-    pub fn take_reply(&self) -> Option<Vec<u8>> {
+    /// What has become of it, once.
+    pub fn take_outcome(&self) -> Option<Outcome> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Gone) {
-            State::Done(reply) => Some(reply),
+            State::Done(reply) => Some(Outcome::Reply(reply)),
+            State::Handed(waiter) => Some(Outcome::Waits(waiter)),
             before => {
                 *state = before;
                 None
@@ -224,11 +244,77 @@ impl Waiter {
 
     /// The client is gone, or is to go: nothing is executed for it any more when this returns. No shard is locked.
     pub fn forget(self: &Arc<Self>, server: &'static Server) {
+        if self.is_offloaded {
+            // It is executed, or will be, whatever becomes of the client; but it waits for no keys then.
+            let before = std::mem::replace(&mut *self.state.lock(), State::Gone);
+            if let State::Handed(waiter) = before {
+                waiter.forget(server);
+            }
+            return;
+        }
         let mut state = self.state.lock();
         if matches!(*state, State::Waiting) {
             self.end(server, &mut state, State::Gone);
         }
     }
+}
+
+/// What becomes of a client that waited.
+pub enum Outcome {
+    /// Its connection is to send this.
+    Reply(Vec<u8>),
+    /// It waits for keys now.
+    Waits(Arc<Waiter>),
+}
+
+impl Waiter {
+    /// Executes the command of a client on the thread for long ones. What the client waits for is executed also when it is gone.
+    pub(crate) fn execute(&self, outer: &mut Ctx<'_>) {
+        let mut out = Reply::with_buffer(Vec::new(), self.proto);
+        let mut session = Session::new(Arc::clone(&self.client), true);
+        (session.db, session.no_touch, session.deny_blocking) = (self.db, self.no_touch, self.deny_blocking);
+        execute_offloaded(outer, &mut session, self.command.argv(), &mut out);
+        let mut state = self.state.lock();
+        let is_gone = matches!(*state, State::Gone);
+        match session.waiter.take() {
+            Some(waiter) if is_gone => {
+                drop(state);
+                outer.keys.release();
+                waiter.forget(outer.server);
+            }
+            Some(waiter) => *state = State::Handed(waiter),
+            None if is_gone => {}
+            None => *state = State::Done(flatten(&mut out)),
+        }
+        self.client.wake();
+    }
+
+    /// Its command has panicked.
+    pub(crate) fn kill_client(&self) {
+        self.client.kill();
+    }
+}
+
+/// Gives the present command, which has changed nothing, to the thread for long ones; its client is blocked meanwhile.
+pub(crate) fn offload(ctx: &mut Ctx<'_>) {
+    let waiter = Arc::new(Waiter {
+        client: Arc::clone(&ctx.session.handle),
+        db: ctx.keys.db(),
+        command: Command::copy(&ctx.argv, &[]),
+        keys: 0..0,
+        waits_for: WaitsFor::List,
+        ticket: 0,
+        proto: ctx.out.proto(),
+        on_timeout: OnTimeout::Null,
+        deadline_ms: None,
+        is_offloaded: true,
+        no_touch: ctx.session.no_touch,
+        deny_blocking: ctx.session.deny_blocking,
+        state: Mutex::new(State::Waiting),
+    });
+    ctx.session.handle.set_aside(true);
+    ctx.session.waiter = Some(Arc::clone(&waiter));
+    ctx.server.offload.post(Task::Execute(waiter));
 }
 
 /// A waiter that has ended, until it has left its queues.
@@ -280,10 +366,17 @@ impl Ctx<'_> {
             proto: self.out.proto(),
             on_timeout: block.on_timeout,
             deadline_ms: block.deadline_ms,
+            is_offloaded: false,
+            no_touch: false,
+            deny_blocking: false,
             state: Mutex::new(State::Waiting),
         });
         waiters.add(&waiter, |key| self.server.keyspace.hash(key));
-        *self.session.handle.waiter.lock() = Some(Arc::clone(&waiter));
+        let mut known = self.session.handle.waiter.lock();
+        *known = Some(Arc::clone(&waiter));
+        // Who counts it finds it.
+        waiters.count_begin();
+        drop(known);
         self.session.waiter = Some(waiter);
     }
 
@@ -344,10 +437,24 @@ pub(crate) fn serve(ctx: &mut Ctx<'_>) {
     let db_before = ctx.keys.db();
     while ctx.keys.has_ready() {
         for (db, key) in ctx.keys.take_ready() {
+            if ctx.server.offload.is_busy() && ctx.keys.may_defer() {
+                ctx.keys.set_db(db);
+                if ctx.keys.is_held_long(&key) {
+                    // Who holds it serves them afterwards.
+                    ctx.server.offload.post(Task::Serve(db, key));
+                    continue;
+                }
+            }
             serve_key(ctx, db, &key);
         }
     }
     ctx.keys.set_db(db_before);
+}
+
+/// As [`serve`], for one key that could not be served when it changed.
+pub(crate) fn serve_later(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
+    serve_key(ctx, db, key);
+    serve(ctx);
 }
 
 /// Serves who waits for a key as it is now, as long as it stays what they wait for. O(served).
@@ -365,8 +472,13 @@ fn serve_key(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
             if group.is_some_and(|group| exhausted.iter().any(|other| other == group)) {
                 continue;
             }
-            if serve_one(ctx, &waiter) == Served::WaitsOn {
-                exhausted.extend(group.map(<[u8]>::to_vec));
+            match serve_one(ctx, &waiter) {
+                Served::Done => {}
+                Served::WaitsOn => exhausted.extend(group.map(<[u8]>::to_vec)),
+                Served::PutOff => {
+                    ctx.server.offload.post(Task::Serve(db, key.to_vec()));
+                    return;
+                }
             }
             if type_of(ctx, db, Key { bytes: key, hash, shard: None }) != ty {
                 // Whoever is behind waits on; what the key is now is a change of its own.
@@ -389,6 +501,8 @@ enum Served {
     Done,
     /// There was nothing for it.
     WaitsOn,
+    /// Its keys are held for long: whoever waits is served afterwards.
+    PutOff,
 }
 
 fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
@@ -404,8 +518,10 @@ fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
         return Served::Done;
     }
     let mut out = Reply::with_buffer(Vec::new(), waiter.proto);
-    if !execute_waiting(ctx, &waiter.client, waiter.db, waiter.command.argv(), &mut out) {
-        return Served::WaitsOn;
+    match execute_waiting(ctx, &waiter.client, waiter.db, waiter.command.argv(), &mut out) {
+        Waited::Enough => {}
+        Waited::On => return Served::WaitsOn,
+        Waited::Longer => return Served::PutOff,
     }
     waiter.end(ctx.server, &mut state, State::Done(flatten(&mut out)));
     drop(state);

@@ -185,7 +185,6 @@ impl Waiters {
 
     /// Adds a client to the queues of its keys, whose locks are held. O(keys).
     pub(super) fn add(&self, waiter: &Arc<Waiter>, hash: impl Fn(&[u8]) -> KeyHash) {
-        self.waiting.fetch_add(1, Relaxed);
         for (index, key) in waiter.keys() {
             let wanted = waiter.wanted(key, hash(key));
             let place = Place { ticket: waiter.ticket, index };
@@ -200,6 +199,11 @@ impl Waiters {
                     Queue::One(place, Arc::clone(waiter))
                 });
         }
+    }
+
+    /// Counts a client that waits, before the locks of its keys go back.
+    pub(super) fn count_begin(&self) {
+        self.waiting.fetch_add(1, Relaxed);
     }
 
     /// Counts a client that waits no more.

@@ -7,6 +7,7 @@ use onrush_resp::parse_i64;
 use onrush_store::bitmap::{self, BitOperation};
 use onrush_store::{Entry, NewValue, Type, Value, ValueRef};
 
+use super::keys::work_on;
 use super::sets::delete_empty;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -215,6 +216,8 @@ pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.keys.db();
     let keys: Vec<Key<'_>> = (3..ctx.argc()).map(|index| ctx.key(index)).collect();
     ctx.keys.lock_all(keys.iter().chain([&target]).map(|key| (db, key.hash)))?;
+    let work = keys.iter().filter_map(|key| ctx.keys.held_entry(key)).map(work_on).sum();
+    ctx.expect_work(work)?;
     let mut len = 0;
     for key in &keys {
         if let Some(entry) = ctx.keys.read(key) {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::parse_i64;
-use onrush_store::{Entry, NewValue, Value, ValueRef, clock};
+use onrush_store::{CollectionRef, Entry, NewValue, Value, ValueRef, clock};
 use smallvec::SmallVec;
 
 use crate::commit::Key;
@@ -95,6 +95,20 @@ pub(super) fn inspect<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&En
     ctx.keys.untouched(|keys| keys.read(key).map(look))
 }
 
+/// What going through a whole value costs, in elements of a collection. O(1), of small collections O(elements).
+pub(super) fn work_on(entry: &Entry) -> usize {
+    /// Bytes that take about as long as an element.
+    const BYTES_PER_ELEMENT: usize = 256;
+    match entry.value() {
+        ValueRef::Collection(CollectionRef::List(list)) => list.len(),
+        ValueRef::Collection(CollectionRef::Set(set)) => set.len(),
+        ValueRef::Collection(CollectionRef::SortedSet(set)) => set.len(),
+        ValueRef::Collection(CollectionRef::Hash(hash)) => hash.len(),
+        ValueRef::Collection(CollectionRef::Stream(stream)) => stream.len() as usize,
+        value => value.len() / BYTES_PER_ELEMENT,
+    }
+}
+
 /// `RENAME key newkey`
 pub fn rename(ctx: &mut Ctx<'_>) -> CommandResult {
     if rename_generic(ctx, true)? {
@@ -172,6 +186,8 @@ fn copy_generic(
     if !lock_across(ctx, source, (target_db, target))? {
         return Ok(false);
     }
+    let work = ctx.keys.peek(source).map_or(0, work_on);
+    ctx.expect_work(work)?;
     let Some(entry) = ctx.keys.read(source) else { return Ok(false) };
     let (value, expire): (Value, _) = (entry.to_value(), entry.expire_at());
     if let Some(slot) = ctx.keys.write_in(target_db, target) {
@@ -251,6 +267,7 @@ const PAUSED_DRAWS_MAX: usize = 100;
 /// Deletes the expired keys it draws, so that each of them costs one draw ever.
 pub fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.keys.release();
+    ctx.expect_shards(0)?;
     let now_ms = ctx.now_ms();
     let is_paused = ctx.server.pause(now_ms) != Pause::None;
     let Some(db) = ctx.server.keyspace.db(ctx.keys.db() as usize) else {

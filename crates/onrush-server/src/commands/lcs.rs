@@ -21,6 +21,9 @@ const NO_MEMORY: CommandError =
 /// Strings of this length in bytes and above are refused.
 const STRING_LEN_LIMIT: usize = u32::MAX as usize - 1;
 
+/// Pairs of positions that take about as long as an element of a collection.
+const CELLS_PER_ELEMENT: usize = 1_000;
+
 /// A string that outlives its lock.
 type Bytes = Arc<Vec<u8>>;
 
@@ -35,6 +38,7 @@ pub fn lcs(ctx: &mut Ctx<'_>) -> CommandResult {
     check_size(ctx, a.len(), b.len())?;
     // The strings are ours: nobody has to wait for the computation.
     ctx.keys.release();
+    ctx.expect_work(a.len().saturating_mul(b.len()) / CELLS_PER_ELEMENT)?;
     let table = Table::compute(&a, &b, options.wanted != Wanted::Len).ok_or(NO_MEMORY)?;
     match options.wanted {
         Wanted::Len => ctx.out.int(table.lcs_len() as i64),

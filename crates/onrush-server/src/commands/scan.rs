@@ -26,6 +26,9 @@ pub fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         return Ok(());
     }
+    let len = ctx.server.keyspace.db(ctx.keys.db() as usize).map_or(0, onrush_store::Db::len);
+    ctx.keys.release();
+    ctx.expect_shards(len)?;
     let filter = Filter { now_ms: ctx.now_ms(), pattern: Some(pattern), type_name: None };
     let (_, found) = collect(ctx, 0, usize::MAX, &filter);
     found.append_to(ctx.out);
@@ -53,6 +56,8 @@ pub fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
             return Err(error::SYNTAX);
         }
     }
+    ctx.keys.release();
+    ctx.expect_shards(count)?;
     let (cursor, found) = collect(ctx, cursor, count, &filter);
     found.reply(ctx.out, cursor);
     Ok(())

@@ -54,10 +54,17 @@ fn lock_sources<'a>(
     ctx: &mut Ctx<'a>,
     sources: std::ops::Range<usize>,
     target: Option<Key<'a>>,
+    operation: Operation,
 ) -> Result<Vec<Key<'a>>, CommandError> {
     let db = ctx.keys.db();
     let keys: Vec<Key<'a>> = sources.map(|index| ctx.key(index)).collect();
     ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
+    let lens = keys.iter().map(|key| ctx.keys.held::<Set>(key).map_or(0, Set::len));
+    let work = match operation {
+        Operation::Intersection => lens.min().unwrap_or(0) * keys.len(),
+        Operation::Union | Operation::Difference => lens.sum(),
+    };
+    ctx.expect_work(work)?;
     for key in &keys {
         ctx.keys.read_as::<Set>(key)?;
     }
@@ -65,7 +72,7 @@ fn lock_sources<'a>(
 }
 
 fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
-    let keys = lock_sources(ctx, 1..ctx.argc(), None)?;
+    let keys = lock_sources(ctx, 1..ctx.argc(), None, operation)?;
     let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.keys.held(key)).collect();
     if operation == Operation::Union {
         let all = union(&sets, &ctx.server.hot.encodings.set());
@@ -98,7 +105,7 @@ fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
 fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) -> CommandResult {
     let target = ctx.key(1);
     let limits = ctx.server.hot.encodings.set();
-    let keys = lock_sources(ctx, 2..ctx.argc(), Some(target))?;
+    let keys = lock_sources(ctx, 2..ctx.argc(), Some(target), operation)?;
     let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.keys.held(key)).collect();
     let mut texts = Vec::new();
     let result = match operation {
@@ -150,7 +157,7 @@ pub fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
         limit = if limit == 0 { usize::MAX } else { limit };
         index += 2;
     }
-    let keys = lock_sources(ctx, 2..2 + count, None)?;
+    let keys = lock_sources(ctx, 2..2 + count, None, Operation::Intersection)?;
     let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.keys.held(key)).collect();
     let found = intersection(&sets, &mut Vec::new(), limit).len();
     ctx.out.int(found.min(limit) as i64);

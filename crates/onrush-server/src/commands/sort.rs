@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, End, Hash, List, Type, ValueRef};
 
+use super::keys::work_on;
 use super::sets::delete_empty;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -96,6 +97,10 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
         ctx.keys.lock_keyspace()?;
     } else {
         ctx.keys.lock_all([&key].into_iter().chain(&target).map(|key| (db, key.hash)))?;
+    }
+    if !ctx.keys.has_keyspace() {
+        let work = ctx.keys.peek(&key).map_or(0, work_on);
+        ctx.expect_work(work)?;
     }
     let (mut elements, ty) = elements(ctx, &key, options)?;
     if !options.keeps_order_of(ty) {

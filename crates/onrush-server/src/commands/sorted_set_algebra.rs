@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, Set, SortedSet, Type, ValueRef};
 
+use super::keys::work_on;
 use super::sorted_set_ranges::store_result;
 use super::sorted_sets::reply_members;
 use crate::commit::Key;
@@ -127,6 +128,8 @@ impl<'a> Query<'a> {
         let db = ctx.keys.db();
         let keys: Vec<Key<'a>> = (at + 1..at + 1 + count).map(|index| ctx.key(index)).collect();
         ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
+        let work = keys.iter().filter_map(|key| ctx.keys.held_entry(key)).map(work_on).sum();
+        ctx.expect_work(work)?;
         for key in &keys {
             if let Some(entry) = ctx.keys.read(key)
                 && !matches!(entry.ty(), Type::Set | Type::SortedSet)

@@ -42,9 +42,16 @@ enum Scope {
     Everything,
 }
 
-/// A key that an outer commit has not declared was asked for.
+/// Why a commit does not get the locks it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Undeclared;
+pub enum Refused {
+    /// It runs inside of another commit, which has not declared a key it asks for.
+    Undeclared,
+    /// Somebody holds them who will take long: the command is to be tried again when he is done.
+    HeldLong,
+    /// The command will take long: it is to be executed on the thread for such ones.
+    TakesLong,
+}
 
 pub(super) struct Locks {
     server: &'static Server,
@@ -59,6 +66,10 @@ pub(super) struct Locks {
     limbo: Option<Box<Table>>,
     /// Whether such a key was asked for.
     went_outside: bool,
+    /// Whether it refuses rather than waits for who takes long.
+    pub(super) defers: bool,
+    /// Whether the locks it takes will be held for long.
+    marks_long: bool,
 }
 
 impl Locks {
@@ -73,6 +84,8 @@ impl Locks {
             many: Vec::new(),
             limbo: None,
             went_outside: false,
+            defers: thread < server.workers,
+            marks_long: thread == server.long_thread(),
         }
     }
 
@@ -104,7 +117,12 @@ impl Locks {
             record.close();
             // The old lock goes back before the new one is asked for.
             self.one = None;
-            self.one = Some(shard.lock());
+            let guard = shard.lock();
+            if self.marks_long {
+                cold_path();
+                guard.mark_long();
+            }
+            self.one = Some(guard);
         }
         match &mut self.one {
             Some(guard) => guard,
@@ -144,13 +162,20 @@ impl Locks {
     /// gone back.
     ///
     /// # Errors
-    /// An outer commit decides, and has not declared one of the keys.
-    pub(super) fn lock_all(&mut self, mut keys: impl Iterator<Item = (u32, KeyHash)>) -> Result<(), Undeclared> {
+    /// An outer commit decides, and has not declared one of the keys; or somebody holds one of them for long.
+    pub(super) fn lock_all(&mut self, mut keys: impl Iterator<Item = (u32, KeyHash)>) -> Result<(), Refused> {
         if self.scope == Scope::Declared {
             return if keys.all(|(db, hash)| self.held(db, hash).is_some()) { Ok(()) } else { self.refuse() };
         }
         let mut wanted: SmallVec<[(u32, usize); 16]> =
             keys.map(|(db, hash)| (db, self.database(db).shard_index(hash))).collect();
+        if self.defers && self.server.offload.is_busy() {
+            cold_path();
+            let is_held = |(db, shard): &(u32, usize)| self.database(*db).shard(*shard).is_held_long();
+            if wanted.iter().any(is_held) {
+                return Err(Refused::HeldLong);
+            }
+        }
         if wanted.len() > MARKED_KEYS_MIN {
             self.lock_marked(&wanted);
             return Ok(());
@@ -184,6 +209,9 @@ impl Locks {
 
     fn lock_one_more(&mut self, db: u32, shard: usize) {
         let guard = self.database(db).shard(shard).lock();
+        if self.marks_long {
+            guard.mark_long();
+        }
         self.many.push(Held { db, shard, guard });
     }
 
@@ -196,9 +224,10 @@ impl Locks {
     /// Takes the whole keyspace. The shards' locks have gone back.
     ///
     /// # Errors
-    /// An outer commit decides, and has declared keys only.
-    pub(super) fn lock_keyspace(&mut self) -> Result<(), Undeclared> {
+    /// An outer commit decides, and has declared keys only; or a long command runs, which is to be over first.
+    pub(super) fn lock_keyspace(&mut self) -> Result<(), Refused> {
         match self.scope {
+            Scope::Command if self.defers && self.server.offload.is_busy() => Err(Refused::TakesLong),
             Scope::Command => {
                 self.gate = Gate::Outside;
                 self.gate = Gate::Exclusive(self.server.gate.exclusive());
@@ -253,15 +282,15 @@ impl Locks {
     ///
     /// # Errors
     /// A key was asked for that was not declared: whatever was done to it is dropped.
-    pub(super) fn take_back(&mut self) -> Result<(), Undeclared> {
+    pub(super) fn take_back(&mut self) -> Result<(), Refused> {
         self.scope = Scope::Command;
         self.limbo = None;
-        if std::mem::take(&mut self.went_outside) { Err(Undeclared) } else { Ok(()) }
+        if std::mem::take(&mut self.went_outside) { Err(Refused::Undeclared) } else { Ok(()) }
     }
 
-    fn refuse(&mut self) -> Result<(), Undeclared> {
+    fn refuse(&mut self) -> Result<(), Refused> {
         self.went_outside = true;
-        Err(Undeclared)
+        Err(Refused::Undeclared)
     }
 
     /// A database, made if it was not there yet.

@@ -18,13 +18,14 @@ use onrush_store::{Cleared, Db, KeyHash, Removed, Shard};
 
 use crate::ctx::Argv;
 use crate::lazyfree::Garbage;
+use crate::offload;
 use crate::scratch::shrink;
 use crate::server::Server;
 use crate::session::Session;
 
 pub use key::Key;
 use locks::Locks;
-pub use locks::Undeclared;
+pub use locks::Refused;
 pub use moment::AccessClock;
 use moment::Moment;
 pub use rebuild::rebuild;
@@ -50,6 +51,7 @@ pub struct Commit {
     record: Recorder,
     moment: Moment,
     left: Leftovers,
+    refused: Option<Refused>,
     /// Lookups for reading that found their key, and that did not.
     hits: u64,
     misses: u64,
@@ -66,6 +68,7 @@ impl Commit {
             record: Recorder::new(server.log.clone()),
             moment: Moment::new(),
             left: Leftovers::default(),
+            refused: None,
             hits: 0,
             misses: 0,
         }
@@ -198,20 +201,80 @@ impl Commit {
     ///
     /// # Errors
     /// The command runs inside of another commit, which has not declared one of the keys.
-    pub fn lock_all(&mut self, keys: impl IntoIterator<Item = (u32, KeyHash)>) -> Result<(), Undeclared> {
+    pub fn lock_all(&mut self, keys: impl IntoIterator<Item = (u32, KeyHash)>) -> Result<(), Refused> {
         self.release();
-        self.locks.lock_all(keys.into_iter())
+        let locked = self.locks.lock_all(keys.into_iter());
+        self.note(locked)
     }
 
     /// Takes the whole keyspace for this command. References into tables end before.
     ///
     /// # Errors
     /// The command runs inside of another commit, which has declared keys only.
-    pub fn lock_keyspace(&mut self) -> Result<(), Undeclared> {
+    pub fn lock_keyspace(&mut self) -> Result<(), Refused> {
         self.release();
         // Nobody who has the keyspace for himself misses a record of ours.
         self.record.submit();
-        self.locks.lock_keyspace()
+        let locked = self.locks.lock_keyspace();
+        self.note(locked)
+    }
+
+    /// Whether the whole keyspace is locked.
+    pub fn has_keyspace(&self) -> bool {
+        self.locks.has_keyspace()
+    }
+
+    fn note(&mut self, locked: Result<(), Refused>) -> Result<(), Refused> {
+        self.refused = self.refused.or(locked.err());
+        locked
+    }
+
+    /// Says that the present command, which has changed nothing yet, goes through so many elements.
+    ///
+    /// # Errors
+    /// They are too many for a worker: the command is executed again from its beginning on the thread for long ones.
+    #[inline]
+    pub fn expect_work(&mut self, elements: usize) -> Result<(), Refused> {
+        if elements <= offload::ELEMENTS_MAX || !self.may_defer() {
+            return Ok(());
+        }
+        self.note(Err(Refused::TakesLong))
+    }
+
+    /// Says that the present command, which has changed nothing yet, looks into shards one after the other.
+    ///
+    /// # Errors
+    /// As of [`Commit::expect_work`]; also when somebody holds shards for long.
+    pub fn expect_shards(&mut self, elements: usize) -> Result<(), Refused> {
+        let is_busy = self.server.offload.is_busy();
+        self.expect_work(if is_busy { usize::MAX } else { elements })
+    }
+
+    /// Whether commands may be put off, or go to the thread for long ones.
+    #[inline]
+    pub(crate) fn may_defer(&self) -> bool {
+        self.locks.defers && self.server.offload.is_there()
+    }
+
+    /// Whether the shard of a key in the present database is held by somebody who takes long.
+    pub(crate) fn is_held_long(&self, key: &[u8]) -> bool {
+        let hash = self.server.keyspace.hash(key);
+        self.server.keyspace.db(self.db as usize).is_some_and(|db| db.shard_of(hash).is_held_long())
+    }
+
+    /// Notes a refusal of the present command.
+    pub(crate) fn refuse(&mut self, refused: Refused) -> Refused {
+        *self.refused.insert(refused)
+    }
+
+    /// Whether the present command did not get what it asked for.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.refused, Some(Refused::HeldLong | Refused::TakesLong))
+    }
+
+    /// Why the present command did not get what it asked for, if so.
+    pub(crate) fn take_refused(&mut self) -> Option<Refused> {
+        self.refused.take()
     }
 
     /// Lets commands run inside of this commit, with the locks that it holds: several keys' or the whole keyspace. Until
@@ -224,7 +287,7 @@ impl Commit {
     ///
     /// # Errors
     /// A command asked for a key that was not declared. It found none, and what it did to it is dropped.
-    pub fn end_nested(&mut self) -> Result<(), Undeclared> {
+    pub fn end_nested(&mut self) -> Result<(), Refused> {
         self.locks.take_back()
     }
 
@@ -310,6 +373,9 @@ impl Commit {
         fields_max: usize,
     ) -> (usize, usize, bool) {
         self.record.look();
+        if shard.is_held_long() {
+            return (0, 0, false);
+        }
         let Self { locks, record, left, .. } = self;
         let table = locks.lock_shard(shard);
         let mut keys = 0;
@@ -418,8 +484,8 @@ mod tests {
         commit.set(&a, NewValue::Int(1), None);
         commit.release();
         assert!(commit.database(0).shard_of(a.hash).try_lock().is_none(), "the lock is the outer commit's");
-        assert_eq!(commit.lock_keyspace(), Err(Undeclared));
-        assert_eq!(commit.end_nested(), Err(Undeclared));
+        assert_eq!(commit.lock_keyspace(), Err(Refused::Undeclared));
+        assert_eq!(commit.end_nested(), Err(Refused::Undeclared));
         commit.begin_nested();
         assert!(commit.read(&a).is_some() && commit.read(&b).is_none());
         assert_eq!(commit.end_nested(), Ok(()));
@@ -434,11 +500,11 @@ mod tests {
         commit.set(&b, NewValue::Int(7), None);
         commit.lock_all([(0, a.hash)]).expect("no outer commit");
         commit.begin_nested();
-        assert_eq!(commit.lock_all([(0, a.hash), (0, b.hash)]), Err(Undeclared));
-        assert_eq!(commit.end_nested(), Err(Undeclared));
+        assert_eq!(commit.lock_all([(0, a.hash), (0, b.hash)]), Err(Refused::Undeclared));
+        assert_eq!(commit.end_nested(), Err(Refused::Undeclared));
         commit.begin_nested();
         commit.set(&b, NewValue::Int(8), None);
-        assert_eq!(commit.end_nested(), Err(Undeclared));
+        assert_eq!(commit.end_nested(), Err(Refused::Undeclared));
         commit.release();
         let seven = onrush_store::ValueRef::Int(7);
         assert_eq!(commit.read(&b).expect("b").value(), seven);

@@ -201,7 +201,7 @@ mod tests {
             let mut table = keyspace.db_or_create(0).shard_of(hash).lock();
             table.set(key, hash, value, *expire, 7);
             let entry = table.get(key, hash).unwrap();
-            whole.add(&Digest::of_entry(0, entry, Depth::State));
+            whole.add(&Digest::of_entry(0, entry, Depth::Data));
             values.push(Digest::of_value(entry));
         }
         (whole, values)

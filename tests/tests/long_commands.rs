@@ -1,0 +1,242 @@
+//! Commands that take long are executed beside the workers: nobody else waits for them, and their own client sees no
+//! difference.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use onrush_tests::argv;
+use onrush_tests::argv::Argv;
+use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Server, wait_until};
+
+const MEMBERS: usize = 200_000;
+
+fn start() -> Server {
+    Server::start_onrush(&["--workers", "2", "--enable-debug-command", "yes"])
+}
+
+/// Makes a set of integers from `from` on.
+fn fill(conn: &mut Conn, key: &str, from: usize, len: usize) {
+    for part in (from..from + len).collect::<Vec<_>>().chunks(5_000) {
+        let members = part.iter().map(|n| n.to_string().into_bytes());
+        conn.call(&Argv([b"SADD".to_vec(), key.into()].into_iter().chain(members).collect()));
+    }
+}
+
+fn started() -> (Server, Conn) {
+    let server = start();
+    let mut conn = server.connect();
+    fill(&mut conn, "a", 0, MEMBERS);
+    fill(&mut conn, "b", MEMBERS / 2, MEMBERS);
+    (server, conn)
+}
+
+#[test]
+fn a_pipeline_around_a_long_command_is_answered_in_order() {
+    let (server, mut conn) = started();
+    for protocol in ["2", "3"] {
+        conn.call(&argv!["HELLO", protocol]);
+        let replies = conn.pipeline(&[
+            argv!["SET", "k", "before"],
+            argv!["SUNIONSTORE", "u", "a", "b"],
+            argv!["GET", "k"],
+            argv!["SINTERSTORE", "i", "a", "b"],
+            argv!["SCARD", "i"],
+            argv!["SELECT", "1"],
+            argv!["SUNIONSTORE", "u", "a", "b"],
+            argv!["SELECT", "0"],
+            argv!["SUNIONSTORE", "k:list", "a", "missing"],
+            argv!["INCR", "k"],
+            argv!["KEYS", "k"],
+        ]);
+        let texts: Vec<String> =
+            replies.iter().map(|reply| String::from_utf8_lossy(reply).replace("\r\n", " ")).collect();
+        let expected = [
+            "+OK ",
+            ":300000 ",
+            "$6 before ",
+            ":100000 ",
+            ":100000 ",
+            "+OK ",
+            ":0 ",
+            "+OK ",
+            ":200000 ",
+            "-ERR value is not an integer or out of range ",
+            "*1 $1 k ",
+        ];
+        assert_eq!(texts, expected);
+    }
+    // A client that has closed its half gets all replies too.
+    let mut half = server.connect();
+    half.send(&[argv!["SDIFFSTORE", "d", "a", "b"], argv!["PING"]].iter().fold(Vec::new(), |mut bytes, argv| {
+        argv.encode(&mut bytes);
+        bytes
+    }))
+    .expect("sent");
+    half.half_close();
+    assert_eq!(half.read_to_close().expect("replies"), b":100000\r\n+PONG\r\n");
+}
+
+#[test]
+fn replies_left_out_are_left_out_of_long_commands_too() {
+    let (_server, mut conn) = started();
+    let mut send = |argv: Argv| {
+        let mut bytes = Vec::new();
+        argv.encode(&mut bytes);
+        conn.send(&bytes).expect("sent");
+    };
+    send(argv!["CLIENT", "REPLY", "SKIP"]);
+    send(argv!["SUNIONSTORE", "u", "a", "b"]);
+    send(argv!["PING", "1"]);
+    send(argv!["CLIENT", "REPLY", "OFF"]);
+    send(argv!["SUNIONSTORE", "u", "a", "b"]);
+    send(argv!["SCARD", "u"]);
+    send(argv!["CLIENT", "REPLY", "ON"]);
+    send(argv!["SCARD", "u"]);
+    let replies: Vec<Vec<u8>> = (0..3).map(|_| conn.read_reply().expect("a reply")).collect();
+    assert_eq!(replies, [&b"$1\r\n1\r\n"[..], b"+OK\r\n", b":300000\r\n"]);
+}
+
+#[test]
+fn others_do_not_wait_for_long_commands() {
+    let (server, mut conn) = started();
+    let over = AtomicBool::new(false);
+    let waits = std::thread::scope(|scope| {
+        let pingers: Vec<_> = (0..4)
+            .map(|client| {
+                let (server, over) = (&server, &over);
+                scope.spawn(move || {
+                    let mut conn = server.connect();
+                    let mut waits = Vec::new();
+                    while !over.load(Relaxed) {
+                        let started = Instant::now();
+                        match client % 2 {
+                            0 => assert_eq!(conn.call(&argv!["PING"]).text(), "PONG"),
+                            _ => assert_eq!(conn.call(&argv!["SET", format!("k{}", waits.len()), "v"]).text(), "OK"),
+                        }
+                        waits.push(started.elapsed());
+                        std::thread::sleep(Duration::from_micros(300));
+                    }
+                    waits
+                })
+            })
+            .collect();
+        let mut long = Duration::ZERO;
+        for _ in 0..20 {
+            let started = Instant::now();
+            assert_eq!(conn.call(&argv!["SUNIONSTORE", "u", "a", "b"]), Value::Int(300_000));
+            assert_eq!(conn.call(&argv!["SDIFFSTORE", "u", "a", "b"]), Value::Int(100_000));
+            long = long.max(started.elapsed());
+        }
+        over.store(true, Relaxed);
+        let mut waits: Vec<Duration> =
+            pingers.into_iter().flat_map(|pinger| pinger.join().expect("no panic")).collect();
+        waits.sort();
+        eprintln!("long {long:?}, p99 {:?}, most {:?}", waits[waits.len() * 99 / 100], waits.last());
+        waits
+    });
+    // With the command on a worker every pipeline of half the clients would wait for it: then p90 is its length.
+    let p90 = waits[waits.len() * 90 / 100];
+    assert!(p90 < Duration::from_millis(10), "{p90:?}");
+}
+
+#[test]
+fn commands_on_keys_that_are_held_wait_and_nothing_is_lost() {
+    let (server, mut conn) = started();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|client| {
+                let (server, over) = (&server, &over);
+                scope.spawn(move || {
+                    let mut conn = server.connect();
+                    let (counter, mut count) = (format!("count:{client}"), 0);
+                    while !over.load(Relaxed) {
+                        let replies = conn.pipeline(&[
+                            argv!["INCR", &counter],
+                            argv!["SISMEMBER", "a", "7"],
+                            argv!["INCR", &counter],
+                            argv!["SADD", "u", format!("x{client}")],
+                            argv!["MSET", &counter, (count + 2).to_string(), "other", "1"],
+                            argv!["OBJECT", "ENCODING", "u"],
+                            argv!["INCR", &counter],
+                        ]);
+                        let numbers = [0, 2, 6].map(|at| String::from_utf8_lossy(&replies[at]).trim().to_owned());
+                        assert_eq!(numbers, [1, 2, 3].map(|n| format!(":{}", count + n)));
+                        assert_eq!(replies[1], b":1\r\n");
+                        count += 3;
+                    }
+                    count
+                })
+            })
+            .collect();
+        for round in 0..15 {
+            assert_eq!(conn.call(&argv!["SUNIONSTORE", "u", "a", "b"]), Value::Int(300_000));
+            if round % 5 == 0 {
+                assert_eq!(conn.call(&argv!["SWAPDB", "3", "4"]).text(), "OK");
+            }
+            let found = conn.call(&argv!["RANDOMKEY"]);
+            assert!(!found.text().is_empty());
+        }
+        over.store(true, Relaxed);
+        for (client, worker) in workers.into_iter().enumerate() {
+            let count = worker.join().expect("no panic");
+            assert_eq!(conn.call(&argv!["GET", format!("count:{client}")]).text(), count.to_string());
+        }
+    });
+    wait_until("nobody is set aside", || server.connect().call(&argv!["PING"]).text() == "PONG");
+}
+
+#[test]
+fn waiting_for_very_many_keys_is_as_waiting_for_few() {
+    let server = start();
+    let (mut waiting, mut conn) = (server.connect(), server.connect());
+    let mut words: Vec<Vec<u8>> = vec![b"BLPOP".to_vec()];
+    words.extend((0..20_000).map(|n| format!("q:{n}").into_bytes()));
+    words.push(b"0".to_vec());
+    let blpop = Argv(words.clone());
+    let blocked = |conn: &mut Conn| conn.info_number("blocked_clients") == Some(1);
+    // Served.
+    waiting.send_command(&blpop).expect("sent");
+    wait_until("it waits", || blocked(&mut conn));
+    conn.call(&argv!["RPUSH", "q:19999", "x"]);
+    assert_eq!(waiting.read_reply().expect("a reply"), b"*2\r\n$7\r\nq:19999\r\n$1\r\nx\r\n");
+    // At once.
+    conn.call(&argv!["RPUSH", "q:7", "y"]);
+    assert_eq!(waiting.try_call(&blpop).expect("a reply"), b"*2\r\n$3\r\nq:7\r\n$1\r\ny\r\n");
+    // Unblocked.
+    let id = waiting.call(&argv!["CLIENT", "ID"]);
+    let Value::Int(id) = id else { panic!("{id:?}") };
+    waiting.send_command(&blpop).expect("sent");
+    wait_until("it waits", || blocked(&mut conn));
+    assert_eq!(conn.call(&argv!["CLIENT", "UNBLOCK", id.to_string(), "ERROR"]), Value::Int(1));
+    assert!(waiting.read_reply().expect("a reply").starts_with(b"-UNBLOCKED"));
+    // Timed out.
+    *words.last_mut().expect("a timeout") = b"0.05".to_vec();
+    assert_eq!(waiting.try_call(&Argv(words.clone())).expect("a reply"), b"*-1\r\n");
+    // Killed: nothing is popped for it.
+    waiting.send_command(&blpop).expect("sent");
+    wait_until("it waits", || blocked(&mut conn));
+    conn.call(&argv!["CLIENT", "KILL", "ID", id.to_string()]);
+    conn.call(&argv!["RPUSH", "q:5", "z"]);
+    assert_eq!(conn.call(&argv!["LLEN", "q:5"]), Value::Int(1));
+    wait_until("nobody waits", || conn.info_number("blocked_clients") == Some(0));
+}
+
+#[test]
+fn a_client_that_is_killed_during_its_long_command_leaves_nothing_behind() {
+    let (server, mut conn) = started();
+    for _ in 0..10 {
+        let mut victim = server.connect();
+        let id = victim.call(&argv!["CLIENT", "ID"]);
+        let Value::Int(id) = id else { panic!("{id:?}") };
+        victim.send_command(&argv!["SUNIONSTORE", "u", "a", "b"]).expect("sent");
+        let started = Instant::now();
+        conn.call(&argv!["CLIENT", "KILL", "ID", id.to_string()]);
+        assert!(started.elapsed() < Duration::from_secs(1));
+    }
+    let clients = |conn: &mut Conn| conn.info_number("connected_clients");
+    wait_until("the victims are gone", || clients(&mut conn) == Some(1));
+    assert_eq!(conn.call(&argv!["SUNIONSTORE", "u", "a", "b"]), Value::Int(300_000));
+}
