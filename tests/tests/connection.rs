@@ -1,7 +1,10 @@
 //! What clients do to each other: lists, kills, pauses; and what 7.2 has and the oracle has not.
 
 use std::io::ErrorKind;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
@@ -250,4 +253,152 @@ fn a_command_behind_a_slow_one_has_the_time_of_its_own_start() {
         conn.pipeline(&[argv!["DEBUG", "SLEEP", "0.4"], argv!["SET", "key", "v", "PX", "300"], argv!["GET", "key"]]);
     assert_eq!(replies[2], b"$1\r\nv\r\n");
     assert_eq!(conn.run("GET key").text(), "v", "it has been there for less than its time");
+}
+
+/// Writers that go on until they are told to stop: pipelines of counters, new keys and stream entries, and commands on whole
+/// databases.
+struct Writers {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Writers that only count and add, and those that also clear and swap databases.
+const COUNTING: usize = 4;
+const CLEARING: usize = 2;
+
+impl Writers {
+    fn start(server: &Server) -> Writers {
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = |nth: usize| {
+            let (mut conn, stop) = (server.connect(), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                for round in 0_u64.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let mut batch = Vec::new();
+                    if nth < COUNTING {
+                        for at in 0..200 {
+                            batch.push(argv!["INCR", format!("counter:{}", at % 8)]);
+                            batch.push(argv!["SET", format!("key:{nth}:{round}:{at}"), "v"]);
+                        }
+                        batch.push(argv!["XADD", "stream", "*", "f", "v"]);
+                    } else {
+                        batch.push(argv!["FLUSHDB", "ASYNC"]);
+                        batch.push(argv!["SWAPDB", "0", "1"]);
+                        batch.push(argv!["INCR", "counter:0"]);
+                    }
+                    conn.pipeline(&batch);
+                }
+            })
+        };
+        let threads = (0..COUNTING + CLEARING).map(thread).collect();
+        Writers { stop, threads }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().expect("a writer without complaint"));
+    }
+}
+
+#[test]
+fn nothing_changes_any_more_once_a_pause_of_writes_has_replied() {
+    const SAMPLE: &str = "MGET counter:0 counter:1 counter:2 counter:3 counter:4 counter:5 counter:6 counter:7";
+    let server = Server::start_onrush(&["--workers", "4"]);
+    let writers = Writers::start(&server);
+    let mut conn = server.connect();
+    let mut sample = || {
+        let lines = [SAMPLE, "DBSIZE", "XLEN stream", "INFO persistence"].map(|line| Argv::parse(line).expect("words"));
+        let mut replies = conn.pipeline(&lines);
+        let info = String::from_utf8(replies.pop().expect("a reply")).expect("text");
+        let changes = info.lines().find(|line| line.starts_with("rdb_changes_since_last_save:"));
+        replies.push(changes.expect("in INFO").as_bytes().to_vec());
+        replies
+    };
+    let mut boss = server.connect();
+    let mut before = Vec::new();
+    for round in 0..200 {
+        assert_eq!(boss.run("CLIENT PAUSE 60000 WRITE").text(), "OK");
+        let first = sample();
+        assert_ne!(first, before, "the writers have been at work since the pause before");
+        for _ in 0..4 {
+            let later = sample();
+            assert!(later == first, "round {round}: {:?} became {:?}", texts(&first), texts(&later));
+        }
+        before = first;
+        assert_eq!(boss.run("CLIENT UNPAUSE").text(), "OK");
+        wait_until("the writers go on", || sample() != before);
+    }
+    writers.stop();
+}
+
+fn texts(replies: &[Vec<u8>]) -> Vec<String> {
+    replies.iter().map(|reply| String::from_utf8_lossy(reply).replace("\r\n", " ")).collect()
+}
+
+/// Entries of a stream bear the time of their making, so they show what was written while nobody could look.
+#[test]
+fn nothing_is_written_while_everything_is_paused() {
+    const PAUSE_MS: u64 = 40;
+    /// The server's clock has whole milliseconds, and a chunk takes its time when it begins.
+    const SLACK_MS: u64 = 2;
+    let server = Server::start_onrush(&["--workers", "4"]);
+    let stop = AtomicBool::new(false);
+    let mut pauses = Vec::new();
+    std::thread::scope(|scope| {
+        for _ in 0..COUNTING {
+            let (mut conn, stop) = (server.connect(), &stop);
+            scope.spawn(move || {
+                let batch = vec![argv!["XADD", "stream", "MAXLEN", "~", "1000000", "*", "f", "v"]; 50];
+                while !stop.load(Ordering::Relaxed) {
+                    conn.pipeline(&batch);
+                }
+            });
+        }
+        let mut boss = server.connect();
+        for _ in 0..20 {
+            let sent_ms = unix_ms();
+            assert_eq!(boss.run(&format!("CLIENT PAUSE {PAUSE_MS} ALL")).text(), "OK");
+            let replied_ms = unix_ms();
+            pauses.push((replied_ms + SLACK_MS, sent_ms + PAUSE_MS - SLACK_MS));
+            // It is answered after the pause.
+            assert_eq!(boss.run("PING").text(), "PONG");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let mut conn = server.connect();
+    assert_ne!(conn.run("XLEN stream"), Value::Int(0));
+    pauses.retain(|(from, to)| from < to);
+    assert!(!pauses.is_empty(), "no pause was answered before its end");
+    for (from, to) in pauses {
+        let written = conn.run(&format!("XRANGE stream {from} {to} COUNT 1"));
+        assert!(written.items().is_some_and(<[Value]>::is_empty), "paused from {from} to {to}: {written}");
+    }
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64
+}
+
+#[test]
+fn active_expiry_is_over_once_a_pause_has_replied() {
+    let server = Server::start_onrush(&["--workers", "2", "--hz", "100"]);
+    let (mut conn, mut boss) = (server.connect(), server.connect());
+    let mut interrupted = 0;
+    for round in 0..10 {
+        let set = |at| argv!["SET", format!("key:{round}:{at}"), "v", "PX", "30"];
+        conn.pipeline(&(0..50_000).map(set).collect::<Vec<_>>());
+        let full = conn.run("DBSIZE");
+        wait_until("keys begin to expire", || conn.run("DBSIZE") != full);
+        assert_eq!(boss.run("CLIENT PAUSE 60000 WRITE").text(), "OK");
+        let first = conn.run("DBSIZE");
+        interrupted += usize::from(first != Value::Int(0));
+        for _ in 0..50 {
+            assert_eq!(conn.run("DBSIZE"), first, "round {round}");
+        }
+        assert_eq!(boss.run("CLIENT UNPAUSE").text(), "OK");
+        wait_until("all have expired", || conn.run("DBSIZE") == Value::Int(0));
+    }
+    assert!(interrupted > 0, "no pause came while keys expired");
 }

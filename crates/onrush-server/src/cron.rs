@@ -199,7 +199,12 @@ impl ExpireCycle {
     /// Removes keys of a shard that are due and [`FIELDS_PER_LOCK`] fields; says whether more fields are.
     fn expire_in(&mut self, commit: &mut Commit, shard: &'static Shard, now_ms: i64) -> bool {
         commit.enter();
-        let (keys, fields, more) = commit.expire_shard(self.db as u32, shard, now_ms, FIELDS_PER_LOCK);
+        // A pause may have begun after this run did; when it is answered nothing may expire any more.
+        let is_paused = self.server.pause(unix_ms()) != Pause::None;
+        let (keys, fields, more) = match is_paused {
+            true => (0, 0, false),
+            false => commit.expire_shard(self.db as u32, shard, now_ms, FIELDS_PER_LOCK),
+        };
         commit.leave();
         let stats = &self.server.stats.threads[self.server.maintenance_thread()];
         stats.expired_keys.add(keys as u64);

@@ -4,8 +4,15 @@
 //! a batch enters by locking its thread's slot, once. Whoever needs the keyspace for itself locks all slots in
 //! ascending order and so waits for the batches under way. A thread gives its own slot back before it asks for
 //! all of them, so two of them cannot wait for each other.
+//!
+//! Before a thread gives its slot back for that it takes a turn, and turns come in the order in which they were taken. So
+//! a thread that has the keyspace for itself and takes another turn has it again only when every command that wanted it
+//! before is done: CLIENT PAUSE replies then.
 
-use parking_lot::{Mutex, MutexGuard};
+use std::mem::take;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// A slot on a cache line pair of its own.
 #[repr(align(128))]
@@ -14,18 +21,31 @@ struct Slot(Mutex<()>);
 /// See the module's text.
 pub struct Gate {
     slots: Box<[Slot]>,
+    /// The turn that is taken next.
+    next: AtomicU64,
+    /// The turn whose time it is.
+    now: Mutex<u64>,
+    now_changed: Condvar,
 }
 
 /// Proof that a thread is in the keyspace together with others.
 pub type Entered<'a> = MutexGuard<'a, ()>;
 
+/// A place in the order of those that want the keyspace for themselves. It must be used: those behind it wait for it.
+#[must_use]
+pub struct Turn(u64);
+
 /// Proof that a thread has the keyspace for itself.
-pub struct Exclusive<'a>(#[allow(dead_code, reason = "held for its drop")] Vec<MutexGuard<'a, ()>>);
+pub struct Exclusive<'a> {
+    gate: &'a Gate,
+    entered: Vec<Entered<'a>>,
+}
 
 impl Gate {
     /// A gate for threads numbered below `threads`.
     pub fn new(threads: usize) -> Self {
-        Self { slots: (0..threads).map(|_| Slot(Mutex::new(()))).collect() }
+        let slots = (0..threads).map(|_| Slot(Mutex::new(()))).collect();
+        Self { slots, next: AtomicU64::new(0), now: Mutex::new(0), now_changed: Condvar::new() }
     }
 
     /// Enters shared as thread `thread`; waits while somebody has the keyspace for himself.
@@ -34,9 +54,29 @@ impl Gate {
         self.slots[thread].0.lock()
     }
 
-    /// Waits until every thread has left. The caller must not have entered.
-    pub fn exclusive(&self) -> Exclusive<'_> {
-        Exclusive(self.slots.iter().map(|slot| slot.0.lock()).collect())
+    /// Takes a turn. A thread that has entered takes it before it leaves.
+    pub fn take_turn(&self) -> Turn {
+        Turn(self.next.fetch_add(1, Relaxed))
+    }
+
+    /// Waits until all turns before this one are over and every thread has left. The caller must not have entered.
+    pub fn exclusive(&self, turn: Turn) -> Exclusive<'_> {
+        self.now_changed.wait_while(&mut self.now.lock(), |now| *now != turn.0);
+        Exclusive { gate: self, entered: self.slots.iter().map(|slot| slot.0.lock()).collect() }
+    }
+}
+
+impl<'a> Exclusive<'a> {
+    /// Lets the others in again; thread `thread` stays and has not been outside meanwhile.
+    pub fn share(mut self, thread: usize) -> Entered<'a> {
+        take(&mut self.entered).swap_remove(thread)
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        *self.gate.now.lock() += 1;
+        self.gate.now_changed.notify_all();
     }
 }
 
@@ -55,9 +95,10 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..2_000 {
                         if round % 7 == thread {
-                            let _all = gate.exclusive();
+                            let all = gate.exclusive(gate.take_turn());
                             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                             inside.fetch_sub(1, Ordering::SeqCst);
+                            let _entered = (round % 2 == 0).then(|| all.share(thread));
                         } else {
                             let _entered = gate.enter(thread);
                             inside.fetch_add(1, Ordering::SeqCst);
@@ -67,5 +108,22 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn turns_come_in_the_order_in_which_they_were_taken() {
+        let gate = Gate::new(2);
+        let turns = [gate.take_turn(), gate.take_turn(), gate.take_turn()];
+        let done = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for (nth, turn) in turns.into_iter().enumerate().rev() {
+                let (gate, done) = (&gate, &done);
+                scope.spawn(move || {
+                    let _all = gate.exclusive(turn);
+                    done.lock().push(nth);
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), [0, 1, 2]);
     }
 }

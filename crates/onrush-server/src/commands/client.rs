@@ -266,11 +266,14 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     // Nobody could end a pause without an end: it holds CLIENT UNPAUSE back too.
     let until_ms = now_ms.checked_add(timeout_ms).ok_or(TIMEOUT_OUT_OF_RANGE)?;
     let hot = &ctx.server.hot;
+    // Two pauses of the same moment come one after the other, too.
+    ctx.keys.lock_keyspace()?;
     let old = (hot.pause_mode.load(Relaxed), hot.pause_until_ms.load(Relaxed));
     let (mode, until_ms) = merge(now_ms, old, (mode, until_ms));
     hot.pause_until_ms.store(until_ms, Relaxed);
     hot.pause_mode.store(mode, Relaxed);
-    // Chunks under way have not seen it: it is answered when they have ended.
+    // What was under way without having seen it is over, but for commands that were let in and now wait for the whole
+    // keyspace: they have it first.
     ctx.keys.lock_keyspace()?;
     ctx.out.ok();
     Ok(())

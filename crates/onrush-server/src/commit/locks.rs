@@ -28,7 +28,7 @@ struct Held {
 enum Gate {
     Outside,
     Shared(#[allow(dead_code, reason = "held for its drop")] Entered<'static>),
-    Exclusive(#[allow(dead_code, reason = "held for its drop")] Exclusive<'static>),
+    Exclusive(Exclusive<'static>),
 }
 
 /// Who decides which locks are held.
@@ -221,7 +221,7 @@ impl Locks {
         self.one.insert(shard.lock())
     }
 
-    /// Takes the whole keyspace. The shards' locks have gone back.
+    /// Takes the whole keyspace, again if it has it, after those that wanted it before. The shards' locks have gone back.
     ///
     /// # Errors
     /// An outer commit decides, and has declared keys only; or a long command runs, which is to be over first.
@@ -229,8 +229,9 @@ impl Locks {
         match self.scope {
             Scope::Command if self.defers && self.server.offload.is_busy() => Err(Refused::TakesLong),
             Scope::Command => {
+                let turn = self.server.gate.take_turn();
                 self.gate = Gate::Outside;
-                self.gate = Gate::Exclusive(self.server.gate.exclusive());
+                self.gate = Gate::Exclusive(self.server.gate.exclusive(turn));
                 Ok(())
             }
             Scope::Everything => Ok(()),
@@ -266,8 +267,10 @@ impl Locks {
         }
         if self.scope == Scope::Command && self.has_keyspace() {
             self.one = None;
-            self.gate = Gate::Outside;
-            self.enter();
+            if let Gate::Exclusive(exclusive) = std::mem::replace(&mut self.gate, Gate::Outside) {
+                // Who is served because of this command is served before anybody else has the keyspace.
+                self.gate = Gate::Shared(exclusive.share(self.thread));
+            }
         }
     }
 
