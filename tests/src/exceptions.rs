@@ -165,15 +165,18 @@ pub const EXCEPTIONS: &[Exception] = &[
 
 /// Wire texts of an oracle that 7.2 has otherwise: the oracle, its words and those of 7.2.
 pub const CHANGED_TEXTS: &[(Oracle, &str, &str)] = &[
-    (Oracle::Older, "Unbalanced XREAD list of streams", "Unbalanced 'xread' list of streams"),
+    // XREAD takes + since 7.4.
+    (
+        Oracle::Older,
+        "Unbalanced XREAD list of streams: for each stream key an ID or '$' must",
+        "Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must",
+    ),
     // redis/redis pull request 11809.
     (
         Oracle::Older,
         "otherwise the HELLO AUTH <user> <pass> option",
         "otherwise the HELLO <proto> AUTH <user> <pass> option",
     ),
-    // XREAD takes + since 7.4.
-    (Oracle::Newer, "an ID, '+', or '$' must be specified", "an ID or '$' must be specified"),
 ];
 
 /// What 7.2 would have sent instead of these bytes of an oracle.

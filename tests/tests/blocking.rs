@@ -216,3 +216,21 @@ fn clients_that_wait_hold_little_memory() {
         assert!(each_kb < 40, "{each_kb} KB for each client that waits");
     });
 }
+
+#[test]
+fn a_reader_of_the_last_entry_waits_while_there_is_none() {
+    with_servers(|server| {
+        let mut writer = server.connect();
+        call(&mut writer, &argv!["XADD", "empty", "1-1", "f", "v"]);
+        call(&mut writer, &argv!["XDEL", "empty", "1-1"]);
+        for stream in ["absent", "empty"] {
+            let mut reader = server.connect();
+            send(&mut reader, &argv!["XREAD", "COUNT", "3", "BLOCK", "0", "STREAMS", stream, "+"]);
+            until_waiting(&mut writer, 1);
+            assert_eq!(call(&mut writer, &argv!["XADD", stream, "2-1", "f", "v"]), b"$3\r\n2-1\r\n");
+            let entry = "*1\r\n*2\r\n$3\r\n2-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n";
+            let want = format!("*1\r\n*2\r\n${}\r\n{stream}\r\n{entry}", stream.len());
+            assert_eq!(String::from_utf8(read(&mut reader)).expect("text"), want);
+        }
+    });
+}

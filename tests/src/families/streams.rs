@@ -17,6 +17,10 @@ pub const STREAMS: Family = Family {
         // Nothing about: 8.2 cuts nothing off then.,
         (3, "XTRIM plain-key (MAXLEN few | MINID stream-id) (KEEPREF | DELREF | ACKED)"),
         (3, "XADD plain-key [NOMKSTREAM] (KEEPREF | DELREF | ACKED) [MAXLEN few] new-id (member value-short)..."),
+        (4, "XREAD [COUNT few] STREAMS plain-key last-id"),
+        (2, "XREAD [COUNT few] STREAMS plain-key plain-key last-id last-id"),
+        (1, "!XREAD BLOCK 5 STREAMS plain-key last-id"),
+        (1, "!XREADGROUP GROUP group consumer STREAMS plain-key last-id"),
         (2, "XSETID plain-key stream-id [ENTRIESADDED few] [MAXDELETEDID stream-id]"),
     ],
     lines: &[

@@ -81,10 +81,9 @@ impl<'a> Query<'a> {
         let first = streams.ok_or(error::SYNTAX)?;
         let rest = ctx.argc() - first;
         if !rest.is_multiple_of(2) {
-            let name = if in_group { "xreadgroup" } else { "xread" };
-            let symbol = if in_group { '>' } else { '$' };
+            let (name, kinds) = if in_group { ("xreadgroup", "an ID or '>'") } else { ("xread", "an ID, '+', or '$'") };
             return Err(CommandError::text(format!(
-                "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be specified."
+                "ERR Unbalanced '{name}' list of streams: for each stream key {kinds} must be specified."
             )));
         }
         if in_group && query.group.is_none() {
@@ -127,7 +126,11 @@ fn from_argument(ctx: &Ctx<'_>, index: usize, in_group: bool) -> Result<From, Co
              specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
         )),
         b"$" => Ok(From::Last),
-        b"+" if !in_group => Ok(From::LastEntry),
+        b"+" if in_group => Err(CommandError::fixed(
+            "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+             specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.",
+        )),
+        b"+" => Ok(From::LastEntry),
         b">" if in_group => Ok(From::New),
         b">" => Err(CommandError::fixed(
             "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",

@@ -75,6 +75,7 @@ pub static SPECS: &[Spec] = &[
         complexity: "O(N) for N entries returned",
         summary: "Returns the entries behind given ones of several streams, or waits for some.",
         syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+        history: &[("7.4.0", "`+` stands for the last entry there is.")],
         handler: super::stream_reads::xread,
         ..Spec::DEFAULT
     },
