@@ -16,6 +16,9 @@ const TRIED_BY_HAND: &[&str] = &["shutdown", "client|pause", "client|reply", "co
 /// Commands that say what they like.
 const NOT_COMPARABLE: &[&str] = &["lolwut", "memory|doctor", "memory|malloc-stats", "memory|purge", "memory|stats"];
 
+/// Commands that no oracle has: `conditions.rs` says what they do.
+const NEWER_THAN_ORACLES: &[&str] = &["delex", "digest", "msetex"];
+
 /// Commands that take another number of arguments than in the older oracle.
 const CHANGED_ARITY: &[&str] = &["zrank", "zrevrank"];
 
@@ -88,7 +91,8 @@ fn every_command_is_under_differential_test() {
         return;
     }
     let server = Server::start_onrush(&[]);
-    let mut covered: BTreeSet<String> = TRIED_BY_HAND.iter().chain(NOT_COMPARABLE).map(|n| n.to_string()).collect();
+    let mut covered: BTreeSet<String> =
+        [TRIED_BY_HAND, NOT_COMPARABLE, NEWER_THAN_ORACLES].concat().into_iter().map(str::to_owned).collect();
     for family in FAMILIES {
         let generator = Generator::new(family, Oracle::Newer);
         for words in generator.names() {
@@ -121,6 +125,9 @@ fn keys_are_found_in_every_command_that_has_some() {
     let (mut ours, [mut older, mut newer]) = (ours.connect(), oracles.each_ref().map(Server::connect));
     let known = names(&mut older);
     for name in names(&mut ours) {
+        if NEWER_THAN_ORACLES.contains(&name.as_str()) {
+            continue;
+        }
         let is_known = known.contains(&name) && !CHANGED_ARITY.contains(&name.as_str());
         let oracle = if is_known { &mut older } else { &mut newer };
         for args in 0..6 {

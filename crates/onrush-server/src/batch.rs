@@ -466,6 +466,27 @@ mod tests {
     }
 
     #[test]
+    fn conditional_writes_are_logged_without_their_conditions() {
+        let mut harness = Harness::new();
+        let effects = harness.effects(
+            "SET a 1 IFNE 2\nSET a 2 IFEQ 3\nSET a 2 IFEQ 1 PXAT 99999999999999\nSET a 3 IFEQ 2 KEEPTTL GET\nDELEX a IFEQ 2\n\
+             DELEX a IFDNE 0123456789abcdef\nDELEX a\nMSETEX 2 a 1 b 2 NX EXAT 99999999999\nMSETEX 1 a 1 NX\n\
+             MSETEX 2 a 1 b 2 XX KEEPTTL\nMSETEX 1 c 1\nDELEX c\nDELEX c IFEQ 1\nDIGEST a\n",
+        );
+        let expected = [
+            "0 SET a 1",
+            "0 SET a 2 PXAT 99999999999999",
+            "0 SET a 3 KEEPTTL",
+            "0 DEL a",
+            "0 MSETEX 2 a 1 b 2 PXAT 99999999999000",
+            "0 MSETEX 2 a 1 b 2 KEEPTTL",
+            "0 MSETEX 1 c 1",
+            "0 DEL c",
+        ];
+        assert_eq!(effects, expected);
+    }
+
+    #[test]
     fn nothing_is_logged_of_commands_that_fail_or_change_nothing() {
         let mut harness = Harness::new();
         harness.effects("SET s x\n");

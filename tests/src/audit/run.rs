@@ -165,18 +165,18 @@ fn run_again_without_stops(side: &mut Side, lines: &[Line], turn: Turn, skipped:
     }
 }
 
-/// The redis-server to compare with: the older one when it knows all commands, else the newer one if it is there.
+/// The redis-server to compare with: the first that is there and knows all commands; none may.
 fn oracle_for(lines: &[Line]) -> Option<PathBuf> {
-    static KNOWN: OnceLock<[BTreeSet<String>; 2]> = OnceLock::new();
-    let [ours, theirs] = KNOWN.get_or_init(|| {
-        let servers = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Older, &[])];
-        servers.map(|server| command_names(&mut server.connect()))
+    static OURS: OnceLock<BTreeSet<String>> = OnceLock::new();
+    static THEIRS: OnceLock<Vec<(Oracle, BTreeSet<String>)>> = OnceLock::new();
+    let names = |server: Server| command_names(&mut server.connect());
+    let ours = OURS.get_or_init(|| names(Server::start_onrush(&[])));
+    let theirs = THEIRS.get_or_init(|| {
+        let there = Oracle::ALL.into_iter().filter(|oracle| *oracle == Oracle::Older || oracle.bin().exists());
+        there.map(|oracle| (oracle, names(Server::start_oracle(oracle, &[])))).collect()
     });
     let needed = || lines.iter().flat_map(Line::command_names).filter(|name| ours.contains(name));
-    if needed().all(|name| theirs.contains(&name)) {
-        return Some(Oracle::Older.bin());
-    }
-    Some(Oracle::Newer.bin()).filter(|bin| bin.exists())
+    theirs.iter().find(|(_, known)| needed().all(|name| known.contains(&name))).map(|(oracle, _)| oracle.bin())
 }
 
 /// The names of all commands of a server, and of all subcommands in the form `config|get`.

@@ -269,7 +269,7 @@ fn repeat(arguments: &mut Vec<Argument>, repeated: Vec<Argument>, at: usize) -> 
 fn choice_name(children: &[Argument]) -> String {
     let tokens: Vec<&str> = children.iter().map(|child| child.token.as_deref().unwrap_or("")).collect();
     let known = match tokens.as_slice() {
-        ["NX", "XX", ..] => "condition",
+        ["NX", "XX", ..] | ["IFEQ", ..] => "condition",
         ["EX", "PX", ..] => "expiration",
         ["GT", "LT"] => "comparison",
         ["ASC", "DESC"] => "order",

@@ -48,7 +48,9 @@ pub mod stream_pending;
 pub mod stream_reads;
 pub mod streams;
 mod streams_specs;
+pub mod string_conditions;
 pub mod strings;
+pub mod strings_many;
 mod strings_specs;
 
 /// The rows of all families, in the order in which COMMAND tells them.

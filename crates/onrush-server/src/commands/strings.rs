@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{Entry, NewValue, Type, ValueRef};
 
+use super::string_conditions::Condition;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -56,7 +57,7 @@ impl ExpiryUnit {
 
 /// An argument as a value to store: its own buffer if it has one, an integer if it spells one.
 #[inline]
-fn new_value<'a>(ctx: &Ctx<'a>, index: usize) -> NewValue<'a> {
+pub(super) fn new_value<'a>(ctx: &Ctx<'a>, index: usize) -> NewValue<'a> {
     let bytes = ctx.arg(index);
     if bytes.len() <= INTEGER_LEN_MAX {
         if matches!(bytes.first(), Some(b'0'..=b'9' | b'-'))
@@ -72,7 +73,7 @@ fn new_value<'a>(ctx: &Ctx<'a>, index: usize) -> NewValue<'a> {
 
 /// Appends a string value to the reply.
 #[inline]
-fn reply_value(out: &mut Reply, value: ValueRef<'_>) -> CommandResult {
+pub(super) fn reply_value(out: &mut Reply, value: ValueRef<'_>) -> CommandResult {
     match value {
         ValueRef::Bytes(bytes) => out.bulk(bytes),
         ValueRef::Int(value) => out.bulk_int(value),
@@ -94,49 +95,81 @@ fn reply_entry(out: &mut Reply, entry: Option<&Entry>) -> CommandResult {
     }
 }
 
-fn check_string(entry: &Entry) -> CommandResult {
+pub(super) fn check_string(entry: &Entry) -> CommandResult {
     if entry.ty() == Type::String { Ok(()) } else { Err(error::WRONG_TYPE) }
 }
 
 /// Overwrites or creates a key, with its locks held; an old expiry goes.
 #[inline]
-fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
+pub(super) fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
     ctx.keys.set(key, value, expire);
 }
 
-/// What the options of SET and GETEX say.
+/// What the options of SET, MSETEX and GETEX say.
 #[derive(Default)]
-struct Options {
-    nx: bool,
-    xx: bool,
+pub(super) struct Options<'a> {
+    pub(super) condition: Option<Condition<'a>>,
     get: bool,
-    keep_ttl: bool,
+    pub(super) keep_ttl: bool,
     persist: bool,
     expiry: Option<(ExpiryUnit, usize)>,
 }
 
-impl Options {
+impl<'a> Options<'a> {
     /// The options of SET from argument `from` on.
-    fn of_set(ctx: &Ctx<'_>, from: usize) -> Result<Self, CommandError> {
+    fn of_set(ctx: &Ctx<'a>, from: usize) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut index = from;
         while index < ctx.argc() {
-            if ctx.is(index, "NX") && !options.xx {
-                options.nx = true;
-            } else if ctx.is(index, "XX") && !options.nx {
-                options.xx = true;
+            index += if let Some(taken) = options.take_common(ctx, index) {
+                taken
             } else if ctx.is(index, "GET") {
                 options.get = true;
-            } else if ctx.is(index, "KEEPTTL") && options.expiry.is_none() {
-                options.keep_ttl = true;
-            } else if !options.keep_ttl && options.expiry_at(ctx, index) {
-                index += 1;
+                1
+            } else if options.condition.is_none()
+                && let Some(comparison) = Condition::comparison(ctx, index)
+            {
+                options.condition = Some(comparison);
+                2
             } else {
                 return Err(error::SYNTAX);
-            }
-            index += 1;
+            };
         }
         Ok(options)
+    }
+
+    /// The options of MSETEX from argument `from` on.
+    pub(super) fn of_msetex(ctx: &Ctx<'a>, from: usize) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut index = from;
+        while index < ctx.argc() {
+            index += options.take_common(ctx, index).ok_or(error::SYNTAX)?;
+        }
+        Ok(options)
+    }
+
+    /// Takes an option that SET and MSETEX have in common, unless it contradicts one before; returns how many arguments it
+    /// has.
+    #[inline]
+    fn take_common(&mut self, ctx: &Ctx<'a>, index: usize) -> Option<usize> {
+        if !self.keep_ttl && self.expiry_at(ctx, index) {
+            return Some(2);
+        }
+        if let Some(existence) = Condition::existence(ctx, index)
+            && self.condition.is_none_or(|before| before == existence)
+        {
+            self.condition = Some(existence);
+        } else if ctx.is(index, "KEEPTTL") && self.expiry.is_none() {
+            self.keep_ttl = true;
+        } else {
+            return None;
+        }
+        Some(1)
+    }
+
+    /// When the key is to expire, in Unix milliseconds, if an expiry is given.
+    pub(super) fn expire_at(&self, ctx: &Ctx<'_>) -> Result<Option<i64>, CommandError> {
+        self.expiry.map(|(unit, index)| unit.read(ctx, index)).transpose()
     }
 
     /// The options of GETEX from argument `from` on.
@@ -186,19 +219,18 @@ fn set_with_options(ctx: &mut Ctx<'_>) -> CommandResult {
     set_generic(ctx, &options, 2)
 }
 
-fn set_generic(ctx: &mut Ctx<'_>, options: &Options, value_index: usize) -> CommandResult {
-    let mut expire = match options.expiry {
-        Some((unit, index)) => Some(unit.read(ctx, index)?),
-        None => None,
-    };
+fn set_generic(ctx: &mut Ctx<'_>, options: &Options<'_>, value_index: usize) -> CommandResult {
+    let mut expire = options.expire_at(ctx)?;
     let key = ctx.key(1);
     if options.get {
         let entry = ctx.keys.read(&key);
         reply_entry(ctx.out, entry)?;
     }
-    if options.nx || options.xx || options.keep_ttl {
+    if options.condition.is_some() || options.keep_ttl {
         let found = ctx.keys.write(&key);
-        if (options.nx && found.is_some()) || (options.xx && found.is_none()) {
+        if let Some(condition) = options.condition
+            && !condition.is_met(found.as_deref())?
+        {
             if !options.get {
                 ctx.out.null();
             }
@@ -211,16 +243,28 @@ fn set_generic(ctx: &mut Ctx<'_>, options: &Options, value_index: usize) -> Comm
     let value = new_value(ctx, value_index);
     store(ctx, &key, value, expire);
     ctx.changed(EventClass::String, "set", key.bytes);
-    if let (Some(at), Some(_)) = (expire, options.expiry)
-        && ctx.is_logged()
-    {
-        let mut text = itoa::Buffer::new();
-        ctx.log_instead(&[b"SET", key.bytes, ctx.arg(value_index), b"PXAT", text.format(at).as_bytes()]);
+    if ctx.is_logged() {
+        log_set(ctx, options, &key, (value_index, expire));
     }
     if !options.get {
         ctx.out.ok();
     }
     Ok(())
+}
+
+/// Logs a SET whose expiry counts from now, or that compares, as one that does neither.
+#[cold]
+fn log_set(ctx: &mut Ctx<'_>, options: &Options<'_>, key: &Key<'_>, (value_index, expire): (usize, Option<i64>)) {
+    let value = ctx.arg(value_index);
+    if let (Some(at), Some(_)) = (expire, options.expiry) {
+        let mut text = itoa::Buffer::new();
+        ctx.log_instead(&[b"SET", key.bytes, value, b"PXAT", text.format(at).as_bytes()]);
+    } else if options.condition.is_some_and(Condition::compares) {
+        match options.keep_ttl {
+            true => ctx.log_instead(&[b"SET", key.bytes, value, b"KEEPTTL"]),
+            false => ctx.log_instead(&[b"SET", key.bytes, value]),
+        }
+    }
 }
 
 /// `SETNX key value`
@@ -326,84 +370,6 @@ fn getex_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64) {
     ctx.changed(EventClass::Generic, "expire", key.bytes);
     let mut text = itoa::Buffer::new();
     ctx.log_instead(&[b"PEXPIREAT", key.bytes, text.format(at).as_bytes()]);
-}
-
-/// `MGET key [key …]`: atomic.
-pub fn mget(ctx: &mut Ctx<'_>) -> CommandResult {
-    lock_keys(ctx, 1)?;
-    ctx.out.array(ctx.argc() - 1);
-    for index in 1..ctx.argc() {
-        let key = ctx.key(index);
-        let entry = ctx.keys.read(&key);
-        match entry.filter(|entry| entry.ty() == Type::String) {
-            Some(entry) => reply_value(ctx.out, entry.value())?,
-            None => ctx.out.null(),
-        }
-    }
-    Ok(())
-}
-
-/// `MSET key value [key value …]`: atomic.
-pub fn mset(ctx: &mut Ctx<'_>) -> CommandResult {
-    check_pairs(ctx)?;
-    lock_keys(ctx, 2)?;
-    set_pairs(ctx);
-    ctx.out.ok();
-    Ok(())
-}
-
-/// `MSETNX key value [key value …]`: all or nothing.
-pub fn msetnx(ctx: &mut Ctx<'_>) -> CommandResult {
-    check_pairs(ctx)?;
-    lock_keys(ctx, 2)?;
-    for index in (1..ctx.argc()).step_by(2) {
-        let key = ctx.key(index);
-        if ctx.keys.write(&key).is_some() {
-            ctx.out.int(0);
-            return Ok(());
-        }
-    }
-    set_pairs(ctx);
-    ctx.out.int(1);
-    Ok(())
-}
-
-fn check_pairs(ctx: &Ctx<'_>) -> CommandResult {
-    if ctx.argc().is_multiple_of(2) { Err(ctx.command.wrong_arity()) } else { Ok(()) }
-}
-
-/// Locks the shards of every `step`-th argument.
-fn lock_keys(ctx: &mut Ctx<'_>, step: usize) -> CommandResult {
-    let db = ctx.keys.db();
-    if ctx.argc() <= 1 + step {
-        // A single key: its lock is taken when it is touched.
-        return Ok(());
-    }
-    let hashes: smallvec::SmallVec<[_; 16]> =
-        (1..ctx.argc()).step_by(step).map(|index| (db, ctx.key(index).hash)).collect();
-    ctx.keys.lock_all(hashes)?;
-    Ok(())
-}
-
-/// Pairs ahead of the present one whose bucket, and whose entry, are fetched: planning does that for few keys only.
-const BUCKET_AHEAD: usize = 24;
-const ENTRY_AHEAD: usize = 8;
-
-fn set_pairs(ctx: &mut Ctx<'_>) {
-    let argc = ctx.argc();
-    let is_long = argc > 2 * crate::plan::PREFETCH_KEYS_MAX;
-    for index in (1..argc).step_by(2) {
-        let key = ctx.key(index);
-        if is_long && index + 2 * BUCKET_AHEAD < argc {
-            let ahead = ctx.key(index + 2 * BUCKET_AHEAD);
-            ctx.keys.prefetch_bucket(&ahead);
-            let ahead = ctx.key(index + 2 * ENTRY_AHEAD);
-            ctx.keys.prefetch_entry(&ahead);
-        }
-        let value = new_value(ctx, index + 1);
-        store(ctx, &key, value, None);
-        ctx.changed(EventClass::String, "set", key.bytes);
-    }
 }
 
 /// `STRLEN key`

@@ -2,7 +2,7 @@
 
 use crate::command::Argv;
 use crate::command::keys::{Invalid, KeyRef};
-use crate::command::spec::{Deprecated, Group, KeySpec, Spec, flags, key_flags};
+use crate::command::spec::{BeginSearch, Deprecated, FindKeys, Group, KeySpec, Spec, flags, key_flags};
 
 /// The string commands.
 pub static SPECS: &[Spec] = &[
@@ -21,16 +21,18 @@ pub static SPECS: &[Spec] = &[
         name: "set",
         arity: -3,
         flags: flags("write denyoom short"),
-        keys: &[KeySpec::key("RW access update variable_flags").notes("RW and access because of the option GET")],
+        keys: &[KeySpec::key("RW access update variable_flags")
+            .notes("RW and access because of the options GET and IFEQ to IFDNE")],
         get_keys: Some(set_keys),
         group: Group::String,
         summary: "Gives a key a string value, whatever it held before.",
-        syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+        syntax: "key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
         history: &[
             ("2.6.12", "Options `EX`, `PX`, `NX` and `XX`."),
             ("6.0.0", "Option `KEEPTTL`."),
             ("6.2.0", "Options `GET`, `EXAT` and `PXAT`."),
             ("7.0.0", "`NX` and `GET` may be combined."),
+            ("8.4.0", "Options `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE`."),
         ],
         handler: super::strings::set,
         ..Spec::DEFAULT
@@ -69,6 +71,33 @@ pub static SPECS: &[Spec] = &[
         summary: "Returns the string value of a key and changes when it expires.",
         syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
         handler: super::strings::getex,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "delex",
+        arity: -2,
+        flags: flags("write fast short"),
+        keys: &[KeySpec::key("RW delete variable_flags")],
+        get_keys: Some(delex_keys),
+        group: Group::String,
+        since: "8.4.0",
+        complexity: "O(1), with a digest O(N), N the length of the string",
+        summary: "Deletes a key; on request only if its string, or the digest of it, does or does not equal a given one.",
+        syntax: "key [IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]",
+        handler: super::string_conditions::delex,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "digest",
+        arity: 2,
+        flags: flags("readonly fast"),
+        keys: &[KeySpec::key("RO")],
+        group: Group::String,
+        since: "8.4.0",
+        complexity: "O(N), N the length of the string",
+        summary: "Returns the digest of a key's string, which SET and DELEX compare with.",
+        syntax: "key",
+        handler: super::string_conditions::digest,
         ..Spec::DEFAULT
     },
     Spec {
@@ -117,7 +146,7 @@ pub static SPECS: &[Spec] = &[
         complexity: "O(N), N the number of keys",
         summary: "Gives several keys their string values in one step.",
         syntax: "key value [key value ...]",
-        handler: super::strings::mset,
+        handler: super::strings_many::mset,
         ..Spec::DEFAULT
     },
     Spec {
@@ -131,7 +160,20 @@ pub static SPECS: &[Spec] = &[
         complexity: "O(N), N the number of keys",
         summary: "Gives several keys their string values in one step unless any of them exists.",
         syntax: "key value [key value ...]",
-        handler: super::strings::msetnx,
+        handler: super::strings_many::msetnx,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "msetex",
+        arity: -4,
+        flags: flags("write denyoom"),
+        keys: &[KeySpec::new("OW update", BeginSearch::Index(1), FindKeys::KeyNum { num_index: 0, first: 1, step: 2 })],
+        group: Group::String,
+        since: "8.4.0",
+        complexity: "O(N), N the number of keys",
+        summary: "Gives several keys string values and one expiry in one step; on request only if all or none of the keys exist.",
+        syntax: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+        handler: super::strings_many::msetex,
         ..Spec::DEFAULT
     },
     Spec {
@@ -144,7 +186,7 @@ pub static SPECS: &[Spec] = &[
         complexity: "O(N), N the number of keys",
         summary: "Returns the string values of several keys.",
         syntax: "key [key ...]",
-        handler: super::strings::mget,
+        handler: super::strings_many::mget,
         ..Spec::DEFAULT
     },
     Spec {
@@ -286,10 +328,21 @@ pub static SPECS: &[Spec] = &[
     },
 ];
 
-/// SET reads its key only with the option GET.
+/// SET reads its key only with the option GET or to compare.
 fn set_keys(argv: &dyn Argv, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
-    let gets = (3..argv.len()).any(|index| argv.get(index).eq_ignore_ascii_case(b"get"));
-    let flags = if gets { key_flags("RW access update") } else { key_flags("OW update") };
+    let reads = |index| is_one_of(argv.get(index), &["get", "ifeq", "ifne", "ifdeq", "ifdne"]);
+    let flags = if (3..argv.len()).any(reads) { key_flags("RW access update") } else { key_flags("OW update") };
     found.push(KeyRef { index: 1, flags });
     Ok(())
+}
+
+/// DELEX without a condition does not look at what its key holds.
+fn delex_keys(argv: &dyn Argv, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
+    let flags = if argv.len() > 2 { key_flags("RW delete") } else { key_flags("RM delete") };
+    found.push(KeyRef { index: 1, flags });
+    Ok(())
+}
+
+fn is_one_of(word: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
 }

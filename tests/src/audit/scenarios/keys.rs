@@ -37,6 +37,18 @@ pub const SCENARIOS: &[Scenario] = &[
         ",
     ),
     Scenario::new(
+        "many keys in one command of Redis 8.4",
+        "
+        > all MSETEX {n} | k:{i} v
+        > all MSETEX {n} | k:{i} w | XX EX 10000
+        > all MSETEX {n} | k:{j} w | KEEPTTL
+        > all MSETEX {n} | k:{i} w | NX
+        > all MSETEX {n} | other:{i} w | NX
+        > all MSETEX {n} | missing:{i} w | XX
+        > all MSETEX {n} | k v
+        ",
+    ),
+    Scenario::new(
         "walking a database",
         "
         fill MSET | k:{i} v

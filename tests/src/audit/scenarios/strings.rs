@@ -55,6 +55,25 @@ pub const SCENARIOS: &[Scenario] = &[
         ",
     ),
     Scenario::new(
+        "conditions on strings",
+        "
+        > each/10 SET k:{i} v IFNE v
+        > each/10 SET k:{i} w IFEQ v
+        > each/10 DIGEST k:{i}
+        > each/10 DELEX k:{i} IFEQ w
+        once SET k {bytes*10}
+        > x5 DIGEST k
+        > x5 SET k v IFDEQ 00006c38adf31777
+        > x5 SET k v IFNE {bytes*10}
+        > x5 SET k {bytes*10} IFEQ {bytes*10}
+        > x5 DELEX k IFDEQ 00006c38adf31777
+        > x5 DELEX k IFNE {bytes*10}
+        > x100 SET k v IFEQ v
+        > x100 DELEX k IFEQ v
+        > once DELEX k IFEQ {bytes*10}
+        ",
+    ),
+    Scenario::new(
         "a string that grows byte by byte",
         "
         > each APPEND a x
