@@ -26,13 +26,15 @@ enum Aggregate {
     Sum,
     Min,
     Max,
+    /// The sum of the weights of the sets that hold the member, whatever its scores are.
+    Count,
 }
 
 impl Aggregate {
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
             // Infinities of both signs make nothing.
-            Self::Sum => Some(a + b).filter(|sum| !sum.is_nan()).unwrap_or(0.0),
+            Self::Sum | Self::Count => Some(a + b).filter(|sum| !sum.is_nan()).unwrap_or(0.0),
             Self::Min => a.min(b),
             Self::Max => a.max(b),
         }
@@ -158,7 +160,12 @@ impl<'a> Query<'a> {
                 }
                 index += 1 + count;
             } else if weighted && left >= 2 && ctx.is(index, "AGGREGATE") {
-                let words = [("SUM", Aggregate::Sum), ("MIN", Aggregate::Min), ("MAX", Aggregate::Max)];
+                let words = [
+                    ("SUM", Aggregate::Sum),
+                    ("MIN", Aggregate::Min),
+                    ("MAX", Aggregate::Max),
+                    ("COUNT", Aggregate::Count),
+                ];
                 let found = words.into_iter().find(|(word, _)| ctx.is(index + 1, word));
                 self.aggregate = found.ok_or(error::SYNTAX)?.1;
                 index += 2;
@@ -188,8 +195,14 @@ impl<'a> Query<'a> {
         result
     }
 
-    fn weighted(&self, source: usize, score: f64) -> f64 {
-        Some(self.weights[source] * score).filter(|product| !product.is_nan()).unwrap_or(0.0)
+    /// What a source has to say about a member it holds.
+    fn share(&self, source: usize, score: f64) -> f64 {
+        if matches!(self.aggregate, Aggregate::Count) { self.weights[source] } else { self.weights[source] * score }
+    }
+
+    /// The same where it stands alone: what is no number counts as 0.
+    fn first_share(&self, source: usize, score: f64) -> f64 {
+        Some(self.share(source, score)).filter(|share| !share.is_nan()).unwrap_or(0.0)
     }
 
     fn intersection(&self, sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
@@ -198,11 +211,11 @@ impl<'a> Query<'a> {
         let Some((&smallest, others)) = order.split_first() else { return Vec::new() };
         let mut result = Vec::new();
         sources[smallest].visit_while(&mut |member, score| {
-            let mut sum = self.weighted(smallest, score);
+            let mut sum = self.first_share(smallest, score);
             for &other in others {
                 let Some(score) = sources[other].score(member) else { return true };
                 // As in Redis only the first score counts as 0 if it is nothing.
-                sum = self.aggregate.of(sum, self.weights[other] * score);
+                sum = self.aggregate.of(sum, self.share(other, score));
             }
             result.push((member.to_vec(), sum));
             result.len() < self.limit
@@ -216,7 +229,7 @@ impl<'a> Query<'a> {
         order.sort_by_key(|&source| sources[source].len());
         for source in order {
             sources[source].for_each(&mut |member, score| {
-                let score = self.weighted(source, score);
+                let score = self.first_share(source, score);
                 match all.get_mut(member) {
                     Some(sum) => *sum = self.aggregate.of(*sum, score),
                     None => _ = all.insert(member.to_vec(), score),
@@ -272,12 +285,12 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options, eve
     Ok(())
 }
 
-/// `ZINTER numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]`
+/// `ZINTER numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`
 pub fn zinter(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Intersection, Options::Weights { with_scores: true })
 }
 
-/// `ZUNION numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]`
+/// `ZUNION numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`
 pub fn zunion(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Union, Options::Weights { with_scores: true })
 }
@@ -287,12 +300,12 @@ pub fn zdiff(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Difference, Options::OnlyScores)
 }
 
-/// `ZINTERSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX>]`
+/// `ZINTERSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`
 pub fn zinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
     store_combined(ctx, Operation::Intersection, Options::Weights { with_scores: false }, "zinterstore")
 }
 
-/// `ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX>]`
+/// `ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`
 pub fn zunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
     store_combined(ctx, Operation::Union, Options::Weights { with_scores: false }, "zunionstore")
 }

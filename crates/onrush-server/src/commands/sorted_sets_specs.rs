@@ -94,7 +94,8 @@ pub static SPECS: &[Spec] = &[
         since: "2.0.0",
         complexity: "O(N log N) for N members in all",
         summary: "Stores the union of sorted sets.",
-        syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+        syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]",
+        history: &[("8.8.0", "`COUNT` among the aggregates.")],
         handler: super::sorted_set_algebra::zunionstore,
         ..Spec::DEFAULT
     },
@@ -107,7 +108,8 @@ pub static SPECS: &[Spec] = &[
         since: "2.0.0",
         complexity: "O(N*K log M), N the smallest set, K the number of sets",
         summary: "Stores the intersection of sorted sets.",
-        syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+        syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]",
+        history: &[("8.8.0", "`COUNT` among the aggregates.")],
         handler: super::sorted_set_algebra::zinterstore,
         ..Spec::DEFAULT
     },
@@ -133,7 +135,8 @@ pub static SPECS: &[Spec] = &[
         since: "6.2.0",
         complexity: "O(N log N) for N members in all",
         summary: "Returns the union of sorted sets.",
-        syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+        syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]",
+        history: &[("8.8.0", "`COUNT` among the aggregates.")],
         handler: super::sorted_set_algebra::zunion,
         ..Spec::DEFAULT
     },
@@ -146,7 +149,8 @@ pub static SPECS: &[Spec] = &[
         since: "6.2.0",
         complexity: "O(N*K log M), N the smallest set, K the number of sets",
         summary: "Returns the intersection of sorted sets.",
-        syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+        syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]",
+        history: &[("8.8.0", "`COUNT` among the aggregates.")],
         handler: super::sorted_set_algebra::zinter,
         ..Spec::DEFAULT
     },
