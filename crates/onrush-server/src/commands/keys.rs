@@ -104,7 +104,7 @@ pub(super) fn work_on(entry: &Entry) -> usize {
         ValueRef::Collection(CollectionRef::Set(set)) => set.len(),
         ValueRef::Collection(CollectionRef::SortedSet(set)) => set.len(),
         ValueRef::Collection(CollectionRef::Hash(hash)) => hash.len(),
-        ValueRef::Collection(CollectionRef::Stream(stream)) => stream.len() as usize,
+        ValueRef::Collection(CollectionRef::Stream(stream)) => stream.len(),
         value => value.len() / BYTES_PER_ELEMENT,
     }
 }
