@@ -190,9 +190,10 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Onrush, nothing on disk.
+    /// Onrush, nothing on disk. Its connections are spread over all workers, so that these meet.
     pub fn onrush() -> Launch {
-        Launch::of(onrush_bin(), false)
+        let launch = Launch::of(onrush_bin(), false);
+        if is_stand_in() { launch } else { launch.args(&["--gather-connections", "no"]) }
     }
 
     /// Any server of the protocol, nothing on disk.

@@ -13,6 +13,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
+use mio::{Registry, Token};
 use onrush_resp::{Decoder, Reply};
 
 use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
@@ -204,6 +205,35 @@ impl Connection {
             is_published_idle: true,
             alarm: None,
         }
+    }
+
+    /// Whether another worker may have it now: nothing of it is under way.
+    pub fn may_move(&self) -> bool {
+        self.input == Input::UsedUp
+            && self.reply.is_empty()
+            && self.big.is_none()
+            && self.session.waiter.is_none()
+            && self.alarm.is_none()
+            && !(self.eof || self.closing || self.session.handle.is_killed())
+    }
+
+    /// Leaves its worker, whose `registry` watched the socket.
+    ///
+    /// # Errors
+    /// The system cannot stop watching.
+    pub fn leave(&mut self, registry: &Registry) -> io::Result<()> {
+        self.socket.deregister(registry)
+    }
+
+    /// Comes to worker `thread`, whose `registry` watches the socket by `token` from now on; it has a turn when `waker` is woken,
+    /// and needs one at once.
+    ///
+    /// # Errors
+    /// The system cannot watch the socket.
+    pub fn arrive(&mut self, thread: usize, registry: &Registry, token: Token, waker: &Waker) -> io::Result<()> {
+        (self.thread, self.stats) = (thread, &self.server.stats.threads[thread]);
+        self.session.handle.set_waker(waker);
+        self.socket.register(registry, token)
     }
 
     /// Notes what an event tells about the socket; a turn has to follow.

@@ -8,6 +8,7 @@ use onrush_store::Shard;
 
 use crate::alloc;
 use crate::commit::Commit;
+use crate::gather::Gather;
 use crate::mailbox::Mailbox;
 use crate::server::{Pause, Samples, Server, unix_ms};
 
@@ -36,6 +37,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
+    let mut gather = Gather::new(server, Arc::clone(&workers));
     loop {
         let hz = server.config.read().hz.clamp(1, 500);
         let period = Duration::from_micros(1_000_000 / hz);
@@ -52,6 +54,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
             alloc::watch_ebb(nudges.is_calm());
             nudges.give(server, &workers);
         }
+        gather.look();
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
             last_timeouts = Instant::now();
             close_idle(server);

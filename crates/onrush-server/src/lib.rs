@@ -24,6 +24,7 @@ pub mod encodings;
 pub mod error;
 pub mod execute;
 pub mod gate;
+pub mod gather;
 pub mod glob;
 pub mod huge;
 pub mod lazyfree;

@@ -382,7 +382,7 @@ impl Place {
         let server = self.0;
         server.connections_received.fetch_add(1, Relaxed);
         let id = server.clients.next_id();
-        let worker = id as usize % workers.len();
+        let worker = id as usize % server.workers_used.load(Relaxed).clamp(1, workers.len());
         let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, worker, unix_ms()));
         server.clients.add(Arc::clone(&handle));
         workers[worker].hand_over(socket, handle);

@@ -9,6 +9,7 @@ use std::task::{Wake, Waker};
 use parking_lot::Mutex;
 
 use crate::client::ClientHandle;
+use crate::connection::Connection;
 use crate::socket::Socket;
 
 /// What is handed to a worker. New connections are bounded by `maxclients`, wakes by one for each connection that asks
@@ -19,6 +20,18 @@ pub struct Post {
     pub accepted: Vec<(Socket, Arc<ClientHandle>)>,
     /// Connections to look at, by their place with the worker.
     pub woken: Vec<usize>,
+    /// Connections that another worker has given away.
+    pub moved: Vec<Connection>,
+    /// Connections to give away.
+    pub orders: Vec<Order>,
+}
+
+/// Has a worker give connections away.
+pub struct Order {
+    /// Who gets them.
+    pub to: Arc<Mailbox>,
+    /// One of so many goes; 1 is all.
+    pub share: usize,
 }
 
 /// A worker's mailbox.
@@ -45,6 +58,16 @@ impl Mailbox {
     /// Hands a connection over.
     pub fn hand_over(&self, socket: Socket, handle: Arc<ClientHandle>) {
         self.add(|post| post.accepted.push((socket, handle)));
+    }
+
+    /// Hands over a connection that another worker had.
+    pub fn give(&self, connection: Connection) {
+        self.add(|post| post.moved.push(connection));
+    }
+
+    /// Has the worker give connections away.
+    pub fn order(&self, order: Order) {
+        self.add(|post| post.orders.push(order));
     }
 
     /// A waker for the connection at `place`.

@@ -90,6 +90,62 @@ pub fn thread_cpu_nanos() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// A clock that tells how much CPU time the calling thread has used, also to other threads for as long as it lives; `None`
+/// if there is none.
+pub fn thread_cpu_clock() -> Option<i32> {
+    let mut clock = 0;
+    // SAFETY: the calling thread lives, and `clock` is a valid place to write to.
+    (unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } == 0).then_some(clock)
+}
+
+/// What a clock says, in nanoseconds; 0 if there is no such clock.
+pub fn clock_nanos(clock: i32) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place to write to.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return 0;
+    }
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Idle time of the processors that this process may use.
+pub struct IdleClock {
+    /// Their names in the system's statistics.
+    processors: Vec<String>,
+    nanos_per_tick: u64,
+}
+
+impl IdleClock {
+    /// Of the processors that the process may use now.
+    pub fn of_this_process() -> Self {
+        // SAFETY: zeroed bytes are an empty set of processors.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is a valid place of that size to write to.
+        let told = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } == 0;
+        // SAFETY: the number is below the size of the set.
+        let has = |number: &usize| told && unsafe { libc::CPU_ISSET(*number, &set) };
+        let processors = (0..libc::CPU_SETSIZE as usize).filter(has).map(|number| format!("cpu{number}")).collect();
+        // SAFETY: asks for a constant of the system.
+        let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1);
+        Self { processors, nanos_per_tick: 1_000_000_000 / ticks }
+    }
+
+    /// How long they all together have had nothing to do since the system was started, in nanoseconds; `None` if the system does
+    /// not tell.
+    pub fn nanos(&self) -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        let mut ticks = 0;
+        for line in text.lines().take_while(|line| line.starts_with("cpu")) {
+            let mut words = line.split_ascii_whitespace();
+            if words.next().is_some_and(|name| self.processors.iter().any(|own| own == name)) {
+                // user, nice, system, then idle, and waiting for a disk.
+                ticks += words.skip(3).take(2).map_while(|word| word.parse::<u64>().ok()).sum::<u64>();
+            }
+        }
+        Some(ticks * self.nanos_per_tick)
+    }
+}
+
 fn page_bytes() -> u64 {
     // SAFETY: asks for a constant of the system.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)

@@ -29,6 +29,8 @@ pub struct Hot {
     pub query_limit_bytes: AtomicUsize,
     /// `pipeline-slice-us`.
     pub slice_us: AtomicU64,
+    /// `gather-connections`.
+    pub gathers: AtomicBool,
     /// `proto-max-bulk-len` in bytes.
     pub bulk_len_max: AtomicI64,
     /// Up to where collections stay small.
@@ -88,6 +90,8 @@ pub struct Server {
     pub offload: Offload,
     /// Threads that execute; thread numbers below this are workers, the next one is the maintenance thread.
     pub workers: usize,
+    /// How many of them have connections: the first ones.
+    pub workers_used: AtomicUsize,
     /// When it started.
     pub started: Instant,
     /// 40 hexadecimal digits, different at every start.
@@ -168,6 +172,7 @@ impl Server {
             lazyfree: LazyFree::start()?,
             offload: Offload::default(),
             workers,
+            workers_used: AtomicUsize::new(if config.gather_connections { 1 } else { workers }),
             started: Instant::now(),
             run_id: random_hex(),
             replid: random_hex(),
@@ -279,6 +284,7 @@ impl Hot {
             reply_limit_bytes: AtomicUsize::new(0),
             query_limit_bytes: AtomicUsize::new(0),
             slice_us: AtomicU64::new(0),
+            gathers: AtomicBool::new(false),
             bulk_len_max: AtomicI64::new(0),
             encodings: Encodings::default(),
             maxmemory: AtomicU64::new(0),
@@ -299,6 +305,7 @@ impl Hot {
         self.reply_limit_bytes.store(config.pipeline_reply_limit as usize, Relaxed);
         self.query_limit_bytes.store(config.client_query_buffer_limit as usize, Relaxed);
         self.slice_us.store(config.pipeline_slice_us, Relaxed);
+        self.gathers.store(config.gather_connections, Relaxed);
         self.bulk_len_max.store(config.proto_max_bulk_len as i64, Relaxed);
         self.encodings.refresh(config);
         self.maxmemory.store(config.maxmemory, Relaxed);

@@ -53,6 +53,17 @@ impl Socket {
         }
     }
 
+    /// Has the socket watched no longer. Registering it again tells how it is then.
+    ///
+    /// # Errors
+    /// The system cannot.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::Tcp(stream) => registry.deregister(stream),
+            Kind::Unix(stream) => registry.deregister(stream),
+        }
+    }
+
     /// Notes what an event tells.
     #[inline]
     pub fn note(&mut self, event: &Event) {

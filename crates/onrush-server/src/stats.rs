@@ -1,7 +1,7 @@
 //! Counters, one set for each thread so that counting never contends; INFO adds them up.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -71,6 +71,8 @@ macro_rules! counters {
             pub changes: Counter,
             /// The thread's CPU time that `cpu_nanos` has taken in, of all time.
             cpu_noted_nanos: Counter,
+            /// The clock of the thread's CPU time; 0 is none.
+            cpu_clock: AtomicI32,
             /// The command that runs, or ran last.
             pub executing: Executing,
             /// By command id.
@@ -83,6 +85,7 @@ macro_rules! counters {
                     $($name: Counter::default(),)*
                     changes: Counter::default(),
                     cpu_noted_nanos: Counter::default(),
+                    cpu_clock: AtomicI32::new(0),
                     executing: Executing::default(),
                     commands: (0..commands_len).map(|_| CommandCounters::default()).collect(),
                 }
@@ -137,6 +140,19 @@ counters! {
 }
 
 impl ThreadStats {
+    /// Lets others read how much CPU time the calling thread uses. To be called at its start.
+    pub fn show_cpu_time(&self) {
+        self.cpu_clock.store(os::thread_cpu_clock().unwrap_or(0), Relaxed);
+    }
+
+    /// CPU time the thread has used so far, in nanoseconds; 0 if it does not show it.
+    pub fn cpu_clock_nanos(&self) -> u64 {
+        match self.cpu_clock.load(Relaxed) {
+            0 => 0,
+            clock => os::clock_nanos(clock),
+        }
+    }
+
     /// Brings `cpu_nanos` up to date, with a system call. Only the owning thread may call this.
     pub fn note_cpu_time(&self) {
         let nanos = os::thread_cpu_nanos();

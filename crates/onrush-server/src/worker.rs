@@ -18,7 +18,7 @@ use crate::batch::READ_LEN_MAX;
 use crate::client::ClientHandle;
 use crate::commit::Commit;
 use crate::connection::{After, CARRY_LEN_MAX, Connection};
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, Order};
 use crate::round::{Lists, Round, caught};
 use crate::scratch::Scratch;
 use crate::server::Server;
@@ -112,6 +112,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
+        self.server.stats.threads[self.thread].show_cpu_time();
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut now = Instant::now();
         loop {
@@ -167,6 +168,12 @@ impl Worker {
             for index in post.woken {
                 self.get_ready(index);
             }
+            for connection in post.moved {
+                self.receive(connection);
+            }
+            for order in post.orders {
+                self.give_away(&order);
+            }
         }
         if !self.alarms.is_empty() {
             self.list_alarmed(Instant::now());
@@ -204,6 +211,37 @@ impl Worker {
         self.adopted += 1;
         vacant.insert(Place { connection, is_ready: true, number: self.adopted, alarm: None });
         self.ready.push(index);
+    }
+
+    /// Takes a connection in that another worker had.
+    #[cold]
+    fn receive(&mut self, mut connection: Connection) {
+        let vacant = self.places.vacant_entry();
+        let index = vacant.key();
+        let waker = self.mailbox.waker(index);
+        if let Err(error) = connection.arrive(self.thread, self.poll.registry(), Token(index), &waker) {
+            tracing::warn!("A connection is lost, as its worker cannot watch it: {error}");
+            return;
+        }
+        self.adopted += 1;
+        vacant.insert(Place { connection, is_ready: true, number: self.adopted, alarm: None });
+        self.ready.push(index);
+    }
+
+    /// Gives a part of its connections to another worker, of those that have nothing under way. One that has sent commands is
+    /// executed there.
+    #[cold]
+    fn give_away(&mut self, order: &Order) {
+        let movable =
+            |(index, place): (usize, &Place)| (place.connection.may_move() && !place.is_ready).then_some(index);
+        let movable: Vec<usize> = self.places.iter().filter_map(movable).collect();
+        for index in movable.into_iter().step_by(order.share.max(1)) {
+            let mut place = self.places.remove(index);
+            match place.connection.leave(self.poll.registry()) {
+                Ok(()) => order.to.give(place.connection),
+                Err(error) => tracing::warn!("A connection is lost, as it cannot leave its worker: {error}"),
+            }
+        }
     }
 
     /// Serves everybody who is ready: together those who have only sent commands, then the others one by one. Returns the

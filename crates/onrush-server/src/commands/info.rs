@@ -147,6 +147,7 @@ fn server(server: &Server, text: &mut Text) {
     text.line("config_file", server.config_file.as_deref().map(|file| file.display().to_string()).unwrap_or_default());
     text.line("io_threads_active", u8::from(server.workers > 1));
     text.line("workers", server.workers);
+    text.line("workers_used", server.workers_used.load(Relaxed));
     let mut listener = 0;
     if config.port != 0 {
         let addresses: String = config.bind.iter().map(|address| format!(",bind={address}")).collect();

@@ -140,6 +140,8 @@ settings! {
     pipeline_reply_limit: u64 = "pipeline-reply-limit",
     /// Microseconds a connection may execute before it yields to the others.
     pipeline_slice_us: u64 = "pipeline-slice-us",
+    /// Whether connections gather on as few of the workers as hold the load.
+    gather_connections: bool = "gather-connections",
     /// Threads that execute commands.
     workers: usize = "workers",
     /// Whether to go to the background at start.

@@ -81,6 +81,7 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("tracking-table-max-keys", 0, I64_MAX, "1000000").no_effect(NO_TRACKING),
     // Process.
     integer("workers", 1, 1024, "").immutable(),
+    boolean("gather-connections", "yes"),
     boolean("daemonize", "no").immutable(),
     one_of("supervised", &["upstart", "systemd", "auto", "no"], "no")
         .immutable()
