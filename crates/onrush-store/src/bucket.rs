@@ -247,9 +247,17 @@ impl Bucket {
 
 /// Where a word of a bucket is. Only this file reads it, through what borrows the array.
 #[derive(Clone, Copy)]
-struct Place {
-    bucket: NonNull<Bucket>,
-    index: usize,
+struct Place(NonNull<Word>);
+
+impl Place {
+    /// # Safety
+    /// The bucket is whole, and `index` within it.
+    #[inline]
+    unsafe fn new(bucket: NonNull<Bucket>, index: usize) -> Self {
+        debug_assert!(index < BUCKET_LEN);
+        // SAFETY: per the caller.
+        Place(unsafe { bucket.cast::<Word>().add(index) })
+    }
 }
 
 /// An entry located in a [`BucketArray`], which nobody changes meanwhile.
@@ -263,7 +271,7 @@ impl<'a> Located<'a> {
     #[inline]
     fn word(self) -> Word {
         // SAFETY: made for a bucket of an array that is borrowed since: it is still there.
-        unsafe { self.place.bucket.as_ref().words[self.place.index] }
+        unsafe { self.place.0.read() }
     }
 
     /// The entry.
@@ -292,30 +300,81 @@ pub(crate) struct LocatedMut<'a> {
     place: Place,
 }
 
+/// An entry in a [`BucketArray`], to be changed, in one word.
+pub struct EntryMut<'a> {
+    place: Place,
+    array: PhantomData<&'a mut BucketArray>,
+}
+
 impl<'a> LocatedMut<'a> {
+    /// The entry, to be changed for a while.
     #[inline]
-    fn located(&self) -> Located<'_> {
-        Located { place: self.place, array: PhantomData }
+    pub(crate) fn borrow_mut(&mut self) -> EntryMut<'_> {
+        EntryMut { place: self.place, array: PhantomData }
+    }
+
+    /// The entry, to be changed for as long as the array stays borrowed.
+    #[inline]
+    pub(crate) fn into_mut(self) -> EntryMut<'a> {
+        EntryMut { place: self.place, array: PhantomData }
     }
 
     /// The entry.
     #[inline]
     pub(crate) fn entry(&self) -> &Entry {
-        self.located().entry()
+        Located { place: self.place, array: PhantomData }.entry()
+    }
+
+    /// The entry, to be changed where it is.
+    #[inline]
+    pub(crate) fn entry_mut(&mut self) -> &mut Entry {
+        self.borrow_mut().into_entry_mut()
+    }
+
+    /// As [`LocatedMut::entry_mut`], for as long as the array stays borrowed.
+    #[inline]
+    pub(crate) fn into_entry_mut(self) -> &'a mut Entry {
+        self.into_mut().into_entry_mut()
+    }
+
+    /// Edits the entry; it may move.
+    #[inline]
+    pub(crate) fn edit<R>(&mut self, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
+        self.borrow_mut().edit(edit)
+    }
+
+    /// Takes the entry out, and gives the array back. `position` is the entry's. The chain's last entry moves into the gap.
+    pub(crate) fn remove(self, position: u32) -> (EntryBox, &'a mut BucketArray) {
+        let home = self.array.index_of(position);
+        let entry = self.array.remove(home, self.place);
+        (entry, self.array)
+    }
+}
+
+impl<'a> EntryMut<'a> {
+    #[inline]
+    fn word(&self) -> Word {
+        Located { place: self.place, array: PhantomData }.word()
+    }
+
+    /// The entry.
+    #[inline]
+    pub(crate) fn entry(&self) -> &Entry {
+        Located { place: self.place, array: PhantomData }.entry()
     }
 
     /// The entry, to be changed where it is.
     #[inline]
     pub(crate) fn entry_mut(&mut self) -> &mut Entry {
         // SAFETY: made for a word with an entry, and the only way to it.
-        unsafe { EntryBox::borrow_mut(self.located().word().header()) }
+        unsafe { EntryBox::borrow_mut(self.word().header()) }
     }
 
-    /// As [`LocatedMut::entry_mut`], for as long as the array stays borrowed.
+    /// As [`EntryMut::entry_mut`], for as long as the array stays borrowed.
     #[inline]
     pub(crate) fn into_entry_mut(self) -> &'a mut Entry {
         // SAFETY: as in `entry_mut`; the array stays borrowed, and this is gone.
-        unsafe { EntryBox::borrow_mut(self.located().word().header()) }
+        unsafe { EntryBox::borrow_mut(self.word().header()) }
     }
 
     /// Edits the entry; it may move.
@@ -333,11 +392,11 @@ impl<'a> LocatedMut<'a> {
                 if let Some(entry) = self.entry.take() {
                     let word = Word::new(entry, self.tag).at(self.position);
                     // SAFETY: the place stays valid while the array is borrowed.
-                    unsafe { self.place.bucket.as_mut().words[self.place.index] = word };
+                    unsafe { self.place.0.write(word) };
                 }
             }
         }
-        let word = self.located().word();
+        let word = self.word();
         let mut guard = Edit {
             place: self.place,
             tag: word.tag(),
@@ -346,13 +405,6 @@ impl<'a> LocatedMut<'a> {
             entry: Some(unsafe { word.into_entry() }),
         };
         edit(guard.entry.as_mut().expect("just set"))
-    }
-
-    /// Takes the entry out, and gives the array back. `position` is the entry's. The chain's last entry moves into the gap.
-    pub(crate) fn remove(self, position: u32) -> (EntryBox, &'a mut BucketArray) {
-        let home = self.array.index_of(position);
-        let entry = self.array.remove(home, self.place);
-        (entry, self.array)
     }
 }
 
@@ -526,7 +578,7 @@ impl BucketArray {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_place(&self, position: u32, tag: u8, key: &[u8]) -> Option<Place> {
         let mut next = Some(self.home(position));
         while let Some(bucket) = next {
@@ -540,7 +592,8 @@ impl BucketArray {
                 word.prefetch_rest();
                 // SAFETY: a tag that is not zero marks an entry.
                 if equal(unsafe { word.entry() }.key(), key) {
-                    return Some(Place { bucket, index });
+                    // SAFETY: the bucket is whole, and the index that of a bit of its mask.
+                    return Some(unsafe { Place::new(bucket, index) });
                 }
                 mask &= mask - 1;
             }
@@ -579,7 +632,7 @@ impl BucketArray {
                 index = 1;
             }
             bucket.as_mut().words[index] = word;
-            Place { bucket, index }
+            Place::new(bucket, index)
         }
     }
 
@@ -597,8 +650,8 @@ impl BucketArray {
             }
             let last_index = last.as_ref().entries() - 1;
             let filler = last.as_ref().words[last_index];
-            let removed = place.bucket.as_ref().words[place.index];
-            (*place.bucket.as_ptr()).words[place.index] = filler;
+            let removed = place.0.read();
+            place.0.write(filler);
             last.as_mut().words[last_index] = Word::EMPTY;
             if let Some(mut before) = before
                 && last_index == 1
@@ -740,7 +793,8 @@ impl<'a> Iterator for Chain<'a> {
         }
         let index = self.index;
         self.index += 1;
-        Some(Located { place: Place { bucket: self.bucket, index }, array: PhantomData })
+        // SAFETY: the bucket is whole, and one with an entry at the index.
+        Some(Located { place: unsafe { Place::new(self.bucket, index) }, array: PhantomData })
     }
 }
 
@@ -860,7 +914,7 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert_eq!(located.entry().expire_at(), Some(5));
-        assert!(located.located().is_timed());
+        assert!(located.borrow_mut().word().is_timed());
         assert!(array.find(0, 9, &1_i64.to_be_bytes()).is_some());
         array.drain(drop);
     }

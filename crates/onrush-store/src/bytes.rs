@@ -4,6 +4,7 @@
 const SHORT_LEN_MAX: usize = 64;
 
 const WORD_LEN: usize = 8;
+const HALF_LEN: usize = 4;
 
 /// Whether two byte strings are equal; as `==`, but short ones are compared in place, eight bytes at a time, with no
 /// call. O(length).
@@ -14,7 +15,7 @@ pub fn equal(a: &[u8], b: &[u8]) -> bool {
         return false;
     }
     if !(WORD_LEN..=SHORT_LEN_MAX).contains(&len) {
-        return a == b;
+        return if len < WORD_LEN { equal_in_a_word(a, b) } else { a == b };
     }
     // The last eight overlap with those before, so that there is no rest.
     let mut different = word(a, len - WORD_LEN) ^ word(b, len - WORD_LEN);
@@ -24,6 +25,25 @@ pub fn equal(a: &[u8], b: &[u8]) -> bool {
         at += WORD_LEN;
     }
     different == 0
+}
+
+/// The same of two that have the same length, below eight.
+#[inline(always)]
+fn equal_in_a_word(a: &[u8], b: &[u8]) -> bool {
+    let len = a.len();
+    if len >= HALF_LEN {
+        (half(a, 0) ^ half(b, 0)) | (half(a, len - HALF_LEN) ^ half(b, len - HALF_LEN)) == 0
+    } else {
+        // First, middle and last are all there are.
+        len == 0 || (a[0] ^ b[0]) | (a[len / 2] ^ b[len / 2]) | (a[len - 1] ^ b[len - 1]) == 0
+    }
+}
+
+#[inline(always)]
+fn half(bytes: &[u8], at: usize) -> u32 {
+    let mut half = [0; HALF_LEN];
+    half.copy_from_slice(&bytes[at..at + HALF_LEN]);
+    u32::from_le_bytes(half)
 }
 
 #[inline(always)]

@@ -1,7 +1,10 @@
-//! The collections an entry can hold: each is one word wide.
+//! The collections an entry can hold: each is one word wide, unless its run is embedded in the entry.
 
 use std::mem::{ManuallyDrop, transmute_copy};
+use std::ops::DerefMut;
 
+use crate::bucket::EntryMut;
+use crate::embedded::{CollectionMut, Embedded};
 use crate::{Encoding, Hash, List, Set, SortedSet, Stream, Type};
 
 /// A collection on its own, outside any entry.
@@ -35,13 +38,24 @@ pub enum CollectionRef<'a> {
 }
 
 mod sealed {
-    pub trait Sealed {}
+    use super::CollectionType;
+    use crate::bucket::EntryMut;
+
+    pub trait Sealed: Sized {
+        /// Opens the collection of an entry, which is of this type, to be changed.
+        fn open(entry: EntryMut<'_>) -> Self::Mut<'_>
+        where
+            Self: CollectionType;
+    }
 }
 
-/// One of the collection types. An entry's header names the type, its word is the collection.
+/// One of the collection types. An entry's header names the type.
 pub trait CollectionType: Sized + Default + sealed::Sealed + 'static {
     /// The type as TYPE reports it.
     const TYPE: Type;
+
+    /// The collection in its entry, to be changed.
+    type Mut<'t>: DerefMut<Target = Self>;
 
     /// The same as an enum.
     fn into_collection(self) -> Collection;
@@ -56,14 +70,21 @@ pub trait CollectionType: Sized + Default + sealed::Sealed + 'static {
 }
 
 macro_rules! collections {
-    ($($name:ident),*) => {
+    ($($name:ident: $mutable:ty, $open:expr;)*) => {
         $(
             const _: () = assert!(size_of::<$name>() == size_of::<usize>(), "a collection is one word");
 
-            impl sealed::Sealed for $name {}
+            impl sealed::Sealed for $name {
+                #[inline]
+                fn open(entry: EntryMut<'_>) -> <Self as CollectionType>::Mut<'_> {
+                    $open(entry)
+                }
+            }
 
             impl CollectionType for $name {
                 const TYPE: Type = Type::$name;
+
+                type Mut<'t> = $mutable;
 
                 fn into_collection(self) -> Collection {
                     Collection::$name(self)
@@ -135,4 +156,27 @@ macro_rules! collections {
     };
 }
 
-collections!(List, Set, SortedSet, Hash, Stream);
+collections! {
+    List: CollectionMut<'t, List>, CollectionMut::new;
+    Set: CollectionMut<'t, Set>, CollectionMut::new;
+    SortedSet: CollectionMut<'t, SortedSet>, CollectionMut::new;
+    Hash: CollectionMut<'t, Hash>, CollectionMut::new;
+    Stream: &'t mut Stream, open_stream;
+}
+
+fn open_stream(entry: EntryMut<'_>) -> &mut Stream {
+    entry.into_entry_mut().collection_mut().expect("an entry with a stream, which is never embedded")
+}
+
+impl<'a> CollectionRef<'a> {
+    /// The packed run that the collection is, if it is small. O(1).
+    pub(crate) fn run(self) -> Option<&'a [u8]> {
+        match self {
+            CollectionRef::List(list) => list.run(),
+            CollectionRef::Set(set) => set.run(),
+            CollectionRef::SortedSet(set) => set.run(),
+            CollectionRef::Hash(hash) => hash.run(),
+            CollectionRef::Stream(_) => None,
+        }
+    }
+}

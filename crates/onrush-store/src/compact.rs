@@ -1,16 +1,27 @@
 //! One word that holds a collection's small form or points at its large one.
+//!
+//! A run that is embedded in its entry has no such word. There the entry's header stands for it: a reference to a `Compact` may
+//! be one to a header, which a bit tells apart from both kinds of pointer. Such a reference is only ever shared, and the run is
+//! found from the header's address. The reference itself may not be followed beyond the header, so the address is turned into
+//! a pointer by the provenance that the entry's allocation has exposed.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::Packed;
+use crate::entry::{HAS_RUN, Header, run_of};
 
 /// Set in the word of a large form. Both kinds of pointer are to multiples of 8 otherwise.
 const LARGE: usize = 1;
 
-/// A packed run of bytes, or a boxed `T`, in one word.
+/// Set in a header that stands for a packed run.
+const HEADER: usize = HAS_RUN as usize;
+
+const _: () = assert!(HEADER < 8 && HEADER & LARGE == 0, "no pointer to a multiple of 8 has the mark");
+
+/// A packed run of bytes, or a boxed `T`, in one word; or the header of an entry in which the run is embedded.
 #[repr(transparent)]
 pub struct Compact<T> {
     word: NonNull<u8>,
@@ -25,7 +36,7 @@ unsafe impl<T: Sync> Sync for Compact<T> {}
 /// What a [`Compact`] holds, to be read.
 pub enum Form<'a, T> {
     /// The small form.
-    Packed(&'a Packed),
+    Packed(&'a [u8]),
     /// The large one.
     Large(&'a T),
 }
@@ -58,6 +69,18 @@ impl<T> Compact<T> {
     }
 
     #[inline]
+    fn is_header(&self) -> bool {
+        self.word.addr().get() & HEADER != 0
+    }
+
+    /// Where the header is that stands for it.
+    #[inline]
+    fn header(&self) -> *const Header {
+        debug_assert!(self.is_header());
+        ptr::with_exposed_provenance(ptr::from_ref(self).addr())
+    }
+
+    #[inline]
     fn is_large(&self) -> bool {
         self.word.addr().get() & LARGE != 0
     }
@@ -72,24 +95,76 @@ impl<T> Compact<T> {
     /// What it holds. O(1).
     #[inline]
     pub fn form(&self) -> Form<'_, T> {
-        if self.is_large() {
+        if self.is_header() {
+            // SAFETY: the mark says that this is the header of an entry with a run, which is borrowed as long as `self` is.
+            Form::Packed(unsafe { run_of(self.header()) })
+        } else if self.is_large() {
             // SAFETY: owned by `self`.
             Form::Large(unsafe { self.large_ptr().as_ref() })
         } else {
-            // SAFETY: without the mark the word is a `Packed`.
-            Form::Packed(unsafe { &*(&raw const self.word).cast() })
+            Form::Packed(self.packed_ref())
         }
+    }
+
+    #[inline]
+    fn packed_ref(&self) -> &Packed {
+        debug_assert!(!self.is_header() && !self.is_large());
+        // SAFETY: without a mark the word is a `Packed`.
+        unsafe { &*(&raw const self.word).cast() }
     }
 
     /// What it holds, to be changed. O(1).
     #[inline]
     pub fn form_mut(&mut self) -> FormMut<'_, T> {
+        debug_assert!(!self.is_header(), "a header is never changed as a collection");
         if self.is_large() {
             // SAFETY: owned by `self`.
             FormMut::Large(unsafe { self.large_ptr().as_mut() })
         } else {
             // SAFETY: without the mark the word is a `Packed`, and stays one that has no mark.
             FormMut::Packed(unsafe { &mut *(&raw mut self.word).cast() })
+        }
+    }
+
+    /// The small form, if that is what it holds. O(1).
+    #[inline]
+    pub fn as_packed(&self) -> Option<&[u8]> {
+        match self.form() {
+            Form::Packed(packed) => Some(packed),
+            Form::Large(_) => None,
+        }
+    }
+
+    /// Takes the small form.
+    pub fn into_packed(self) -> Option<Packed> {
+        debug_assert!(!self.is_header(), "a header is only borrowed");
+        if self.is_large() {
+            return None;
+        }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: without a mark the word is a `Packed`, and `self` is not dropped.
+        Some(unsafe { (&raw const this.word).cast::<Packed>().read() })
+    }
+
+    /// Bytes that the small form has allocated; none where it is embedded in its entry, or where this is the large one.
+    pub fn packed_bytes(&self) -> usize {
+        if self.is_header() || self.is_large() { 0 } else { self.packed_ref().size_bytes() }
+    }
+
+    /// Asks the processor for a small form; hands out a large one.
+    #[inline]
+    pub fn prefetch(&self) -> Option<&T> {
+        if self.is_header() {
+            // The entry's first two lines have been asked for already.
+            // SAFETY: as in `form`; only the header is read.
+            crate::bucket::prefetch(unsafe { crate::entry::last_byte(self.header()) });
+            None
+        } else if self.is_large() {
+            // SAFETY: owned by `self`.
+            Some(unsafe { self.large_ptr().as_ref() })
+        } else {
+            self.packed_ref().prefetch();
+            None
         }
     }
 
@@ -106,6 +181,7 @@ impl<T> Compact<T> {
 impl<T> Drop for Compact<T> {
     #[inline]
     fn drop(&mut self) {
+        debug_assert!(!self.is_header(), "a header is only borrowed");
         // SAFETY: this is the last use of what `self` owns.
         unsafe {
             if self.is_large() {
@@ -126,7 +202,7 @@ impl<T> Default for Compact<T> {
 impl<T: Clone> Clone for Compact<T> {
     fn clone(&self) -> Self {
         match self.form() {
-            Form::Packed(packed) => Compact::packed(packed.clone()),
+            Form::Packed(packed) => Compact::packed(Packed::from(packed)),
             Form::Large(large) => Compact::large(Box::new(large.clone())),
         }
     }
@@ -135,11 +211,42 @@ impl<T: Clone> Clone for Compact<T> {
 impl<T: fmt::Debug> fmt::Debug for Compact<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.form() {
-            Form::Packed(packed) => packed.fmt(f),
+            Form::Packed(packed) => write!(f, "\"{}\"", packed.escape_ascii()),
             Form::Large(large) => large.fmt(f),
         }
     }
 }
+
+/// Says of a collection, which is a `Compact`, how its run gets in and out of an entry.
+macro_rules! embedded {
+    ($name:ident) => {
+        impl crate::embedded::Embedded for $name {
+            #[inline]
+            fn run(&self) -> Option<&[u8]> {
+                self.0.as_packed()
+            }
+
+            #[inline]
+            fn from_run(run: $crate::Packed) -> Self {
+                $name(Compact::packed(run))
+            }
+
+            #[inline]
+            fn into_run(self) -> Option<$crate::Packed> {
+                self.0.into_packed()
+            }
+
+            #[inline]
+            fn run_mut(&mut self) -> Option<&mut $crate::Packed> {
+                match self.0.form_mut() {
+                    FormMut::Packed(packed) => Some(packed),
+                    FormMut::Large(_) => None,
+                }
+            }
+        }
+    };
+}
+pub(crate) use embedded;
 
 #[cfg(test)]
 mod tests {
@@ -157,7 +264,7 @@ mod tests {
         large.push(3);
         assert_eq!(compact.clone().as_large(), Some(&vec![1, 2, 3]));
         let Form::Packed(packed) = copy.form() else { panic!("packed") };
-        assert_eq!(&**packed, b"abc");
+        assert_eq!(packed, b"abc");
         assert_eq!(size_of::<Option<Compact<Vec<u32>>>>(), size_of::<usize>());
     }
 }

@@ -9,21 +9,28 @@
 //! that lives outside. An expiry within 34 years of September 2020 is narrow: a 16-byte key and a 3-byte value
 //! then stay within 32 bytes with an expiry as without, where allocators step by 16. The key's length is apart from
 //! the header when it is over 255. All of the body is always initialised.
+//!
+//! The packed run of a small collection is embedded like a short string: a byte with its length, the run, and room to
+//! grow in up to the allocator's size class. Such an entry has no word. In its place the *header* is what a reference
+//! to the collection points at: its lowest bits say so (see [`crate::compact`]), and the run is found from there.
 
 use std::alloc::Layout;
 use std::ptr;
 use std::sync::Arc;
 
+use crate::packed::size_class;
 use crate::value::{Payload, string_encoding};
 use crate::{CollectionRef, CollectionType, Encoding, Hash, List, Set, SortedSet, Stream, Type, Value, ValueRef};
 
 /// Bits of [`Header::flags`]: what the body is made of.
 const WIDE_EXPIRE: u8 = 1;
 pub(crate) const HAS_WORD: u8 = 1 << 1;
-pub(crate) const LONG_KEY: u8 = 1 << 2;
+/// The value is a collection's packed run, embedded. A word that is a pointer never has this bit.
+pub(crate) const HAS_RUN: u8 = 1 << 2;
 const NARROW_EXPIRE: u8 = 1 << 3;
+pub(crate) const LONG_KEY: u8 = 1 << 4;
 pub(crate) const EXPIRE_FLAGS: u8 = WIDE_EXPIRE | NARROW_EXPIRE;
-const LAYOUT_FLAGS: u8 = EXPIRE_FLAGS | HAS_WORD | LONG_KEY;
+const LAYOUT_FLAGS: u8 = EXPIRE_FLAGS | HAS_WORD | HAS_RUN | LONG_KEY;
 
 /// Where the key stands in the body, by the flags of the layout.
 const KEY_AT: [u8; LAYOUT_FLAGS as usize + 1] = {
@@ -46,11 +53,11 @@ const KEY_AT: [u8; LAYOUT_FLAGS as usize + 1] = {
 };
 
 /// A string to be reported as `raw` whatever its length.
-pub(crate) const RAW: u8 = 1 << 4;
+pub(crate) const RAW: u8 = 1 << 5;
 /// For the snapshot: which side of the cut the entry was last saved on.
-pub(crate) const SNAPSHOT: u8 = 1 << 5;
+pub(crate) const SNAPSHOT: u8 = 1 << 6;
 /// A hash of which fields may expire. It stays until a pass of the table's expiry finds that none does any more.
-pub(crate) const TIMED_FIELDS: u8 = 1 << 6;
+pub(crate) const TIMED_FIELDS: u8 = 1 << 7;
 
 /// Bits of [`Header::meta`].
 pub(crate) const CLOCK_MASK: u32 = 0x00ff_ffff;
@@ -65,6 +72,11 @@ pub(crate) const REPR_COLLECTION: u32 = 3;
 
 pub(crate) const WORD_LEN: usize = 8;
 const LONG_KEY_LEN_BYTES: usize = 4;
+/// What stands before an embedded run: its length.
+pub(crate) const RUN_HEAD_LEN: usize = 1;
+/// The longest run that is embedded, in bytes. A longer one has an allocation of its own: it would be copied whenever the
+/// entry moves, and saves little.
+pub(crate) const RUN_LEN_MAX: usize = u8::MAX as usize;
 const NARROW_LEN: usize = 5;
 /// What a narrow expiry counts from, in milliseconds since the Unix epoch.
 const NARROW_BASE_MS: i64 = 1_600_000_000_000;
@@ -73,14 +85,18 @@ const NARROW_BASE_MS: i64 = 1_600_000_000_000;
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Header {
-    /// Access clock (24 bits), type (4), representation (4).
-    pub(crate) meta: u32,
+    /// First, so that they are the lowest bits of the header read as a word.
     pub(crate) flags: u8,
     /// Of a short key; a long one has its length before it.
     pub(crate) key_len: u8,
-    /// Of an embedded value.
+    /// Of an embedded value, with the room that a run has to grow.
     pub(crate) value_len: u16,
+    /// Access clock (24 bits), type (4), representation (4).
+    pub(crate) meta: u32,
 }
+
+const _: () = assert!(cfg!(target_endian = "little"), "the flags are the lowest bits of a header");
+const _: () = assert!(std::mem::offset_of!(Header, flags) == 0 && size_of::<Header>() == size_of::<usize>());
 
 /// A key with its value, expiry and access clock, as found in a table. Reading it costs no allocation.
 #[repr(C)]
@@ -101,12 +117,46 @@ impl Shape {
     pub(crate) fn new(key_len: usize, payload: &Payload<'_>, expire: Option<i64>) -> Self {
         assert!(key_len <= u32::MAX as usize, "a key is at most 4 GiB long");
         let (word, value_len) = match payload {
-            Payload::Int(_) | Payload::Shared(_) | Payload::Collection(_) => (HAS_WORD, 0),
+            Payload::Int(_) | Payload::Shared(_) => (HAS_WORD, 0),
             Payload::Embedded { bytes, .. } => (0, bytes.len()),
+            Payload::Collection(collection) => {
+                let shape = Shape { flags: Self::key_flags(key_len), key_len, value_len: 0 };
+                return shape.with_expire(expire).with_run(collection.as_ref().run().map(<[u8]>::len));
+            }
         };
-        let is_long = key_len > u8::MAX as usize;
-        let shape = Shape { flags: word | if is_long { LONG_KEY } else { 0 }, key_len, value_len };
+        let shape = Shape { flags: word | Self::key_flags(key_len), key_len, value_len };
         shape.with_expire(expire)
+    }
+
+    #[inline]
+    fn key_flags(key_len: usize) -> u8 {
+        if key_len > u8::MAX as usize { LONG_KEY } else { 0 }
+    }
+
+    /// The same for a collection with a run of this length: embedded with room up to the end of the size class if it may
+    /// be, otherwise behind a word.
+    pub(crate) fn with_run(self, run_len: Option<usize>) -> Self {
+        let flags = self.flags & !(HAS_WORD | HAS_RUN);
+        match run_len.filter(|len| *len <= RUN_LEN_MAX && flags & LONG_KEY == 0) {
+            None => Shape { flags: flags | HAS_WORD, value_len: 0, ..self },
+            Some(run_len) => {
+                let shape = Shape { flags: flags | HAS_RUN, value_len: RUN_HEAD_LEN + run_len, ..self };
+                let to_spare = size_class(shape.size()) - size_of::<Header>() - shape.end();
+                Shape { value_len: shape.value_len + to_spare, ..shape }
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_run(self) -> bool {
+        self.flags & HAS_RUN != 0
+    }
+
+    /// The longest run that fits where the embedded one is.
+    #[inline]
+    pub(crate) fn run_capacity(self) -> usize {
+        debug_assert!(self.has_run());
+        (self.value_len - RUN_HEAD_LEN).min(RUN_LEN_MAX)
     }
 
     /// The same with room for the given expiry.
@@ -211,6 +261,30 @@ impl Shape {
     }
 }
 
+/// The embedded run of the entry at `header`.
+///
+/// # Safety
+/// `header` points at a whole entry that [`HAS_RUN`], may read all of it, and nobody changes it during `'a`.
+#[inline]
+pub(crate) unsafe fn run_of<'a>(header: *const Header) -> &'a [u8] {
+    // SAFETY: the body has the parts its shape says, the run's length in front of it, per the caller.
+    unsafe {
+        let at = header.add(1).cast::<u8>().add(Shape::read(header).value_at());
+        std::slice::from_raw_parts(at.add(RUN_HEAD_LEN), *at as usize)
+    }
+}
+
+/// Where the last byte of an embedded value is; only the header is read.
+///
+/// # Safety
+/// `header` points at an entry with a short key.
+#[inline]
+pub(crate) unsafe fn last_byte(header: *const Header) -> *const u8 {
+    // SAFETY: per the caller.
+    let end = unsafe { Shape::read(header) }.end();
+    header.cast::<u8>().wrapping_add(size_of::<Header>() + end - 1)
+}
+
 impl Entry {
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
@@ -257,24 +331,46 @@ impl Entry {
                 REPR_EMBEDDED => ValueRef::Bytes(self.body.get_unchecked(shape.value_at()..shape.end())),
                 REPR_INT => ValueRef::Int(*self.part(shape.word_at())),
                 REPR_SHARED => ValueRef::Shared(self.part(shape.word_at())),
-                _ => ValueRef::Collection(self.collection_ref(shape.word_at())),
+                _ => ValueRef::Collection(self.collection_ref()),
             }
         }
     }
 
     /// # Safety
-    /// The word, at `at`, is a collection.
-    unsafe fn collection_ref(&self, at: usize) -> CollectionRef<'_> {
+    /// The value is a collection.
+    unsafe fn collection_ref(&self) -> CollectionRef<'_> {
         // SAFETY: per the caller, and the header names its type.
         unsafe {
             match self.ty() {
-                Type::List => CollectionRef::List(self.part::<List>(at)),
-                Type::Set => CollectionRef::Set(self.part::<Set>(at)),
-                Type::SortedSet => CollectionRef::SortedSet(self.part::<SortedSet>(at)),
-                Type::Hash => CollectionRef::Hash(self.part::<Hash>(at)),
-                _ => CollectionRef::Stream(self.part::<Stream>(at)),
+                Type::List => CollectionRef::List(self.collection_part::<List>()),
+                Type::Set => CollectionRef::Set(self.collection_part::<Set>()),
+                Type::SortedSet => CollectionRef::SortedSet(self.collection_part::<SortedSet>()),
+                Type::Hash => CollectionRef::Hash(self.collection_part::<Hash>()),
+                _ => CollectionRef::Stream(self.collection_part::<Stream>()),
             }
         }
+    }
+
+    /// The word that is the collection, or the header that stands for it where its run is embedded.
+    ///
+    /// # Safety
+    /// The value is a `T`.
+    #[inline]
+    unsafe fn collection_part<T: CollectionType>(&self) -> &T {
+        if self.has_run() {
+            // SAFETY: a `T` other than a stream is a `Compact`, which reads a header with this flag as one; a stream is never
+            // embedded. A header is as large as a word.
+            unsafe { &*ptr::from_ref(&self.header).cast::<T>() }
+        } else {
+            // SAFETY: without a run the collection is the word.
+            unsafe { self.part(self.shape().word_at()) }
+        }
+    }
+
+    /// Whether the value is a collection of which the run is embedded.
+    #[inline]
+    pub(crate) fn has_run(&self) -> bool {
+        self.has(HAS_RUN)
     }
 
     /// The collection, if the value is one of type `T`. O(1).
@@ -284,9 +380,8 @@ impl Entry {
             return None;
         }
         debug_assert_eq!(self.repr(), REPR_COLLECTION);
-        let at = self.shape().word_at();
-        // SAFETY: the header says that the word is a `T`: of all types only collections have one.
-        Some(unsafe { self.part(at) })
+        // SAFETY: the header names the type, which only collections have.
+        Some(unsafe { self.collection_part() })
     }
 
     /// Brings what looking up some members or fields needs into the cache, by their hashes ([`crate::member_hash`]).
@@ -301,14 +396,47 @@ impl Entry {
         }
     }
 
+    /// The collection to be changed where it is; `None` if it is no `T`, or if its run is embedded: then the header stands for it,
+    /// which nobody may overwrite.
     #[inline]
     pub(crate) fn collection_mut<T: CollectionType>(&mut self) -> Option<&mut T> {
-        if self.ty() != T::TYPE {
+        if self.ty() != T::TYPE || self.has_run() {
             return None;
         }
         let at = self.shape().word_at();
-        // SAFETY: as in `collection`.
+        // SAFETY: as in `collection_part`.
         Some(unsafe { self.part_mut(at) })
+    }
+
+    /// The embedded run of a collection, to be changed without changing its length.
+    #[inline]
+    pub(crate) fn run_mut(&mut self) -> Option<&mut [u8]> {
+        if !self.has_run() {
+            return None;
+        }
+        let shape = self.shape();
+        // SAFETY: the body has the parts its shape says.
+        let value = unsafe { self.body.get_unchecked_mut(shape.value_at()..shape.end()) };
+        let (head, run) = value.split_at_mut(RUN_HEAD_LEN);
+        run.get_mut(..head[0] as usize)
+    }
+
+    /// Replaces the embedded run by another, where it is; says whether that could be. It is left if the run does not fit, or
+    /// would leave much room.
+    #[inline]
+    pub(crate) fn set_run(&mut self, run: &[u8]) -> bool {
+        let shape = self.shape();
+        if !shape.has_run() || run.len() > shape.run_capacity() {
+            return false;
+        }
+        if shape.size() > 64 && shape.with_run(Some(run.len())).size() * 2 <= shape.size() {
+            return false;
+        }
+        // SAFETY: the body has the parts its shape says.
+        let value = unsafe { self.body.get_unchecked_mut(shape.value_at()..shape.end()) };
+        value[0] = run.len() as u8;
+        value[RUN_HEAD_LEN..][..run.len()].copy_from_slice(run);
+        true
     }
 
     /// A copy of the value. O(length); a long string is shared instead.

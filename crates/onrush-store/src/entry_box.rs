@@ -6,12 +6,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use crate::embedded::Embedded;
 use crate::entry::{
-    CLOCK_MASK, EXPIRE_FLAGS, Header, LONG_KEY, RAW, REPR_COLLECTION, REPR_EMBEDDED, REPR_INT, REPR_SHARED, REPR_SHIFT,
-    SNAPSHOT, Shape, TIMED_FIELDS, TYPE_SHIFT, WORD_LEN,
+    CLOCK_MASK, EXPIRE_FLAGS, HAS_RUN, HAS_WORD, Header, LONG_KEY, RAW, REPR_COLLECTION, REPR_EMBEDDED, REPR_INT,
+    REPR_SHARED, REPR_SHIFT, RUN_HEAD_LEN, SNAPSHOT, Shape, TIMED_FIELDS, TYPE_SHIFT, WORD_LEN,
 };
 use crate::value::{EMBED_VALUE_LEN_MAX, Payload};
-use crate::{Collection, Entry, Type, Value, ValueRef};
+use crate::{Collection, Entry, Packed, Type, Value, ValueRef};
 
 /// Owns an entry through one thin pointer. It may move when it is edited, so that who holds a copy of the pointer
 /// has to store the new one.
@@ -91,6 +92,8 @@ impl EntryBox {
         let layout = shape.layout();
         // SAFETY: the layout holds at least the header.
         let raw = unsafe { alloc::alloc(layout) };
+        // A collection finds its embedded run from the address of the header (`Compact`).
+        raw.expose_provenance();
         let Some(entry) = NonNull::new(raw.cast::<Header>()) else { alloc::handle_alloc_error(layout) };
         // SAFETY: the size is a multiple of 8 and at least 8.
         unsafe {
@@ -125,7 +128,10 @@ impl EntryBox {
                 Payload::Collection(collection) => {
                     let is_timed = matches!(&collection, Collection::Hash(hash) if hash.is_volatile());
                     let mark = if is_timed { TIMED_FIELDS } else { 0 };
-                    word.cast::<*mut u8>().write(collection.into_word());
+                    match collection.as_ref().run() {
+                        Some(run) if shape.has_run() => Self::write_run(entry, shape, run),
+                        _ => word.cast::<*mut u8>().write(collection.into_word()),
+                    }
                     (REPR_COLLECTION, mark)
                 }
                 Payload::Embedded { bytes, raw } => {
@@ -142,6 +148,69 @@ impl EntryBox {
         }
     }
 
+    /// Writes an embedded run, and zero bytes behind it.
+    ///
+    /// # Safety
+    /// `entry` has room for `shape`, which has a run of at least this length; `run` is outside of the entry.
+    #[inline]
+    unsafe fn write_run(entry: NonNull<Header>, shape: Shape, run: &[u8]) {
+        debug_assert!(run.len() <= shape.run_capacity());
+        // SAFETY: the value lies where `shape` says, and what is written fits, per the caller.
+        unsafe {
+            let value = entry.add(1).cast::<u8>().add(shape.value_at()).as_ptr();
+            *value = run.len() as u8;
+            let to = value.add(RUN_HEAD_LEN);
+            ptr::copy_nonoverlapping(run.as_ptr(), to, run.len());
+            to.add(run.len()).write_bytes(0, shape.value_len - RUN_HEAD_LEN - run.len());
+        }
+    }
+
+    /// Keeps a collection whose run was out of the entry, or behind its word: embedded in the entry if it fits, otherwise behind
+    /// a word. All else stays. Returns the run if it was copied.
+    ///
+    /// # Safety
+    /// The word, if there is one, holds nothing that is to be dropped.
+    unsafe fn put_collection<T: Embedded>(&mut self, collection: T) -> Option<Packed> {
+        let old = self.shape();
+        let new = old.with_run(collection.run().map(<[u8]>::len));
+        let expire = self.expire_at();
+        self.reshape(new, old.value_at() - old.key_len_at());
+        // SAFETY: the entry has room for `new` with the key in place; expiry and value are written before anybody sees it.
+        unsafe {
+            let body = self.0.add(1).cast::<u8>();
+            new.write_expire(body.as_ptr(), expire);
+            let header = &mut *self.0.as_ptr();
+            header.flags = header.flags & !(HAS_WORD | HAS_RUN) | new.flags & (HAS_WORD | HAS_RUN);
+            header.value_len = new.value_len as u16;
+            if let Some(run) = collection.run().filter(|_| new.has_run()) {
+                Self::write_run(self.0, new, run);
+                return collection.into_run();
+            }
+            body.add(new.word_at()).cast::<ManuallyDrop<T>>().write(ManuallyDrop::new(collection));
+            None
+        }
+    }
+
+    /// Replaces a collection with an embedded run by another one. Expiry and the mark of fields that may expire stay. Returns the
+    /// run if it was copied. O(length of the entry).
+    pub(crate) fn replace_run<T: Embedded>(&mut self, collection: T) -> Option<Packed> {
+        assert!(self.has_run() && self.ty() == T::TYPE);
+        // SAFETY: an entry with a run has no word.
+        unsafe { self.put_collection(collection) }
+    }
+
+    /// Embeds a collection that is behind the entry's word, if its run is short enough. O(length of the entry).
+    pub(crate) fn embed<T: Embedded>(&mut self) {
+        if self.collection_mut::<T>().is_some() {
+            let at = self.shape().word_at();
+            // SAFETY: the word is a `T`, as has just been seen; what is taken is put back at once.
+            unsafe {
+                let collection = ptr::read(self.part::<T>(at));
+                self.put_collection(collection);
+            }
+        }
+    }
+
     /// Takes a value that lives outside of the entry.
     ///
     /// # Safety
@@ -150,6 +219,7 @@ impl EntryBox {
     unsafe fn take_outside(&mut self) -> Option<Value> {
         let at = self.shape().word_at();
         match self.repr() {
+            REPR_COLLECTION if self.has_run() => None,
             // SAFETY: the representation says that the word is an `Arc`; it is not read again, per the caller.
             REPR_SHARED => Some(Value::Shared(unsafe { ptr::read(self.part(at)) })),
             // SAFETY: the same of a collection.
@@ -361,7 +431,7 @@ impl EntryBox {
 
     /// Takes the value and frees the rest.
     pub(crate) fn into_value(self) -> Value {
-        if !matches!(self.repr(), REPR_SHARED | REPR_COLLECTION) {
+        if !matches!(self.repr(), REPR_SHARED | REPR_COLLECTION) || self.has_run() {
             return self.to_value();
         }
         // SAFETY: the entry is gone after this, and `ManuallyDrop` keeps its drop from running.
@@ -428,22 +498,39 @@ mod tests {
         entry.value().to_bytes(&mut itoa::Buffer::new()).to_vec()
     }
 
-    fn list() -> crate::List {
+    /// A list of so many elements of seven bytes.
+    fn list(len: usize) -> crate::List {
         let mut list = crate::List::default();
-        list.push(crate::End::Back, b"element", &crate::ListLimits::default());
+        (0..len).for_each(|_| list.push(crate::End::Back, b"element", &crate::ListLimits::default()));
         list
     }
 
     #[test]
     fn a_collection_is_found_by_its_type_alone() {
-        let mut entry = EntryBox::new(b"k", Payload::Collection(list().into()), Some(5), 0);
-        assert_eq!(entry.ty(), Type::List);
-        assert!(entry.collection::<crate::Set>().is_none() && entry.collection_mut::<crate::Hash>().is_none());
-        let in_place = entry.collection_mut::<crate::List>().unwrap();
-        in_place.push(crate::End::Front, b"first", &crate::ListLimits::default());
-        assert_eq!(entry.collection::<crate::List>().map(crate::List::len), Some(2));
-        let copy = entry.to_value();
-        assert_eq!(copy, entry.into_value());
+        for (len, is_embedded) in [(1, true), (100, false)] {
+            let mut entry = EntryBox::new(b"k", Payload::Collection(list(len).into()), Some(5), 0);
+            assert_eq!((entry.ty(), entry.has_run()), (Type::List, is_embedded));
+            assert!(entry.collection::<crate::Set>().is_none() && entry.collection_mut::<crate::Hash>().is_none());
+            assert_eq!(entry.collection_mut::<crate::List>().is_none(), is_embedded);
+            assert_eq!(entry.collection::<crate::List>().map(crate::List::len), Some(len));
+            let copy = entry.to_value();
+            assert_eq!(copy, entry.into_value());
+        }
+    }
+
+    #[test]
+    fn an_embedded_run_is_replaced_in_place_as_long_as_it_fits() {
+        let mut entry = EntryBox::new(b"key", Payload::Collection(list(3).into()), None, 0);
+        assert_eq!((entry.shape().run_capacity(), size_of_val(&*entry)), (36, 48));
+        assert!(entry.set_run(&[7; 36]) && !entry.set_run(&[7; 37]));
+        assert_eq!(entry.run_mut().map(|run| run.to_vec()), Some(vec![7; 36]));
+        assert!(entry.set_run(&[]) && entry.collection::<crate::List>().unwrap().is_empty());
+        let mut entry = EntryBox::new(b"key", Payload::Collection(list(20).into()), None, 0);
+        assert_eq!(size_of_val(&*entry), 192);
+        assert!(entry.set_run(&[7; 90]) && !entry.set_run(&[7; 60]));
+        assert_eq!((entry.replace_run(list(3)), size_of_val(&*entry)), (Some(list(3).into_run().unwrap()), 48));
+        assert_eq!((entry.replace_run(list(100)), entry.has_run()), (None, false));
+        assert_eq!(entry.collection::<crate::List>(), Some(&list(100)));
     }
 
     /// None, wide ones, and narrow ones with their bounds.
@@ -501,7 +588,10 @@ mod tests {
             NewForm::Embedded(11),
             NewForm::Embedded(512),
             NewForm::Shared,
-            NewForm::Collection,
+            NewForm::List(1),
+            NewForm::List(30),
+            NewForm::List(40),
+            NewForm::List(100),
         ];
         let key_lens: &[usize] = if cfg!(miri) { &[5, 300] } else { &[0, 5, 16, 255, 256, 300] };
         for &key_len in key_lens {
@@ -512,7 +602,11 @@ mod tests {
                     let mut entry = EntryBox::new(&key, from.payload(), before, 7);
                     entry.set_snapshot_bit(true);
                     let displaced = entry.rewrite(to.payload(), after);
-                    assert_eq!(displaced.is_some(), matches!(from, NewForm::Shared | NewForm::Collection));
+                    let is_outside = match from {
+                        NewForm::List(len) => *len > 31 || key_len > 255,
+                        form => matches!(form, NewForm::Shared),
+                    };
+                    assert_eq!(displaced.is_some(), is_outside);
                     assert_eq!(entry.key(), key);
                     assert_eq!((entry.expire_at(), entry.clock()), (after, 7));
                     assert!(entry.snapshot_bit());
@@ -528,7 +622,7 @@ mod tests {
         Int,
         Embedded(usize),
         Shared,
-        Collection,
+        List(usize),
     }
 
     impl NewForm {
@@ -537,21 +631,24 @@ mod tests {
                 NewForm::Int => Payload::Int(42),
                 NewForm::Embedded(len) => embedded(&[b'e'; 512][..*len]),
                 NewForm::Shared => shared(513),
-                NewForm::Collection => Payload::Collection(list().into()),
+                NewForm::List(len) => Payload::Collection(list(*len).into()),
             }
         }
     }
 
     #[test]
     fn an_expiry_comes_and_goes_without_touching_the_rest() {
-        for payload in [embedded(b"value"), Payload::Int(7), shared(600)] {
-            let mut entry = EntryBox::new(&[b'k'; 300], payload, None, 3);
-            let value = bytes(&entry);
+        let payloads = || [embedded(b"value"), Payload::Int(7), shared(600)].into_iter();
+        let lists = || [1, 20, 100].map(|len| Payload::Collection(list(len).into())).into_iter();
+        for (key_len, payload) in [20, 300].into_iter().flat_map(|len| payloads().chain(lists()).map(move |p| (len, p)))
+        {
+            let mut entry = EntryBox::new(&vec![b'k'; key_len], payload, None, 3);
+            let value = entry.to_value();
             for expire in EXPIRES.iter().flat_map(|a| EXPIRES.map(|b| [*a, b])).flatten() {
                 entry.set_expire(expire);
                 assert_eq!(entry.expire_at(), expire);
-                assert_eq!(entry.key(), [b'k'; 300]);
-                assert_eq!(bytes(&entry), value);
+                assert_eq!(entry.key(), vec![b'k'; key_len]);
+                assert_eq!(entry.to_value(), value);
             }
         }
     }

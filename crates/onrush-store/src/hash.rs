@@ -2,9 +2,9 @@
 
 mod fields;
 
-use crate::compact::{Compact, Form, FormMut};
+use crate::compact::{Compact, Form, FormMut, embedded};
 use crate::listpack::{self, Elements, element};
-use crate::{Encoding, Packed, PairLimits, Random};
+use crate::{CollectionMut, Encoding, Packed, PairLimits, Random, equal};
 use fields::Fields;
 
 /// First byte of a small form in which fields can expire: no element of a listpack begins like this.
@@ -17,6 +17,8 @@ const WITH_EXPIRIES: u8 = 255;
 #[derive(Clone, Debug, Default)]
 #[repr(transparent)]
 pub struct Hash(Compact<Fields>);
+
+embedded!(Hash);
 
 /// A field read in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +40,7 @@ struct SmallFields<'a> {
 
 impl<'a> SmallFields<'a> {
     #[inline]
-    fn of(packed: &'a Packed) -> Self {
+    fn of(packed: &'a [u8]) -> Self {
         let with_expiries = has_expiries(packed);
         SmallFields { elements: Elements::new(packed, usize::from(with_expiries)), with_expiries }
     }
@@ -58,7 +60,7 @@ impl<'a> Iterator for SmallFields<'a> {
 }
 
 #[inline]
-fn has_expiries(packed: &Packed) -> bool {
+fn has_expiries(packed: &[u8]) -> bool {
     packed.first() == Some(&WITH_EXPIRIES)
 }
 
@@ -66,12 +68,23 @@ fn read_time(bytes: &[u8]) -> Option<i64> {
     bytes.try_into().ok().map(i64::from_le_bytes)
 }
 
-fn find<'a>(packed: &'a Packed, name: &[u8]) -> Option<(usize, Field<'a>)> {
-    SmallFields::of(packed).find(|(_, field)| field.name == name)
+#[inline]
+fn find<'a>(packed: &'a [u8], name: &[u8]) -> Option<(usize, Field<'a>)> {
+    let mut fields = SmallFields::of(packed);
+    loop {
+        let here = fields.clone();
+        if equal(fields.elements.next()?, name) {
+            return { here }.next();
+        }
+        fields.elements.pass();
+        if fields.with_expiries {
+            fields.elements.pass();
+        }
+    }
 }
 
 /// Where the value of the field at `at` begins.
-fn value_at(packed: &Packed, at: usize) -> usize {
+fn value_at(packed: &[u8], at: usize) -> usize {
     element(packed, at).end
 }
 
@@ -126,7 +139,7 @@ impl Hash {
     pub fn size_bytes(&self) -> usize {
         match self.0.form() {
             Form::Large(fields) => fields.size_bytes(),
-            Form::Packed(packed) => packed.size_bytes(),
+            Form::Packed(_) => self.0.packed_bytes(),
         }
     }
 
@@ -326,14 +339,50 @@ impl Hash {
 
     /// Brings what looking up some fields needs into the cache, step by step for all of them.
     pub fn prefetch(&self, hashes: &[u64]) {
-        match self.0.form() {
-            Form::Packed(packed) => packed.prefetch(),
-            Form::Large(Fields { dict, .. }) => {
-                hashes.iter().for_each(|&hash| dict.prefetch_segment(hash));
-                hashes.iter().for_each(|&hash| dict.prefetch_index(hash));
-                hashes.iter().for_each(|&hash| dict.prefetch_record(hash));
-            }
+        if let Some(Fields { dict, .. }) = self.0.prefetch() {
+            hashes.iter().for_each(|&hash| dict.prefetch_segment(hash));
+            hashes.iter().for_each(|&hash| dict.prefetch_index(hash));
+            hashes.iter().for_each(|&hash| dict.prefetch_record(hash));
         }
+    }
+}
+
+impl CollectionMut<'_, Hash> {
+    /// As [`Hash::set`]; in place where the value keeps its length.
+    #[inline]
+    pub fn set(&mut self, name: &[u8], value: &[u8], limits: &PairLimits) -> bool {
+        self.set_with_expiry(name, value, None, limits)
+    }
+
+    /// As [`Hash::set_with_expiry`]; in place where the value keeps its length and no field can expire.
+    #[inline]
+    pub fn set_with_expiry(&mut self, name: &[u8], value: &[u8], expiry: Option<i64>, limits: &PairLimits) -> bool {
+        let is_done = expiry.is_none() && self.overwrite(name, value, limits);
+        !is_done && Hash::set_with_expiry(self, name, value, expiry, limits)
+    }
+
+    /// As [`Hash::make_room_for`].
+    #[inline]
+    pub fn make_room_for(&mut self, len: usize, limits: &PairLimits) {
+        if len > limits.listpack_value_len_max {
+            Hash::make_room_for(self, len, limits);
+        }
+    }
+
+    /// Overwrites a value of the same length in an embedded run in which no field can expire; says whether it could.
+    #[inline]
+    fn overwrite(&mut self, name: &[u8], value: &[u8], limits: &PairLimits) -> bool {
+        if name.len().max(value.len()) > limits.listpack_value_len_max {
+            return false;
+        }
+        let Some(run) = self.run_in_place().filter(|run| !has_expiries(run)) else { return false };
+        let Some((at, _)) = find(run, name) else { return false };
+        let at = element(run, value_at(run, at));
+        let fits = at.len() == value.len();
+        if fits {
+            run[at].copy_from_slice(value);
+        }
+        fits
     }
 }
 

@@ -5,7 +5,7 @@ mod run;
 
 use std::sync::Arc;
 
-use crate::compact::{Compact, Form, FormMut};
+use crate::compact::{Compact, Form, FormMut, embedded};
 use crate::int::parse_int;
 use crate::listpack::{self, Elements, element};
 use crate::{Encoding, ListLimits, Packed};
@@ -25,6 +25,8 @@ pub(crate) const LISTPACK_HEAD_LEN: usize = 7;
 #[derive(Clone, Debug, Default)]
 #[repr(transparent)]
 pub struct List(Compact<Chunks>);
+
+embedded!(List);
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +122,7 @@ impl List {
     pub fn size_bytes(&self) -> usize {
         match self.0.form() {
             Form::Large(chunks) => chunks.size_bytes(),
-            Form::Packed(packed) => packed.size_bytes(),
+            Form::Packed(_) => self.0.packed_bytes(),
         }
     }
 
@@ -335,14 +337,14 @@ impl List {
 }
 
 /// Where the element at `index` begins; of the length the end.
-fn nth_at(packed: &Packed, index: usize) -> usize {
+fn nth_at(packed: &[u8], index: usize) -> usize {
     let mut elements = Elements::new(packed, 0);
     (0..index).for_each(|_| _ = elements.next());
     elements.at()
 }
 
 /// Where the last of some elements begins.
-fn last_at(packed: &Packed) -> usize {
+fn last_at(packed: &[u8]) -> usize {
     let mut at = 0;
     loop {
         let next = element(packed, at).end;

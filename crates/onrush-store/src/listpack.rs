@@ -50,15 +50,19 @@ impl Prefix {
 }
 
 /// Where the bytes of the element at `at` are. O(1).
-#[inline]
+#[inline(always)]
 pub(crate) fn element(bytes: &[u8], at: usize) -> Range<usize> {
-    let (start, len) = match bytes[at] {
-        LEN_U16 => (at + 3, u16::from_le_bytes([bytes[at + 1], bytes[at + 2]]) as usize),
-        LEN_U32 => {
-            let len = [bytes[at + 1], bytes[at + 2], bytes[at + 3], bytes[at + 4]];
-            (at + 5, u32::from_le_bytes(len) as usize)
-        }
-        len => (at + 1, len as usize),
+    let len = bytes[at];
+    if len < LEN_U16 { at + 1..at + 1 + len as usize } else { long_element(bytes, at) }
+}
+
+#[cold]
+fn long_element(bytes: &[u8], at: usize) -> Range<usize> {
+    let (start, len) = if bytes[at] == LEN_U16 {
+        (at + 3, u16::from_le_bytes([bytes[at + 1], bytes[at + 2]]) as usize)
+    } else {
+        let len = [bytes[at + 1], bytes[at + 2], bytes[at + 3], bytes[at + 4]];
+        (at + 5, u32::from_le_bytes(len) as usize)
     };
     start..start + len
 }
@@ -75,6 +79,12 @@ impl<'a> Elements<'a> {
     #[inline]
     pub(crate) fn new(bytes: &'a [u8], at: usize) -> Self {
         Elements { bytes, at }
+    }
+
+    /// Passes over an element that there is.
+    #[inline]
+    pub(crate) fn pass(&mut self) {
+        self.at = element(self.bytes, self.at).end;
     }
 
     /// Where the next element begins.

@@ -79,7 +79,7 @@ impl Packed {
         }
     }
 
-    /// Asks the processor for the first bytes. O(1).
+    /// Asks the processor for the first bytes, without reading any. O(1).
     #[inline]
     pub(crate) fn prefetch(&self) {
         crate::bucket::prefetch(self.0.as_ptr());
@@ -103,7 +103,7 @@ impl Packed {
         self.splice(end..end, parts);
     }
 
-    /// Replaces the bytes of a range by `parts`, one behind the other; capacity that is left over by far goes back.
+    /// Replaces the bytes of a range by `parts`, one behind the other. The capacity never shrinks ([`Packed::give_back`]).
     /// O(bytes from the range's start on).
     ///
     /// # Panics
@@ -131,9 +131,6 @@ impl Packed {
             }
             (*self.0.as_ptr()).len = new_len as u32;
         }
-        if added < range.len() && self.capacity() > 64 && capacity_for(new_len) * 2 <= self.capacity() {
-            self.set_capacity(new_len);
-        }
     }
 
     /// Removes the bytes of a range. O(bytes behind its start).
@@ -143,6 +140,14 @@ impl Packed {
     #[inline]
     pub fn remove(&mut self, range: Range<usize>) {
         self.splice(range, &[]);
+    }
+
+    /// Gives back capacity that is left over by far. O(1), unless there is.
+    #[inline]
+    pub(crate) fn give_back(&mut self) {
+        if self.capacity() > 64 && capacity_for(self.len()) * 2 <= self.capacity() {
+            self.set_capacity(self.len());
+        }
     }
 
     /// Gives back what is allocated beyond the bytes there are.
@@ -190,15 +195,19 @@ impl Packed {
     }
 }
 
-/// The capacity that is allocated for `len` bytes: with the head it is a size class, of which there are four to each
-/// power of two from 128 on, and multiples of 16 below.
+/// The capacity that is allocated for `len` bytes: with the head it is a size class.
 fn capacity_for(len: usize) -> usize {
     if len == 0 {
         return 0;
     }
-    let total = len + HEAD_LEN;
-    let step = if total <= 128 { 16 } else { total.next_power_of_two() / 8 };
-    (total.next_multiple_of(step) - HEAD_LEN).min(u32::MAX as usize)
+    (size_class(len + HEAD_LEN) - HEAD_LEN).min(u32::MAX as usize)
+}
+
+/// The bytes that an allocator has for a block of `len`: four steps to each power of two from 128 on, and multiples of 16 below.
+#[inline]
+pub(crate) fn size_class(len: usize) -> usize {
+    let step = if len <= 128 { 16 } else { len.next_power_of_two() / 8 };
+    len.next_multiple_of(step)
 }
 
 fn layout(capacity: usize) -> Layout {

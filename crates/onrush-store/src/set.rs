@@ -2,11 +2,11 @@
 
 mod intset;
 
-use crate::compact::{Compact, Form, FormMut};
+use crate::compact::{Compact, Form, FormMut, embedded};
 use crate::dict::{self, Dict};
 use crate::int::parse_int;
 use crate::listpack::{self, Elements};
-use crate::{Encoding, Packed, Random, SetLimits, member_hash};
+use crate::{Encoding, Packed, Random, SetLimits, equal, member_hash};
 
 /// First byte of members in a listpack; of integers it is their width.
 const LISTPACK: u8 = 0;
@@ -24,6 +24,8 @@ const PROBE_LEN_MAX: usize = 16;
 #[derive(Clone, Debug, Default)]
 #[repr(transparent)]
 pub struct Set(Compact<Dict>);
+
+embedded!(Set);
 
 /// A member read in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +53,11 @@ impl<'a> Member<'a> {
 /// Which form a small set has.
 enum Small<'a> {
     Empty,
-    Integers(&'a Packed),
-    Listpack(&'a Packed),
+    Integers(&'a [u8]),
+    Listpack(&'a [u8]),
 }
 
-fn small(packed: &Packed) -> Small<'_> {
+fn small(packed: &[u8]) -> Small<'_> {
     match packed.first() {
         Some(&LISTPACK) => Small::Listpack(packed),
         Some(_) if packed.len() > START => Small::Integers(packed),
@@ -64,11 +66,11 @@ fn small(packed: &Packed) -> Small<'_> {
 }
 
 /// Where in a listpack a member is.
-fn position(packed: &Packed, member: &[u8]) -> Option<usize> {
+fn position(packed: &[u8], member: &[u8]) -> Option<usize> {
     let mut elements = Elements::new(packed, START);
     loop {
         let at = elements.at();
-        if elements.next()? == member {
+        if equal(elements.next()?, member) {
             return Some(at);
         }
     }
@@ -179,7 +181,7 @@ impl Set {
     pub fn size_bytes(&self) -> usize {
         match self.0.form() {
             Form::Large(dict) => dict.size_bytes(),
-            Form::Packed(packed) => packed.size_bytes(),
+            Form::Packed(_) => self.0.packed_bytes(),
         }
     }
 
@@ -229,9 +231,8 @@ impl Set {
 
     /// Brings what looking up some members needs into the cache. O(members looked up).
     pub fn prefetch(&self, hashes: &[u64]) {
-        match self.0.form() {
-            Form::Large(dict) => prefetch(dict, hashes),
-            Form::Packed(packed) => packed.prefetch(),
+        if let Some(dict) = self.0.prefetch() {
+            prefetch(dict, hashes);
         }
     }
 

@@ -26,16 +26,16 @@ impl<'t> Slot<'t> {
         self.located.into_entry_mut()
     }
 
-    /// The collection, if the value is one of type `T`, to be changed in place. O(1).
+    /// The collection, if the value is one of type `T`, to be changed. O(1).
     #[inline]
-    pub fn collection_mut<T: CollectionType>(&mut self) -> Option<&mut T> {
-        self.located.entry_mut().collection_mut()
+    pub fn collection_mut<T: CollectionType>(&mut self) -> Option<T::Mut<'_>> {
+        (self.ty() == T::TYPE).then(|| T::open(self.located.borrow_mut()))
     }
 
     /// As [`Slot::collection_mut`], for as long as the table stays borrowed.
     #[inline]
-    pub fn into_collection_mut<T: CollectionType>(self) -> Option<&'t mut T> {
-        self.located.into_entry_mut().collection_mut()
+    pub fn into_collection_mut<T: CollectionType>(self) -> Option<T::Mut<'t>> {
+        (self.ty() == T::TYPE).then(|| T::open(self.located.into_mut()))
     }
 
     /// Sets the access clock (24 bits). O(1), in place.

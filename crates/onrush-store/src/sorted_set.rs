@@ -8,9 +8,9 @@ mod tree;
 
 use std::ops::Bound;
 
-use crate::compact::{Compact, Form, FormMut};
+use crate::compact::{Compact, Form, FormMut, embedded};
 use crate::listpack::{Prefix, element};
-use crate::{Encoding, Packed, PairLimits};
+use crate::{Encoding, Packed, PairLimits, equal};
 use index::{At, short_hash};
 use leaf::{LEAF_LEN_MAX, Leaf, LeafIter};
 use places::{Place, Places, Way};
@@ -28,6 +28,8 @@ const SCORE_LEN: usize = size_of::<f64>();
 #[derive(Clone, Debug, Default)]
 #[repr(transparent)]
 pub struct SortedSet(Compact<Large>);
+
+embedded!(SortedSet);
 
 #[derive(Clone, Debug)]
 struct Large {
@@ -112,7 +114,7 @@ enum Found {
 /// The members of a small form: where each begins, the member, its score.
 #[derive(Clone)]
 struct SmallMembers<'a> {
-    packed: &'a Packed,
+    packed: &'a [u8],
     at: usize,
 }
 
@@ -131,12 +133,12 @@ impl<'a> Iterator for SmallMembers<'a> {
     }
 }
 
-fn members(packed: &Packed) -> SmallMembers<'_> {
+fn members(packed: &[u8]) -> SmallMembers<'_> {
     SmallMembers { packed, at: 0 }
 }
 
-fn find(packed: &Packed, member: &[u8]) -> Option<(usize, f64)> {
-    members(packed).find(|(_, other, _)| *other == member).map(|(at, _, score)| (at, score))
+fn find(packed: &[u8], member: &[u8]) -> Option<(usize, f64)> {
+    members(packed).find(|(_, other, _)| equal(other, member)).map(|(at, _, score)| (at, score))
 }
 
 fn remove_at(packed: &mut Packed, at: usize) {
@@ -179,7 +181,7 @@ impl SortedSet {
     pub fn size_bytes(&self) -> usize {
         match self.0.form() {
             Form::Large(large) => large.tree.size_bytes() + large.places.size_bytes() + size_of::<Large>(),
-            Form::Packed(packed) => packed.size_bytes(),
+            Form::Packed(_) => self.0.packed_bytes(),
         }
     }
 
@@ -369,22 +371,18 @@ impl SortedSet {
 
     /// Brings what looking up some members needs into the cache.
     pub fn prefetch(&self, member_hashes: &[u64]) {
-        match self.0.form() {
-            Form::Packed(packed) => packed.prefetch(),
-            Form::Large(Large { tree, places }) => {
-                let hashes = || member_hashes.iter().map(|&hash| index::shorten(hash));
-                hashes().for_each(|hash| places.index.prefetch(hash));
-                // Where the members are now, then what is there. Another member with the same hash does no harm.
-                let mut leaves = [None; PREFETCHED_MAX];
-                for (leaf, hash) in leaves.iter_mut().zip(hashes()) {
-                    *leaf = places.index.first(hash).map(|at| match places.way(places.index.place(at)) {
-                        Way::Score(score) => tree.prefetch(score),
-                        Way::Leaf(score, member) => tree.leaf_of(score, member),
-                    });
-                }
-                leaves.into_iter().flatten().for_each(Leaf::prefetch);
-            }
+        let Some(Large { tree, places }) = self.0.prefetch() else { return };
+        let hashes = || member_hashes.iter().map(|&hash| index::shorten(hash));
+        hashes().for_each(|hash| places.index.prefetch(hash));
+        // Where the members are now, then what is there. Another member with the same hash does no harm.
+        let mut leaves = [None; PREFETCHED_MAX];
+        for (leaf, hash) in leaves.iter_mut().zip(hashes()) {
+            *leaf = places.index.first(hash).map(|at| match places.way(places.index.place(at)) {
+                Way::Score(score) => tree.prefetch(score),
+                Way::Leaf(score, member) => tree.leaf_of(score, member),
+            });
         }
+        leaves.into_iter().flatten().for_each(Leaf::prefetch);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::entry_box::EntryBox;
 use crate::key_hash::{Hasher, KeyHash};
 use crate::random::Random;
 use crate::value::with_payload;
-use crate::{Cleared, Entry, Hash, NewValue, Removed, Slot, Value};
+use crate::{Cleared, CollectionMut, Entry, Hash, NewValue, Removed, Slot, Value};
 
 /// The bound of a table in which nothing expires.
 pub(crate) const NEVER_MS: i64 = i64::MAX;
@@ -337,7 +337,8 @@ impl Table {
                 }
                 let mut names = Vec::new();
                 let mut is_empty = false;
-                if let Some(hash) = located.entry_mut().collection_mut::<Hash>() {
+                if located.entry().collection::<Hash>().is_some() {
+                    let mut hash = CollectionMut::<Hash>::new(located.borrow_mut());
                     hash.expire_due(now_ms, left, &mut |name| names.push(name.to_vec()));
                     is_empty = hash.is_empty();
                 }

@@ -152,8 +152,8 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     let condition = condition.unwrap_or(Condition::Always);
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
-    let Some(hash) = ctx.keys.write_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
-    let removed = due_names(hash, due_ms);
+    let Some(mut hash) = ctx.keys.write_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
+    let removed = due_names(&mut hash, due_ms);
     let (mut set, mut deleted) = (Vec::new(), Vec::new());
     ctx.out.array(ctx.argv.len() - first);
     for index in first..ctx.argv.len() {
@@ -175,6 +175,7 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
         ctx.out.int(code);
     }
     let emptied = hash.is_empty();
+    drop(hash);
     note_removed(ctx, &key, &removed);
     if !set.is_empty() {
         time_fields(ctx, &key);
@@ -258,7 +259,7 @@ pub fn hpersist(ctx: &mut Ctx<'_>) -> CommandResult {
     let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
-    let Some(hash) = ctx.keys.write_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
+    let Some(mut hash) = ctx.keys.write_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
     let mut persisted = false;
     ctx.out.array(ctx.argv.len() - first);
     for index in first..ctx.argv.len() {
@@ -272,6 +273,7 @@ pub fn hpersist(ctx: &mut Ctx<'_>) -> CommandResult {
             }
         });
     }
+    drop(hash);
     if persisted {
         ctx.changed(EventClass::Hash, "hpersist", key.bytes);
     }
@@ -285,8 +287,7 @@ pub fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     remove_due(ctx, &key);
     ctx.keys.read_as::<Hash>(&key)?;
-    let hash = ctx.keys.write_as::<Hash>(&key)?;
-    let Some(hash) = hash else {
+    let Some(mut hash) = ctx.keys.write_as::<Hash>(&key)? else {
         ctx.out.array(ctx.argv.len() - first);
         (first..ctx.argv.len()).for_each(|_| ctx.out.null());
         return Ok(());
@@ -304,6 +305,7 @@ pub fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     let emptied = hash.is_empty();
+    drop(hash);
     if !deleted.is_empty() {
         ctx.changed(EventClass::Hash, "hdel", key.bytes);
         let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(deleted).collect();
@@ -338,7 +340,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     remove_due(ctx, &key);
     let due_ms = ctx.due_ms();
-    let Some(hash) = ctx.keys.write_as::<Hash>(&key)? else {
+    let Some(mut hash) = ctx.keys.write_as::<Hash>(&key)? else {
         ctx.out.array(ctx.argv.len() - first);
         (first..ctx.argv.len()).for_each(|_| ctx.out.null());
         return Ok(());
@@ -363,6 +365,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     let emptied = hash.is_empty();
+    drop(hash);
     if touched.is_empty() {
         return Ok(());
     }
@@ -450,7 +453,7 @@ pub fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first: usize, due_ms: i64) -> CommandResult {
     let limits = ctx.server.hot.encodings.hash();
-    let hash = ctx.keys.write_or_create::<Hash>(key)?;
+    let mut hash = ctx.keys.write_or_create::<Hash>(key)?;
     let mut is_over = false;
     for index in (first..ctx.argv.len()).step_by(2) {
         let (name, value) = (ctx.argv.get(index), ctx.argv.get(index + 1));
@@ -467,6 +470,7 @@ fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first
         }
     }
     let emptied = hash.is_empty();
+    drop(hash);
     ctx.changed(EventClass::Hash, if is_over { "hdel" } else { "hset" }, key.bytes);
     if let Lifetime::At(at) = lifetime {
         time_fields(ctx, key);

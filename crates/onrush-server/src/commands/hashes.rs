@@ -4,7 +4,7 @@
 //! their times, and what reads whole hashes has them removed before.
 
 use onrush_resp::{Reply, parse_i64};
-use onrush_store::{Field, Hash, Random};
+use onrush_store::{CollectionMut, Field, Hash, Random};
 
 use super::scan::{ElementScan, Found};
 use super::sets::{REPEATED_COUNT_MAX, delete_empty, random_count};
@@ -22,7 +22,7 @@ pub(super) fn remove_due(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     }
     let mut names = Vec::new();
     let mut emptied = false;
-    if let Ok(Some(hash)) = ctx.keys.write_as::<Hash>(key) {
+    if let Ok(Some(mut hash)) = ctx.keys.write_as::<Hash>(key) {
         hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
         emptied = hash.is_empty();
     }
@@ -49,12 +49,15 @@ pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) 
 }
 
 /// Removes what is due from a hash about to be changed. Hardly any hash has fields that expire.
-#[inline]
-pub(super) fn due_names(hash: &mut Hash, due_ms: i64) -> Vec<Vec<u8>> {
+#[inline(always)]
+pub(super) fn due_names(hash: &mut CollectionMut<'_, Hash>, due_ms: i64) -> Vec<Vec<u8>> {
+    if hash.is_volatile() { remove_due_names(hash, due_ms) } else { Vec::new() }
+}
+
+#[cold]
+fn remove_due_names(hash: &mut Hash, due_ms: i64) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
-    if hash.is_volatile() {
-        hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
-    }
+    hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
     names
 }
 
@@ -87,8 +90,8 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<i64, CommandError> {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let limits = ctx.server.hot.encodings.hash();
-    let hash = ctx.keys.write_or_create::<Hash>(&key)?;
-    let removed = due_names(hash, due_ms);
+    let mut hash = ctx.keys.write_or_create::<Hash>(&key)?;
+    let removed = due_names(&mut hash, due_ms);
     if ctx.argv.len() > 4 {
         let longest = (2..ctx.argv.len()).map(|index| ctx.argv.get(index).len()).max();
         hash.make_room_for(longest.unwrap_or(0), &limits);
@@ -97,6 +100,7 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<i64, CommandError> {
     for index in (2..ctx.argv.len()).step_by(2) {
         added += i64::from(hash.set(ctx.argv.get(index), ctx.argv.get(index + 1), &limits));
     }
+    drop(hash);
     note_removed(ctx, &key, &removed);
     ctx.changed(EventClass::Hash, "hset", key.bytes);
     Ok(added)
@@ -107,12 +111,13 @@ pub fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let limits = ctx.server.hot.encodings.hash();
-    let hash = ctx.keys.write_or_create::<Hash>(&key)?;
-    let removed = due_names(hash, due_ms);
+    let mut hash = ctx.keys.write_or_create::<Hash>(&key)?;
+    let removed = due_names(&mut hash, due_ms);
     let is_new = hash.get(ctx.argv.get(2)).is_none();
     if is_new {
         hash.set(ctx.argv.get(2), ctx.argv.get(3), &limits);
     }
+    drop(hash);
     note_removed(ctx, &key, &removed);
     if is_new {
         ctx.changed(EventClass::Hash, "hset", key.bytes);
@@ -173,8 +178,8 @@ pub fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let (mut deleted, mut emptied, mut removed) = (0, false, Vec::new());
-    if let Some(hash) = ctx.keys.write_as::<Hash>(&key)? {
-        removed = due_names(hash, due_ms);
+    if let Some(mut hash) = ctx.keys.write_as::<Hash>(&key)? {
+        removed = due_names(&mut hash, due_ms);
         for index in 2..ctx.argv.len() {
             deleted += i64::from(hash.remove(ctx.argv.get(index)));
         }
@@ -237,17 +242,17 @@ fn reply_all(
 /// `HINCRBY key field increment`
 pub fn hincrby(ctx: &mut Ctx<'_>) -> CommandResult {
     let increment = ctx.int(3)?;
-    let sum = update(ctx, |old| {
+    let change = |old: Option<&[u8]>| {
         let old = match old {
             Some(text) => parse_i64(text).ok_or(CommandError::fixed("ERR hash value is not an integer"))?,
             None => 0,
         };
-        let sum = old.checked_add(increment).ok_or(error::OVERFLOW)?;
-        Ok(itoa::Buffer::new().format(sum).as_bytes().to_vec())
-    })?;
+        old.checked_add(increment).ok_or(error::OVERFLOW)
+    };
+    let sum = update(ctx, change, |sum, buffer| buffer.format(*sum).as_bytes())?;
     let key = ctx.key(1);
     ctx.changed(EventClass::Hash, "hincrby", key.bytes);
-    ctx.out.int(parse_i64(&sum).unwrap_or_default());
+    ctx.out.int(sum);
     Ok(())
 }
 
@@ -257,7 +262,7 @@ pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     if increment.is_infinite() {
         return Err(CommandError::fixed("ERR value is NaN or Infinity"));
     }
-    let sum = update(ctx, |old| {
+    let change = |old: Option<&[u8]>| {
         let old = match old {
             Some(text) => LongDouble::parse(text).ok_or(CommandError::fixed("ERR hash value is not a float"))?,
             None => LongDouble::from_i64(0),
@@ -265,7 +270,8 @@ pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
         let sum = old.checked_add(increment).filter(|sum| !sum.is_infinite());
         let sum = sum.ok_or(CommandError::fixed("ERR increment would produce NaN or Infinity"))?;
         Ok(sum.to_string().into_bytes())
-    })?;
+    };
+    let sum = update(ctx, change, |sum, _| sum)?;
     let key = ctx.key(1);
     ctx.changed(EventClass::Hash, "hincrbyfloat", key.bytes);
     if ctx.is_logged() {
@@ -282,23 +288,26 @@ pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Replaces the value of field argument 2 by what `change` makes of it; its time to live stays.
-fn update(
+/// Replaces the value of field argument 2 by what `change` makes of it, spelled by `text`; its time to live stays.
+fn update<V>(
     ctx: &mut Ctx<'_>,
-    change: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>, CommandError>,
-) -> Result<Vec<u8>, CommandError> {
+    change: impl FnOnce(Option<&[u8]>) -> Result<V, CommandError>,
+    text: impl for<'a> FnOnce(&'a V, &'a mut itoa::Buffer) -> &'a [u8],
+) -> Result<V, CommandError> {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let limits = ctx.server.hot.encodings.hash();
-    let hash = ctx.keys.write_or_create::<Hash>(&key)?;
-    let removed = due_names(hash, due_ms);
+    let mut hash = ctx.keys.write_or_create::<Hash>(&key)?;
+    let removed = due_names(&mut hash, due_ms);
     let old = hash.field(ctx.argv.get(2));
     let expiry = old.and_then(|(_, expiry)| expiry);
     let changed = change(old.map(|(value, _)| value));
     if let Ok(value) = &changed {
-        hash.set_with_expiry(ctx.argv.get(2), value, expiry, &limits);
+        let mut buffer = itoa::Buffer::new();
+        hash.set_with_expiry(ctx.argv.get(2), text(value, &mut buffer), expiry, &limits);
     }
     let emptied = hash.is_empty();
+    drop(hash);
     note_removed(ctx, &key, &removed);
     if emptied {
         ctx.keys.delete(&key);

@@ -54,11 +54,12 @@ pub fn rpush(ctx: &mut Ctx<'_>) -> CommandResult {
 fn push(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.list();
-    let list = ctx.keys.write_or_create::<List>(&key)?;
+    let mut list = ctx.keys.write_or_create::<List>(&key)?;
     for index in 2..ctx.argv.len() {
         list.push(end, ctx.argv.get(index), &limits);
     }
     let len = list.len();
+    drop(list);
     ctx.changed(EventClass::List, push_event(end), key.bytes);
     ctx.out.int(len as i64);
     Ok(())
@@ -100,7 +101,7 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     }
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.list();
-    let Some(list) = ctx.keys.write_as::<List>(&key)? else {
+    let Some(mut list) = ctx.keys.write_as::<List>(&key)? else {
         ctx.out.null();
         return Ok(());
     };
@@ -109,6 +110,7 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
         list.drop_one(end, &limits);
     }
     let emptied = list.is_empty();
+    drop(list);
     ctx.changed(EventClass::List, pop_event(end), key.bytes);
     if emptied {
         delete_empty(ctx, &key);
@@ -130,6 +132,7 @@ fn pop_many(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
         ctx.out.array(0);
         return Ok(());
     }
+    drop(list);
     pop_to_reply(ctx, &key, end, count);
     Ok(())
 }
@@ -137,7 +140,7 @@ fn pop_many(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
 /// Pops up to `count` elements of a list that there is and replies with them as an array.
 pub(super) fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, end: End, count: usize) -> usize {
     let limits = ctx.server.hot.encodings.list();
-    let Ok(Some(list)) = ctx.keys.write_as::<List>(key) else { return 0 };
+    let Ok(Some(mut list)) = ctx.keys.write_as::<List>(key) else { return 0 };
     let count = count.min(list.len());
     ctx.out.array(count);
     for _ in 0..count {
@@ -147,6 +150,7 @@ pub(super) fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, end: End, count: us
         }
     }
     let emptied = list.is_empty();
+    drop(list);
     ctx.changed(EventClass::List, pop_event(end), key.bytes);
     if emptied {
         delete_empty(ctx, key);
@@ -211,11 +215,12 @@ pub fn lindex(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn lset(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.list();
-    let list = ctx.keys.write_as::<List>(&key)?.ok_or(error::NO_SUCH_KEY)?;
+    let mut list = ctx.keys.write_as::<List>(&key)?.ok_or(error::NO_SUCH_KEY)?;
     let index = onrush_resp::parse_i64(ctx.argv.get(2)).ok_or(error::NOT_INTEGER)?;
     list.expect_one_more(ctx.argv.get(3), &limits);
     let index = position(index, list.len()).ok_or(INDEX_OUT_OF_RANGE)?;
     list.set(index, ctx.argv.get(3), &limits);
+    drop(list);
     ctx.changed(EventClass::List, "lset", key.bytes);
     ctx.out.ok();
     Ok(())
@@ -230,7 +235,7 @@ pub fn linsert(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.list();
-    let Some(list) = ctx.keys.write_as::<List>(&key)? else {
+    let Some(mut list) = ctx.keys.write_as::<List>(&key)? else {
         ctx.out.int(0);
         return Ok(());
     };
@@ -242,6 +247,7 @@ pub fn linsert(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     list.insert(index + behind, ctx.argv.get(4), &limits);
     let len = list.len();
+    drop(list);
     ctx.changed(EventClass::List, "linsert", key.bytes);
     ctx.out.int(len as i64);
     Ok(())
@@ -253,7 +259,7 @@ pub fn lrem(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.list();
     let (mut removed, mut emptied) = (0, false);
-    if let Some(list) = ctx.keys.write_as::<List>(&key)? {
+    if let Some(mut list) = ctx.keys.write_as::<List>(&key)? {
         let from = if count < 0 { End::Back } else { End::Front };
         let count = if count == 0 { usize::MAX } else { usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) };
         removed = list.remove_values(ctx.argv.get(3), from, count, &limits);
@@ -274,7 +280,7 @@ pub fn ltrim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (start, stop) = (ctx.int(2)?, ctx.int(3)?);
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.list();
-    let Some(list) = ctx.keys.write_as::<List>(&key)? else {
+    let Some(mut list) = ctx.keys.write_as::<List>(&key)? else {
         ctx.out.ok();
         return Ok(());
     };
@@ -283,6 +289,7 @@ pub fn ltrim(ctx: &mut Ctx<'_>) -> CommandResult {
     if !emptied {
         list.trim(start, count, &limits);
     }
+    drop(list);
     ctx.changed(EventClass::List, "ltrim", key.bytes);
     if emptied {
         delete_empty(ctx, &key);

@@ -38,7 +38,7 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, CommandEr
     let Some(element) = list.peek(from).map(|element| element.as_bytes().to_vec()) else { return Ok(false) };
     ctx.keys.read_as::<List>(&target)?;
     let mut emptied = false;
-    if let Some(list) = ctx.keys.write_as::<List>(&source)? {
+    if let Some(mut list) = ctx.keys.write_as::<List>(&source)? {
         list.drop_one(from, &limits);
         if source.bytes == target.bytes {
             list.push(to, &element, &limits);
@@ -106,7 +106,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     };
     let limits = ctx.server.hot.encodings.list();
     let mut emptied = false;
-    if let Some(list) = ctx.keys.write_as::<List>(&key)? {
+    if let Some(mut list) = ctx.keys.write_as::<List>(&key)? {
         ctx.out.array(2);
         ctx.out.bulk(key.bytes);
         if let Some(element) = list.peek(end) {

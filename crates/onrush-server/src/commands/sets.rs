@@ -14,7 +14,7 @@ pub(super) const REPEATED_COUNT_MAX: u64 = 100_000_000;
 pub fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.server.hot.encodings.set();
-    let set = ctx.keys.write_or_create::<Set>(&key)?;
+    let mut set = ctx.keys.write_or_create::<Set>(&key)?;
     if ctx.argv.len() > 3 {
         let hint = ctx.argv.len() - 2;
         if set.is_empty() {
@@ -27,6 +27,7 @@ pub fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
     for index in 2..ctx.argv.len() {
         added += i64::from(set.insert(ctx.argv.get(index), &limits));
     }
+    drop(set);
     if added > 0 {
         ctx.changed(EventClass::Set, "sadd", key.bytes);
     }
@@ -39,7 +40,7 @@ pub fn srem(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let mut removed = 0;
     let mut emptied = false;
-    if let Some(set) = ctx.keys.write_as::<Set>(&key)? {
+    if let Some(mut set) = ctx.keys.write_as::<Set>(&key)? {
         for index in 2..ctx.argv.len() {
             removed += i64::from(set.remove(ctx.argv.get(index)));
         }
@@ -77,7 +78,7 @@ pub fn smove(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     }
     let mut emptied = false;
-    if let Some(set) = ctx.keys.write_as::<Set>(&source)? {
+    if let Some(mut set) = ctx.keys.write_as::<Set>(&source)? {
         set.remove(member);
         emptied = set.is_empty();
     }
@@ -155,7 +156,7 @@ pub fn spop(ctx: &mut Ctx<'_>) -> CommandResult {
 fn spop_one(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let mut random = Random::new(ctx.random());
-    let Some(set) = ctx.keys.write_as::<Set>(&key)? else {
+    let Some(mut set) = ctx.keys.write_as::<Set>(&key)? else {
         ctx.out.null();
         return Ok(());
     };
@@ -165,6 +166,7 @@ fn spop_one(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     set.remove(&member);
     let emptied = set.is_empty();
+    drop(set);
     ctx.changed(EventClass::Set, "spop", key.bytes);
     ctx.log_instead(&[b"SREM", key.bytes, &member]);
     if emptied {
@@ -178,7 +180,7 @@ fn spop_many(ctx: &mut Ctx<'_>) -> CommandResult {
     let count = usize::try_from(ctx.int_or(2, error::NOT_POSITIVE)?).map_err(|_| error::NOT_POSITIVE)?;
     let key = ctx.key(1);
     let mut random = Random::new(ctx.random());
-    let Some(set) = ctx.keys.write_as::<Set>(&key)? else {
+    let Some(mut set) = ctx.keys.write_as::<Set>(&key)? else {
         ctx.out.set(0);
         return Ok(());
     };
@@ -189,17 +191,19 @@ fn spop_many(ctx: &mut Ctx<'_>) -> CommandResult {
     if count >= set.len() {
         ctx.out.set(set.len());
         set.iter().for_each(|member| reply_member(ctx.out, member));
+        drop(set);
         ctx.changed(EventClass::Set, "spop", key.bytes);
         delete_empty(ctx, &key);
         ctx.log_instead(&[b"DEL", key.bytes]);
         return Ok(());
     }
-    let drawn: Vec<Vec<u8>> = sample(set, count, &mut random).into_iter().map(to_vec).collect();
+    let drawn: Vec<Vec<u8>> = sample(&set, count, &mut random).into_iter().map(to_vec).collect();
     ctx.out.set(drawn.len());
     for member in &drawn {
         set.remove(member);
         ctx.out.bulk(member);
     }
+    drop(set);
     ctx.changed(EventClass::Set, "spop", key.bytes);
     if ctx.is_logged() {
         let members = drawn.iter().map(Vec::as_slice);

@@ -43,7 +43,7 @@ fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize, 
     if count == 0 {
         return;
     }
-    let Ok(Some(set)) = ctx.keys.write_as::<SortedSet>(key) else { return };
+    let Ok(Some(mut set)) = ctx.keys.write_as::<SortedSet>(key) else { return };
     for _ in 0..count {
         set.pop(greatest, &mut |member, score| {
             if nested {
@@ -54,6 +54,7 @@ fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize, 
         });
     }
     let emptied = set.is_empty();
+    drop(set);
     ctx.changed(EventClass::SortedSet, if greatest { "zpopmax" } else { "zpopmin" }, key.bytes);
     if emptied {
         delete_empty(ctx, key);

@@ -303,8 +303,8 @@ fn remove(ctx: &mut Ctx<'_>, by: By, event: &'static str) -> CommandResult {
     let range = Range::parse(by, ctx.arg(2), ctx.arg(3), false)?;
     let key = ctx.key(1);
     let (mut removed, mut emptied) = (0, false);
-    if let Some(set) = ctx.keys.write_as::<SortedSet>(&key)? {
-        let (start, count) = range.locate(set, false);
+    if let Some(mut set) = ctx.keys.write_as::<SortedSet>(&key)? {
+        let (start, count) = range.locate(&set, false);
         emptied = count == set.len();
         removed = if emptied { count } else { set.remove_range(start, count) };
     }

@@ -118,7 +118,7 @@ pub(super) fn add_scored(
         }
         return Ok(());
     }
-    let set = ctx.keys.write_or_create::<SortedSet>(&key)?;
+    let mut set = ctx.keys.write_or_create::<SortedSet>(&key)?;
     let (mut added, mut updated, mut result, mut failed) = (0, 0, None, None);
     for (score, index) in members {
         let member = ctx.argv.get(index);
@@ -143,6 +143,7 @@ pub(super) fn add_scored(
         }
     }
     let emptied = set.is_empty();
+    drop(set);
     if added + updated > 0 {
         ctx.changed(EventClass::SortedSet, if options.incr { "zincr" } else { "zadd" }, key.bytes);
     }
@@ -164,7 +165,7 @@ pub(super) fn add_scored(
 pub fn zrem(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let (mut removed, mut emptied) = (0, false);
-    if let Some(set) = ctx.keys.write_as::<SortedSet>(&key)? {
+    if let Some(mut set) = ctx.keys.write_as::<SortedSet>(&key)? {
         for index in 2..ctx.argv.len() {
             removed += i64::from(set.remove(ctx.argv.get(index)));
         }

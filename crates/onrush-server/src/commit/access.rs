@@ -92,21 +92,28 @@ impl Commit {
         self.read(key).map(|entry| entry.collection().ok_or(error::WRONG_TYPE)).transpose()
     }
 
-    /// As [`Commit::read_as`], for changing it. One that is empty afterwards has to be deleted with [`Commit::delete`].
+    /// As [`Commit::read_as`], for changing it: a small one goes back into its entry when what is returned is dropped. One that
+    /// is empty afterwards has to be deleted with [`Commit::delete`].
     ///
     /// # Errors
     /// `WRONGTYPE …` when the key holds something else.
     #[inline]
-    pub fn write_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&mut T>, CommandError> {
-        self.write(key).map(|slot| slot.into_collection_mut().ok_or(error::WRONG_TYPE)).transpose()
+    pub fn write_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<T::Mut<'_>>, CommandError> {
+        self.write(key).map(|slot| slot.into_collection_mut::<T>().ok_or(error::WRONG_TYPE)).transpose()
     }
 
     /// A key's collection for adding to it; an empty one is made if there is no such key.
     ///
     /// # Errors
     /// `WRONGTYPE …` when the key holds something else.
+    #[inline(always)]
+    pub fn write_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<T::Mut<'_>, CommandError> {
+        self.open_or_create::<T>(key).ok_or(error::WRONG_TYPE)
+    }
+
+    /// Apart, since two words are returned in registers and an error is not.
     #[inline]
-    pub fn write_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<&mut T, CommandError> {
+    fn open_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Option<T::Mut<'_>> {
         let Self { locks, record, moment, left, db, .. } = self;
         let table = locks.table(record, *db, key);
         if record.is_on() {
@@ -127,7 +134,7 @@ impl Commit {
         if found {
             moment.clock.touch(&mut slot, &mut moment.random);
         }
-        slot.into_collection_mut().ok_or(error::WRONG_TYPE)
+        slot.into_collection_mut::<T>()
     }
 
     /// The collection of a key that [`Commit::lock_all`] has locked, for reading several at a time. No trace of the access;
