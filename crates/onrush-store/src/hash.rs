@@ -44,6 +44,21 @@ impl<'a> SmallFields<'a> {
         let with_expiries = has_expiries(packed);
         SmallFields { elements: Elements::new(packed, usize::from(with_expiries)), with_expiries }
     }
+
+    /// How many there are. O(fields).
+    #[inline]
+    fn len(mut self) -> usize {
+        let mut len = 0;
+        while !self.elements.is_at_end() {
+            self.elements.pass();
+            self.elements.pass();
+            if self.with_expiries {
+                self.elements.pass();
+            }
+            len += 1;
+        }
+        len
+    }
 }
 
 impl<'a> Iterator for SmallFields<'a> {
@@ -114,7 +129,7 @@ impl Hash {
     pub fn len(&self) -> usize {
         match self.0.form() {
             Form::Large(fields) => fields.dict.len(),
-            Form::Packed(packed) => SmallFields::of(packed).count(),
+            Form::Packed(packed) => SmallFields::of(packed).len(),
         }
     }
 
@@ -195,7 +210,7 @@ impl Hash {
             return false;
         }
         append(packed, name, value, expiry);
-        if SmallFields::of(packed).count() > limits.listpack_entries_max {
+        if SmallFields::of(packed).len() > limits.listpack_entries_max {
             self.make_large();
         }
         true

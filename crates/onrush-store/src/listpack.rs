@@ -87,6 +87,12 @@ impl<'a> Elements<'a> {
         self.at = element(self.bytes, self.at).end;
     }
 
+    /// Whether there are no more.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
     /// Where the next element begins.
     #[inline]
     pub(crate) fn at(&self) -> usize {
@@ -99,7 +105,7 @@ impl<'a> Iterator for Elements<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        if self.at == self.bytes.len() {
+        if self.is_at_end() {
             return None;
         }
         let range = element(self.bytes, self.at);
