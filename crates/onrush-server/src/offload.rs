@@ -8,11 +8,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::alloc;
 use crate::blocking::{Waiter, serve_later};
 use crate::client::ClientHandle;
 use crate::commit::Commit;
@@ -101,9 +103,62 @@ impl Offload {
     }
 }
 
+/// Gives memory back that long commands have freed, as workers do, for a while after each.
+#[derive(Default)]
+struct Tending {
+    /// Looks that are left.
+    left: u32,
+    /// Ebbs of the heap that are dealt with.
+    seen: u32,
+}
+
+enum Next {
+    Task(Task),
+    Nothing,
+    End,
+}
+
+impl Tending {
+    const PERIOD: Duration = Duration::from_millis(200);
+
+    /// Looks after a task: until the server counts as calm, and a little longer.
+    const LOOKS: u32 = 50;
+
+    /// The next task, or nothing for a moment.
+    fn next(&mut self, tasks: &Receiver<Task>) -> Next {
+        if self.left == 0 {
+            self.left = Self::LOOKS;
+            return tasks.recv().map_or(Next::End, Next::Task);
+        }
+        match tasks.recv_timeout(Self::PERIOD) {
+            Ok(task) => {
+                self.left = Self::LOOKS;
+                return Next::Task(task);
+            }
+            Err(RecvTimeoutError::Timeout) => self.left -= 1,
+            Err(RecvTimeoutError::Disconnected) => return Next::End,
+        }
+        let ebbs = alloc::ebbs();
+        if ebbs != self.seen {
+            self.seen = ebbs;
+            alloc::give_back();
+        }
+        Next::Nothing
+    }
+}
+
 fn run(server: &'static Server, tasks: &Receiver<Task>) {
     let mut commit = Commit::new(server, server.long_thread());
-    while let Ok(task) = tasks.recv() {
+    let mut tending = Tending::default();
+    loop {
+        let task = match tending.next(tasks) {
+            Next::Task(task) => task,
+            Next::Nothing => {
+                commit.shrink();
+                continue;
+            }
+            Next::End => return,
+        };
         commit.enter();
         let now_ms = server.clock.unix_ms(std::time::Instant::now());
         commit.begin_chunk(now_ms);
