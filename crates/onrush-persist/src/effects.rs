@@ -58,6 +58,13 @@ impl Effects {
         self.commands.push(Command { db, end: self.bytes.len() });
     }
 
+    /// As [`Effects::command`], of a command that is a multibulk already.
+    #[inline]
+    pub fn encoded(&mut self, db: u32, multibulk: &[u8]) {
+        self.bytes.extend_from_slice(multibulk);
+        self.commands.push(Command { db, end: self.bytes.len() });
+    }
+
     #[inline]
     fn header(&mut self, kind: u8, number: usize) {
         match number {

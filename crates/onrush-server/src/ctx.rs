@@ -50,6 +50,17 @@ impl<'a> Argv<'a> {
         self.ranges[index].owned_index().map(|at| &self.owned[at])
     }
 
+    /// The command as a multibulk, if it was sent as one and stands in one piece.
+    #[inline]
+    pub(crate) fn multibulk(&self) -> Option<&'a [u8]> {
+        const LINE_END_LEN: usize = 2;
+        let last = self.ranges.last()?;
+        if self.bytes.first() != Some(&b'*') || self.ranges.iter().any(|range| range.owned_index().is_some()) {
+            return None;
+        }
+        self.bytes.get(..last.end() + LINE_END_LEN)
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let argv = *self;

@@ -317,7 +317,7 @@ impl Commit {
     /// exclusive gate go back; a single shard's lock may stay.
     pub(crate) fn end_command(&mut self, argv: &Argv<'_>, changes: u64) {
         if changes > 0 && self.record.is_on() {
-            self.record.sent(self.db, argv.iter());
+            self.record.sent(self.db, argv);
         }
         self.record.end_command();
         self.record.close();

@@ -6,6 +6,8 @@ use onrush_persist::{CommandLog, Effects};
 use onrush_store::{KeyHash, Table};
 
 use super::rebuild::rebuild;
+use crate::ctx::Argv;
+use crate::scratch::KEPT_BYTES_MAX;
 
 /// Records a thread's commits while somebody follows the log, and does nothing otherwise.
 ///
@@ -20,14 +22,56 @@ pub(super) struct Recorder {
     /// Whether the present command has said by itself what it did.
     is_rewritten: bool,
     effects: Effects,
-    /// Keys that the present command has got hold of for changing them.
-    touched: Vec<(u32, Vec<u8>)>,
+    touched: Touched,
+}
+
+/// Keys that the present command has got hold of for changing them.
+#[derive(Default)]
+struct Touched {
+    /// Their bytes, one behind the other.
+    bytes: Vec<u8>,
+    /// Their databases, and where they end.
+    keys: Vec<(u32, usize)>,
+}
+
+impl Touched {
+    #[inline]
+    fn push(&mut self, db: u32, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.keys.push((db, self.bytes.len()));
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.keys.clear();
+        if self.bytes.capacity() > KEPT_BYTES_MAX {
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        *self = Self::default();
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let starts = [0].into_iter().chain(self.keys.iter().map(|(_, end)| *end));
+        self.keys.iter().zip(starts).map(|((db, end), start)| (*db, &self.bytes[start..*end]))
+    }
 }
 
 impl Recorder {
     pub(super) fn new(log: Arc<CommandLog>) -> Self {
         let is_on = log.is_listening();
-        Self { log, is_on, is_open: false, is_rewritten: false, effects: Effects::default(), touched: Vec::new() }
+        Self {
+            log,
+            is_on,
+            is_open: false,
+            is_rewritten: false,
+            effects: Effects::default(),
+            touched: Touched::default(),
+        }
     }
 
     /// Whether anybody follows the log.
@@ -43,9 +87,9 @@ impl Recorder {
     }
 
     /// Notes that a key is about to be changed.
-    #[cold]
+    #[inline(never)]
     pub(super) fn touch(&mut self, db: u32, key: &[u8]) {
-        self.touched.push((db, key.to_vec()));
+        self.touched.push(db, key);
     }
 
     /// A key has expired.
@@ -69,9 +113,16 @@ impl Recorder {
     }
 
     /// Ends a command that changed something: it is recorded as it was sent, unless it has said by itself what it did.
-    pub(super) fn sent<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
-        if !self.is_rewritten {
-            self.command(db, args);
+    pub(super) fn sent(&mut self, db: u32, argv: &Argv<'_>) {
+        if self.is_rewritten {
+            return;
+        }
+        match argv.multibulk() {
+            Some(multibulk) => {
+                self.is_open = true;
+                self.effects.encoded(db, multibulk);
+            }
+            None => self.command(db, argv.iter()),
         }
     }
 
@@ -94,7 +145,6 @@ impl Recorder {
         }
     }
 
-    #[cold]
     fn close_open(&mut self) {
         self.is_open = false;
         self.log.close(&mut self.effects);
@@ -117,12 +167,13 @@ impl Recorder {
         table: impl Fn(u32, KeyHash) -> Option<&'t Table>,
         hash: impl Fn(&[u8]) -> KeyHash,
     ) {
-        for (db, key) in std::mem::take(&mut self.touched) {
-            let hash = hash(&key);
+        let touched = std::mem::take(&mut self.touched);
+        for (db, key) in touched.iter() {
+            let hash = hash(key);
             // A key whose lock has gone back was recorded before.
             let Some(table) = table(db, hash) else { continue };
-            self.command(db, [&b"DEL"[..], &key].into_iter());
-            if let Some(entry) = table.get(&key, hash).filter(|entry| !entry.is_expired(now_ms)) {
+            self.command(db, [&b"DEL"[..], key].into_iter());
+            if let Some(entry) = table.get(key, hash).filter(|entry| !entry.is_expired(now_ms)) {
                 rebuild(entry, &mut |args| self.command(db, args.iter().copied()));
             }
         }
