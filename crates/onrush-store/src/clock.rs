@@ -1,29 +1,71 @@
 //! Access clocks: the 24 bits that every entry carries for eviction and for OBJECT IDLETIME and FREQ.
 //!
-//! Under an LRU policy they are a time in seconds; under an LFU policy, the minute of the last decay (16 bits) over
-//! a logarithmic access counter (8 bits). All functions are pure: time and randomness are arguments.
+//! Under an LFU policy they are the minute of the last decay (16 bits) over a logarithmic access counter (8 bits).
+//! Otherwise they are a time, in one of two units that the upper bit tells apart: *coarse* clocks count seconds and wrap
+//! around after 97 days; *fine* ones count milliseconds and wrap around after 140 minutes. While keys are evicted by
+//! their clocks every access leaves a fine one, so that a cache that turns over within a second still knows what was used
+//! first, and [`coarsened`] turns those into coarse ones in time. All functions are pure: time and randomness are arguments.
 
-/// Bits of an access clock.
-const CLOCK_MASK: u32 = 0x00ff_ffff;
+/// Set in a clock that counts milliseconds.
+const FINE: u32 = 1 << 23;
+
+/// Bits of a clock that count.
+const TIME_MASK: u32 = FINE - 1;
+
+/// Fine clocks that are older become coarse ones. Whoever calls [`coarsened`] sees to it that every entry is looked at
+/// again before its fine clock wraps around: within [`COARSEN_PERIOD_MS`].
+const FINE_AGE_MAX_MS: u32 = 30 * 60 * 1000;
+
+/// Within so many milliseconds every entry with a fine clock has to be looked at by [`coarsened`].
+pub const COARSEN_PERIOD_MS: i64 = 60 * 60 * 1000;
+
+const _: () = assert!(FINE_AGE_MAX_MS as i64 + COARSEN_PERIOD_MS < TIME_MASK as i64 * 3 / 4);
 
 /// The LFU counter of a new entry, so that it is not evicted before it had a chance.
 pub const LFU_INIT: u8 = 5;
 
-/// The LRU clock at `now_ms`: seconds, which wrap around after 194 days.
+/// The coarse LRU clock at `now_ms`.
 #[inline]
 pub fn lru(now_ms: i64) -> u32 {
-    (now_ms / 1000) as u32 & CLOCK_MASK
+    (now_ms / 1000) as u32 & TIME_MASK
 }
 
-/// Seconds since an entry with LRU clock `clock` was used, up to 194 days.
+/// The fine LRU clock at `now_ms`.
+#[inline]
+pub fn lru_fine(now_ms: i64) -> u32 {
+    FINE | now_ms as u32 & TIME_MASK
+}
+
+/// Milliseconds since an entry with LRU clock `clock` was used: exact up to 140 minutes for a fine clock, to a second and
+/// up to 97 days for a coarse one.
+#[inline]
+pub fn lru_idle_ms(clock: u32, now_ms: i64) -> u64 {
+    if clock & FINE != 0 {
+        return u64::from((now_ms as u32).wrapping_sub(clock) & TIME_MASK);
+    }
+    let seconds = lru(now_ms).wrapping_sub(clock) & TIME_MASK;
+    u64::from(seconds) * 1000 + (now_ms % 1000) as u64
+}
+
+/// Seconds since an entry with LRU clock `clock` was used, up to 97 days.
 #[inline]
 pub fn lru_idle_seconds(clock: u32, now_ms: i64) -> u32 {
-    lru(now_ms).wrapping_sub(clock) & CLOCK_MASK
+    (lru_idle_ms(clock, now_ms) / 1000) as u32
 }
 
 /// The LRU clock of an entry that was last used `idle_seconds` ago, as RESTORE's IDLETIME sets it.
 pub fn lru_from_idle(idle_seconds: u32, now_ms: i64) -> u32 {
-    lru(now_ms).wrapping_sub(idle_seconds.min(CLOCK_MASK)) & CLOCK_MASK
+    lru(now_ms).wrapping_sub(idle_seconds.min(TIME_MASK)) & TIME_MASK
+}
+
+/// The coarse clock that takes the place of an old fine one; `None` for a clock that stays. LRU clocks only.
+#[inline]
+pub fn coarsened(clock: u32, now_ms: i64) -> Option<u32> {
+    if clock & FINE == 0 {
+        return None;
+    }
+    let idle_ms = (now_ms as u32).wrapping_sub(clock) & TIME_MASK;
+    (idle_ms > FINE_AGE_MAX_MS).then(|| lru(now_ms - i64::from(idle_ms)))
 }
 
 /// The LFU clock with the given counter, last decayed now.
@@ -43,6 +85,14 @@ pub fn lfu_counter(clock: u32, now_ms: i64, decay_minutes: u32) -> u8 {
     let elapsed = lfu_minutes(now_ms).wrapping_sub(clock >> 8) & 0xffff;
     let decay = elapsed.checked_div(decay_minutes).unwrap_or(0);
     (clock & 0xff).saturating_sub(decay) as u8
+}
+
+/// How little an entry with LFU clock `clock` was used: more for a lower counter, and among equal ones for each minute since
+/// the last access.
+#[inline]
+pub fn lfu_disuse(clock: u32, now_ms: i64, decay_minutes: u32) -> u64 {
+    let idle_minutes = lfu_minutes(now_ms).wrapping_sub(clock >> 8) & 0xffff;
+    u64::from(u8::MAX - lfu_counter(clock, now_ms, decay_minutes)) << 16 | u64::from(idle_minutes)
 }
 
 /// The LFU clock of an entry after an access: decayed, then counted up with a probability that falls with the
@@ -65,10 +115,35 @@ mod tests {
 
     #[test]
     fn idle_time_survives_the_wrap_of_the_lru_clock() {
-        let wrap_ms = (i64::from(CLOCK_MASK) + 1) * 1000;
+        let wrap_ms = (i64::from(TIME_MASK) + 1) * 1000;
         let clock = lru(wrap_ms - 3000);
         assert_eq!(lru_idle_seconds(clock, wrap_ms + 2000), 5);
         assert_eq!(lru_from_idle(5, wrap_ms + 2000), clock);
+    }
+
+    #[test]
+    fn a_fine_clock_tells_milliseconds_across_its_wrap() {
+        let wrap_ms = i64::from(TIME_MASK) + 1;
+        for now_ms in [wrap_ms - 2, wrap_ms, 200 * wrap_ms + 17, 1_763_780_000_123] {
+            let clock = lru_fine(now_ms - 7);
+            assert_eq!(lru_idle_ms(clock, now_ms), 7);
+            assert_eq!(lru_idle_seconds(clock, now_ms + 5000), 5);
+        }
+    }
+
+    #[test]
+    fn fine_clocks_become_coarse_with_age_and_stay_in_order() {
+        let used_ms = 1_763_780_000_999;
+        let clock = lru_fine(used_ms);
+        assert_eq!(coarsened(clock, used_ms + i64::from(FINE_AGE_MAX_MS)), None);
+        let later_ms = used_ms + i64::from(FINE_AGE_MAX_MS) + COARSEN_PERIOD_MS;
+        let coarse = coarsened(clock, later_ms).expect("an old one");
+        assert_eq!(coarsened(coarse, later_ms), None);
+        // Up to a second older than it is, and for months to come.
+        for now_ms in [later_ms, later_ms + 90 * 24 * 60 * MINUTE_MS] {
+            let idle_ms = lru_idle_ms(coarse, now_ms) as i64;
+            assert!((0..1000).contains(&(idle_ms - (now_ms - used_ms))), "{idle_ms}");
+        }
     }
 
     #[test]
@@ -78,6 +153,15 @@ mod tests {
         assert_eq!(lfu_counter(clock, 3 * MINUTE_MS, 2), 9);
         assert_eq!(lfu_counter(clock, 3 * MINUTE_MS, 0), 10);
         assert_eq!(lfu_counter(clock, 300 * MINUTE_MS, 1), 0);
+    }
+
+    #[test]
+    fn disuse_goes_by_the_counter_first_and_then_by_the_time() {
+        let now_ms = 100 * MINUTE_MS;
+        let of = |counter, minute| lfu_disuse(lfu(counter, minute * MINUTE_MS), now_ms, 0);
+        let ascending = [of(255, 0), of(9, 100), of(9, 99), of(9, 0), of(8, 100), of(0, 100), of(0, 0)];
+        assert!(ascending.is_sorted_by(|a, b| a < b), "{ascending:?}");
+        assert!(lfu_disuse(lfu(9, 0), now_ms, 1) > of(1, 0));
     }
 
     #[test]

@@ -368,7 +368,7 @@ impl Table {
         false
     }
 
-    fn prefetch_volatile(&self, bucket: usize) {
+    pub(crate) fn prefetch_volatile(&self, bucket: usize) {
         if bucket < self.buckets.count() {
             self.buckets.chain(bucket).filter(|located| located.is_timed()).for_each(Located::prefetch);
         }
@@ -382,6 +382,21 @@ impl Table {
     /// The entries of a bucket that expire, or of which fields do.
     fn timed(&self, bucket: usize) -> impl Iterator<Item = Located<'_>> {
         self.buckets.chain(bucket).filter(|located| located.is_timed())
+    }
+
+    /// Where a key is in the order of hashes.
+    pub(crate) fn position_of(&self, key: &[u8]) -> u32 {
+        self.books.hasher.hash(key).position()
+    }
+
+    /// Takes note of an entry that was taken out of its bucket.
+    pub(crate) fn count_removed(&mut self, entry: &EntryBox) {
+        self.books.count_removed(entry);
+    }
+
+    /// Gives back buckets that are not needed any more.
+    pub(crate) fn shrink(&mut self) {
+        self.books.shrink(&mut self.buckets);
     }
 
     /// Makes the size class at least `class`; says whether it was smaller. O(entries) if so.
