@@ -105,6 +105,13 @@ impl Effects {
         self.bytes.len()
     }
 
+    /// Bytes allocated.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.commands.capacity() * size_of::<Command>()
+            + self.closed.capacity() * size_of::<Closed>()
+    }
+
     /// Whether there is no closed record.
     pub fn is_empty(&self) -> bool {
         self.closed.is_empty()
