@@ -31,6 +31,7 @@ const fn newer(command: &'static str, how: Compare, reason: &'static str) -> Exc
 /// Milliseconds that may pass between a command's arrival at the one server and at the other.
 pub const DELAY_MS_MAX: i64 = 5_000;
 
+const LRM: &str = "the policies there are include those of 8.6";
 const TIME: &str = "the two servers get the command at different times";
 const OWN_WORDS: &str = "help texts are in Onrush's own words";
 const HASH_ORDER: &str = "the order of keys follows the hash function";
@@ -120,6 +121,8 @@ pub const EXCEPTIONS: &[Exception] = &[
     newer("CONFIG GET", Compare::Type, "8.2 has other directives and defaults"),
     exception("CONFIG GET", Compare::Pairs, HASH_ORDER),
     newer("CONFIG SET MAXMEMORY", Compare::Anything, "8.2 refuses what does not fit 64 bits"),
+    exception("CONFIG SET MAXMEMORY-POLICY", Compare::Anything, LRM),
+    exception("CONFIG SET SLOWLOG-MAX-LEN _ MAXMEMORY-POLICY", Compare::Anything, LRM),
     newer("CONFIG SET MAXMEMORY-SAMPLES", Compare::Anything, "8.2 takes at most 64"),
     exception("XPENDING", Compare::Shape, TIME),
     exception("SPOP", Compare::Unordered, "it is random"),

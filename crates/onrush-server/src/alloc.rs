@@ -63,6 +63,31 @@ pub fn allocated_bytes() -> u64 {
     ALLOCATED.load(Relaxed).max(0) as u64
 }
 
+/// Passes on the calling thread's balance: [`allocated_bytes`] then is exact for what this thread has done.
+pub fn settle() {
+    // A thread that ends has no balance any more.
+    let balance = BALANCE.try_with(|balance| balance.replace(0)).unwrap_or(0);
+    if balance != 0 {
+        ALLOCATED.fetch_add(balance, Relaxed);
+    }
+}
+
+/// Whether the block that a value lies in was allocated by the calling thread, so that freeing it makes room for what this
+/// thread allocates next. True where the allocator does not tell. O(1).
+pub fn is_own<T: ?Sized>(value: &T) -> bool {
+    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    // SAFETY: reads what the allocator notes of a block, which is in use as long as the value is borrowed.
+    unsafe {
+        let at = std::ptr::from_ref(value).cast::<std::ffi::c_void>();
+        libmimalloc_sys::mi_heap_contains_block(libmimalloc_sys::mi_heap_get_default(), at)
+    }
+    #[cfg(not(all(feature = "mimalloc", not(feature = "jemalloc"))))]
+    {
+        let _ = value;
+        true
+    }
+}
+
 /// The allocator's name, for INFO.
 pub fn name() -> &'static str {
     NAME
@@ -81,6 +106,21 @@ pub fn set_up() {
     unsafe {
         libmimalloc_sys::mi_option_set_default(PURGE_DELAY, KEPT_MS);
     }
+}
+
+/// How long it stays while memory is short.
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+const KEPT_SHORT_MS: std::ffi::c_long = 5;
+
+/// Whether freed memory goes back to the system soon, or stays with the allocator for a while as usual.
+pub fn give_back_soon(soon: bool) {
+    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    // SAFETY: sets a number that the allocator reads.
+    unsafe {
+        libmimalloc_sys::mi_option_set(PURGE_DELAY, if soon { KEPT_SHORT_MS } else { KEPT_MS });
+    }
+    #[cfg(not(all(feature = "mimalloc", not(feature = "jemalloc"))))]
+    let _ = soon;
 }
 
 /// `mi_option_purge_delay`, which stands behind `mi_option_eager_commit_delay` in mimalloc's header.

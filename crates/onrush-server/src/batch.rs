@@ -16,6 +16,7 @@ use crate::command::{Command, Flags};
 use crate::commit::Commit;
 use crate::ctx::{Argv, Ctx, PlannedKeys};
 use crate::decode::decode;
+use crate::eviction::Memory;
 use crate::execute::{encode, execute, execute_row};
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::scratch::Scratch;
@@ -109,7 +110,7 @@ impl Slice<'_> {
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
             keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
-            let mut conditions = Conditions::now(self.server, keys.now_ms());
+            let mut conditions = Conditions::now(self.server, keys);
             prefetch_entries(chunk);
             self.execute(input, chunk, keys, &mut conditions, &mut part, &mut tally);
             chunk.owned.clear();
@@ -271,13 +272,12 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// The present ones.
-    pub(crate) fn now(server: &Server, now_ms: i64) -> Self {
-        let maxmemory = server.hot.maxmemory.load(Relaxed);
+    /// The present ones; evicts where too much memory is in use. No locks are held.
+    pub(crate) fn now(server: &Server, keys: &mut Commit) -> Self {
         Self {
             reply_limit: server.hot.reply_limit_bytes.load(Relaxed),
-            pause: server.pause(now_ms),
-            full: maxmemory > 0 && server.used_memory() > maxmemory,
+            pause: server.pause(keys.now_ms()),
+            full: keys.keep_within_memory() == Memory::Stuck,
         }
     }
 }
@@ -320,7 +320,7 @@ impl Steps<'_> {
                 self.tally.refused.push(at);
             }
             ctx.keys.release();
-            *self.conditions = Conditions::now(ctx.server, ctx.keys.now_ms());
+            *self.conditions = Conditions::now(ctx.server, ctx.keys);
             self.plain = ctx.session.authenticated && !self.conditions.full;
             ctx.keys.look_for_log();
             if ctx.session.waiter.is_some() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_store::Shard;
+use onrush_store::{Shard, clock};
 
 use crate::alloc;
 use crate::commit::Commit;
@@ -34,6 +34,7 @@ const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
 pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
     let mut nudges = Nudges::default();
     let mut expire = ExpireCycle::new(server);
+    let mut clocks = ClockCycle::new(server);
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
@@ -45,6 +46,12 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
         server.clock.synchronize();
         if server.hot.active_expire.load(Relaxed) && server.pause(unix_ms()) == Pause::None {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
+        }
+        clocks.run();
+        if server.eviction.wants_worker(server)
+            && let Some(worker) = workers.first()
+        {
+            worker.nudge();
         }
         if last_sample.elapsed() >= SAMPLE_PERIOD {
             let stale = expire.stale_percent();
@@ -219,6 +226,65 @@ impl ExpireCycle {
     /// every shard.
     fn stale_percent(&self) -> f64 {
         if self.capped { 100.0 } else { 0.0 }
+    }
+}
+
+/// Looks after fine access clocks that would wrap around: goes through all shards, evenly over time, for as long as there may
+/// be such clocks.
+struct ClockCycle {
+    server: &'static Server,
+    /// When access clocks were fine last.
+    fine_at: Option<Instant>,
+    last: Instant,
+    db: usize,
+    shard: usize,
+    /// Shards that are due, in parts of one.
+    due: f64,
+}
+
+impl ClockCycle {
+    /// Half of the time there is: also a cycle that comes late is in time.
+    const PERIOD: Duration = Duration::from_millis(clock::COARSEN_PERIOD_MS as u64 / 2);
+
+    fn new(server: &'static Server) -> Self {
+        Self { server, fine_at: None, last: Instant::now(), db: 0, shard: 0, due: 0.0 }
+    }
+
+    fn run(&mut self) {
+        let (server, now) = (self.server, Instant::now());
+        let elapsed = now - std::mem::replace(&mut self.last, now);
+        if server.hot.fine_clock.load(Relaxed) {
+            self.fine_at = Some(now);
+        }
+        let are_fine = self.fine_at.is_some_and(|at| now - at < Self::PERIOD * 3);
+        if !are_fine || server.hot.lfu.load(Relaxed) {
+            return;
+        }
+        let total = server.keyspace.databases() * server.keyspace.shards();
+        self.due += elapsed.as_secs_f64() / Self::PERIOD.as_secs_f64() * total as f64;
+        self.due = self.due.min(total as f64);
+        while self.due >= 1.0 {
+            self.visit_next();
+        }
+    }
+
+    /// Visits the next shard that is in use, or comes to the end of a database.
+    fn visit_next(&mut self) {
+        let server = self.server;
+        let found = server
+            .keyspace
+            .db(self.db)
+            .and_then(|db| db.shards_from(self.shard).find(|(_, shard)| !shard.is_empty() && !shard.is_held_long()));
+        let end = found.map_or(server.keyspace.shards(), |(index, _)| index + 1);
+        self.due -= (end - self.shard) as f64;
+        self.shard = end % server.keyspace.shards();
+        if end == server.keyspace.shards() {
+            self.db = (self.db + 1) % server.keyspace.databases();
+        }
+        if let Some((_, shard)) = found {
+            let _entered = server.gate.enter(server.maintenance_thread());
+            shard.lock().coarsen_clocks(unix_ms());
+        }
     }
 }
 

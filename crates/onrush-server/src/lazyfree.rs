@@ -36,7 +36,8 @@ impl From<Value> for Garbage {
 }
 
 impl Garbage {
-    fn is_expensive(&self) -> bool {
+    /// Whether freeing it takes so long that it is better done in the background.
+    pub(crate) fn is_expensive(&self) -> bool {
         // Bytes are counted only where that is quick, of what has few allocations.
         match self {
             Self::Entry(entry) => {

@@ -22,6 +22,7 @@ pub mod ctx;
 pub mod decode;
 pub mod encodings;
 pub mod error;
+pub mod eviction;
 pub mod execute;
 pub mod gate;
 pub mod gather;

@@ -134,7 +134,7 @@ impl Round<'_> {
             prefetch_buckets(chunk);
             let chunk_started = Instant::now();
             self.keys.begin_chunk(self.server.clock.unix_ms(chunk_started));
-            let mut conditions = Conditions::now(self.server, self.keys.now_ms());
+            let mut conditions = Conditions::now(self.server, self.keys);
             prefetch_entries(chunk);
             self.execute_chunk(space, items, chunk, parts, (&mut conditions, tally));
             chunk.owned.clear();
@@ -210,7 +210,7 @@ impl Round<'_> {
             *self.keys = Commit::new(self.server, self.thread);
             self.keys.enter();
             self.keys.begin_chunk(now_ms);
-            *conditions = Conditions::now(self.server, now_ms);
+            *conditions = Conditions::now(self.server, self.keys);
             self.places[items[at].place].connection.kill();
             tally.refused.retain(|row| *row < parts[at].first);
             parts[at].give_up(items[at].end - items[at].start);

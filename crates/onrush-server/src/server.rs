@@ -15,6 +15,7 @@ use crate::command::CommandTable;
 use crate::commit::AccessClock;
 use crate::config::Config;
 use crate::encodings::Encodings;
+use crate::eviction::{Eviction, Policy};
 use crate::gate::Gate;
 use crate::lazyfree::LazyFree;
 use crate::listener::ListenChange;
@@ -39,6 +40,10 @@ pub struct Hot {
     pub maxmemory: AtomicU64,
     /// Whether `maxmemory-policy` is an LFU one.
     pub lfu: AtomicBool,
+    /// Whether `maxmemory-policy` is an LRM one: the access clock tells the last change.
+    pub lrm: AtomicBool,
+    /// Whether keys are evicted by their access clock as a time, which then counts milliseconds.
+    pub fine_clock: AtomicBool,
     /// `lfu-log-factor`.
     pub lfu_log_factor: AtomicU32,
     /// `lfu-decay-time` in minutes.
@@ -84,6 +89,8 @@ pub struct Server {
     pub stats: Stats,
     /// The log of effects.
     pub log: Arc<CommandLog>,
+    /// Eviction: its settings and its state.
+    pub eviction: Eviction,
     /// The freeing thread.
     pub lazyfree: LazyFree,
     /// The thread for long commands.
@@ -169,6 +176,11 @@ impl Server {
             clients: Registry::default(),
             waiters: Waiters::default(),
             log: CommandLog::new(),
+            eviction: {
+                let eviction = Eviction::default();
+                eviction.refresh(&config);
+                eviction
+            },
             lazyfree: LazyFree::start()?,
             offload: Offload::default(),
             workers,
@@ -207,13 +219,17 @@ impl Server {
 
     /// The access clock at a time.
     pub fn access_clock(&self, now_ms: i64, no_touch: bool) -> AccessClock {
-        let lfu = self.hot.lfu.load(Relaxed);
-        if no_touch {
-            let fresh = if lfu { clock::lfu(clock::LFU_INIT, now_ms) } else { clock::lru(now_ms) };
-            return AccessClock::Untouched(fresh);
+        if !self.hot.lfu.load(Relaxed) {
+            let is_fine = self.hot.fine_clock.load(Relaxed);
+            let time = if is_fine { clock::lru_fine(now_ms) } else { clock::lru(now_ms) };
+            return match (self.hot.lrm.load(Relaxed), no_touch) {
+                (true, _) => AccessClock::Lrm(time),
+                (false, true) => AccessClock::Untouched(time),
+                (false, false) => AccessClock::Lru(time),
+            };
         }
-        if !lfu {
-            return AccessClock::Lru(clock::lru(now_ms));
+        if no_touch {
+            return AccessClock::Untouched(clock::lfu(clock::LFU_INIT, now_ms));
         }
         AccessClock::Lfu {
             now_ms,
@@ -289,6 +305,8 @@ impl Hot {
             encodings: Encodings::default(),
             maxmemory: AtomicU64::new(0),
             lfu: AtomicBool::new(false),
+            lrm: AtomicBool::new(false),
+            fine_clock: AtomicBool::new(false),
             lfu_log_factor: AtomicU32::new(0),
             lfu_decay_minutes: AtomicU32::new(0),
             password_set: AtomicBool::new(false),
@@ -309,7 +327,10 @@ impl Hot {
         self.bulk_len_max.store(config.proto_max_bulk_len as i64, Relaxed);
         self.encodings.refresh(config);
         self.maxmemory.store(config.maxmemory, Relaxed);
-        self.lfu.store(config.maxmemory_policy.contains("lfu"), Relaxed);
+        let policy = config.maxmemory_policy;
+        self.lfu.store(policy.contains("lfu"), Relaxed);
+        self.lrm.store(policy.contains("lrm"), Relaxed);
+        self.fine_clock.store(config.maxmemory > 0 && Policy::named(policy).reads_clock(), Relaxed);
         self.lfu_log_factor.store(config.lfu_log_factor as u32, Relaxed);
         self.lfu_decay_minutes.store(config.lfu_decay_time as u32, Relaxed);
         self.password_set.store(!config.requirepass.is_empty(), Relaxed);

@@ -121,6 +121,8 @@ counters! {
     keyspace_misses,
     /// Keys deleted because their time had come.
     expired_keys,
+    /// Keys deleted because too much memory was in use.
+    evicted_keys,
     /// Error replies.
     error_replies,
     /// Connections closed because their query buffer passed its limit.

@@ -18,6 +18,7 @@ use crate::batch::READ_LEN_MAX;
 use crate::client::ClientHandle;
 use crate::commit::Commit;
 use crate::connection::{After, CARRY_LEN_MAX, Connection};
+use crate::eviction::Memory;
 use crate::mailbox::{Mailbox, Order};
 use crate::round::{Lists, Round, caught};
 use crate::scratch::Scratch;
@@ -61,6 +62,7 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
             heavy: Vec::new(),
             ended: Vec::new(),
             alarms: BTreeSet::new(),
+            is_evicting: false,
             adopted: 0,
             scratch: Scratch::new(),
             lists: Lists::default(),
@@ -103,6 +105,8 @@ struct Worker {
     /// Whose connection is over.
     ended: Vec<usize>,
     alarms: BTreeSet<(Instant, usize)>,
+    /// Whether there are keys left to evict.
+    is_evicting: bool,
     /// Connections there have been.
     adopted: u64,
     scratch: Scratch,
@@ -120,6 +124,7 @@ impl Worker {
             self.list_ready(&events);
             // What a round has read of the clock last is good enough for what is due in milliseconds.
             now = self.round().unwrap_or_else(Instant::now);
+            self.is_evicting = self.server.hot.maxmemory.load(Relaxed) > 0 && self.evict(now);
             let stats = &self.server.stats.threads[self.thread];
             stats.rounds.add(1);
             if now >= self.tending.next {
@@ -137,7 +142,7 @@ impl Worker {
     /// Asks the system for events; sleeps if there is nothing else to do. A sleep has no end of its own unless there are
     /// alarms: a timer costs more than the rest of it. Who has something to tend meanwhile is nudged ([`crate::cron`]).
     fn wait(&mut self, events: &mut Events, now: Instant) {
-        let timeout = if self.again.is_empty() && self.mailbox.may_sleep() {
+        let timeout = if self.again.is_empty() && !self.is_evicting && self.mailbox.may_sleep() {
             self.alarms.first().map(|(at, _)| at.saturating_duration_since(now))
         } else {
             Some(Duration::ZERO)
@@ -148,6 +153,25 @@ impl Worker {
             tracing::warn!("Can't wait for sockets: {error}");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Evicts for a moment if too much memory is in use, so that a server with nothing else to do comes down to its limit
+    /// too; says whether there is more to evict.
+    #[cold]
+    fn evict(&mut self, now: Instant) -> bool {
+        let Self { server, thread, scratch, .. } = self;
+        if !server.eviction.is_due() {
+            return false;
+        }
+        caught(|| {
+            let keys = scratch.keys.get_or_insert_with(|| Box::new(Commit::new(server, *thread)));
+            keys.enter();
+            keys.begin_chunk(server.clock.unix_ms(now));
+            let memory = keys.keep_within_memory();
+            keys.leave();
+            memory == Memory::Running
+        })
+        .unwrap_or(false)
     }
 
     /// Lists who has a turn: who asked for one, whose socket is ready, who was woken, whose alarm went off.

@@ -165,7 +165,7 @@ impl Waiters {
 
     /// Whether anybody may wait for a key with this hash, in any database. The lock of the key's shard is held.
     #[inline]
-    pub(super) fn may_have(&self, hash: KeyHash) -> bool {
+    pub(crate) fn may_have(&self, hash: KeyHash) -> bool {
         self.counter(hash).load(Relaxed) > 0
     }
 

@@ -60,6 +60,7 @@ fn set(server: &Server, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), Con
         }
     }
     server.hot.refresh(&change.config);
+    server.eviction.refresh(&change.config);
     *server.config.write() = change.config;
     Ok(())
 }
@@ -107,6 +108,7 @@ pub fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
     let server = ctx.server;
     server.stats.reset();
     server.lazyfree.reset_freed();
+    server.eviction.reset();
     for counter in [
         &server.connections_received,
         &server.connections_rejected,

@@ -3,8 +3,6 @@
 use std::fmt::{self, Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
-use onrush_store::clock;
-
 use crate::alloc;
 use crate::commands::memory::Overview;
 use crate::commands::server::REDIS_VERSION;
@@ -142,7 +140,7 @@ fn server(server: &Server, text: &mut Text) {
     text.line("uptime_in_days", uptime_s / 86_400);
     text.line("hz", config.hz);
     text.line("configured_hz", config.hz);
-    text.line("lru_clock", clock::lru(now_us / 1000));
+    text.line("lru_clock", (now_us / 1_000_000) & 0xff_ffff);
     text.line("executable", executable.display());
     text.line("config_file", server.config_file.as_deref().map(|file| file.display().to_string()).unwrap_or_default());
     text.line("io_threads_active", u8::from(server.workers > 1));
@@ -222,12 +220,8 @@ fn memory(server: &Server, text: &mut Text) {
     text.line("rss_overhead_bytes", 0);
     text.line("mem_fragmentation_ratio", format_args!("{:.2}", memory.fragmentation()));
     text.line("mem_fragmentation_bytes", memory.fragmentation_bytes());
-    text.zeros(&[
-        "mem_not_counted_for_evict",
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_clients_slaves",
-    ]);
+    text.line("mem_not_counted_for_evict", server.eviction.not_counted_bytes(&server.log));
+    text.zeros(&["mem_replication_backlog", "mem_total_replication_buffers", "mem_clients_slaves"]);
     text.line("mem_clients_normal", memory.clients);
     text.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
     text.line("mem_allocator", alloc::name());
@@ -279,7 +273,11 @@ fn stats(server: &Server, text: &mut Text) {
     text.line("expired_stale_perc", format_args!("{:.2}", server.samples.lock().expired_stale_perc));
     text.line("expired_time_cap_reached_count", server.expire_time_capped.load(Relaxed));
     text.line("expire_cycle_cpu_milliseconds", server.expire_cycle_us.load(Relaxed) / 1000);
-    text.zeros(&["evicted_keys", "evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
+    text.line("evicted_keys", stats.sum(|thread| &thread.evicted_keys));
+    text.zeros(&["evicted_clients"]);
+    let exceeded = server.eviction.exceeded();
+    text.line("total_eviction_exceeded_time", exceeded.total_ms);
+    text.line("current_eviction_exceeded_time", exceeded.current_ms);
     text.line("keyspace_hits", stats.sum(|thread| &thread.keyspace_hits));
     text.line("keyspace_misses", stats.sum(|thread| &thread.keyspace_misses));
     text.zeros(&[

@@ -343,9 +343,7 @@ pub fn object_refcount(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn evicts_by_clock(ctx: &Ctx<'_>) -> bool {
-    let config = ctx.server.config.read();
-    let policy = &config.maxmemory_policy;
-    config.maxmemory > 0 && (policy.contains("lru") || policy.contains("lfu"))
+    ctx.server.hot.maxmemory.load(Relaxed) > 0 && ctx.server.eviction.policy().reads_clock()
 }
 
 /// `OBJECT IDLETIME key`

@@ -132,7 +132,7 @@ impl Commit {
             },
         );
         if found {
-            moment.clock.touch(&mut slot, &mut moment.random);
+            moment.clock.touch::<true>(&mut slot, &mut moment.random);
         }
         slot.into_collection_mut::<T>()
     }
@@ -215,7 +215,7 @@ impl Commit {
             return None;
         }
         *hits += count;
-        moment.clock.touch(&mut slot, &mut moment.random);
+        moment.clock.touch::<CHANGES>(&mut slot, &mut moment.random);
         Some(slot)
     }
 }

@@ -1,13 +1,14 @@
 //! Commits: the one way to the keyspace.
 //!
 //! Everything that reads or changes keys goes through a [`Commit`]: commands, rows of them, commands of clients that waited,
-//! expiry. It owns the locks of its keys, sees every entry before it changes, and ends at one point with its locks still
+//! expiry, eviction. It owns the locks of its keys, sees every entry before it changes, and ends at one point with its locks still
 //! held: what it did is put into the command log as one record with one number, and who is concerned is noted. Then the
 //! locks go back. A lock that goes back earlier closes the record first, so the numbers are always a serial order.
 //!
 //! When a command panics, the keys that it may have changed are recorded as they are, before its locks go back.
 
 mod access;
+mod evict;
 mod key;
 mod locks;
 mod moment;
@@ -17,6 +18,7 @@ mod record;
 use onrush_store::{Cleared, Db, KeyHash, Removed, Shard};
 
 use crate::ctx::Argv;
+use crate::eviction::Evictor;
 use crate::lazyfree::Garbage;
 use crate::offload;
 use crate::scratch::shrink;
@@ -52,6 +54,8 @@ pub struct Commit {
     moment: Moment,
     left: Leftovers,
     refused: Option<Refused>,
+    /// Made when it is first needed.
+    evictor: Option<Box<Evictor>>,
     /// Lookups for reading that found their key, and that did not.
     hits: u64,
     misses: u64,
@@ -69,6 +73,7 @@ impl Commit {
             moment: Moment::new(),
             left: Leftovers::default(),
             refused: None,
+            evictor: None,
             hits: 0,
             misses: 0,
         }
@@ -162,7 +167,7 @@ impl Commit {
     /// Whether every single access is noted, or would be if it left traces.
     #[inline]
     pub(crate) fn counts_accesses(&self) -> bool {
-        !matches!(self.moment.clock, AccessClock::Lru(_))
+        !matches!(self.moment.clock, AccessClock::Lru(_) | AccessClock::Lrm(_))
     }
 
     /// Calls `look` without leaving a trace of the access in the entries it reads.

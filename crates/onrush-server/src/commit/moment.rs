@@ -20,8 +20,10 @@ pub(crate) struct Moment {
 /// How an access is noted in an entry.
 #[derive(Clone, Copy, Debug)]
 pub enum AccessClock {
-    /// The LRU clock: seconds, 24 bits.
+    /// The LRU clock ([`clock::lru`], [`clock::lru_fine`]).
     Lru(u32),
+    /// The same, where only changes leave a trace.
+    Lrm(u32),
     /// A logarithmic counter of accesses that decays, and its settings.
     Lfu {
         /// The time in Unix milliseconds.
@@ -40,27 +42,28 @@ impl AccessClock {
     #[inline]
     pub fn fresh(&self) -> u32 {
         match *self {
-            Self::Lru(seconds) | Self::Untouched(seconds) => seconds,
+            Self::Lru(time) | Self::Lrm(time) | Self::Untouched(time) => time,
             Self::Lfu { now_ms, .. } => clock::lfu(clock::LFU_INIT, now_ms),
         }
     }
 
     #[inline(always)]
-    pub(super) fn touch(&self, slot: &mut Slot<'_>, random: &mut Random) {
+    pub(super) fn touch<const CHANGES: bool>(&self, slot: &mut Slot<'_>, random: &mut Random) {
         match self {
-            Self::Lru(seconds) => {
-                if slot.clock() != *seconds {
-                    slot.set_clock(*seconds);
+            Self::Lru(time) => {
+                if slot.clock() != *time {
+                    slot.set_clock(*time);
                 }
             }
-            _ => self.count_touch(slot, random),
+            _ => self.count_touch(slot, random, CHANGES),
         }
     }
 
     #[cold]
-    fn count_touch(&self, slot: &mut Slot<'_>, random: &mut Random) {
+    fn count_touch(&self, slot: &mut Slot<'_>, random: &mut Random, is_change: bool) {
         match *self {
-            Self::Lru(_) | Self::Untouched(_) => {}
+            Self::Lrm(time) if is_change => slot.set_clock(time),
+            Self::Lru(_) | Self::Lrm(_) | Self::Untouched(_) => {}
             Self::Lfu { now_ms, log_factor, decay_minutes } => {
                 slot.set_clock(clock::lfu_touch(slot.clock(), now_ms, decay_minutes, log_factor, random.next()));
             }

@@ -22,9 +22,11 @@ const POLICIES: &[&str] = &[
     "volatile-lfu",
     "volatile-random",
     "volatile-ttl",
+    "volatile-lrm",
     "allkeys-lru",
     "allkeys-lfu",
     "allkeys-random",
+    "allkeys-lrm",
     "noeviction",
 ];
 const FACILITIES: &[&str] = &["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"];
@@ -149,7 +151,7 @@ pub static DIRECTIVES: &[Directive] = &[
     memory("maxmemory", 0, u64::MAX, "0").apply(),
     one_of("maxmemory-policy", POLICIES, "noeviction"),
     integer("maxmemory-samples", 1, I32_MAX, "5"),
-    integer("maxmemory-eviction-tenacity", 0, 100, "10").no_effect("nothing is evicted yet"),
+    integer("maxmemory-eviction-tenacity", 0, 100, "10"),
     integer("lfu-log-factor", 0, I32_MAX, "10"),
     integer("lfu-decay-time", 0, I32_MAX, "1"),
     // Thresholds of encodings.

@@ -1,0 +1,103 @@
+//! Who ranks high among the entries that were looked at last.
+
+/// Looks that are remembered, and after how many it is found anew who ranks high.
+const RANKING_LEN: usize = 256;
+const RANKING_PERIOD: usize = 128;
+
+/// Of the entries that rank high this part ranks so high that it goes whoever allocated it.
+const FOREIGN_PART: usize = 4;
+
+/// The ranks of the last entries looked at.
+pub(super) struct Ranking {
+    ranks: [u64; RANKING_LEN],
+    len: usize,
+    next: usize,
+    /// All looks, and those since the bar was set.
+    pub(super) looks: usize,
+    fresh: usize,
+    bar: Option<Bar>,
+}
+
+/// The rank from which on an entry goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bar {
+    /// One that this thread has allocated. A thread that frees as much of its own as it allocates needs no more memory.
+    pub(super) own: u64,
+    /// One of another thread, which mostly evicts it first; this thread does if the other has nothing to do.
+    pub(super) foreign: u64,
+}
+
+impl Default for Ranking {
+    fn default() -> Self {
+        Self { ranks: [0; RANKING_LEN], len: 0, next: 0, looks: 0, fresh: 0, bar: None }
+    }
+}
+
+impl Ranking {
+    #[inline]
+    pub(super) fn note(&mut self, rank: u64) {
+        self.ranks[self.next] = rank;
+        self.next = (self.next + 1) % RANKING_LEN;
+        self.len = (self.len + 1).min(RANKING_LEN);
+        self.looks += 1;
+        self.fresh += 1;
+    }
+
+    /// The rank that about one in `looks` entries reaches; `None` while too few were looked at to tell, unless those were
+    /// `all` there are.
+    #[inline]
+    pub(super) fn bar(&mut self, looks: usize, all: bool) -> Option<Bar> {
+        if self.fresh >= RANKING_PERIOD || self.bar.is_none() || self.len < RANKING_LEN {
+            self.set_bar(looks, all);
+        }
+        self.bar
+    }
+
+    /// Whether it has forgotten nothing yet.
+    pub(super) fn is_partial(&self) -> bool {
+        self.len < RANKING_LEN
+    }
+
+    fn set_bar(&mut self, looks: usize, all: bool) {
+        self.fresh = 0;
+        self.bar = None;
+        if self.len == RANKING_LEN || all && self.len > 0 {
+            let mut ranks = self.ranks;
+            let ranks = &mut ranks[..self.len];
+            let above = (ranks.len() / looks.max(1)).saturating_sub(1);
+            let (higher, own, _) = ranks.select_nth_unstable_by(above, |a, b| b.cmp(a));
+            let own = *own;
+            let foreign = match higher.len() / FOREIGN_PART {
+                0 if higher.is_empty() => own,
+                above => *higher.select_nth_unstable_by(above, |a, b| b.cmp(a)).1,
+            };
+            self.bar = Some(Bar { own, foreign });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_is_where_one_in_so_many_ranks() {
+        let mut ranking = Ranking::default();
+        for rank in 0..RANKING_LEN as u64 {
+            assert_eq!(ranking.bar(16, false), None);
+            ranking.note(rank * 7 % RANKING_LEN as u64);
+        }
+        // 16 of 256 reach it, and 4 of them the higher one.
+        assert_eq!(ranking.bar(16, false), Some(Bar { own: 240, foreign: 252 }));
+        (0..RANKING_LEN).for_each(|_| ranking.note(3));
+        assert_eq!(ranking.bar(16, false), Some(Bar { own: 3, foreign: 3 }));
+    }
+
+    #[test]
+    fn of_few_entries_the_highest_is_the_bar_once_all_were_seen() {
+        let mut ranking = Ranking::default();
+        [5, 9, 7].into_iter().for_each(|rank| ranking.note(rank));
+        assert_eq!(ranking.bar(20, false), None);
+        assert_eq!(ranking.bar(20, true), Some(Bar { own: 9, foreign: 9 }));
+    }
+}
