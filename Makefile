@@ -35,7 +35,7 @@ unit: ## unit and property tests beside the code
 	cargo test --workspace --exclude onrush-tests --locked
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
-	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins --test differential --test cases --test protocol --test command_table --test connection --test rounds --test blocking --test waiters --test client --test redis_crate --test tls --test life --test set_order --test client_pairing --test client_reconnect --test access_clock --test replay --test long_commands --test gather
+	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins --test differential --test cases --test protocol --test command_table --test connection --test rounds --test blocking --test waiters --test client --test redis_crate --test tls --test life --test set_order --test client_pairing --test client_reconnect --test access_clock --test replay --test long_commands --test gather --test eviction
 	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
 	cargo test -p onrush-tests --locked --test siege
 	cargo test -p onrush-tests --locked --test audit
