@@ -157,7 +157,7 @@ fn errors_quote_bytes_as_they_came() {
         for line in [
             "CONFIG SET % 1",
             "CONFIG SET % 1 % 2",
-            "CONFIG SET maxmemory-policy %",
+            "CONFIG SET appendfsync %",
             "XGROUP DESTROY % %",
             "EXPIRE a 1 %",
             "HELLO 3 %",
