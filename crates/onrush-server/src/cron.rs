@@ -109,6 +109,7 @@ impl Nudges {
         if self.left > 0 {
             self.left -= 1;
             workers.iter().for_each(|worker| worker.nudge());
+            server.offload.nudge();
         }
     }
 }

@@ -7,10 +7,9 @@
 //! the command, and goes on with others: no worker sleeps because of a long command.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -25,7 +24,7 @@ use crate::server::Server;
 pub const ELEMENTS_MAX: usize = 20_000;
 
 /// Arguments of a command on keys; one with more is executed on the thread for long commands.
-pub const ARGS_MAX: usize = 10_000;
+pub const ARGS_MAX: usize = 150_000;
 
 /// What the thread has to do.
 pub(crate) enum Task {
@@ -33,6 +32,8 @@ pub(crate) enum Task {
     Execute(Arc<Waiter>),
     /// Serve who waits for a key of a database.
     Serve(u32, Vec<u8>),
+    /// Give memory back, if there is reason to.
+    Tend,
 }
 
 /// The way to the thread.
@@ -41,6 +42,8 @@ pub struct Offload {
     tasks: OnceLock<Sender<Task>>,
     /// Tasks that are not done.
     pending: AtomicUsize,
+    /// Whether there has ever been a task: only then has the thread anything to give back.
+    was_used: AtomicBool,
     /// Clients whose next command wants a shard that is held for long.
     aside: Mutex<Vec<Arc<ClientHandle>>>,
 }
@@ -72,9 +75,20 @@ impl Offload {
     /// Gives the thread something to do.
     pub(crate) fn post(&self, task: Task) {
         self.pending.fetch_add(1, Relaxed);
+        self.was_used.store(true, Relaxed);
         if let Some(tasks) = self.tasks.get() {
             // The thread ends with the process.
             let _ = tasks.send(task);
+        }
+    }
+
+    /// Has the thread give memory back if there is reason to. To be called when much was freed, by any thread: what this thread
+    /// has allocated only it can give back.
+    pub(crate) fn nudge(&self) {
+        if self.was_used.load(Relaxed)
+            && let Some(tasks) = self.tasks.get()
+        {
+            let _ = tasks.send(Task::Tend);
         }
     }
 
@@ -103,62 +117,18 @@ impl Offload {
     }
 }
 
-/// Gives memory back that long commands have freed, as workers do, for a while after each.
-#[derive(Default)]
-struct Tending {
-    /// Looks that are left.
-    left: u32,
-    /// Ebbs of the heap that are dealt with.
-    seen: u32,
-}
-
-enum Next {
-    Task(Task),
-    Nothing,
-    End,
-}
-
-impl Tending {
-    const PERIOD: Duration = Duration::from_millis(200);
-
-    /// Looks after a task: until the server counts as calm, and a little longer.
-    const LOOKS: u32 = 50;
-
-    /// The next task, or nothing for a moment.
-    fn next(&mut self, tasks: &Receiver<Task>) -> Next {
-        if self.left == 0 {
-            self.left = Self::LOOKS;
-            return tasks.recv().map_or(Next::End, Next::Task);
-        }
-        match tasks.recv_timeout(Self::PERIOD) {
-            Ok(task) => {
-                self.left = Self::LOOKS;
-                return Next::Task(task);
-            }
-            Err(RecvTimeoutError::Timeout) => self.left -= 1,
-            Err(RecvTimeoutError::Disconnected) => return Next::End,
-        }
-        let ebbs = alloc::ebbs();
-        if ebbs != self.seen {
-            self.seen = ebbs;
-            alloc::give_back();
-        }
-        Next::Nothing
-    }
-}
-
 fn run(server: &'static Server, tasks: &Receiver<Task>) {
     let mut commit = Commit::new(server, server.long_thread());
-    let mut tending = Tending::default();
-    loop {
-        let task = match tending.next(tasks) {
-            Next::Task(task) => task,
-            Next::Nothing => {
+    let mut seen = 0;
+    while let Ok(task) = tasks.recv() {
+        if matches!(task, Task::Tend) {
+            let ebbs = alloc::ebbs();
+            if std::mem::replace(&mut seen, ebbs) != ebbs {
                 commit.shrink();
-                continue;
+                alloc::give_back();
             }
-            Next::End => return,
-        };
+            continue;
+        }
         commit.enter();
         let now_ms = server.clock.unix_ms(std::time::Instant::now());
         commit.begin_chunk(now_ms);
@@ -166,6 +136,7 @@ fn run(server: &'static Server, tasks: &Receiver<Task>) {
         let finished = catch_unwind(AssertUnwindSafe(|| match &task {
             Task::Execute(waiter) => waiter.execute(&mut bystander.ctx(&mut commit)),
             Task::Serve(db, key) => serve_later(&mut bystander.ctx(&mut commit), *db, key),
+            Task::Tend => {}
         }));
         if finished.is_err() {
             commit = Commit::new(server, server.long_thread());

@@ -13,10 +13,22 @@ const LIMITED_LEN: usize = 1024;
 
 /// How sets are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
+pub(super) enum Operation {
     Intersection,
     Union,
     Difference,
+}
+
+impl Operation {
+    /// Members that are looked at, at most, of sets of these lengths.
+    pub(super) fn work(self, mut lens: impl ExactSizeIterator<Item = usize>) -> usize {
+        let sets = lens.len();
+        match self {
+            Self::Intersection => lens.min().unwrap_or(0).saturating_mul(sets),
+            Self::Difference => lens.next().unwrap_or(0).saturating_mul(sets),
+            Self::Union => lens.sum(),
+        }
+    }
 }
 
 /// `SINTER key [key …]`
@@ -60,10 +72,7 @@ fn lock_sources<'a>(
     let keys: Vec<Key<'a>> = sources.map(|index| ctx.key(index)).collect();
     ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
     let lens = keys.iter().map(|key| ctx.keys.held::<Set>(key).map_or(0, Set::len));
-    let work = match operation {
-        Operation::Intersection => lens.min().unwrap_or(0) * keys.len(),
-        Operation::Union | Operation::Difference => lens.sum(),
-    };
+    let work = operation.work(lens);
     ctx.expect_work(work)?;
     for key in &keys {
         ctx.keys.read_as::<Set>(key)?;

@@ -98,7 +98,7 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     } else {
         ctx.keys.lock_all([&key].into_iter().chain(&target).map(|key| (db, key.hash)))?;
     }
-    if !ctx.keys.has_keyspace() {
+    if !ctx.keys.has_keyspace() && !options.keeps_order {
         let work = ctx.keys.peek(&key).map_or(0, work_on);
         ctx.expect_work(work)?;
     }

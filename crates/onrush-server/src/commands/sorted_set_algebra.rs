@@ -6,19 +6,12 @@ use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, Set, SortedSet, Type, ValueRef};
 
 use super::keys::work_on;
+use super::set_algebra::Operation;
 use super::sorted_set_ranges::store_result;
 use super::sorted_sets::reply_members;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-
-/// How sorted sets are combined.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    Intersection,
-    Union,
-    Difference,
-}
 
 /// How the scores of one member become one.
 #[derive(Clone, Copy)]
@@ -120,7 +113,12 @@ enum Options {
 
 impl<'a> Query<'a> {
     /// Reads `numkeys key [key …] [options]` from argument `at` on, and locks the keys and the target.
-    fn parse(ctx: &mut Ctx<'a>, at: usize, target: Option<Key<'a>>, options: Options) -> Result<Self, CommandError> {
+    fn parse(
+        ctx: &mut Ctx<'a>,
+        at: usize,
+        target: Option<Key<'a>>,
+        (operation, options): (Operation, Options),
+    ) -> Result<Self, CommandError> {
         let count = ctx.int(at)?;
         if count < 1 {
             let name = &ctx.command.full_name;
@@ -130,7 +128,7 @@ impl<'a> Query<'a> {
         let db = ctx.keys.db();
         let keys: Vec<Key<'a>> = (at + 1..at + 1 + count).map(|index| ctx.key(index)).collect();
         ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
-        let work = keys.iter().filter_map(|key| ctx.keys.held_entry(key)).map(work_on).sum();
+        let work = operation.work(keys.iter().map(|key| ctx.keys.held_entry(key).map_or(0, work_on)));
         ctx.expect_work(work)?;
         for key in &keys {
             if let Some(entry) = ctx.keys.read(key)
@@ -266,7 +264,7 @@ fn difference(sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
 }
 
 fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options) -> CommandResult {
-    let query = Query::parse(ctx, 1, None, options)?;
+    let query = Query::parse(ctx, 1, None, (operation, options))?;
     let result = query.combine(ctx, operation);
     let members = result.iter().map(|(member, score)| (&member[..], *score));
     reply_members(ctx.out, result.len(), query.with_scores, members);
@@ -275,7 +273,7 @@ fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options) -> 
 
 fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options, event: &'static str) -> CommandResult {
     let target = ctx.key(1);
-    let query = Query::parse(ctx, 2, Some(target), options)?;
+    let query = Query::parse(ctx, 2, Some(target), (operation, options))?;
     let limits = ctx.server.hot.encodings.sorted_set();
     let mut result = SortedSet::default();
     for (member, score) in query.combine(ctx, operation) {
@@ -317,7 +315,7 @@ pub fn zdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `ZINTERCARD numkeys key [key …] [LIMIT limit]`
 pub fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
-    let query = Query::parse(ctx, 1, None, Options::Limit)?;
+    let query = Query::parse(ctx, 1, None, (Operation::Intersection, Options::Limit))?;
     let sources: Vec<Source<'_>> = query.keys.iter().map(|key| Source::of(ctx, key)).collect();
     let found = query.intersection(&sources).len();
     ctx.out.int(found as i64);
