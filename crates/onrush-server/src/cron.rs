@@ -60,6 +60,9 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
             server.used_memory();
             alloc::watch_ebb(nudges.is_calm());
             nudges.give(server, &workers);
+            if nudges.is_calm() {
+                server.offload.calm_down();
+            }
         }
         gather.look();
         if last_timeouts.elapsed() >= Duration::from_secs(1) {

@@ -21,7 +21,7 @@ use crate::execute::Bystander;
 use crate::server::Server;
 
 /// Elements that a command goes through; one with more is executed on the thread for long commands.
-pub const ELEMENTS_MAX: usize = 20_000;
+pub const ELEMENTS_MAX: usize = 150_000;
 
 /// Arguments of a command on keys; one with more is executed on the thread for long commands.
 pub const ARGS_MAX: usize = 150_000;
@@ -32,8 +32,8 @@ pub(crate) enum Task {
     Execute(Arc<Waiter>),
     /// Serve who waits for a key of a database.
     Serve(u32, Vec<u8>),
-    /// Give memory back, if there is reason to.
-    Tend,
+    /// Give memory back, if there is reason to or in any case.
+    Tend { always: bool },
 }
 
 /// The way to the thread.
@@ -43,6 +43,8 @@ pub struct Offload {
     /// Tasks that are not done.
     pending: AtomicUsize,
     /// Whether there has ever been a task: only then has the thread anything to give back.
+    is_known: AtomicBool,
+    /// Whether there was a task since the thread has given all back that it could.
     was_used: AtomicBool,
     /// Clients whose next command wants a shard that is held for long.
     aside: Mutex<Vec<Arc<ClientHandle>>>,
@@ -75,6 +77,7 @@ impl Offload {
     /// Gives the thread something to do.
     pub(crate) fn post(&self, task: Task) {
         self.pending.fetch_add(1, Relaxed);
+        self.is_known.store(true, Relaxed);
         self.was_used.store(true, Relaxed);
         if let Some(tasks) = self.tasks.get() {
             // The thread ends with the process.
@@ -85,10 +88,21 @@ impl Offload {
     /// Has the thread give memory back if there is reason to. To be called when much was freed, by any thread: what this thread
     /// has allocated only it can give back.
     pub(crate) fn nudge(&self) {
-        if self.was_used.load(Relaxed)
-            && let Some(tasks) = self.tasks.get()
-        {
-            let _ = tasks.send(Task::Tend);
+        if self.is_known.load(Relaxed) {
+            self.tend(false);
+        }
+    }
+
+    /// Has the thread give all memory back that it has freed, once after it was used: the server has little to do.
+    pub(crate) fn calm_down(&self) {
+        if self.was_used.swap(false, Relaxed) {
+            self.tend(true);
+        }
+    }
+
+    fn tend(&self, always: bool) {
+        if let Some(tasks) = self.tasks.get() {
+            let _ = tasks.send(Task::Tend { always });
         }
     }
 
@@ -121,9 +135,9 @@ fn run(server: &'static Server, tasks: &Receiver<Task>) {
     let mut commit = Commit::new(server, server.long_thread());
     let mut seen = 0;
     while let Ok(task) = tasks.recv() {
-        if matches!(task, Task::Tend) {
+        if let Task::Tend { always } = task {
             let ebbs = alloc::ebbs();
-            if std::mem::replace(&mut seen, ebbs) != ebbs {
+            if std::mem::replace(&mut seen, ebbs) != ebbs || always {
                 commit.shrink();
                 alloc::give_back();
             }
@@ -136,7 +150,7 @@ fn run(server: &'static Server, tasks: &Receiver<Task>) {
         let finished = catch_unwind(AssertUnwindSafe(|| match &task {
             Task::Execute(waiter) => waiter.execute(&mut bystander.ctx(&mut commit)),
             Task::Serve(db, key) => serve_later(&mut bystander.ctx(&mut commit), *db, key),
-            Task::Tend => {}
+            Task::Tend { .. } => {}
         }));
         if finished.is_err() {
             commit = Commit::new(server, server.long_thread());
