@@ -24,7 +24,7 @@ use crate::server::Server;
 pub const ELEMENTS_MAX: usize = 150_000;
 
 /// Arguments of a command on keys; one with more is executed on the thread for long commands.
-pub const ARGS_MAX: usize = 150_000;
+pub const ARGS_MAX: usize = 500_000;
 
 /// What the thread has to do.
 pub(crate) enum Task {
