@@ -31,6 +31,7 @@ pub mod exceptions;
 pub mod families;
 pub mod grammar;
 pub mod latency;
+pub mod policies;
 pub mod process;
 pub mod resp;
 pub mod rng;

@@ -145,6 +145,20 @@ fn pauses_in_a_pipeline_follow_each_other() {
 }
 
 #[test]
+fn a_random_key_is_found_during_a_pause_when_all_keys_have_expired() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    let keys = ["a", "b", "c"];
+    keys.iter().for_each(|key| _ = conn.run(&format!("SET {key} 1 PX 30")));
+    conn.run("CLIENT PAUSE 100000 WRITE");
+    for key in keys {
+        wait_until("the key is gone", || matches!(conn.run(&format!("GET {key}")), Value::Null(_)));
+    }
+    let found = conn.run("RANDOMKEY").text();
+    assert!(keys.contains(&found.as_str()), "{found:?}");
+}
+
+#[test]
 fn expired_keys_stay_hidden_during_a_pause() {
     let server = Server::start_onrush(&[]);
     let mut conn = server.connect();

@@ -6,6 +6,7 @@ use std::ops::Range;
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
+use onrush_tests::policies::POLICIES;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Server, wait_until};
 
@@ -18,18 +19,6 @@ const ROOM_BYTES: i64 = 4 << 20;
 
 /// So many bytes below what INFO tells, the limit is passed for certain: each thread may keep some to itself.
 const FAR_BELOW_BYTES: i64 = 250_000;
-
-const POLICIES: &[&str] = &[
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-random",
-    "allkeys-lrm",
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-random",
-    "volatile-ttl",
-    "volatile-lrm",
-];
 
 fn start(args: &[&str]) -> Server {
     Server::start_onrush(&[&["--workers", "2", "--enable-debug-command", "yes"], args].concat())

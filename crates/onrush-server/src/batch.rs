@@ -186,22 +186,7 @@ impl Slice<'_> {
         let server = self.server;
         keys.begin_part(self.session);
         let owned = &chunk.owned[part.owned.clone()];
-        let mut ctx = Ctx {
-            server,
-            session: &mut *self.session,
-            out: &mut *self.reply,
-            keys,
-            argv: Argv::new(&[], &[], &[]),
-            command: server.commands.command(0),
-            thread: self.thread,
-            executing: &server.stats.threads[self.thread].executing,
-            planned: PlannedKeys::default(),
-            changes: 0,
-            serving: false,
-            still_waits: false,
-            refused: false,
-            is_held_back: false,
-        };
+        let mut ctx = Ctx::new(server, self.thread, &mut *self.session, &mut *self.reply, keys);
         let plain = ctx.session.authenticated && !conditions.full;
         let mut steps = Steps { conditions, tally, plain, spilled: *self.spilled };
         let mut end = None;
@@ -393,7 +378,7 @@ mod tests {
         fn new() -> Self {
             let config = Config::default().with("enable-debug-command", "yes").expect("a directive");
             let server: &'static Server = Box::leak(Box::new(Server::new(config, None).expect("a server")));
-            let handle = ClientHandle::new(1, String::new(), String::new(), -1, false, 0, 0);
+            let handle = ClientHandle::new(1, String::new(), String::new(), -1, false, 0);
             let log = Arc::default();
             server.log.attach(Box::new(Collect(Arc::clone(&log)))).expect("a thread");
             Self {

@@ -30,8 +30,6 @@ pub struct ClientHandle {
     pub created_ms: i64,
     /// Whether it came in by a Unix socket.
     pub unix: bool,
-    /// Worker it lives on.
-    pub worker: usize,
     /// What changes with every batch.
     pub activity: Activity,
     /// Names given by the client.
@@ -84,7 +82,7 @@ pub struct Names {
 
 impl ClientHandle {
     /// A handle for a connection just accepted.
-    pub fn new(id: u64, addr: String, laddr: String, fd: i32, unix: bool, worker: usize, now_ms: i64) -> Self {
+    pub fn new(id: u64, addr: String, laddr: String, fd: i32, unix: bool, now_ms: i64) -> Self {
         Self {
             id,
             addr,
@@ -92,7 +90,6 @@ impl ClientHandle {
             fd,
             created_ms: now_ms,
             unix,
-            worker,
             activity: Activity {
                 last_interaction_ms: AtomicI64::new(now_ms),
                 last_command: AtomicU32::new(u32::MAX),
@@ -254,7 +251,7 @@ mod tests {
     use super::*;
 
     fn handle(addr: &str, unix: bool) -> ClientHandle {
-        ClientHandle::new(7, addr.into(), "127.0.0.1:6379".into(), 9, unix, 0, 1_000)
+        ClientHandle::new(7, addr.into(), "127.0.0.1:6379".into(), 9, unix, 1_000)
     }
 
     #[test]

@@ -60,9 +60,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
             server.used_memory();
             alloc::watch_ebb(nudges.is_calm());
             nudges.give(server, &workers);
-            if nudges.is_calm() {
-                server.offload.calm_down();
-            }
+            server.offload.tend();
         }
         gather.look();
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
@@ -112,7 +110,6 @@ impl Nudges {
         if self.left > 0 {
             self.left -= 1;
             workers.iter().for_each(|worker| worker.nudge());
-            server.offload.nudge();
         }
     }
 }

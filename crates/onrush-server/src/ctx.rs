@@ -135,6 +135,33 @@ pub struct Ctx<'a> {
 }
 
 impl<'a> Ctx<'a> {
+    /// For commands of a session on one thread. Which command it is, and its arguments, come later.
+    #[inline(always)]
+    pub(crate) fn new(
+        server: &'static Server,
+        thread: usize,
+        session: &'a mut Session,
+        out: &'a mut Reply,
+        keys: &'a mut Commit,
+    ) -> Self {
+        Self {
+            server,
+            session,
+            out,
+            keys,
+            argv: Argv::new(&[], &[], &[]),
+            command: server.commands.command(0),
+            thread,
+            executing: &server.stats.threads[thread].executing,
+            planned: PlannedKeys::default(),
+            changes: 0,
+            serving: false,
+            still_waits: false,
+            refused: false,
+            is_held_back: false,
+        }
+    }
+
     /// Number of arguments, the command's name included.
     #[inline]
     pub fn argc(&self) -> usize {

@@ -12,7 +12,7 @@ use crate::client::ClientHandle;
 use crate::command::keys::find_keys;
 use crate::command::{Command, Flags};
 use crate::commit::{Commit, Refused};
-use crate::ctx::{Argv, Ctx, PlannedKeys};
+use crate::ctx::{Argv, Ctx};
 use crate::error::{self, CommandError};
 use crate::offload;
 use crate::server::Server;
@@ -157,29 +157,13 @@ pub(crate) struct Bystander {
 
 impl Bystander {
     pub(crate) fn new(server: &'static Server, thread: usize) -> Self {
-        let nobody = ClientHandle::new(0, String::new(), String::new(), -1, false, thread, 0);
+        let nobody = ClientHandle::new(0, String::new(), String::new(), -1, false, 0);
         Self { server, thread, session: Session::new(Arc::new(nobody), true), out: Reply::new() }
     }
 
     /// A context in which others' commands are executed.
     pub(crate) fn ctx<'a>(&'a mut self, commit: &'a mut Commit) -> Ctx<'a> {
-        let server = self.server;
-        Ctx {
-            server,
-            session: &mut self.session,
-            out: &mut self.out,
-            keys: commit,
-            argv: Argv::new(&[], &[], &[]),
-            command: server.commands.command(0),
-            thread: self.thread,
-            executing: &server.stats.threads[self.thread].executing,
-            planned: PlannedKeys::default(),
-            changes: 0,
-            serving: false,
-            still_waits: false,
-            refused: false,
-            is_held_back: false,
-        }
+        Ctx::new(self.server, self.thread, &mut self.session, &mut self.out, commit)
     }
 }
 
@@ -258,22 +242,9 @@ fn inside<'a>(
     command: &'static Command,
 ) -> Ctx<'a> {
     outer.keys.set_db(session.db);
-    Ctx {
-        server: outer.server,
-        session,
-        out,
-        keys: &mut *outer.keys,
-        argv,
-        command,
-        thread: outer.thread,
-        executing: outer.executing,
-        planned: PlannedKeys::default(),
-        changes: 0,
-        serving: false,
-        still_waits: false,
-        refused: false,
-        is_held_back: false,
-    }
+    let mut ctx = Ctx::new(outer.server, outer.thread, session, out, &mut *outer.keys);
+    (ctx.argv, ctx.command) = (argv, command);
+    ctx
 }
 
 /// Commands that may take long, that need a subcommand looked up, or with which something is wrong.

@@ -383,7 +383,7 @@ impl Place {
         server.connections_received.fetch_add(1, Relaxed);
         let id = server.clients.next_id();
         let worker = id as usize % server.workers_used.load(Relaxed).clamp(1, workers.len());
-        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, worker, unix_ms()));
+        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, unix_ms()));
         server.clients.add(Arc::clone(&handle));
         workers[worker].hand_over(socket, handle);
         std::mem::forget(self);

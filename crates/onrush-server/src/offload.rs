@@ -7,9 +7,10 @@
 //! the command, and goes on with others: no worker sleeps because of a long command.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -21,10 +22,13 @@ use crate::execute::Bystander;
 use crate::server::Server;
 
 /// Elements that a command goes through; one with more is executed on the thread for long commands.
-pub const ELEMENTS_MAX: usize = 150_000;
+pub const ELEMENTS_MAX: usize = 20_000;
 
 /// Arguments of a command on keys; one with more is executed on the thread for long commands.
-pub const ARGS_MAX: usize = 500_000;
+pub const ARGS_MAX: usize = 10_000;
+
+/// Looks after which the thread gives memory back: by then others have freed what they had of it.
+const TEND_LOOKS: u32 = 5;
 
 /// What the thread has to do.
 pub(crate) enum Task {
@@ -32,8 +36,8 @@ pub(crate) enum Task {
     Execute(Arc<Waiter>),
     /// Serve who waits for a key of a database.
     Serve(u32, Vec<u8>),
-    /// Give memory back, if there is reason to or in any case.
-    Tend { always: bool },
+    /// Give memory back.
+    Tend,
 }
 
 /// The way to the thread.
@@ -44,8 +48,10 @@ pub struct Offload {
     pending: AtomicUsize,
     /// Whether there has ever been a task: only then has the thread anything to give back.
     is_known: AtomicBool,
-    /// Whether there was a task since the thread has given all back that it could.
-    was_used: AtomicBool,
+    /// Looks until it does so; 0 when there is no reason to.
+    tend_in: AtomicU32,
+    /// Ebbs of the heap that are dealt with.
+    seen_ebbs: AtomicU32,
     /// Clients whose next command wants a shard that is held for long.
     aside: Mutex<Vec<Arc<ClientHandle>>>,
 }
@@ -78,31 +84,28 @@ impl Offload {
     pub(crate) fn post(&self, task: Task) {
         self.pending.fetch_add(1, Relaxed);
         self.is_known.store(true, Relaxed);
-        self.was_used.store(true, Relaxed);
+        self.tend_in.store(TEND_LOOKS, Relaxed);
         if let Some(tasks) = self.tasks.get() {
             // The thread ends with the process.
             let _ = tasks.send(task);
         }
     }
 
-    /// Has the thread give memory back if there is reason to. To be called when much was freed, by any thread: what this thread
-    /// has allocated only it can give back.
-    pub(crate) fn nudge(&self) {
-        if self.is_known.load(Relaxed) {
-            self.tend(false);
+    /// To be called regularly, by one thread: some time after the last command, and after much was freed by whatever thread, has
+    /// this thread give memory back. What it has allocated only it can give back.
+    pub(crate) fn tend(&self) {
+        let ebbs = alloc::ebbs();
+        if self.seen_ebbs.swap(ebbs, Relaxed) != ebbs && self.is_known.load(Relaxed) {
+            self.tend_in.store(TEND_LOOKS, Relaxed);
         }
-    }
-
-    /// Has the thread give all memory back that it has freed, once after it was used: the server has little to do.
-    pub(crate) fn calm_down(&self) {
-        if self.was_used.swap(false, Relaxed) {
-            self.tend(true);
+        let left = self.tend_in.load(Relaxed);
+        if left > 0 {
+            self.tend_in.store(left - 1, Relaxed);
         }
-    }
-
-    fn tend(&self, always: bool) {
-        if let Some(tasks) = self.tasks.get() {
-            let _ = tasks.send(Task::Tend { always });
+        if left == 1
+            && let Some(tasks) = self.tasks.get()
+        {
+            let _ = tasks.send(Task::Tend);
         }
     }
 
@@ -133,30 +136,27 @@ impl Offload {
 
 fn run(server: &'static Server, tasks: &Receiver<Task>) {
     let mut commit = Commit::new(server, server.long_thread());
-    let mut seen = 0;
     while let Ok(task) = tasks.recv() {
-        if let Task::Tend { always } = task {
-            let ebbs = alloc::ebbs();
-            if std::mem::replace(&mut seen, ebbs) != ebbs || always {
+        let client = match &task {
+            Task::Execute(waiter) => Some(waiter),
+            Task::Serve(..) => None,
+            Task::Tend => {
                 commit.shrink();
                 alloc::give_back();
+                continue;
             }
-            continue;
-        }
+        };
         commit.enter();
-        let now_ms = server.clock.unix_ms(std::time::Instant::now());
-        commit.begin_chunk(now_ms);
+        commit.begin_chunk(server.clock.unix_ms(Instant::now()));
         let mut bystander = Bystander::new(server, server.long_thread());
         let finished = catch_unwind(AssertUnwindSafe(|| match &task {
             Task::Execute(waiter) => waiter.execute(&mut bystander.ctx(&mut commit)),
             Task::Serve(db, key) => serve_later(&mut bystander.ctx(&mut commit), *db, key),
-            Task::Tend { .. } => {}
+            Task::Tend => {}
         }));
         if finished.is_err() {
             commit = Commit::new(server, server.long_thread());
-            if let Task::Execute(waiter) = &task {
-                waiter.kill_client();
-            }
+            client.into_iter().for_each(|waiter| waiter.kill_client());
         } else {
             commit.leave();
         }

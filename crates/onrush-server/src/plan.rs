@@ -78,13 +78,13 @@ impl<'a> Planner<'a> {
             step: 1,
             shard: None,
         };
-        let known = self.last.filter(|last| {
-            let head = bytes.get(..last.bytes.len());
-            owned.is_empty() && head.is_some_and(|head| equal(head, last.bytes))
-        });
-        let found = match known {
-            Some(head) => Some((head.command, head.only_key)),
-            None => {
+        let found = match &self.last {
+            Some(last)
+                if owned.is_empty() && bytes.get(..last.bytes.len()).is_some_and(|head| equal(head, last.bytes)) =>
+            {
+                Some((last.command, last.only_key))
+            }
+            _ => {
                 let found = self.look_up(bytes, argv, args[first_arg]);
                 let id = |command: Option<&'static Command>| command.map(|command| command.id);
                 let this = id(found.map(|(command, _)| command));

@@ -74,13 +74,28 @@ impl ShardLock {
         self.0.load(Ordering::Relaxed) == HELD_LONG
     }
 
+    /// Takes the lock, unless somebody has it, or gets it before, who will take long; says whether it did.
+    #[inline]
+    pub(crate) fn lock_unless_long(&self) -> bool {
+        self.try_lock() || self.wait_unless(Self::is_held_long)
+    }
+
     /// Waits for the lock and takes it.
     #[cold]
     fn wait(&self) {
+        self.wait_unless(|_| false);
+    }
+
+    /// Waits for the lock and takes it, unless `gives_up` at some look; says whether it has it.
+    #[cold]
+    fn wait_unless(&self, gives_up: impl Fn(&Self) -> bool) -> bool {
         let mut looks: u32 = 0;
         loop {
             if !self.is_locked() && self.try_lock() {
-                return;
+                return true;
+            }
+            if gives_up(self) {
+                return false;
             }
             looks = looks.saturating_add(1);
             if looks < SPINS_MAX {

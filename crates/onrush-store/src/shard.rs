@@ -74,6 +74,15 @@ impl Shard {
         unsafe { self.table.raw() }.is_held_long()
     }
 
+    /// As [`Shard::lock`], but gives up when the shard is held by somebody who will take long.
+    #[inline]
+    pub fn lock_unless_long(&self) -> Option<ShardGuard<'_>> {
+        self.rank.check();
+        // SAFETY: the lock is taken here, so that a guard of it may be made.
+        let table = unsafe { self.table.raw().lock_unless_long().then(|| self.table.make_guard_unchecked()) };
+        table.map(|table| self.guard(table))
+    }
+
     /// Locks the shard if that takes no waiting.
     #[inline]
     pub fn try_lock(&self) -> Option<ShardGuard<'_>> {
@@ -210,8 +219,21 @@ mod tests {
         assert!(!shard.is_held_long());
         held.mark_long();
         assert!(shard.is_held_long() && shard.try_lock().is_none());
+        assert!(shard.lock_unless_long().is_none());
         drop(held);
         assert!(!shard.is_held_long() && shard.try_lock().is_some());
+        assert!(shard.lock_unless_long().is_some());
+    }
+
+    #[test]
+    fn who_waits_for_a_shard_gives_up_when_it_turns_out_to_be_held_for_long() {
+        let shard = shard(0);
+        let held = shard.lock();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| shard.lock_unless_long().is_none());
+            held.mark_long();
+            assert!(waiting.join().expect("no panic"));
+        });
     }
 
     #[test]

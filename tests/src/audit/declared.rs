@@ -25,6 +25,7 @@ const LREM: &str = "a removal moves the elements of its chunk of 8 KB: up to 60 
 #[rustfmt::skip]
 pub const DECLARED: &[Declared] = &[
     Declared { scenario: "databases", lines: &["x100 SWAPDB 0 1"], kinds: TIME, reason: "every one of the 4,096 shards is exchanged: 0.15 ms, whatever is in them" },
+    Declared { scenario: "clients wait for a list that becomes something else", lines: &["x20 SWAPDB 0 1", "x20 FLUSHALL"], kinds: TIME, reason: SHARDS },
     Declared { scenario: "ten thousand databases", lines: &["x20 SWAPDB 0 {i+1}", "once INFO keyspace", "rest", "x20 FLUSHDB", "once FLUSHALL", "x5 FLUSHALL", "x5 INFO keyspace"], kinds: TIME, reason: DATABASES },
     Declared { scenario: "ten thousand databases", lines: &["memory"], kinds: MEMORY, reason: DATABASES },
     Declared { scenario: "a list of equal elements", lines: &["x100 LREM l 1 e", "x100 LREM l -1 e"], kinds: TIME, reason: LREM },

@@ -14,6 +14,7 @@ use std::fmt::Write;
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
+use onrush_tests::policies::POLICIES;
 use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
 use onrush_tests::server::{Oracle, Server};
@@ -25,18 +26,6 @@ const BATCH_LEN: usize = 64;
 
 /// The part of the requests that only fills the cache.
 const WARM_UP_PART: usize = 4;
-
-const POLICIES: &[&str] = &[
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-random",
-    "allkeys-lrm",
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-random",
-    "volatile-ttl",
-    "volatile-lrm",
-];
 
 /// What is asked for.
 #[derive(Clone, Copy)]

@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_filter_closes_who_passes_all_of_it() {
-        let client = ClientHandle::new(7, "127.0.0.1:5".into(), "127.0.0.1:6379".into(), 9, false, 0, 0);
+        let client = ClientHandle::new(7, "127.0.0.1:5".into(), "127.0.0.1:6379".into(), 9, false, 0);
         let all = || KillFilter { skip_me: true, ..KillFilter::default() };
         assert!(all().matches(&client, 1, 0));
         assert!(!all().matches(&client, 7, 0));

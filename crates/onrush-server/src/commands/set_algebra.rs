@@ -4,7 +4,7 @@
 use onrush_store::{Encoding, Member, Set, SetLimits};
 
 use super::sets::reply_member;
-use crate::commit::Key;
+use crate::commit::{Key, Refused};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
@@ -92,7 +92,7 @@ fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
     let mut texts = Vec::new();
     let members = match operation {
         Operation::Difference => difference(&sets, &mut texts),
-        _ => intersection(&sets, &mut texts, usize::MAX),
+        _ => intersection(&sets, &mut texts),
     };
     let limits = ctx.server.hot.encodings.set();
     if operation == Operation::Difference && members.len() <= limits.intset_entries_max.max(limits.listpack_entries_max)
@@ -121,7 +121,7 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
         Operation::Union => union(&sets, &limits),
         Operation::Difference => Set::of_distinct(&difference(&sets, &mut texts), false, &limits),
         Operation::Intersection => {
-            let members = intersection(&sets, &mut texts, usize::MAX);
+            let members = intersection(&sets, &mut texts);
             Set::of_distinct(&members, !is_intset(&sets, &members, &limits), &limits)
         }
     };
@@ -166,10 +166,16 @@ pub fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
         limit = if limit == 0 { usize::MAX } else { limit };
         index += 2;
     }
-    let keys = lock_sources(ctx, 2..2 + count, None, Operation::Intersection)?;
+    let db = ctx.keys.db();
+    let keys: Vec<Key<'_>> = (2..2 + count).map(|index| ctx.key(index)).collect();
+    ctx.keys.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    for key in &keys {
+        ctx.keys.read_as::<Set>(key)?;
+    }
+    let looks_max = ctx.keys.work_max();
     let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.keys.held(key)).collect();
-    let found = intersection(&sets, &mut Vec::new(), limit).len();
-    ctx.out.int(found.min(limit) as i64);
+    let found = count_common(&sets, limit, looks_max).ok_or_else(|| ctx.keys.refuse(Refused::TakesLong))?;
+    ctx.out.int(found as i64);
     Ok(())
 }
 
@@ -188,29 +194,37 @@ fn members<'a>(set: &'a Set, texts: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
     ends.into_iter().map(|end| &texts[std::mem::replace(&mut start, end)..end]).collect()
 }
 
-/// What all sets have, in the order of the smallest; at least `limit` of it if there is so much.
-fn intersection<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>, limit: usize) -> Vec<&'a [u8]> {
+/// What all sets have, in the order of the smallest.
+fn intersection<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return Vec::new() };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return Vec::new() };
-    let is_integers = matches!(smallest.iter().next(), Some(Member::Int(_)));
-    if limit >= smallest.len() || is_integers {
+    let mut candidates = members(smallest, texts);
+    others.iter().for_each(|set| set.filter(&mut candidates, true));
+    candidates
+}
+
+/// How many members all sets have, at most `limit`; `None` if that is not clear after so many looks.
+fn count_common(sets: &[Option<&Set>], limit: usize, looks_max: usize) -> Option<usize> {
+    let Some(mut ordered) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return Some(0) };
+    ordered.sort_by_key(|set| set.len());
+    let (smallest, others) = ordered.split_first()?;
+    if smallest.encoding() == Encoding::Intset {
         // Sets that keep integers are small.
-        let mut candidates = members(smallest, texts);
-        others.iter().for_each(|set| set.filter(&mut candidates, true));
-        return candidates;
+        return Some(intersection(sets, &mut Vec::new()).len().min(limit));
     }
     let mut rest = smallest.iter().filter_map(bytes_of);
-    let mut found = Vec::new();
-    while found.len() < limit {
-        let mut part: Vec<&[u8]> = rest.by_ref().take(LIMITED_LEN).collect();
-        if part.is_empty() {
-            break;
+    let (mut looks, mut found) = (0, 0);
+    while looks < smallest.len() && found < limit {
+        if looks >= looks_max {
+            return None;
         }
+        let mut part: Vec<&[u8]> = rest.by_ref().take(LIMITED_LEN).collect();
+        looks += part.len();
         others.iter().for_each(|set| set.filter(&mut part, true));
-        found.extend(part);
+        found += part.len();
     }
-    found
+    Some(found.min(limit))
 }
 
 fn bytes_of(member: Member<'_>) -> Option<&[u8]> {

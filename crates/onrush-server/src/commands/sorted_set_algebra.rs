@@ -9,7 +9,7 @@ use super::keys::work_on;
 use super::set_algebra::Operation;
 use super::sorted_set_ranges::store_result;
 use super::sorted_sets::reply_members;
-use crate::commit::Key;
+use crate::commit::{Key, Refused};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
@@ -129,7 +129,9 @@ impl<'a> Query<'a> {
         let keys: Vec<Key<'a>> = (at + 1..at + 1 + count).map(|index| ctx.key(index)).collect();
         ctx.keys.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
         let work = operation.work(keys.iter().map(|key| ctx.keys.held_entry(key).map_or(0, work_on)));
-        ctx.expect_work(work)?;
+        if options != Options::Limit {
+            ctx.expect_work(work)?;
+        }
         for key in &keys {
             if let Some(entry) = ctx.keys.read(key)
                 && !matches!(entry.ty(), Type::Set | Type::SortedSet)
@@ -216,9 +218,23 @@ impl<'a> Query<'a> {
                 sum = self.aggregate.of(sum, self.share(other, score));
             }
             result.push((member.to_vec(), sum));
-            result.len() < self.limit
+            true
         });
         result
+    }
+
+    /// How many members all sources have, at most the limit; `None` if that is not clear after so many looks.
+    fn count_common(&self, sources: &[Source<'_>], looks_max: usize) -> Option<usize> {
+        let mut sources = sources.to_vec();
+        sources.sort_by_key(|source| source.len());
+        let (smallest, others) = sources.split_first()?;
+        let (mut looks, mut found) = (0, 0);
+        smallest.visit_while(&mut |member, _| {
+            found += usize::from(others.iter().all(|other| other.score(member).is_some()));
+            looks += 1;
+            found < self.limit && looks < looks_max
+        });
+        (found >= self.limit || looks == smallest.len()).then_some(found)
     }
 
     fn union(&self, sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
@@ -316,8 +332,9 @@ pub fn zdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `ZINTERCARD numkeys key [key …] [LIMIT limit]`
 pub fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, 1, None, (Operation::Intersection, Options::Limit))?;
+    let looks_max = ctx.keys.work_max();
     let sources: Vec<Source<'_>> = query.keys.iter().map(|key| Source::of(ctx, key)).collect();
-    let found = query.intersection(&sources).len();
+    let found = query.count_common(&sources, looks_max).ok_or_else(|| ctx.keys.refuse(Refused::TakesLong))?;
     ctx.out.int(found as i64);
     Ok(())
 }

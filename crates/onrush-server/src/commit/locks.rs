@@ -169,28 +169,23 @@ impl Locks {
         }
         let mut wanted: SmallVec<[(u32, usize); 16]> =
             keys.map(|(db, hash)| (db, self.database(db).shard_index(hash))).collect();
-        if self.defers && self.server.offload.is_busy() {
+        let locked = if wanted.len() > MARKED_KEYS_MIN {
+            self.lock_marked(&wanted)
+        } else {
+            wanted.sort_unstable();
+            wanted.dedup();
+            wanted.into_iter().try_for_each(|(db, shard)| self.lock_one_more(db, shard))
+        };
+        if locked.is_err() {
             cold_path();
-            let is_held = |(db, shard): &(u32, usize)| self.database(*db).shard(*shard).is_held_long();
-            if wanted.iter().any(is_held) {
-                return Err(Refused::HeldLong);
-            }
+            self.many.clear();
         }
-        if wanted.len() > MARKED_KEYS_MIN {
-            self.lock_marked(&wanted);
-            return Ok(());
-        }
-        wanted.sort_unstable();
-        wanted.dedup();
-        for (db, shard) in wanted {
-            self.lock_one_more(db, shard);
-        }
-        Ok(())
+        locked
     }
 
     /// Locks the shards of very many keys: each is marked, and the marks are gone through in order, database by database.
     #[cold]
-    fn lock_marked(&mut self, wanted: &[(u32, usize)]) {
+    fn lock_marked(&mut self, wanted: &[(u32, usize)]) -> Result<(), Refused> {
         let mut dbs: SmallVec<[u32; 4]> = SmallVec::new();
         for (db, _) in wanted {
             if !dbs.contains(db) {
@@ -202,17 +197,20 @@ impl Locks {
             let mut marked = vec![false; self.database(db).shard_count()];
             wanted.iter().filter(|(other, _)| *other == db).for_each(|(_, shard)| marked[*shard] = true);
             for shard in marked.iter().enumerate().filter(|(_, marked)| **marked).map(|(shard, _)| shard) {
-                self.lock_one_more(db, shard);
+                self.lock_one_more(db, shard)?;
             }
         }
+        Ok(())
     }
 
-    fn lock_one_more(&mut self, db: u32, shard: usize) {
-        let guard = self.database(db).shard(shard).lock();
+    fn lock_one_more(&mut self, db: u32, shard: usize) -> Result<(), Refused> {
+        let wanted = self.database(db).shard(shard);
+        let guard = if self.defers { wanted.lock_unless_long().ok_or(Refused::HeldLong)? } else { wanted.lock() };
         if self.marks_long {
             guard.mark_long();
         }
         self.many.push(Held { db, shard, guard });
+        Ok(())
     }
 
     /// Locks a shard by itself. No other lock is held.

@@ -246,6 +246,12 @@ impl Commit {
         self.note(Err(Refused::TakesLong))
     }
 
+    /// So many elements a command may go through to find out whether there are too many for a worker.
+    #[inline]
+    pub fn work_max(&self) -> usize {
+        if self.may_defer() { offload::ELEMENTS_MAX } else { usize::MAX }
+    }
+
     /// Says that the present command, which has changed nothing yet, looks into shards one after the other.
     ///
     /// # Errors
