@@ -31,6 +31,7 @@ pub const DECLARED: &[Declared] = &[
     Declared { scenario: "a list of equal elements", lines: &["x100 LREM l 1 e", "x100 LREM l -1 e"], kinds: TIME, reason: LREM },
     Declared { scenario: "many clients", lines: &["x20 INFO clients", "x20 INFO everything", "x20 MEMORY STATS", "x20 MEMORY DOCTOR"], kinds: TIME, reason: "the clients are counted when they are asked for: 0.15 ms with 4,000, less than a CLIENT LIST" },
     Declared { scenario: "many clients", lines: &["x20 CLIENT UNPAUSE"], kinds: TIME, reason: "every client is woken to look: 0.4 ms with 4,000" },
+    Declared { scenario: "a string of ten bytes for each of the size", lines: &["x100 APPEND k x"], kinds: TIME, reason: "the first of them moves the string to where it has room to grow, as every doubling does" },
     Declared { scenario: "a database that was large", lines: &["x100 SCAN 0", "x100 DBSIZE", "x20 FLUSHALL"], kinds: TIME, reason: SHARDS },
     Declared { scenario: "keys that are gone but not removed yet", lines: &["x100 SCAN 0"], kinds: TIME, reason: SHARDS },
     Declared { scenario: "a set of words", lines: &["x100 SRANDMEMBER e"], kinds: TIME, reason: "a set that was large keeps its directory: 15 µs a draw" },
