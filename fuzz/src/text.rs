@@ -1,10 +1,10 @@
 //! What is read from text: inline commands, numbers, patterns, configuration, syntax lines.
 
+use onrush_engine::command::syntax;
+use onrush_engine::glob::glob_match;
+use onrush_engine::long_double::LongDouble;
 use onrush_resp::{InlineArgs, format_double, parse_i64, split_inline};
-use onrush_server::command::syntax;
 use onrush_server::config::{CommandLine, load};
-use onrush_server::glob::glob_match;
-use onrush_server::long_double::LongDouble;
 
 /// Words of an inline command stand where they are said to stand.
 pub fn inline(data: &[u8]) {

@@ -1,8 +1,6 @@
 //! A file of commands: what was done, as a client would send it.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 use crate::Sink;
 use crate::effects::{Effects, Record};
@@ -11,7 +9,7 @@ use crate::effects::{Effects, Record};
 ///
 /// A server that gets the file's bytes as its input comes to the same data. What belongs to one commit is not marked.
 pub struct CommandFile {
-    file: BufWriter<File>,
+    file: BufWriter<Box<dyn Write + Send>>,
     /// The database of the last command; `None` at the beginning.
     db: Option<u32>,
     scratch: Effects,
@@ -20,13 +18,9 @@ pub struct CommandFile {
 }
 
 impl CommandFile {
-    /// A new file, which must not be there.
-    ///
-    /// # Errors
-    /// Those of creating a file.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        let file = BufWriter::new(File::create_new(path)?);
-        Ok(Self { file, db: None, scratch: Effects::default(), error: None })
+    /// Writes into `file`, which is empty.
+    pub fn new(file: Box<dyn Write + Send>) -> Self {
+        Self { file: BufWriter::new(file), db: None, scratch: Effects::default(), error: None }
     }
 
     /// Writes a command that is not part of a record.

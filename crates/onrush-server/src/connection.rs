@@ -14,24 +14,20 @@ use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::{Registry, Token};
+use onrush_alloc::huge;
+use onrush_engine::batch::Lane;
+use onrush_engine::blocking::waiter::Outcome;
+use onrush_engine::client::ClientHandle;
+use onrush_engine::runner::{Input as Bytes, Lanes};
+use onrush_engine::session::Session;
+use onrush_engine::settings::Pause;
+use onrush_engine::slice::{SliceEnd, SliceResult};
+use onrush_engine::stats::ThreadStats;
 use onrush_resp::{Decoder, Reply};
 
-use crate::batch::{READ_LEN_MAX, Slice, SliceEnd, SliceResult};
-use crate::blocking::Outcome;
-use crate::chunk::{Chunk, Part};
-use crate::client::ClientHandle;
-use crate::decode::decode;
-use crate::huge;
-use crate::plan::Planner;
-use crate::scratch::{ReplyBuffers, Scratch};
-use crate::server::{Server, unix_ms};
-use crate::session::Session;
+use crate::scratch::{CARRY_LEN_MAX, READ_LEN_MAX, ReplyBuffers, Scratch};
+use crate::server::Server;
 use crate::socket::Socket;
-use crate::stats::ThreadStats;
-
-/// An unfinished command of up to this many bytes is moved to the thread's read buffer for the next read; a longer
-/// one stays in the connection's query buffer.
-pub(crate) const CARRY_LEN_MAX: usize = 16 * 1024;
 
 /// Commands that have to wait are kept in segments, so that nothing is moved as they pile up: each has as many bytes as wait
 /// already, within these bounds.
@@ -125,7 +121,7 @@ impl Turn {
             }
             Some(started) => {
                 self.reads > TURN_READS_MAX
-                    || started.elapsed() >= Duration::from_micros(server.hot.slice_us.load(Relaxed))
+                    || started.elapsed() >= Duration::from_micros(server.settings.slice_us.load(Relaxed))
             }
         }
     }
@@ -182,7 +178,7 @@ impl Connection {
         handle: Arc<ClientHandle>,
         waker: &Waker,
     ) -> Self {
-        let authenticated = !server.hot.password_set.load(Relaxed);
+        let authenticated = !server.settings.password_set.load(Relaxed);
         handle.set_waker(waker);
         Self {
             socket,
@@ -298,16 +294,10 @@ impl Connection {
         self.session.handle.kill();
     }
 
-    /// Decodes and plans the commands of `part` from `input`, which [`Connection::receive`] has read.
+    /// What decoding needs of the connection.
     #[inline]
-    pub(crate) fn decode<'i>(
-        &mut self,
-        input: &'i [u8],
-        chunk: &mut Chunk,
-        part: &mut Part,
-        planner: &mut Planner<'i>,
-    ) {
-        decode(self.server, (&mut self.decoder, &mut self.session), input, chunk, part, planner);
+    pub fn decoding(&mut self) -> (&mut Decoder, &mut Session) {
+        (&mut self.decoder, &mut self.session)
     }
 
     /// Takes note of how its slice of work on `input`, which [`Connection::receive`] has read, ended; writes the replies.
@@ -328,7 +318,7 @@ impl Connection {
         }
         self.note_end(result);
         self.keep_rest(input, result);
-        if self.query_len() > self.server.hot.query_limit_bytes.load(Relaxed) {
+        if self.query_len() > self.server.host.query_limit_bytes.load(Relaxed) {
             self.over_query_limit();
             return After::End;
         }
@@ -375,7 +365,7 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return self.after_writing(),
                 Err(_) => return After::End,
             }
-            if self.query_len() > self.server.hot.query_limit_bytes.load(Relaxed) {
+            if self.query_len() > self.server.host.query_limit_bytes.load(Relaxed) {
                 self.over_query_limit();
                 return After::End;
             }
@@ -433,7 +423,7 @@ impl Connection {
     }
 
     fn reply_limit(&self) -> usize {
-        self.server.hot.reply_limit_bytes.load(Relaxed)
+        self.server.settings.reply_limit_bytes.load(Relaxed)
     }
 
     /// Bytes of commands that were read and not executed.
@@ -467,7 +457,7 @@ impl Connection {
     /// Whether CLIENT PAUSE is over.
     #[cold]
     fn is_unpaused(&mut self) -> bool {
-        if !self.is_alarmed() && self.server.pause(unix_ms()) != crate::server::Pause::None {
+        if !self.is_alarmed() && self.server.settings.pause(self.server.clock.unix_ms()) != Pause::None {
             return false;
         }
         self.alarm = None;
@@ -592,25 +582,31 @@ impl Connection {
     }
 
     fn run_slice(&mut self, input: &[u8], scratch: &mut Scratch) -> SliceResult {
-        let result = self.slice(&mut scratch.replies).run(input, scratch);
+        let Scratch { runner, replies, .. } = scratch;
+        let mut alone = Alone { connection: self, replies, result: SliceResult::default() };
+        runner.run(input, &mut [Bytes::new(0, input.len())], &mut alone);
+        let result = alone.result;
         self.note_end(&result);
         result
     }
 
     /// What a slice of work needs of the connection.
     #[inline]
-    pub fn slice(&mut self, replies: &mut ReplyBuffers) -> Slice<'_> {
+    pub fn lane(&mut self, replies: &mut ReplyBuffers) -> Lane<'_> {
         if self.reply.capacity() == 0 {
             self.reply.put_buffer(replies.take());
         }
-        Slice {
-            server: self.server,
-            thread: self.thread,
+        Lane {
             decoder: &mut self.decoder,
             session: &mut self.session,
             reply: &mut self.reply,
             spilled: &mut self.spilled,
         }
+    }
+
+    /// What is shown as the time of the last slice when there was none: the client has sent or read something.
+    fn note_time(&mut self) {
+        self.unpublished_ms.get_or_insert_with(|| self.server.clock.unix_ms());
     }
 
     #[inline]
@@ -619,7 +615,7 @@ impl Connection {
             SliceEnd::InputUsedUp | SliceEnd::NeedBulk { .. } => Input::UsedUp,
             SliceEnd::ReplyLimit | SliceEnd::TimeUp | SliceEnd::ChunkFull => Input::Pending,
             SliceEnd::Paused => {
-                self.set_alarm(self.server.hot.pause_until_ms.load(Relaxed));
+                self.set_alarm(self.server.settings.pause_until_ms.load(Relaxed));
                 Input::Paused
             }
             SliceEnd::HeldLong => match self.server.offload.set_aside(&self.session.handle) {
@@ -642,7 +638,7 @@ impl Connection {
 
     /// Sets the alarm. Both times are cut to milliseconds: with one more it never goes off early.
     fn set_alarm(&mut self, at_unix_ms: i64) {
-        let left_ms = at_unix_ms.saturating_sub(unix_ms()).clamp(0, WAIT_MS_MAX) + 1;
+        let left_ms = at_unix_ms.saturating_sub(self.server.clock.unix_ms()).clamp(0, WAIT_MS_MAX) + 1;
         self.alarm = Some(Instant::now() + Duration::from_millis(left_ms as u64));
     }
 
@@ -696,7 +692,7 @@ impl Connection {
         stats.net_input_bytes.add(len as u64);
         stats.reads_processed.add(1);
         // Who sends is not idle, though nothing is executed yet.
-        self.unpublished_ms.get_or_insert_with(unix_ms);
+        self.note_time();
         Ok(len)
     }
 
@@ -777,13 +773,38 @@ impl Connection {
                     self.reply.advance(len);
                     budget = budget.saturating_sub(len);
                     // Who reads its replies is not idle.
-                    self.unpublished_ms.get_or_insert_with(unix_ms);
+                    self.note_time();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+}
+
+/// A connection that is executed by itself.
+struct Alone<'a> {
+    connection: &'a mut Connection,
+    replies: &'a mut ReplyBuffers,
+    result: SliceResult,
+}
+
+impl Lanes for Alone<'_> {
+    fn decoding(&mut self, _: usize) -> (&mut Decoder, &mut Session) {
+        self.connection.decoding()
+    }
+
+    fn lane(&mut self, _: usize) -> Lane<'_> {
+        self.connection.lane(self.replies)
+    }
+
+    fn settle(&mut self, _: usize, _: &Bytes, result: &mut SliceResult) {
+        self.result = std::mem::take(result);
+    }
+
+    fn give_up(&mut self, _: usize) {
+        self.connection.kill();
     }
 }
 
@@ -796,6 +817,6 @@ impl Drop for Connection {
             self.server.lazyfree.free_later(Box::new(big.buf), 0);
         }
         self.server.clients.remove(self.session.handle.id);
-        self.server.connected.fetch_sub(1, Relaxed);
+        self.server.host.connected.fetch_sub(1, Relaxed);
     }
 }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use onrush_alloc as alloc;
+use onrush_engine::blocking::kill;
+use onrush_engine::commit::Commit;
+use onrush_engine::settings::Pause;
+use onrush_engine::stats::Samples;
 use onrush_store::{Shard, clock};
 
-use crate::alloc;
-use crate::commit::Commit;
 use crate::gather::Gather;
 use crate::mailbox::Mailbox;
-use crate::server::{Pause, Samples, Server, unix_ms};
+use crate::server::Server;
 
 /// Share of its period that active expiry may use, in percent (Redis's default effort).
 const EXPIRE_SHARE_PERCENT: u32 = 25;
@@ -40,15 +43,16 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
     let mut last_timeouts = Instant::now();
     let mut gather = Gather::new(server, Arc::clone(&workers));
     loop {
-        let hz = server.config.read().hz.clamp(1, 500);
+        let hz = server.host.config.read().hz.clamp(1, 500);
         let period = Duration::from_micros(1_000_000 / hz);
         tokio::time::sleep(period).await;
         server.clock.synchronize();
-        if server.hot.active_expire.load(Relaxed) && server.pause(unix_ms()) == Pause::None {
+        if !server.settings.expiry_is_off.load(Relaxed) && server.settings.pause(server.clock.unix_ms()) == Pause::None
+        {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
         }
         clocks.run();
-        if server.eviction.wants_worker(server)
+        if server.eviction.wants_worker(&server.log, server.stats.changes())
             && let Some(worker) = workers.first()
         {
             worker.nudge();
@@ -116,11 +120,11 @@ impl Nudges {
 
 /// Closes clients that were silent for longer than `timeout`.
 fn close_idle(server: &'static Server) {
-    let timeout_s = server.config.read().timeout;
+    let timeout_s = server.host.config.read().timeout;
     if timeout_s == 0 {
         return;
     }
-    let now_ms = unix_ms();
+    let now_ms = server.clock.unix_ms();
     for client in server.clients.all() {
         // Who waits for keys is not idle.
         if client.is_aside() || client.waiter.lock().is_some() {
@@ -128,7 +132,7 @@ fn close_idle(server: &'static Server) {
         }
         if now_ms - client.activity.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {
             tracing::debug!("Closing idle client id={} addr={}", client.id, client.addr);
-            server.kill(&client);
+            kill(server, &client);
         }
     }
 }
@@ -158,7 +162,7 @@ impl ExpireCycle {
         let mut seen = 0;
         self.capped = false;
         while seen < total {
-            if self.server.keyspace.db(self.db).is_none_or(|db| db.next_expire_ms() > unix_ms()) {
+            if self.server.keyspace.db(self.db).is_none_or(|db| db.next_expire_ms() > self.server.clock.unix_ms()) {
                 seen += shards - self.shard;
                 self.next_db();
                 continue;
@@ -172,11 +176,11 @@ impl ExpireCycle {
             }
             if more || started.elapsed() >= time {
                 self.capped = true;
-                self.server.expire_time_capped.fetch_add(1, Relaxed);
+                self.server.stats.expire_time_capped.fetch_add(1, Relaxed);
                 break;
             }
         }
-        self.server.expire_cycle_us.fetch_add(started.elapsed().as_micros() as u64, Relaxed);
+        self.server.stats.expire_cycle_us.fetch_add(started.elapsed().as_micros() as u64, Relaxed);
     }
 
     fn next_db(&mut self) {
@@ -188,7 +192,7 @@ impl ExpireCycle {
     fn visit(&mut self, commit: &mut Commit, stride: usize, (started, time): (Instant, Duration)) -> bool {
         let server = self.server;
         let Some(db) = server.keyspace.db(self.db) else { return false };
-        let now_ms = unix_ms();
+        let now_ms = server.clock.unix_ms();
         let end = self.shard + stride;
         for (_, shard) in db.shards_from(self.shard).take_while(|(index, _)| *index < end) {
             // A pass reads all volatile entries of the shard: the more there are, the more may wait for it.
@@ -211,7 +215,7 @@ impl ExpireCycle {
     fn expire_in(&mut self, commit: &mut Commit, shard: &'static Shard, now_ms: i64) -> bool {
         commit.enter();
         // A pause may have begun after this run did; when it is answered nothing may expire any more.
-        let is_paused = self.server.pause(unix_ms()) != Pause::None;
+        let is_paused = self.server.settings.pause(self.server.clock.unix_ms()) != Pause::None;
         let (keys, fields, more) = match is_paused {
             true => (0, 0, false),
             false => commit.expire_shard(self.db as u32, shard, now_ms, FIELDS_PER_LOCK),
@@ -254,11 +258,11 @@ impl ClockCycle {
     fn run(&mut self) {
         let (server, now) = (self.server, Instant::now());
         let elapsed = now - std::mem::replace(&mut self.last, now);
-        if server.hot.fine_clock.load(Relaxed) {
+        if server.settings.fine_clock.load(Relaxed) {
             self.fine_at = Some(now);
         }
         let are_fine = self.fine_at.is_some_and(|at| now - at < Self::PERIOD * 3);
-        if !are_fine || server.hot.lfu.load(Relaxed) {
+        if !are_fine || server.settings.lfu.load(Relaxed) {
             return;
         }
         let total = server.keyspace.databases() * server.keyspace.shards();
@@ -284,7 +288,7 @@ impl ClockCycle {
         }
         if let Some((_, shard)) = found {
             let _entered = server.gate.enter(server.maintenance_thread());
-            shard.lock().coarsen_clocks(unix_ms());
+            shard.lock().coarsen_clocks(server.clock.unix_ms());
         }
     }
 }
@@ -313,7 +317,7 @@ impl Rates {
         self.last = now;
         self.next = (self.next + 1) % RATE_SAMPLES;
         let mean = |index: usize| self.ring.iter().map(|sample| sample[index]).sum::<u64>() / RATE_SAMPLES as u64;
-        *server.samples.lock() = Samples {
+        *server.stats.samples.lock() = Samples {
             ops_per_s: mean(0),
             input_bytes_per_s: mean(1),
             output_bytes_per_s: mean(2),

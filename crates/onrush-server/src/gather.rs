@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crate::mailbox::{Mailbox, Order};
-use crate::os::IdleClock;
+use crate::os::{self, IdleClock};
 use crate::server::Server;
 
 /// How often the load is looked at.
@@ -103,23 +103,23 @@ impl Gather {
         if self.workers.len() < 2 || elapsed < LOOK_PERIOD {
             return;
         }
-        if !self.server.hot.gathers.load(Relaxed) {
+        if !self.server.host.gathers.load(Relaxed) {
             self.use_all();
             return;
         }
         let Some(load) = self.load(elapsed) else { return };
-        let used = self.server.workers_used.load(Relaxed);
+        let used = self.server.host.workers_used.load(Relaxed);
         let wish = load.wish(used);
         self.times = if wish == self.wish { self.times + 1 } else { 1 };
         self.wish = wish;
         match wish {
             Wish::Stay => {}
             Wish::Spread { from } if self.times >= LOOKS_TO_SPREAD => {
-                self.server.workers_used.store(used + 1, Relaxed);
+                self.server.host.workers_used.store(used + 1, Relaxed);
                 self.order(from, used, used + 1);
             }
             Wish::Gather if self.times >= LOOKS_TO_GATHER => {
-                self.server.workers_used.store(used - 1, Relaxed);
+                self.server.host.workers_used.store(used - 1, Relaxed);
                 self.order(used - 1, 0, 1);
             }
             Wish::Spread { .. } | Wish::Gather => {}
@@ -130,7 +130,7 @@ impl Gather {
     fn use_all(&mut self) {
         self.looked_at = Instant::now();
         let all = self.workers.len();
-        let used = self.server.workers_used.swap(all, Relaxed);
+        let used = self.server.host.workers_used.swap(all, Relaxed);
         (used..all).for_each(|to| self.order(to % used.max(1), to, 2));
     }
 
@@ -145,7 +145,7 @@ impl Gather {
         let share = |nanos: u64| nanos as f64 / elapsed.as_nanos() as f64;
         let mut busy = Vec::with_capacity(self.workers.len());
         for (thread, before) in self.cpu_nanos.iter_mut().enumerate() {
-            let now = self.server.stats.threads[thread].cpu_clock_nanos();
+            let now = self.server.stats.threads[thread].cpu_clock().map_or(0, os::clock_nanos);
             busy.push(share(now.saturating_sub(*before)));
             *before = now;
         }

@@ -5,14 +5,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use onrush_alloc as alloc;
+use onrush_engine::long::LongWorker;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
 use crate::listener::Listeners;
 use crate::mailbox::Mailbox;
-use crate::offload::Offload;
 use crate::server::Server;
-use crate::{alloc, cron, os, watchdog, worker};
+use crate::{cron, os, watchdog, worker};
 
 /// Files a server needs open beside its clients' connections.
 const RESERVED_FILES: u64 = 32;
@@ -77,14 +78,12 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     let listeners = Listeners::bind(&config)?;
     let files = Files::create(&config, daemonized);
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
-    let server: &'static Server = Box::leak(Box::new(server));
-    server.startup_memory.store(server.used_memory(), Relaxed);
     let workers: Vec<Arc<Mailbox>> = (0..server.workers)
         .map(|thread| worker::start(server, thread))
         .collect::<Result<_, _>>()
         .map_err(text("Can't start a worker"))?;
     let workers: Arc<[Arc<Mailbox>]> = workers.into();
-    Offload::start(server).map_err(text("Can't start the thread for long commands"))?;
+    start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
     watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -99,6 +98,17 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     std::process::exit(0);
 }
 
+/// Starts the thread for long commands.
+fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
+    let run = || {
+        if let Some(worker) = LongWorker::new(server) {
+            worker.run();
+        }
+    };
+    std::thread::Builder::new().name("long".into()).spawn(run)?;
+    Ok(())
+}
+
 /// Serves until a signal or SHUTDOWN.
 async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<Mailbox>]>) -> std::io::Result<()> {
     for ending in [SignalKind::terminate(), SignalKind::interrupt()] {
@@ -110,15 +120,15 @@ async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<
     let _hangup = signal(SignalKind::hangup())?;
     let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
     // There is one such call.
-    let _ = server.listening.set(listening);
+    let _ = server.host.listening.set(listening);
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     tokio::spawn(cron::run(server, workers));
-    tracing::info!("Ready to accept connections on port {}", server.port.load(Relaxed));
+    tracing::info!("Ready to accept connections on port {}", server.host.port.load(Relaxed));
     tokio::select! {
         _ = terminate.recv() => tracing::warn!("Received SIGTERM, shutting down..."),
         _ = interrupt.recv() => tracing::warn!("Received SIGINT, shutting down..."),
         ended = &mut accepting => ended??,
-        () = server.shutdown.notified() => tracing::warn!("User requested shutdown..."),
+        () = server.host.shutdown.notified() => tracing::warn!("User requested shutdown..."),
     }
     accepting.abort();
     Ok(())

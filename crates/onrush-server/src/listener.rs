@@ -7,19 +7,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
+use onrush_engine::client::ClientHandle;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
-use crate::client::ClientHandle;
 use crate::config::Config;
+use crate::listen_change::ListenChange;
 use crate::mailbox::Mailbox;
-use crate::server::{Server, unix_ms};
+use crate::server::Server;
 use crate::socket;
 
 /// Wait before the next try when the system cannot accept, for want of file descriptors mostly.
@@ -31,9 +31,6 @@ const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// How often, and how far apart, it is looked whether there is room again before a client is refused.
 const FULL_CHECKS: usize = 10;
 const FULL_WAIT: Duration = Duration::from_millis(1);
-
-/// How long CONFIG SET waits for new sockets.
-const CHANGE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
@@ -84,12 +81,12 @@ impl Listeners {
             unix.spawn(accept_unix(server, listener, Arc::clone(&workers)));
         }
         let mut tcp = accept_all(server, self.tcp, &workers)?;
-        let mut present = server.config.read().clone();
+        let mut present = server.host.config.read().clone();
         while let Some(ListenChange { config, done }) = changes.recv().await {
             let changed = (&config.bind, config.port) != (&present.bind, present.port);
             let result = if changed { exchange(server, &mut tcp, &present, &config, &workers).await } else { Ok(()) };
             if result.is_ok() {
-                server.port.store(config.port as u32, Relaxed);
+                server.host.port.store(config.port as u32, Relaxed);
                 present = config;
             }
             // Whoever asked may have given up.
@@ -97,25 +94,6 @@ impl Listeners {
         }
         // Nobody can ask any more.
         std::future::pending().await
-    }
-}
-
-/// A wish to listen where another configuration says.
-pub struct ListenChange {
-    config: Config,
-    done: SyncSender<Result<(), String>>,
-}
-
-/// Asks the maintenance thread to listen where `config` says and waits for it.
-///
-/// # Errors
-/// Why it cannot; it listens where it did before.
-pub fn listen_elsewhere(changes: &UnboundedSender<ListenChange>, config: &Config) -> Result<(), String> {
-    let (done, result) = std::sync::mpsc::sync_channel(1);
-    let sent = changes.send(ListenChange { config: config.clone(), done }).is_ok();
-    match result.recv_timeout(CHANGE_WAIT_MAX) {
-        Ok(result) if sent => result,
-        _ => Err("The server is busy or shutting down".to_owned()),
     }
 }
 
@@ -276,7 +254,7 @@ async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc
 fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, workers: &[Arc<Mailbox>]) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (keepalive_s, protected) = {
-        let config = server.config.read();
+        let config = server.host.config.read();
         (config.tcp_keepalive, config.protected_mode && config.requirepass.is_empty())
     };
     if keepalive_s > 0 {
@@ -305,7 +283,7 @@ fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, worke
 
 async fn accept_unix(server: &'static Server, listener: UnixListener, workers: Arc<[Arc<Mailbox>]>) {
     let mut complaints = Complaints::default();
-    let path = server.config.read().unixsocket.clone();
+    let path = server.host.config.read().unixsocket.clone();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -339,7 +317,7 @@ fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: 
 }
 
 fn is_full(server: &Server) -> bool {
-    server.connected.load(Relaxed) >= server.config.read().maxclients as usize
+    server.host.connected.load(Relaxed) >= server.host.config.read().maxclients as usize
 }
 
 /// Admits a client after giving workers a moment to notice that others have left: a client that closes one connection
@@ -366,8 +344,8 @@ struct Place(&'static Server);
 impl Place {
     fn take(server: &'static Server) -> Option<Self> {
         let place = Self(server);
-        let connected = server.connected.fetch_add(1, Relaxed);
-        (connected < server.config.read().maxclients as usize).then_some(place)
+        let connected = server.host.connected.fetch_add(1, Relaxed);
+        (connected < server.host.config.read().maxclients as usize).then_some(place)
     }
 
     fn hand_over(
@@ -380,10 +358,10 @@ impl Place {
         socket: socket::Socket,
     ) {
         let server = self.0;
-        server.connections_received.fetch_add(1, Relaxed);
+        server.stats.connections_received.fetch_add(1, Relaxed);
         let id = server.clients.next_id();
-        let worker = id as usize % server.workers_used.load(Relaxed).clamp(1, workers.len());
-        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, unix_ms()));
+        let worker = id as usize % server.host.workers_used.load(Relaxed).clamp(1, workers.len());
+        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, server.clock.unix_ms()));
         server.clients.add(Arc::clone(&handle));
         workers[worker].hand_over(socket, handle);
         std::mem::forget(self);
@@ -392,7 +370,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.connected.fetch_sub(1, Relaxed);
+        self.0.host.connected.fetch_sub(1, Relaxed);
     }
 }
 
@@ -402,7 +380,7 @@ fn refuse(
     mut stream: impl tokio::io::AsyncWrite + Unpin + Send + 'static,
     why: &'static [u8],
 ) {
-    server.connections_rejected.fetch_add(1, Relaxed);
+    server.stats.connections_rejected.fetch_add(1, Relaxed);
     tokio::spawn(async move {
         let told = async {
             stream.write_all(why).await?;

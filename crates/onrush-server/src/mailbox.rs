@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::{Wake, Waker};
 
+use onrush_engine::client::ClientHandle;
 use parking_lot::Mutex;
 
-use crate::client::ClientHandle;
 use crate::connection::Connection;
 use crate::socket::Socket;
 

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use onrush_engine::process::CpuTimes;
+
 /// Detaches from the terminal: the caller goes on in a child process with no controlling terminal and with its
 /// standard streams closed; the parent ends. Call it before any thread is started.
 ///
@@ -38,33 +40,6 @@ pub fn is_hung_up(fd: i32) -> bool {
     // SAFETY: `watched` is one valid place to read from and write to; the call does not wait.
     let told = unsafe { libc::poll(&raw mut watched, 1, 0) };
     told > 0 && watched.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
-}
-
-/// Says whether the system may back this process's memory with huge pages from now on, where it does so at all.
-///
-/// With little data they would only round memory up; with much they save misses of the address cache.
-pub fn allow_huge_pages(allow: bool) {
-    // The system reads each of them as a long, and refuses the call unless the last three are zero.
-    const NONE: libc::c_ulong = 0;
-    // SAFETY: sets a flag of the process. Where the system does not know it, nothing changes.
-    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!allow), NONE, NONE, NONE) };
-}
-
-/// Resident memory of this process in bytes, 0 if the system does not tell.
-pub fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|text| text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()));
-    pages.unwrap_or(0) * page_bytes()
-}
-
-/// CPU time of this process so far, in microseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CpuTimes {
-    /// In the kernel.
-    pub system_us: u64,
-    /// In its own code.
-    pub user_us: u64,
 }
 
 /// CPU time this process has used so far; zeros if the system does not tell.
@@ -146,23 +121,18 @@ impl IdleClock {
     }
 }
 
-fn page_bytes() -> u64 {
-    // SAFETY: asks for a constant of the system.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+/// Kernel, release and architecture, as `uname` tells them.
+pub fn name() -> String {
+    let part = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    let (kernel, release) = (part("ostype"), part("osrelease"));
+    let kernel = if kernel.is_empty() { std::env::consts::OS } else { kernel.trim() };
+    format!("{kernel} {} {}", release.trim(), std::env::consts::ARCH)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn huge_pages_are_allowed_and_forbidden() {
-        const NONE: libc::c_ulong = 0;
-        for allow in [false, true] {
-            allow_huge_pages(allow);
-            // SAFETY: reads a flag of the process.
-            let disabled = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, NONE, NONE, NONE, NONE) };
-            assert_eq!(disabled, i32::from(!allow));
-        }
-    }
+/// Memory of the machine in bytes, 0 if the system does not tell.
+pub fn machine_memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
 }

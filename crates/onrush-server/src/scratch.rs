@@ -1,19 +1,15 @@
-//! Buffers of a thread, used by the connection that runs.
+//! What a worker executes with, and its buffers.
 
-use crate::batch::READ_LEN_MAX;
-use crate::chunk::Chunk;
-use crate::commit::Commit;
-use crate::connection::CARRY_LEN_MAX;
+use onrush_engine::runner::Runner;
 
-/// Bytes that a list of a thread keeps for its next use; a larger one is given back after its use.
-pub(crate) const KEPT_BYTES_MAX: usize = 64 * 1024;
+use crate::server::Server;
 
-/// Gives a list's memory back if it is more than [`KEPT_BYTES_MAX`]; whatever is in it is dropped then.
-pub(crate) fn shrink<T>(list: &mut Vec<T>) {
-    if list.capacity() * size_of::<T>() > KEPT_BYTES_MAX {
-        *list = Vec::new();
-    }
-}
+/// Bytes read from a socket at once.
+pub const READ_LEN_MAX: usize = 128 * 1024;
+
+/// An unfinished command of up to this many bytes is moved to the thread's read buffer for the next read; a longer
+/// one stays in the connection's query buffer.
+pub const CARRY_LEN_MAX: usize = 16 * 1024;
 
 /// Reply buffers a thread keeps for reuse, and the largest it keeps, in bytes.
 const SPARE_REPLIES_MAX: usize = 64;
@@ -22,35 +18,30 @@ const SPARE_REPLY_BYTES_MAX: usize = 256 * 1024;
 /// A reply buffer as it is made, in bytes; only such ones are kept for long.
 const REPLY_BYTES: usize = 16 * 1024;
 
-/// Buffers of a thread, used by the connection that runs.
+/// What a worker executes with, used by the connection that runs.
 pub struct Scratch {
-    /// The present chunk.
-    pub(crate) chunk: Chunk,
+    /// The runner of chunks.
+    pub runner: Runner,
     /// Reply buffers that are not in use.
-    pub(crate) replies: ReplyBuffers,
-    /// The thread's way into the keyspace, outside of slices; made at the first one, and again after a panic.
-    pub(crate) keys: Option<Box<Commit>>,
+    pub replies: ReplyBuffers,
     /// Where sockets are read into while their connection holds no unfinished command.
     pub read: Vec<u8>,
 }
 
 impl Scratch {
-    /// Empty buffers.
-    pub(crate) fn new() -> Self {
+    /// Empty buffers, for a thread with this number.
+    pub fn new(server: &'static Server, thread: usize) -> Self {
         Self {
-            chunk: Chunk::default(),
+            runner: Runner::new(server, thread),
             replies: ReplyBuffers::default(),
-            keys: None,
             read: vec![0; READ_LEN_MAX + CARRY_LEN_MAX],
         }
     }
 
     /// Gives memory back that is not needed all the time. To be called now and then, between rounds.
-    pub(crate) fn tend(&mut self) {
+    pub fn tend(&mut self) {
         self.replies.0.retain(|buffer| buffer.capacity() <= REPLY_BYTES);
-        if let Some(keys) = &mut self.keys {
-            keys.shrink();
-        }
+        self.runner.commit().shrink();
     }
 }
 

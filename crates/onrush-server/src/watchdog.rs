@@ -43,7 +43,7 @@ pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Resul
 }
 
 fn command_name(server: &'static Server, thread: usize) -> &'static str {
-    let command = server.stats.threads[thread].executing.find(server.commands.all());
+    let command = server.stats.threads[thread].executing.last().map(|id| server.commands.command(id));
     command.map_or("none yet", |command| &command.full_name)
 }
 

@@ -11,17 +11,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
+use onrush_alloc as alloc;
+use onrush_engine::client::ClientHandle;
+use onrush_engine::eviction::state::Memory;
+use onrush_engine::runner::caught;
 use slab::Slab;
 
-use crate::alloc;
-use crate::batch::READ_LEN_MAX;
-use crate::client::ClientHandle;
-use crate::commit::Commit;
-use crate::connection::{After, CARRY_LEN_MAX, Connection};
-use crate::eviction::Memory;
+use crate::connection::{After, Connection};
 use crate::mailbox::{Mailbox, Order};
-use crate::round::{Lists, Round, caught};
-use crate::scratch::Scratch;
+use crate::os;
+use crate::place::Place;
+use crate::round::{Lists, Round};
+use crate::scratch::{CARRY_LEN_MAX, READ_LEN_MAX, Scratch};
 use crate::server::Server;
 use crate::socket::Socket;
 
@@ -64,24 +65,13 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
             alarms: BTreeSet::new(),
             is_evicting: false,
             adopted: 0,
-            scratch: Scratch::new(),
+            scratch: Scratch::new(server, thread),
             lists: Lists::default(),
             tending: Tending { next: Instant::now() + TEND_PERIOD, seen: 0, levelled: Vec::new() },
         };
         worker.run();
     })?;
     Ok(inbox)
-}
-
-/// A connection and what its worker knows of it.
-pub(crate) struct Place {
-    pub(crate) connection: Connection,
-    /// Whether it stands in a list of those that have a turn, in this round or a later one.
-    pub(crate) is_ready: bool,
-    /// Tells it from others that have had its place.
-    number: u64,
-    /// Its entry among the alarms.
-    alarm: Option<Instant>,
 }
 
 /// A connection that is to have a turn of its own, unless it has ended meanwhile.
@@ -116,7 +106,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        self.server.stats.threads[self.thread].show_cpu_time();
+        self.server.stats.threads[self.thread].show_cpu_clock(os::thread_cpu_clock());
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut now = Instant::now();
         loop {
@@ -124,7 +114,7 @@ impl Worker {
             self.list_ready(&events);
             // What a round has read of the clock last is good enough for what is due in milliseconds.
             now = self.round().unwrap_or_else(Instant::now);
-            self.is_evicting = self.server.hot.maxmemory.load(Relaxed) > 0 && self.evict(now);
+            self.is_evicting = self.server.eviction.maxmemory() > 0 && self.evict(now);
             let stats = &self.server.stats.threads[self.thread];
             stats.rounds.add(1);
             if now >= self.tending.next {
@@ -134,7 +124,7 @@ impl Worker {
                 if self.places.len() < self.places.capacity() / PLACES_RATIO_MAX {
                     self.places.shrink_to_fit();
                 }
-                stats.note_cpu_time();
+                stats.note_cpu_time(os::thread_cpu_nanos());
             }
         }
     }
@@ -159,19 +149,22 @@ impl Worker {
     /// too; says whether there is more to evict.
     #[cold]
     fn evict(&mut self, now: Instant) -> bool {
-        let Self { server, thread, scratch, .. } = self;
+        let Self { server, scratch, .. } = self;
         if !server.eviction.is_due() {
             return false;
         }
-        caught(|| {
-            let keys = scratch.keys.get_or_insert_with(|| Box::new(Commit::new(server, *thread)));
-            keys.enter();
-            keys.begin_chunk(server.clock.unix_ms(now));
-            let memory = keys.keep_within_memory();
-            keys.leave();
+        let running = caught(|| {
+            let commit = scratch.runner.commit();
+            commit.enter();
+            commit.begin_chunk(server.clock.unix_ms_at(now));
+            let memory = commit.keep_within_memory();
+            commit.leave();
             memory == Memory::Running
+        });
+        running.unwrap_or_else(|| {
+            scratch.runner.reset();
+            false
         })
-        .unwrap_or(false)
     }
 
     /// Lists who has a turn: who asked for one, whose socket is ready, who was woken, whose alarm went off.
@@ -228,7 +221,7 @@ impl Worker {
         if let Err(error) = socket.register(self.poll.registry(), Token(index)) {
             tracing::warn!("Cannot serve client {}: {error}", handle.addr);
             self.server.clients.remove(handle.id);
-            self.server.connected.fetch_sub(1, Relaxed);
+            self.server.host.connected.fetch_sub(1, Relaxed);
             return;
         }
         let connection = Connection::new(socket, self.server, self.thread, handle, &self.mailbox.waker(index));
@@ -273,12 +266,11 @@ impl Worker {
     fn round(&mut self) -> Option<Instant> {
         let mut last = None;
         if !self.ready.is_empty() {
-            let Self { server, thread, places, scratch, heavy, ended, ready, lists, .. } = self;
-            let Scratch { keys, replies, read, .. } = scratch;
+            let Self { places, scratch, heavy, ended, ready, lists, .. } = self;
+            let Scratch { runner, replies, read } = scratch;
             // A panic in a turn may have lost it.
             read.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
-            let keys = keys.get_or_insert_with(|| Box::new(Commit::new(server, *thread)));
-            let mut round = Round { server, thread: *thread, places, keys, replies, heavy, ended };
+            let mut round = Round { places, runner, replies, heavy, ended };
             last = round.run(ready, read, lists);
         }
         self.ready.clear();
@@ -301,7 +293,7 @@ impl Worker {
             self.again.push_back(Turn { place, number: *number });
         }
         let started = Instant::now();
-        let slice = Duration::from_micros(self.server.hot.slice_us.load(Relaxed));
+        let slice = Duration::from_micros(self.server.settings.slice_us.load(Relaxed));
         for _ in 0..self.again.len() {
             let Some(Turn { place, number }) = self.again.pop_front() else { return };
             if self.places.get(place).is_some_and(|at| at.number == number) {

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use bitflags::bitflags;
 
-use super::value::Reason;
+use super::words::Reason;
 
 bitflags! {
     /// Which keyspace events are published, and where.

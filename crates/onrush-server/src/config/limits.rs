@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::value::{Reason, parse_integer, parse_memory, with_unit};
+use onrush_engine::units::parse_memory;
+
+use super::words::{Reason, parse_integer, with_unit};
 
 /// Bounds on the unread replies of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,10 @@ use super::arguments::CommandLine;
 use super::directive::Flags;
 use super::line::{quote, split_words};
 use super::text::os_reason;
-use super::value::{Reason, Value};
+use super::value::Value;
+use super::words::Reason;
 use super::{Config, DIRECTIVES, find};
-use crate::glob::glob_match;
+use onrush_engine::glob::glob_match;
 
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: usize = 16;

@@ -22,6 +22,7 @@ mod settings;
 mod table;
 mod text;
 mod value;
+mod words;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,9 +38,10 @@ pub use rewrite::RewriteError;
 pub use settings::{Access, Secret, Settings};
 pub use table::DIRECTIVES;
 pub use text::os_reason;
-pub use value::{Reason, SavePoint, Value};
+pub use value::{SavePoint, Value};
+pub use words::Reason;
 
-use crate::glob::glob_match;
+use onrush_engine::glob::glob_match;
 
 /// Rows of the table by name and alias.
 static INDEX: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use super::directive::TextRule;
-use super::value::Reason;
+use super::words::Reason;
 
 const HOSTNAME_LEN_MAX: usize = 255;
 

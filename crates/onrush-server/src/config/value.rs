@@ -5,14 +5,14 @@ use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use onrush_engine::units::parse_memory;
+
 use super::directive::{Directive, Kind};
 use super::events::EventClasses;
 use super::limits::OutputLimits;
 use super::line;
 use super::text::check_text;
-
-/// Why a value was not taken; the words clients of Redis know.
-pub type Reason = Cow<'static, str>;
+use super::words::{Reason, parse_integer, with_unit};
 
 /// A request for a snapshot after some seconds if there were that many changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,46 +207,6 @@ fn parse_list(directive: &Directive, words: &[Vec<u8>], current: &Value) -> Resu
 
 fn out_of_range(min: impl fmt::Display, max: impl fmt::Display) -> Reason {
     format!("argument must be between {min} and {max} inclusive").into()
-}
-
-/// Reads an integer the way Redis does: no plus sign, no white space, no leading zeros.
-pub fn parse_integer(word: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(word).ok()?;
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let canonical = !digits.starts_with(['+', '0', '-']) || text == "0";
-    if canonical { text.parse().ok() } else { None }
-}
-
-/// Reads a number of bytes: digits, then nothing or `b`, `k`, `kb`, `m`, `mb`, `g` or `gb` in either case, where the
-/// `b` makes it a power of 1024. No digits are 0, and what does not fit 64 bits is the greatest number that does.
-pub fn parse_memory(word: &[u8]) -> Option<u64> {
-    let digits_len = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (digits, unit) = word.split_at(digits_len);
-    let unit_bytes: u64 = match unit.to_ascii_lowercase().as_slice() {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1 << 10,
-        b"m" => 1_000_000,
-        b"mb" => 1 << 20,
-        b"g" => 1_000_000_000,
-        b"gb" => 1 << 30,
-        _ => return None,
-    };
-    let count: u64 = match digits {
-        [] => 0,
-        digits => std::str::from_utf8(digits).ok()?.parse().unwrap_or(u64::MAX),
-    };
-    Some(count.saturating_mul(unit_bytes))
-}
-
-/// The shortest way to write a number of bytes with a power of 1024 as its unit.
-pub fn with_unit(bytes: u64) -> String {
-    for (unit, name) in [(1u64 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")] {
-        if bytes != 0 && bytes.is_multiple_of(unit) {
-            return format!("{}{name}", bytes / unit);
-        }
-    }
-    bytes.to_string()
 }
 
 fn parse_memory_or_percent(word: &[u8]) -> Result<Value, Reason> {

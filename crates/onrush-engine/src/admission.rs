@@ -1,0 +1,119 @@
+//! Whether a command may be executed now: the one place that says so.
+//!
+//! Before each command of a connection: unread replies, a shard that is held for long, CLIENT PAUSE ([`Conditions::stop`]).
+//! Then, of the command itself: its number of arguments, the password, memory ([`admit`]).
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_store::Shard;
+
+use crate::chunk::Planned;
+use crate::command::Flags;
+use crate::command::table::Command;
+use crate::commit::Commit;
+use crate::ctx::{Ctx, Engine};
+use crate::error::{self, CommandError};
+use crate::eviction::state::Memory;
+use crate::session::ReplyMode;
+use crate::settings::Pause;
+use crate::slice::SliceEnd;
+
+/// What all commands of a chunk are executed under; a command that is not short may have changed it.
+pub(crate) struct Conditions {
+    reply_limit: usize,
+    pause: Pause,
+    /// Whether commands that use memory have to be refused.
+    pub(crate) full: bool,
+}
+
+/// Arguments of a command that still counts as short.
+const SHORT_ARGS_MAX: usize = 128;
+
+impl Conditions {
+    /// The present ones; evicts where too much memory is in use. No locks are held.
+    pub fn now(engine: &Engine, commit: &mut Commit) -> Self {
+        Self {
+            reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
+            pause: engine.settings.pause(commit.now_ms()),
+            full: commit.keep_within_memory() == Memory::Stuck,
+        }
+    }
+
+    /// Why the connection has to stop in front of the next command, if it has to.
+    #[inline(always)]
+    pub(crate) fn stop(&self, ctx: &Ctx<'_>, next: &Planned) -> Option<SliceEnd> {
+        if ctx.out.len() >= self.reply_limit {
+            ctx.engine.stats.threads[ctx.thread].reply_limit_pauses.add(1);
+            Some(SliceEnd::ReplyLimit)
+        } else if next.shard.is_some_and(Shard::is_held_long) {
+            Some(SliceEnd::HeldLong)
+        } else if self.pause != Pause::None && held_back(ctx, self.pause, next.command) {
+            Some(SliceEnd::Paused)
+        } else {
+            None
+        }
+    }
+
+    /// Whether equal commands may be executed as one run: not where one of them may fail, be logged or have to wait.
+    #[inline]
+    pub(crate) fn admit_run(&self, ctx: &Ctx<'_>, run: &Planned) -> bool {
+        self.pause == Pause::None
+            && !run.shard.is_some_and(Shard::is_held_long)
+            && !ctx.commit.is_logged()
+            && ctx.session.authenticated
+            && ctx.session.reply_mode == ReplyMode::On
+            && !(self.full && run.command.is_some_and(Command::is_denied_oom))
+    }
+
+    /// Whether any short command may be executed, as no password is missing and memory is within its limit.
+    #[inline]
+    pub(crate) fn admit_all_short(&self, ctx: &Ctx<'_>) -> bool {
+        ctx.session.authenticated && !self.full
+    }
+}
+
+/// Whether a command is short, and may be executed as such. `all`: [`Conditions::admit_all_short`]; `full`: memory is not within
+/// its limit.
+#[inline(always)]
+pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: bool) -> bool {
+    command.is_short() && ctx.argc() <= SHORT_ARGS_MAX && (all || admit_this_short(ctx, command, full))
+}
+
+#[cold]
+fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
+    ctx.session.authenticated && !(full && command.is_denied_oom())
+}
+
+/// Whether the session may execute a command with these arguments. `full`: memory is not within its limit.
+///
+/// # Errors
+/// The error to reply with, which is counted.
+pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), CommandError> {
+    let stats = &ctx.engine.stats.threads[ctx.thread];
+    let refused = if !command.accepts(ctx.argv.len()) {
+        command.wrong_arity()
+    } else if !ctx.session.authenticated && !command.flags.contains(Flags::NO_AUTH) {
+        stats.auth_denied.add(1);
+        error::NO_AUTH
+    } else if full && command.is_denied_oom() {
+        error::OUT_OF_MEMORY
+    } else {
+        return Ok(());
+    };
+    stats.commands[command.id as usize].rejected.add(1);
+    Err(refused)
+}
+
+/// Whether CLIENT PAUSE applies to a command.
+#[cold]
+fn held_back(ctx: &Ctx<'_>, pause: Pause, planned: Option<&'static Command>) -> bool {
+    match pause {
+        Pause::None => false,
+        Pause::All => true,
+        Pause::Writes => {
+            // Subcommands are not looked up in planning.
+            let command = planned.or_else(|| ctx.engine.commands.resolve(&ctx.argv).ok());
+            command.is_some_and(|command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE))
+        }
+    }
+}

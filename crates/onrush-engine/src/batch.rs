@@ -1,0 +1,197 @@
+//! The batch pipeline: executing what was planned.
+//!
+//! A connection's part of a chunk is executed strictly in order. It ends when the part is used up, or before: when the unread
+//! replies pass their limit, when a command waits, when the connection is to close.
+
+use std::hint::cold_path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::{Decoder, Reply};
+
+use crate::admission::Conditions;
+use crate::argv::Argv;
+use crate::chunk::{Chunk, Part, Planned, Tally};
+use crate::commit::Commit;
+use crate::ctx::{Ctx, Engine, PlannedKeys};
+use crate::execute::{encode, execute, execute_run};
+use crate::session::{ReplyMode, Session};
+use crate::slice::SliceEnd;
+
+/// One connection, as far as executing its commands needs it.
+pub struct Lane<'a> {
+    /// Its decoder.
+    pub decoder: &'a mut Decoder,
+    /// Its state.
+    pub session: &'a mut Session,
+    /// Its reply buffer.
+    pub reply: &'a mut Reply,
+    /// Whether the first command has arguments that no longer stand in the input.
+    pub spilled: &'a mut bool,
+}
+
+/// A chunk that is executed.
+pub(crate) struct Execution<'a> {
+    pub(crate) engine: &'static Engine,
+    pub(crate) thread: usize,
+    pub(crate) chunk: &'a Chunk,
+    pub(crate) commit: &'a mut Commit,
+    pub(crate) conditions: &'a mut Conditions,
+    pub(crate) tally: &'a mut Tally,
+}
+
+impl Execution<'_> {
+    /// Executes the part of one connection, whose input is `input`.
+    pub(crate) fn execute(&mut self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) {
+        part.result.ended_ms = self.commit.now_ms();
+        if part.len > 0
+            && let Some(end) = self.execute_planned(lane, input, part)
+        {
+            end_part(lane, self.chunk, part, end);
+        }
+        if let SliceEnd::Malformed(error) = part.result.end {
+            cold_path();
+            self.engine.stats.threads[self.thread].protocol_errors.add(1);
+            if lane.session.reply_mode == ReplyMode::On {
+                lane.reply.error_bytes(&[b"ERR ", error.to_bytes().as_slice()].concat());
+            }
+            (part.result.consumed, part.result.end) = (input.len(), SliceEnd::Close);
+        }
+    }
+
+    /// Executes the rows of a part; says why it ended before its end, if it did.
+    fn execute_planned(&mut self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) -> Option<ChunkEnd> {
+        let Self { engine, thread, chunk, ref mut commit, ref mut conditions, ref mut tally } = *self;
+        let planned = &chunk.planned[part.first..part.first + part.len];
+        commit.begin_part(lane.session);
+        let owned = &chunk.owned[part.owned.clone()];
+        let mut ctx = Ctx::new(engine, thread, &mut *lane.session, &mut *lane.reply, commit);
+        let plain = conditions.admit_all_short(&ctx);
+        let mut steps = Steps { conditions, tally, plain, spilled: *lane.spilled };
+        let mut end = None;
+        let (mut rows, mut of_next, mut more) = (0, 0, 0);
+        'rows: for row in planned {
+            let ranges = &chunk.args[row.args.0 as usize..row.args.1 as usize];
+            ctx.argv = Argv::new(&input[row.start..], ranges, owned);
+            ctx.planned = PlannedKeys {
+                first: row.first_key,
+                step: row.step,
+                hashes: &chunk.hashes[row.hashes.0 as usize..row.hashes.1 as usize],
+                shard: row.shard,
+            };
+            if row.times == 1 {
+                if let Some((is_before, why)) = steps.step(&mut ctx, row, (part.first + rows, 0)) {
+                    cold_path();
+                    of_next = u32::from(!is_before);
+                    end = Some(why);
+                    break;
+                }
+            } else {
+                cold_path();
+                while of_next < row.times {
+                    if steps.conditions.admit_run(&ctx, row) {
+                        of_next += execute_run(&mut ctx, row.command, row.times - of_next);
+                    }
+                    if of_next == row.times {
+                        break;
+                    }
+                    let stopped = steps.step_of_row(&mut ctx, row, (part.first + rows, of_next));
+                    of_next += u32::from(!stopped.as_ref().is_some_and(|(is_before, _)| *is_before));
+                    if let Some((_, why)) = stopped {
+                        end = Some(why);
+                        break 'rows;
+                    }
+                }
+                more += u64::from(row.times) - 1;
+                of_next = 0;
+            }
+            rows += 1;
+        }
+        (part.rows, part.of_next) = (rows, of_next);
+        let len = rows as u64 + u64::from(of_next) + more;
+        steps.tally.len += len;
+        if len > 0
+            && let Some(last) = planned[rows - usize::from(of_next == 0)].command
+            && last.is_short()
+        {
+            // Of those that are not short the handler's caller has noted it.
+            ctx.session.handle.activity.last_command.store(u32::from(last.id), Relaxed);
+        }
+        ctx.commit.release();
+        ctx.commit.free_garbage();
+        if ctx.changes > 0 {
+            engine.stats.threads[thread].changes.add(ctx.changes);
+        }
+        *lane.spilled = false;
+        end
+    }
+}
+
+/// What executing one command after the other needs to know.
+struct Steps<'a> {
+    conditions: &'a mut Conditions,
+    tally: &'a mut Tally,
+    plain: bool,
+    spilled: bool,
+}
+
+impl Steps<'_> {
+    /// Executes the `nth` command of row `at`; says why to stop in front of it (true) or behind it (false), if so.
+    #[inline(always)]
+    fn step(&mut self, ctx: &mut Ctx<'_>, row: &Planned, (at, nth): (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        if let Some(end) = self.conditions.stop(ctx, row) {
+            cold_path();
+            return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv).into()) }));
+        }
+        let long_ns = execute(ctx, row.command, self.plain, self.conditions.full);
+        if long_ns > 0 {
+            cold_path();
+            if std::mem::take(&mut ctx.is_held_back) {
+                let requeue = self.spilled.then(|| encode(&ctx.argv).into());
+                return Some((true, ChunkEnd::Stopped { end: SliceEnd::HeldLong, requeue }));
+            }
+            self.tally.timed_ns += long_ns;
+            if std::mem::take(&mut ctx.refused) {
+                self.tally.refused.push(at);
+            }
+            ctx.commit.release();
+            *self.conditions = Conditions::now(ctx.engine, ctx.commit);
+            self.plain = self.conditions.admit_all_short(ctx);
+            ctx.commit.look_for_log();
+            if ctx.session.waiter.is_some() {
+                return Some((false, ChunkEnd::Blocked { consumed: row.nth_start(nth + 1) }));
+            }
+        }
+        ctx.session.close_after_reply.then_some((false, ChunkEnd::Close))
+    }
+
+    #[inline(never)]
+    fn step_of_row(&mut self, ctx: &mut Ctx<'_>, row: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        self.step(ctx, row, place)
+    }
+}
+
+/// Why the execution of a part ended before its end.
+enum ChunkEnd {
+    Close,
+    Blocked { consumed: usize },
+    Stopped { end: SliceEnd, requeue: Option<Box<[u8]>> },
+}
+
+/// Ends a part before its end: the rest is still to be executed, unless the connection closes.
+#[cold]
+fn end_part(lane: &mut Lane<'_>, chunk: &Chunk, part: &mut Part, end: ChunkEnd) {
+    let result = &mut part.result;
+    match end {
+        ChunkEnd::Close => result.end = SliceEnd::Close,
+        ChunkEnd::Blocked { consumed } => {
+            lane.decoder.reset();
+            (result.consumed, result.end) = (consumed, SliceEnd::Blocked);
+        }
+        ChunkEnd::Stopped { end, requeue } => {
+            lane.decoder.reset();
+            let next = &chunk.planned[part.first + part.rows];
+            result.consumed = if requeue.is_some() { next.end } else { next.nth_start(part.of_next) };
+            (result.end, result.requeue) = (end, requeue);
+        }
+    }
+}

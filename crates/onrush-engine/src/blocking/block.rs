@@ -1,0 +1,138 @@
+//! What a handler calls to let its client wait, and what notes that keys have changed that somebody may wait for.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use onrush_store::KeyHash;
+use parking_lot::Mutex;
+
+use super::waiter::{Command, OnTimeout, State, Waiter, WaitsFor};
+use crate::ctx::Ctx;
+use crate::error::CommandError;
+use crate::offload::Task;
+
+/// How a command waits.
+pub struct Block {
+    /// Arguments that are the keys it waits for, in the present database. Their locks are held.
+    pub keys: Range<usize>,
+    /// What it waits for them to become.
+    pub waits_for: WaitsFor,
+    /// Unix time in milliseconds when it stops; `None` if never.
+    pub deadline_ms: Option<i64>,
+    /// What it replies then.
+    pub on_timeout: OnTimeout,
+    /// Arguments to be executed instead of those sent when a key has changed (XREAD's `$` is an identifier by then), by
+    /// their indexes, ascending.
+    pub instead: Vec<(usize, Vec<u8>)>,
+}
+
+impl Ctx<'_> {
+    /// Lets the client wait for keys. The handler has found nothing to reply with, holds the locks of the keys, and
+    /// returns without a reply after this. Where blocking is not allowed the reply of a timeout comes at once; a
+    /// command that is executed for a client that waits goes on waiting. O(keys).
+    pub fn block(&mut self, block: Block) {
+        if self.serving {
+            self.still_waits = true;
+            return;
+        }
+        if self.session.deny_blocking {
+            block.on_timeout.append_to(self.out);
+            return;
+        }
+        let waiters = &self.engine.waiters;
+        let waiter = Arc::new(Waiter {
+            client: Arc::clone(&self.session.handle),
+            db: self.commit.db(),
+            command: Command::copy(&self.argv, &block.instead),
+            keys: block.keys,
+            waits_for: block.waits_for,
+            ticket: waiters.ticket(),
+            proto: self.out.proto(),
+            on_timeout: block.on_timeout,
+            deadline_ms: block.deadline_ms,
+            is_offloaded: false,
+            no_touch: false,
+            deny_blocking: false,
+            state: Mutex::new(State::Waiting),
+        });
+        waiters.add(&waiter, |key| self.engine.keyspace.hash(key));
+        let mut known = self.session.handle.waiter.lock();
+        *known = Some(Arc::clone(&waiter));
+        // Who counts it finds it.
+        waiters.count_begin();
+        drop(known);
+        self.session.waiter = Some(waiter);
+    }
+
+    /// A timeout in seconds, with fractions, as the Unix time in milliseconds when it ends; 0 is none.
+    ///
+    /// # Errors
+    /// `ERR timeout is not a float or out of range`, `ERR timeout is negative`, `ERR timeout is out of range`
+    pub fn deadline_from_seconds(&self, index: usize) -> Result<Option<i64>, CommandError> {
+        let seconds = onrush_resp::parse_f64(self.arg(index))
+            .ok_or(CommandError::fixed("ERR timeout is not a float or out of range"))?;
+        let ms = (seconds * 1000.0).ceil();
+        if ms > i64::MAX as f64 {
+            return Err(CommandError::fixed("ERR timeout is out of range"));
+        }
+        self.deadline(ms as i64)
+    }
+
+    /// A timeout in whole milliseconds, likewise.
+    ///
+    /// # Errors
+    /// `ERR timeout is not an integer or out of range`, `ERR timeout is negative`, `ERR timeout is out of range`
+    pub fn deadline_from_ms(&self, index: usize) -> Result<Option<i64>, CommandError> {
+        let ms = self.int_or(index, CommandError::fixed("ERR timeout is not an integer or out of range"))?;
+        self.deadline(ms)
+    }
+
+    fn deadline(&self, ms: i64) -> Result<Option<i64>, CommandError> {
+        match ms {
+            ..0 => Err(CommandError::fixed("ERR timeout is negative")),
+            0 => Ok(None),
+            ms => {
+                let out_of_range = CommandError::fixed("ERR timeout is out of range");
+                self.now_ms().checked_add(ms).map(Some).ok_or(out_of_range)
+            }
+        }
+    }
+
+    /// Notes that a key has changed, if somebody may wait for it.
+    #[inline(never)]
+    pub(crate) fn note_ready(&mut self, db: u32, key: &[u8]) {
+        if self.engine.waiters.may_have(self.hash_of(key)) {
+            self.commit.note_ready(db, key.to_vec());
+        }
+    }
+
+    /// The hash of a key; the planner has mostly made it.
+    fn hash_of(&self, key: &[u8]) -> KeyHash {
+        match self.planned.hashes.first() {
+            Some(&hash) if std::ptr::eq(self.argv.get(self.planned.first as usize), key) => hash,
+            _ => self.engine.keyspace.hash(key),
+        }
+    }
+}
+
+/// Gives the present command, which has changed nothing, to the thread for long ones; its client is blocked meanwhile.
+pub(crate) fn offload(ctx: &mut Ctx<'_>) {
+    let waiter = Arc::new(Waiter {
+        client: Arc::clone(&ctx.session.handle),
+        db: ctx.commit.db(),
+        command: Command::copy(&ctx.argv, &[]),
+        keys: 0..0,
+        waits_for: WaitsFor::List,
+        ticket: 0,
+        proto: ctx.out.proto(),
+        on_timeout: OnTimeout::Null,
+        deadline_ms: None,
+        is_offloaded: true,
+        no_touch: ctx.session.no_touch,
+        deny_blocking: ctx.session.deny_blocking,
+        state: Mutex::new(State::Waiting),
+    });
+    ctx.session.handle.set_aside(true);
+    ctx.session.waiter = Some(Arc::clone(&waiter));
+    ctx.engine.offload.post(Task::Execute(waiter));
+}

@@ -1,0 +1,92 @@
+//! How waiting ends.
+
+use std::sync::Arc;
+
+use onrush_resp::Reply;
+
+use super::waiter::{State, Waiter, flatten};
+use crate::client::ClientHandle;
+use crate::error::CommandError;
+use crate::shared::Shared;
+
+const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+
+/// Keys of a waiter that leaves its queues at once when it has ended; of more it does so in the background, and is passed over
+/// until then.
+const LEAVE_AT_ONCE_MAX: usize = 1_000;
+
+/// Has a client's connection close, without replies that are still to come. When this returns nothing is executed for the
+/// client any more that it waited for. The caller holds no lock of a shard.
+pub fn kill(shared: &'static Shared, client: &ClientHandle) {
+    client.kill();
+    let waiter = client.waiter.lock().clone();
+    if let Some(waiter) = waiter {
+        waiter.forget(shared);
+    }
+}
+
+impl Waiter {
+    /// Ends the waiting: it has its reply, or gets none. `state` is that of this waiter, who waited until now.
+    pub(super) fn end(self: &Arc<Self>, shared: &'static Shared, state: &mut State, now: State) {
+        *state = now;
+        shared.waiters.count_end();
+        let leaving = Leaving { shared, waiter: Arc::clone(self) };
+        if self.keys.len() > LEAVE_AT_ONCE_MAX {
+            shared.lazyfree.free_later(Box::new(leaving), 0);
+        }
+        // Before the connection can see the reply: then it may wait anew.
+        self.client.waiter.lock().take_if(|waiter| Arc::ptr_eq(waiter, self));
+    }
+
+    /// Ends the waiting with a reply made by `reply`; says whether the client still waited.
+    fn finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Waiting) {
+            return false;
+        }
+        let mut out = Reply::with_buffer(Vec::new(), self.proto);
+        reply(&mut out);
+        self.end(shared, &mut state, State::Done(flatten(&mut out)));
+        drop(state);
+        self.client.wake();
+        true
+    }
+
+    /// The time is over.
+    pub fn time_out(self: &Arc<Self>, shared: &'static Shared) -> bool {
+        self.finish(shared, |out| self.on_timeout.append_to(out))
+    }
+
+    /// CLIENT UNBLOCK with ERROR.
+    pub fn unblock_with_error(self: &Arc<Self>, shared: &'static Shared) -> bool {
+        self.finish(shared, |out| out.error_bytes(UNBLOCKED.as_bytes()))
+    }
+
+    /// The client is gone, or is to go: nothing is executed for it any more when this returns. No shard is locked.
+    pub fn forget(self: &Arc<Self>, shared: &'static Shared) {
+        if self.is_offloaded {
+            // It is executed, or will be, whatever becomes of the client; but it waits for no keys then.
+            let before = std::mem::replace(&mut *self.state.lock(), State::Gone);
+            if let State::Handed(waiter) = before {
+                waiter.forget(shared);
+            }
+            return;
+        }
+        let mut state = self.state.lock();
+        if matches!(*state, State::Waiting) {
+            self.end(shared, &mut state, State::Gone);
+        }
+    }
+}
+
+/// A waiter that has ended, until it has left its queues.
+struct Leaving {
+    shared: &'static Shared,
+    waiter: Arc<Waiter>,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.shared.waiters.remove(&self.waiter, |key| self.shared.keyspace.hash(key));
+    }
+}

@@ -1,0 +1,135 @@
+//! Serving clients that wait: their commands are executed on their behalf.
+
+use std::sync::Arc;
+
+use onrush_resp::Reply;
+use onrush_store::Type;
+
+use super::waiter::{State, Waiter, WaitsFor, flatten};
+use super::waiters::Wanted;
+use crate::commit::Key;
+use crate::ctx::Ctx;
+use crate::execute::{Waited, execute_offloaded, execute_waiting};
+use crate::offload::Task;
+use crate::session::Session;
+
+impl Waiter {
+    /// Executes the command of a client on the thread for long ones. What the client waits for is executed also when it is gone.
+    pub(crate) fn execute(&self, outer: &mut Ctx<'_>) {
+        let mut out = Reply::with_buffer(Vec::new(), self.proto);
+        let mut session = Session::new(Arc::clone(&self.client), true);
+        (session.db, session.no_touch, session.deny_blocking) = (self.db, self.no_touch, self.deny_blocking);
+        execute_offloaded(outer, &mut session, self.command.argv(), &mut out);
+        let mut state = self.state.lock();
+        let is_gone = matches!(*state, State::Gone);
+        match session.waiter.take() {
+            Some(waiter) if is_gone => {
+                drop(state);
+                outer.commit.release();
+                waiter.forget(outer.engine);
+            }
+            Some(waiter) => *state = State::Handed(waiter),
+            None if is_gone => {}
+            None => *state = State::Done(flatten(&mut out)),
+        }
+        self.client.wake();
+    }
+}
+
+/// Executes the commands of clients that wait for the keys that just changed. No locks are held.
+#[cold]
+pub(crate) fn serve(ctx: &mut Ctx<'_>) {
+    let db_before = ctx.commit.db();
+    while ctx.commit.has_ready() {
+        for (db, key) in ctx.commit.take_ready() {
+            if ctx.engine.offload.is_busy() && ctx.commit.may_defer() {
+                ctx.commit.set_db(db);
+                if ctx.commit.is_held_long(&key) {
+                    // Who holds it serves them afterwards.
+                    ctx.engine.offload.post(Task::Serve(db, key));
+                    continue;
+                }
+            }
+            serve_key(ctx, db, &key);
+        }
+    }
+    ctx.commit.set_db(db_before);
+}
+
+/// As [`serve`], for one key that could not be served when it changed.
+pub(crate) fn serve_later(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
+    serve_key(ctx, db, key);
+    serve(ctx);
+}
+
+/// Serves who waits for a key as it is now, as long as it stays what they wait for. O(served).
+fn serve_key(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
+    let hash = ctx.engine.keyspace.hash(key);
+    let ty = type_of(ctx, db, Key { bytes: key, hash, shard: None });
+    for &what in WaitsFor::served_by(ty) {
+        let wanted = Wanted { db, key, hash, what };
+        let mut last = None;
+        // Groups that have nothing for the next either.
+        let mut exhausted: Vec<Vec<u8>> = Vec::new();
+        while let Some((place, waiter)) = ctx.engine.waiters.next(&wanted, last) {
+            last = Some(place);
+            let group = waiter.group();
+            if group.is_some_and(|group| exhausted.iter().any(|other| other == group)) {
+                continue;
+            }
+            match serve_one(ctx, &waiter) {
+                Served::Done => {}
+                Served::WaitsOn => exhausted.extend(group.map(<[u8]>::to_vec)),
+                Served::PutOff => {
+                    ctx.engine.offload.post(Task::Serve(db, key.to_vec()));
+                    return;
+                }
+            }
+            if type_of(ctx, db, Key { bytes: key, hash, shard: None }) != ty {
+                // Whoever is behind waits on; what the key is now is a change of its own.
+                break;
+            }
+        }
+    }
+}
+
+fn type_of(ctx: &mut Ctx<'_>, db: u32, key: Key<'_>) -> Option<Type> {
+    let ty = ctx.commit.peek_in(db, &key).map(onrush_store::Entry::ty);
+    ctx.commit.release();
+    ty
+}
+
+/// What became of a waiter that was to be served.
+#[derive(PartialEq, Eq)]
+enum Served {
+    /// It waits no more, or did not before.
+    Done,
+    /// There was nothing for it.
+    WaitsOn,
+    /// Its keys are held for long: whoever waits is served afterwards.
+    PutOff,
+}
+
+fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
+    let mut state = waiter.state.lock();
+    if !matches!(*state, State::Waiting) {
+        return Served::Done;
+    }
+    // Its connection is there as long as it waits: it ends the waiting before it closes its socket.
+    if waiter.client.is_killed() || ctx.engine.process.has_hung_up(waiter.client.fd) {
+        waiter.end(ctx.engine, &mut state, State::Gone);
+        drop(state);
+        waiter.client.kill();
+        return Served::Done;
+    }
+    let mut out = Reply::with_buffer(Vec::new(), waiter.proto);
+    match execute_waiting(ctx, &waiter.client, waiter.db, waiter.command.argv(), &mut out) {
+        Waited::Enough => {}
+        Waited::On => return Served::WaitsOn,
+        Waited::Longer => return Served::PutOff,
+    }
+    waiter.end(ctx.engine, &mut state, State::Done(flatten(&mut out)));
+    drop(state);
+    waiter.client.wake();
+    Served::Done
+}

@@ -1,0 +1,188 @@
+//! A client that waits, and its command.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use onrush_resp::{ArgRange, Proto, Reply};
+use onrush_store::Type;
+use parking_lot::Mutex;
+
+use crate::argv::Argv;
+use crate::client::ClientHandle;
+
+/// Arguments from this length on may be owned, and are not copied then.
+const OWNED_LEN_MIN: usize = 32 * 1024;
+
+/// What a client gets whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// A null array (`*-1` in RESP2).
+    NullArray,
+    /// Null (`$-1` in RESP2).
+    Null,
+}
+
+impl OnTimeout {
+    /// Appends it to a reply.
+    pub fn append_to(self, out: &mut Reply) {
+        match self {
+            Self::NullArray => out.null_array(),
+            Self::Null => out.null(),
+        }
+    }
+}
+
+/// What a client waits for a key to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// A list.
+    List,
+    /// A sorted set.
+    SortedSet,
+    /// A stream, with entries behind some identifier.
+    Stream,
+    /// A stream with entries for a group; or that the stream or the group is gone, which is an error.
+    Group,
+}
+
+impl WaitsFor {
+    /// Who is to be served when a key has become a value of this type, or is gone.
+    pub(super) fn served_by(ty: Option<Type>) -> &'static [Self] {
+        match ty {
+            Some(Type::List) => &[Self::List],
+            Some(Type::SortedSet) => &[Self::SortedSet],
+            Some(Type::Stream) => &[Self::Stream, Self::Group],
+            _ => &[Self::Group],
+        }
+    }
+}
+
+/// The command of a client that waits.
+pub(super) struct Command {
+    bytes: Vec<u8>,
+    ranges: Vec<ArgRange>,
+    owned: Vec<Arc<Vec<u8>>>,
+}
+
+impl Command {
+    /// Copies the arguments, some of them replaced.
+    pub(super) fn copy(argv: &Argv<'_>, instead: &[(usize, Vec<u8>)]) -> Self {
+        let mut command = Self {
+            bytes: Vec::with_capacity(argv.iter().map(<[u8]>::len).filter(|len| *len < OWNED_LEN_MIN).sum()),
+            ranges: Vec::with_capacity(argv.len()),
+            owned: Vec::new(),
+        };
+        let mut instead = instead.iter().peekable();
+        for (index, arg) in argv.iter().enumerate() {
+            if let Some(arg) = argv.owned(index) {
+                command.ranges.push(ArgRange::owned(command.owned.len()));
+                command.owned.push(Arc::clone(arg));
+                continue;
+            }
+            let arg = instead.next_if(|(replaced, _)| *replaced == index).map_or(arg, |(_, arg)| arg);
+            command.ranges.push(ArgRange::new(command.bytes.len(), arg.len()));
+            command.bytes.extend_from_slice(arg);
+        }
+        command
+    }
+
+    pub(super) fn argv(&self) -> Argv<'_> {
+        Argv::new(&self.bytes, &self.ranges, &self.owned)
+    }
+}
+
+/// A client that waits.
+pub struct Waiter {
+    pub(super) client: Arc<ClientHandle>,
+    pub(super) db: u32,
+    pub(super) command: Command,
+    pub(super) keys: Range<usize>,
+    pub(super) waits_for: WaitsFor,
+    /// The order of arrival.
+    pub(super) ticket: u64,
+    pub(super) proto: Proto,
+    pub(super) on_timeout: OnTimeout,
+    /// When it stops, in Unix milliseconds.
+    pub deadline_ms: Option<i64>,
+    /// Whether it does not wait for keys but for its command to be executed on the thread for long ones.
+    pub is_offloaded: bool,
+    /// CLIENT NO-TOUCH is on; commands that would block reply at once instead.
+    pub(super) no_touch: bool,
+    pub(super) deny_blocking: bool,
+    pub(super) state: Mutex<State>,
+}
+
+pub(super) enum State {
+    Waiting,
+    /// What its connection is to send.
+    Done(Vec<u8>),
+    /// Its command was executed, and waits for keys now.
+    Handed(Arc<Waiter>),
+    /// Its connection knows, or is gone.
+    Gone,
+}
+
+impl Waiter {
+    /// The keys, with the indexes of their arguments.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.keys.clone().map(|index| (index as u32, self.key(index)))
+    }
+
+    pub(super) fn key(&self, index: usize) -> &[u8] {
+        self.command.argv().get(index)
+    }
+
+    /// The group of a command that waits for entries of one, XREADGROUP.
+    pub(super) fn group(&self) -> Option<&[u8]> {
+        let argv = self.command.argv();
+        let mut index = 1;
+        while self.waits_for == WaitsFor::Group && index + 1 < argv.len() {
+            let word = argv.get(index);
+            if word.eq_ignore_ascii_case(b"GROUP") {
+                return Some(argv.get(index + 1));
+            }
+            // NOACK stands alone, the other options before the keys have a value.
+            index += if word.eq_ignore_ascii_case(b"NOACK") { 1 } else { 2 };
+        }
+        None
+    }
+
+    /// What has become of it, once.
+    pub fn take_outcome(&self) -> Option<Outcome> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Gone) {
+            State::Done(reply) => Some(Outcome::Reply(reply)),
+            State::Handed(waiter) => Some(Outcome::Waits(waiter)),
+            before => {
+                *state = before;
+                None
+            }
+        }
+    }
+
+    /// Its command has panicked.
+    pub(crate) fn kill_client(&self) {
+        self.client.kill();
+    }
+}
+
+/// What becomes of a client that waited.
+pub enum Outcome {
+    /// Its connection is to send this.
+    Reply(Vec<u8>),
+    /// It waits for keys now.
+    Waits(Arc<Waiter>),
+}
+
+/// All bytes of a reply, one behind the other.
+pub(crate) fn flatten(out: &mut Reply) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(out.len());
+    while !out.is_empty() {
+        let mut slices = [std::io::IoSlice::new(&[]); 16];
+        let count = out.slices(&mut slices);
+        let len = slices[..count].iter().map(|slice| slice.len()).sum();
+        slices[..count].iter().for_each(|slice| bytes.extend_from_slice(slice));
+        out.advance(len);
+    }
+    bytes
+}

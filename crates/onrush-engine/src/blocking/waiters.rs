@@ -1,0 +1,264 @@
+//! The table of clients that wait, by key.
+//!
+//! A key's queue holds its waiters by ticket, which is the order of their arrival; adding, finding the first and removing any
+//! one of them cost O(log waiters of the key). There is a queue for each kind of value that is waited for, so that a
+//! push looks at nobody who waits for something else.
+//!
+//! Who changes a key first asks a filter of counters whether anybody may wait for it: one load, no lock. A waiter
+//! is added, and a writer asks, under the lock of the key's shard; so the writer sees every waiter there is.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use onrush_store::KeyHash;
+use parking_lot::Mutex;
+
+use super::waiter::{Waiter, WaitsFor};
+
+/// Counters of the filter. With fewer waited-for keys than that most other keys are told apart by it.
+const FILTER_LEN: usize = 4096;
+
+/// Parts of the table with a lock each.
+const STRIPES: usize = 64;
+
+/// An empty part with room for more queues than this gives its memory back.
+const KEPT_QUEUES_MAX: usize = 256;
+
+/// A key, and what is waited for of it.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'k> {
+    pub(super) db: u32,
+    pub(super) key: &'k [u8],
+    pub(super) hash: KeyHash,
+    pub(super) what: WaitsFor,
+}
+
+impl<'k> Wanted<'k> {
+    fn of(waiter: &Waiter, key: &'k [u8], hash: KeyHash) -> Self {
+        Self { db: waiter.db, key, hash, what: waiter.waits_for }
+    }
+
+    /// Number of its queue. Two may share one.
+    fn queue(&self) -> u64 {
+        let salt = u64::from(self.db) << 8 | self.what as u64;
+        self.hash.bits() ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn is_wanted_by(&self, waiter: &Waiter, place: Place) -> bool {
+        waiter.waits_for == self.what && waiter.db == self.db && waiter.key(place.index as usize) == self.key
+    }
+}
+
+/// Where a waiter stands in a queue: by ticket; the index of its key tells apart keys that share a queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    ticket: u64,
+    index: u32,
+}
+
+enum Queue {
+    One(Place, Arc<Waiter>),
+    Many(BTreeMap<Place, Arc<Waiter>>),
+}
+
+impl Queue {
+    fn add(&mut self, wanted: &Wanted<'_>, place: Place, waiter: &Arc<Waiter>) {
+        // A command may name a key twice.
+        if let Self::One(first, other) = self {
+            if first.ticket == place.ticket && wanted.is_wanted_by(waiter, *first) {
+                return;
+            }
+            *self = Self::Many([(*first, Arc::clone(other))].into());
+        }
+        if let Self::Many(waiters) = self {
+            let own = Place { index: 0, ..place }..=Place { index: u32::MAX, ..place };
+            if !waiters.range(own).any(|(other, _)| wanted.is_wanted_by(waiter, *other)) {
+                waiters.insert(place, Arc::clone(waiter));
+            }
+        }
+    }
+
+    /// Takes a waiter out; says whether it was there.
+    fn remove(&mut self, place: Place) -> bool {
+        match self {
+            Self::One(first, _) if *first == place => {
+                *self = Self::Many(BTreeMap::new());
+                true
+            }
+            Self::One(..) => false,
+            Self::Many(waiters) => waiters.remove(&place).is_some(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Many(waiters) if waiters.is_empty())
+    }
+
+    fn after(&self, last: Option<Place>) -> impl Iterator<Item = (Place, &Arc<Waiter>)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let (one, many) = match self {
+            Self::One(place, waiter) => (Some((*place, waiter)), None),
+            Self::Many(waiters) => (None, Some(waiters.range((from, Bound::Unbounded)))),
+        };
+        let one = one.filter(move |(place, _)| last.is_none_or(|last| *place > last));
+        one.into_iter().chain(many.into_iter().flatten().map(|(place, waiter)| (*place, waiter)))
+    }
+}
+
+/// Numbers of queues are hashes already.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers are hashed");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Queues = HashMap<u64, Queue, BuildHasherDefault<AsItIs>>;
+
+/// All clients that wait. See the module's text.
+pub struct Waiters {
+    waiting: AtomicUsize,
+    queues_len: AtomicUsize,
+    next_ticket: AtomicU64,
+    filter: Box<[AtomicU32]>,
+    stripes: Box<[Mutex<Queues>]>,
+}
+
+impl Default for Waiters {
+    fn default() -> Self {
+        Self {
+            waiting: AtomicUsize::new(0),
+            queues_len: AtomicUsize::new(0),
+            next_ticket: AtomicU64::new(0),
+            filter: (0..FILTER_LEN).map(|_| AtomicU32::new(0)).collect(),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+        }
+    }
+}
+
+impl Waiters {
+    /// How many clients wait.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    /// Whether no client waits. A thread that holds a key's lock sees every waiter on it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of keys that clients wait for; of those that are waited for in two ways, twice.
+    pub fn keys_len(&self) -> usize {
+        self.queues_len.load(Relaxed)
+    }
+
+    /// Whether anybody may wait for a key with this hash, in any database. The lock of the key's shard is held.
+    #[inline]
+    pub(crate) fn may_have(&self, hash: KeyHash) -> bool {
+        self.counter(hash).load(Relaxed) > 0
+    }
+
+    #[inline]
+    fn counter(&self, hash: KeyHash) -> &AtomicU32 {
+        &self.filter[(hash.bits() >> 24) as usize % FILTER_LEN]
+    }
+
+    fn stripe(&self, queue: u64) -> &Mutex<Queues> {
+        &self.stripes[(queue >> 40) as usize % STRIPES]
+    }
+
+    /// The order of arrival of a client that begins to wait.
+    pub(super) fn ticket(&self) -> u64 {
+        self.next_ticket.fetch_add(1, Relaxed)
+    }
+
+    /// Adds a client to the queues of its keys, whose locks are held. O(keys).
+    pub(super) fn add(&self, waiter: &Arc<Waiter>, hash: impl Fn(&[u8]) -> KeyHash) {
+        for (index, key) in waiter.keys() {
+            let wanted = Wanted::of(waiter, key, hash(key));
+            let place = Place { ticket: waiter.ticket, index };
+            self.counter(wanted.hash).fetch_add(1, Relaxed);
+            let queue = wanted.queue();
+            self.stripe(queue)
+                .lock()
+                .entry(queue)
+                .and_modify(|queue| queue.add(&wanted, place, waiter))
+                .or_insert_with(|| {
+                    self.queues_len.fetch_add(1, Relaxed);
+                    Queue::One(place, Arc::clone(waiter))
+                });
+        }
+    }
+
+    /// Counts a client that waits, before the locks of its keys go back.
+    pub(super) fn count_begin(&self) {
+        self.waiting.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a client that waits no more.
+    pub(super) fn count_end(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    /// Takes a client that has ended out of all queues. O(keys × log waiters of a key).
+    pub(super) fn remove(&self, waiter: &Waiter, hash: impl Fn(&[u8]) -> KeyHash) {
+        for (index, key) in waiter.keys() {
+            let wanted = Wanted::of(waiter, key, hash(key));
+            self.counter(wanted.hash).fetch_sub(1, Relaxed);
+            let queue = wanted.queue();
+            let mut queues = self.stripe(queue).lock();
+            let Some(waiters) = queues.get_mut(&queue) else { continue };
+            waiters.remove(Place { ticket: waiter.ticket, index });
+            if waiters.is_empty() {
+                queues.remove(&queue);
+                self.queues_len.fetch_sub(1, Relaxed);
+                if queues.is_empty() && queues.capacity() > KEPT_QUEUES_MAX {
+                    *queues = Queues::default();
+                }
+            }
+        }
+    }
+
+    /// The first client that waits for this behind `last`. O(log waiters).
+    pub(super) fn next(&self, wanted: &Wanted<'_>, last: Option<Place>) -> Option<(Place, Arc<Waiter>)> {
+        let queue = wanted.queue();
+        let queues = self.stripe(queue).lock();
+        let mut behind = queues.get(&queue)?.after(last);
+        let found = behind.find(|(place, waiter)| wanted.is_wanted_by(waiter, *place));
+        found.map(|(place, waiter)| (place, Arc::clone(waiter)))
+    }
+
+    /// Every key that is waited for, with its database: after a change of whole databases. O(waiters).
+    pub fn all_keys(&self) -> Vec<(u32, Vec<u8>)> {
+        let mut keys = Vec::with_capacity(self.keys_len());
+        for stripe in &self.stripes {
+            for queue in stripe.lock().values() {
+                // The first one's key is that of most.
+                let mut last: Option<(u32, &[u8])> = None;
+                for (place, waiter) in queue.after(None) {
+                    let key = (waiter.db, waiter.key(place.index as usize));
+                    if last != Some(key) {
+                        keys.push((key.0, key.1.to_vec()));
+                        last = Some(key);
+                    }
+                }
+            }
+        }
+        keys
+    }
+}

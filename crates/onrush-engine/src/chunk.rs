@@ -1,0 +1,276 @@
+//! A chunk: the commands that are planned, fetched for and executed together, of one connection or of several.
+
+use std::hint::cold_path;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use onrush_resp::ArgRange;
+use onrush_store::{Db, KeyHash, Shard};
+
+use crate::command::table::Command;
+use crate::kept::{KEPT_BYTES_MAX, shrink};
+use crate::slice::{SliceEnd, SliceResult};
+use crate::stats::ThreadStats;
+
+/// Commands planned together; equal short ones that follow each other count once.
+pub const CHUNK_LEN_MAX: usize = 32;
+
+/// Equal commands that are planned as one.
+pub(crate) const ROW_LEN_MAX: u32 = 128;
+
+/// A command of the present chunk.
+pub(crate) struct Planned {
+    /// First byte of the command in the input.
+    pub(crate) start: usize,
+    /// First byte behind it.
+    pub(crate) end: usize,
+    /// How often it stands there, one behind the other.
+    pub(crate) times: u32,
+    pub(crate) args: (u32, u32),
+    pub(crate) hashes: (u32, u32),
+    /// The command, or the subcommand; `None` when it has to be resolved the slow way, to tell what is wrong.
+    pub(crate) command: Option<&'static Command>,
+    pub(crate) first_key: u32,
+    pub(crate) step: u32,
+    /// Where its key belongs, if it has only one.
+    pub(crate) shard: Option<&'static Shard>,
+}
+
+impl Planned {
+    /// Where the `nth` of the row starts in the input.
+    pub(crate) fn nth_start(&self, nth: u32) -> usize {
+        self.start + (self.end - self.start) * nth as usize
+    }
+}
+
+/// How often the command at `start..end` is repeated behind it, byte by byte, `max` times at most.
+#[inline(always)]
+pub(crate) fn repetitions(input: &[u8], start: usize, end: usize, max: u32) -> u32 {
+    /// The last bytes before the line end: where commands that are not equal differ, mostly.
+    const TAIL_LEN: usize = 8;
+    let (this, rest) = input[start..].split_at(end - start);
+    if this.len() < TAIL_LEN + 2 || rest.len() < this.len() {
+        return 0;
+    }
+    let tail = this.len() - TAIL_LEN - 2..this.len() - 2;
+    if this[tail.clone()] != rest[tail] { 0 } else { repetitions_of_equal_tails(input, start, end, max) }
+}
+
+/// As [`repetitions`], in few comparisons: what is known to be repeated is compared with what follows as a whole, in steps that
+/// double and then halve.
+fn repetitions_of_equal_tails(input: &[u8], start: usize, end: usize, max: u32) -> u32 {
+    let len = end - start;
+    let (mut times, mut grows) = (0, true);
+    // How many more there may be.
+    let mut bound = ((input.len() - end) / len).min(max as usize);
+    while bound > 0 {
+        let step = if grows { bound.min(times + 1) } else { bound.div_ceil(2) };
+        let at = end + len * times;
+        if input[at..at + len * step] == input[start..start + len * step] {
+            times += step;
+            bound -= step;
+        } else {
+            grows = false;
+            bound = step - 1;
+        }
+    }
+    times as u32
+}
+
+/// Members of collections that a chunk's commands are about.
+#[derive(Default)]
+pub(crate) struct Members {
+    /// Indexes of the commands.
+    pub(crate) commands: Vec<u32>,
+    /// Hashes of the members.
+    pub(crate) hashes: Vec<u64>,
+}
+
+/// See the module's text.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    /// Its commands.
+    pub(crate) planned: Vec<Planned>,
+    /// Their arguments.
+    pub(crate) args: Vec<ArgRange>,
+    /// Owned arguments of commands that are the last ones of their parts.
+    pub(crate) owned: Vec<Arc<Vec<u8>>>,
+    /// The hashes of their keys.
+    pub(crate) hashes: Vec<KeyHash>,
+    /// Shards of the keys, for prefetching.
+    pub(crate) targets: Vec<(&'static Shard, KeyHash)>,
+    /// Members of collections, likewise.
+    pub(crate) members: Members,
+    /// The database of the last command.
+    pub(crate) db: Option<&'static Db>,
+    /// Whether not all commands are the same.
+    pub(crate) is_mixed: bool,
+}
+
+impl Chunk {
+    /// Forgets everything but the memory.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.planned.clear();
+        self.args.clear();
+        self.owned.clear();
+        self.hashes.clear();
+        self.targets.clear();
+        self.members.commands.clear();
+        self.members.hashes.clear();
+        self.is_mixed = false;
+    }
+
+    /// Gives memory back that commands with very many arguments needed. To be called when the chunk is done with.
+    #[inline]
+    pub(crate) fn shrink(&mut self) {
+        // Nothing else of a chunk can be large unless it has many arguments.
+        if self.args.capacity() > KEPT_BYTES_MAX / size_of::<ArgRange>() {
+            self.shrink_lists();
+        }
+    }
+
+    #[cold]
+    fn shrink_lists(&mut self) {
+        self.clear();
+        shrink(&mut self.args);
+        shrink(&mut self.owned);
+        shrink(&mut self.hashes);
+        shrink(&mut self.targets);
+        shrink(&mut self.members.commands);
+        shrink(&mut self.members.hashes);
+    }
+
+    /// Whether there is no room for another command.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.planned.len() >= CHUNK_LEN_MAX
+    }
+}
+
+/// One connection's part of a chunk, and what became of it.
+pub(crate) struct Part {
+    /// Its first row in the chunk.
+    pub(crate) first: usize,
+    /// How many it has.
+    pub(crate) len: usize,
+    /// Where the owned arguments of its last command are in the chunk.
+    pub(crate) owned: Range<usize>,
+    /// Rows of equal commands executed to the end; most rows are one command.
+    pub(crate) rows: usize,
+    /// Commands executed of the row behind them.
+    pub(crate) of_next: u32,
+    /// Where it ends and why: as decoding found, or as execution did if that ended first.
+    pub(crate) result: SliceResult,
+}
+
+impl Part {
+    /// Whether there may be more behind it in the same input.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.result.end == SliceEnd::ChunkFull
+    }
+
+    /// One that begins behind what is planned of a chunk, and at `consumed` in the connection's input.
+    #[inline]
+    pub(crate) fn of(chunk: &Chunk, consumed: usize) -> Self {
+        let (first, owned) = (chunk.planned.len(), chunk.owned.len()..chunk.owned.len());
+        let result = SliceResult { consumed, end: SliceEnd::ChunkFull, requeue: None, ended_ms: 0 };
+        Self { first, len: 0, owned, rows: 0, of_next: 0, result }
+    }
+
+    /// Ends it without executing it, or not to its end, because its connection closes.
+    #[cold]
+    pub(crate) fn give_up(&mut self, input_len: usize) {
+        self.len = 0;
+        self.result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
+    }
+
+    /// The short commands executed, with their rows in the chunk and how often each was.
+    fn short_commands<'a>(&self, chunk: &'a Chunk) -> impl Iterator<Item = (&'static Command, usize, u64)> + 'a {
+        let (first, of_rows, of_next) = (self.first, self.rows, self.of_next);
+        let last = usize::from(of_next > 0);
+        let rows = &chunk.planned[first..first + of_rows + last];
+        rows.iter().enumerate().filter_map(move |(at, row)| {
+            let command = row.command.filter(|command| command.is_short())?;
+            Some((command, first + at, u64::from(if at < of_rows { row.times } else { of_next })))
+        })
+    }
+}
+
+/// What was executed of a chunk, all in all.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Commands executed; those that were refused as well.
+    pub(crate) len: u64,
+    /// The rows of refused commands in the chunk, once for each command.
+    pub(crate) refused: Vec<usize>,
+    /// Time of those that are timed by themselves, in nanoseconds.
+    pub(crate) timed_ns: u64,
+}
+
+impl Tally {
+    /// Counts what was executed of a chunk and spreads its time evenly over the short commands; long ones were timed by
+    /// themselves. Begins anew.
+    #[inline]
+    pub(crate) fn count(&mut self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took: Duration) {
+        let took_ns = took.as_nanos() as u64;
+        let len = self.len - self.refused.len() as u64;
+        stats.commands_processed.add(len);
+        stats.commands_nanos.add(took_ns);
+        if !chunk.is_mixed
+            && self.refused.is_empty()
+            && let Some(Planned { command: Some(command), .. }) = chunk.planned.first()
+            && command.is_short()
+        {
+            let counters = &stats.commands[command.id as usize];
+            counters.calls.add(len);
+            counters.nanos.add(took_ns.saturating_sub(self.timed_ns));
+            (self.len, self.timed_ns) = (0, 0);
+            return;
+        }
+        cold_path();
+        self.count_each(stats, chunk, parts, took_ns);
+        self.refused.clear();
+        (self.len, self.timed_ns) = (0, 0);
+    }
+
+    #[inline(never)]
+    fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took_ns: u64) {
+        let refused = |row: usize| self.refused.iter().filter(|refused| **refused == row).count() as u64;
+        let short = || parts.iter().flat_map(|part| part.short_commands(chunk));
+        let short_len: u64 = short().map(|(_, row, times)| times - refused(row)).sum();
+        if short_len == 0 {
+            return;
+        }
+        let each_ns = took_ns.saturating_sub(self.timed_ns) / short_len;
+        for (command, row, times) in short() {
+            let times = times - refused(row);
+            let counters = &stats.commands[command.id as usize];
+            counters.calls.add(times);
+            counters.nanos.add(each_ns * times);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn repetitions_are_what_comparing_one_by_one_finds(
+            unit in proptest::collection::vec(b'a'..=b'c', 1..24),
+            times in 0_usize..300,
+            behind in proptest::collection::vec(b'a'..=b'c', 0..30),
+            max in 0_u32..200,
+        ) {
+            let input = [b"??".to_vec(), unit.repeat(times + 1), behind].concat();
+            let (start, len) = (2, unit.len());
+            let found = input[start + len..].chunks_exact(len).take_while(|chunk| *chunk == unit).count();
+            let expected = if len < 10 { 0 } else { found.min(max as usize) };
+            prop_assert_eq!(repetitions(&input, start, start + len, max) as usize, expected);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Clients as the others see them: the registry behind CLIENT LIST and CLIENT KILL.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+use crate::blocking::waiter::Waiter;
+
+/// The part of a connection that other threads may read, and the means to wake or kill it.
+///
+/// Its connection refreshes the numbers once per batch; they are only for people to look at.
+pub struct ClientHandle {
+    /// Unique, ascending.
+    pub id: u64,
+    /// Address of the peer, `ip:port` or the path of the Unix socket and `:0`.
+    pub addr: String,
+    /// Address on this side.
+    pub laddr: String,
+    /// File descriptor.
+    pub fd: i32,
+    /// Unix time of the connect in milliseconds.
+    pub created_ms: i64,
+    /// Whether it came in by a Unix socket.
+    pub unix: bool,
+    /// What changes with every batch.
+    pub activity: Activity,
+    /// Names given by the client.
+    pub names: Mutex<Names>,
+    /// 2 or 3.
+    pub resp: AtomicU32,
+    /// Bytes in the query buffer.
+    pub query_bytes: AtomicU64,
+    /// Bytes allocated for the query buffer and not used.
+    pub query_free_bytes: AtomicU64,
+    /// Bytes of replies that were not read.
+    pub reply_bytes: AtomicU64,
+    /// Bytes allocated for replies.
+    pub reply_capacity_bytes: AtomicU64,
+    /// CLIENT NO-EVICT.
+    pub no_evict: AtomicBool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: AtomicBool,
+    /// What it waits for.
+    pub waiter: Mutex<Option<Arc<Waiter>>>,
+    waker: Mutex<Option<Waker>>,
+    /// Whether a command of the client is executed, or waits to be, elsewhere than on its worker.
+    is_aside: AtomicBool,
+}
+
+/// What changes with every batch of a connection, or is asked for by it: on a cache line of its own.
+#[repr(align(64))]
+pub struct Activity {
+    /// Unix time of the last command in milliseconds.
+    pub last_interaction_ms: AtomicI64,
+    /// Id of the last command, `u32::MAX` before the first.
+    pub last_command: AtomicU32,
+    /// Selected database.
+    pub db: AtomicU32,
+    killed: AtomicBool,
+}
+
+/// Names a client gave itself.
+#[derive(Default, Clone)]
+pub struct Names {
+    /// CLIENT SETNAME.
+    pub name: Vec<u8>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub lib_name: Vec<u8>,
+    /// CLIENT SETINFO LIB-VER.
+    pub lib_ver: Vec<u8>,
+    /// User it authenticated as.
+    pub user: Vec<u8>,
+}
+
+impl ClientHandle {
+    /// A handle for a connection just accepted.
+    pub fn new(id: u64, addr: String, laddr: String, fd: i32, unix: bool, now_ms: i64) -> Self {
+        Self {
+            id,
+            addr,
+            laddr,
+            fd,
+            created_ms: now_ms,
+            unix,
+            activity: Activity {
+                last_interaction_ms: AtomicI64::new(now_ms),
+                last_command: AtomicU32::new(u32::MAX),
+                db: AtomicU32::new(0),
+                killed: AtomicBool::new(false),
+            },
+            names: Mutex::new(Names { user: b"default".to_vec(), ..Names::default() }),
+            resp: AtomicU32::new(2),
+            query_bytes: AtomicU64::new(0),
+            query_free_bytes: AtomicU64::new(0),
+            reply_bytes: AtomicU64::new(0),
+            reply_capacity_bytes: AtomicU64::new(0),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            waiter: Mutex::new(None),
+            waker: Mutex::new(None),
+            is_aside: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets the client aside, while its command is executed, or waits to be, elsewhere than on its worker; or ends that.
+    pub fn set_aside(&self, is_aside: bool) {
+        self.is_aside.store(is_aside, Release);
+    }
+
+    /// Whether the client is set aside.
+    pub fn is_aside(&self) -> bool {
+        self.is_aside.load(Acquire)
+    }
+
+    /// Whether the client runs on this machine: it came in by a Unix socket or from a loopback address.
+    pub fn is_local(&self) -> bool {
+        let peer = self.addr.parse::<SocketAddr>();
+        self.unix || peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
+    }
+
+    /// Memory of its buffers in bytes.
+    pub fn buffer_bytes(&self) -> u64 {
+        let query = self.query_bytes.load(Relaxed) + self.query_free_bytes.load(Relaxed);
+        query + self.reply_capacity_bytes.load(Relaxed).max(self.reply_bytes.load(Relaxed))
+    }
+
+    /// Its line in CLIENT LIST, with the line end. `command_name` tells the name of a command by its number.
+    pub fn info_line<'c>(&self, command_name: impl Fn(usize) -> Option<&'c str>, now_ms: i64) -> Vec<u8> {
+        let names = self.names.lock().clone();
+        let seconds_since = |at_ms: i64| (now_ms - at_ms).max(0) / 1000;
+        let mut line =
+            format!("id={} addr={} laddr={} fd={} name=", self.id, self.addr, self.laddr, self.fd).into_bytes();
+        line.extend_from_slice(&names.name);
+        let reply_bytes = self.reply_bytes.load(Relaxed);
+        let capacity_bytes = self.reply_capacity_bytes.load(Relaxed);
+        let events = if reply_bytes > 0 { "rw" } else { "r" };
+        let last = self.activity.last_command.load(Relaxed) as usize;
+        let command = command_name(last).unwrap_or("NULL");
+        line.extend_from_slice(
+            format!(
+                " age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi=-1 qbuf={} qbuf-free={} argv-mem=0 \
+                 multi-mem=0 rbs={capacity_bytes} rbp={capacity_bytes} obl={reply_bytes} oll=0 omem=0 tot-mem={} \
+                 events={events} cmd={command} user=",
+                seconds_since(self.created_ms),
+                seconds_since(self.activity.last_interaction_ms.load(Relaxed)),
+                self.flags(),
+                self.activity.db.load(Relaxed),
+                self.query_bytes.load(Relaxed),
+                self.query_free_bytes.load(Relaxed),
+                self.buffer_bytes() + size_of::<Self>() as u64,
+            )
+            .as_bytes(),
+        );
+        line.extend_from_slice(&names.user);
+        line.extend_from_slice(format!(" redir=-1 resp={} lib-name=", self.resp.load(Relaxed)).as_bytes());
+        line.extend_from_slice(&names.lib_name);
+        line.extend_from_slice(b" lib-ver=");
+        line.extend_from_slice(&names.lib_ver);
+        line.push(b'\n');
+        line
+    }
+
+    /// The letters CLIENT LIST shows, `N` if there are none.
+    fn flags(&self) -> String {
+        let waits = self.waiter.lock().is_some();
+        let letters =
+            [(waits, 'b'), (self.unix, 'U'), (self.no_evict.load(Relaxed), 'e'), (self.no_touch.load(Relaxed), 'T')];
+        let flags: String = letters.into_iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();
+        if flags.is_empty() { "N".to_owned() } else { flags }
+    }
+
+    /// Asks the connection to close, without replies that are still to come.
+    pub fn kill(&self) {
+        self.activity.killed.store(true, Relaxed);
+        self.wake();
+    }
+
+    /// Whether somebody asked the connection to close.
+    #[inline]
+    pub fn is_killed(&self) -> bool {
+        self.activity.killed.load(Relaxed)
+    }
+
+    /// Gives the connection a turn.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.waker.lock() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Sets what gives the connection a turn.
+    pub fn set_waker(&self, waker: &Waker) {
+        *self.waker.lock() = Some(waker.clone());
+    }
+}
+
+/// All connected clients by id.
+#[derive(Default)]
+pub struct Registry {
+    clients: Mutex<BTreeMap<u64, Arc<ClientHandle>>>,
+    last_id: AtomicU64,
+}
+
+impl Registry {
+    /// A new id.
+    pub fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Adds a client.
+    pub fn add(&self, client: Arc<ClientHandle>) {
+        self.clients.lock().insert(client.id, client);
+    }
+
+    /// Removes a client.
+    pub fn remove(&self, id: u64) {
+        self.clients.lock().remove(&id);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.clients.lock().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of them.
+    pub fn get(&self, id: u64) -> Option<Arc<ClientHandle>> {
+        self.clients.lock().get(&id).cloned()
+    }
+
+    /// All of them, by ascending id.
+    pub fn all(&self) -> Vec<Arc<ClientHandle>> {
+        self.clients.lock().values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle(addr: &str, unix: bool) -> ClientHandle {
+        ClientHandle::new(7, addr.into(), "127.0.0.1:6379".into(), 9, unix, 1_000)
+    }
+
+    #[test]
+    fn local_is_what_came_by_a_unix_socket_or_loopback() {
+        for (addr, unix, local) in [
+            ("127.0.0.1:5", false, true),
+            ("127.8.0.1:5", false, true),
+            ("[::1]:5", false, true),
+            ("[::ffff:127.0.0.1]:5", false, true),
+            ("10.0.0.1:5", false, false),
+            ("[2001:db8::1]:5", false, false),
+            ("/tmp/s.sock:0", true, true),
+        ] {
+            assert_eq!(handle(addr, unix).is_local(), local, "{addr}");
+        }
+    }
+
+    #[test]
+    fn the_line_in_client_list_has_the_fields_of_redis_7_2() {
+        let client = handle("127.0.0.1:5", false);
+        client.names.lock().name = b"me".to_vec();
+        client.names.lock().lib_name = b"lib".to_vec();
+        client.no_evict.store(true, Relaxed);
+        client.query_bytes.store(3, Relaxed);
+        let line = client.info_line(|_| None, 3_500);
+        let line = String::from_utf8(line).unwrap();
+        assert!(line.starts_with("id=7 addr=127.0.0.1:5 laddr=127.0.0.1:6379 fd=9 name=me age=2 idle=2 flags=e db=0 "));
+        assert!(line.ends_with(" events=r cmd=NULL user=default redir=-1 resp=2 lib-name=lib lib-ver=\n"));
+        let fields: Vec<_> = line.split(' ').map(|field| field.split('=').next().unwrap()).collect();
+        assert_eq!(
+            fields.join(" "),
+            "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl \
+             oll omem tot-mem events cmd user redir resp lib-name lib-ver"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! Time, as the process passes it in.
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Where the engine gets the time from.
+#[derive(Clone, Copy)]
+pub struct TimeSource {
+    /// The present moment, which never goes back.
+    pub now: fn() -> Instant,
+    /// The present Unix time in microseconds, which may be set.
+    pub unix_us: fn() -> i64,
+}
+
+impl TimeSource {
+    /// The clocks of the system.
+    pub const SYSTEM: Self = Self { now: Instant::now, unix_us: system_unix_us };
+}
+
+fn system_unix_us() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
+}
+
+/// Unix time from the clock that never goes back, so that one reading of one clock serves a chunk for everything.
+pub struct Clock {
+    source: TimeSource,
+    base: Instant,
+    offset_us: AtomicI64,
+}
+
+impl Clock {
+    /// A clock that reads `source`.
+    pub fn new(source: TimeSource) -> Self {
+        let clock = Self { source, base: (source.now)(), offset_us: AtomicI64::new(0) };
+        clock.synchronize();
+        clock
+    }
+
+    /// Takes over what the source's Unix time is now. To be called regularly, since that may be set.
+    pub fn synchronize(&self) {
+        let since_base = self.now().saturating_duration_since(self.base);
+        self.offset_us.store(self.unix_us() - since_base.as_micros() as i64, Relaxed);
+    }
+
+    /// The present moment.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        (self.source.now)()
+    }
+
+    /// Unix time in milliseconds at `instant`.
+    #[inline]
+    pub fn unix_ms_at(&self, instant: Instant) -> i64 {
+        let since = instant - self.base;
+        let since_us = since.as_secs() as i64 * 1_000_000 + i64::from(since.subsec_micros());
+        (since_us + self.offset_us.load(Relaxed)) / 1000
+    }
+
+    /// The present Unix time in milliseconds, as the source tells it.
+    pub fn unix_ms(&self) -> i64 {
+        self.unix_us() / 1000
+    }
+
+    /// The present Unix time in microseconds, as the source tells it.
+    pub fn unix_us(&self) -> i64 {
+        (self.source.unix_us)()
+    }
+}

@@ -1,0 +1,19 @@
+//! The command table: the single source of what commands exist and what is true of them.
+//!
+//! Each family of commands has a file of rows ([`Spec`]) beside its handlers. At start [`CommandTable::new`] gathers
+//! the rows, numbers them and derives what the batch planner and COMMAND need. Start reading at [`spec`] for what a
+//! row says and at [`table`] for how a name becomes a command.
+
+pub mod argument;
+pub mod find_keys;
+pub mod key_spec;
+mod name_index;
+pub mod replies;
+pub mod spec;
+pub mod syntax;
+pub mod table;
+mod words;
+
+pub use key_spec::KeyRange;
+pub use spec::{Flags, Group, KeySpec, Spec, flags};
+pub use table::{Command, CommandTable};

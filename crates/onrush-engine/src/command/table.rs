@@ -1,0 +1,373 @@
+//! The command table: from a name to its row, and what is derived from rows once at start.
+
+use super::key_spec::{self, KeyRange};
+use super::name_index::{CommandId, NO_ID, NO_PARENT, NameIndex, Named};
+use super::spec::{Categories, Flags, Spec};
+use crate::argv::Arguments;
+use crate::ctx::{Handler, RunHandler};
+use crate::error::{self, CommandError};
+
+/// A command ready to be dispatched.
+pub struct Command {
+    /// Runs it.
+    pub handler: Handler,
+    /// As in the row of the table.
+    pub run: Option<RunHandler>,
+    /// As in the row.
+    pub arity: i32,
+    /// The row's flags and [`Flags::MOVABLEKEYS`] where it applies.
+    pub flags: Flags,
+    /// Its number.
+    pub id: CommandId,
+    /// The argument that is the first key, 0 if there is none at a fixed place.
+    pub first_key: u8,
+    /// The keys at fixed places, for the planner. Of a command with [`Flags::MOVABLEKEYS`] there may be more.
+    pub plan: Option<KeyRange>,
+    /// ACL categories, implied ones included.
+    pub categories: Categories,
+    /// The container of a subcommand.
+    pub parent: Option<CommandId>,
+    /// Subcommands have consecutive numbers.
+    first_subcommand: CommandId,
+    subcommand_count: u16,
+    /// Lower-case; `container|subcommand` of subcommands.
+    pub full_name: Box<str>,
+    /// What it answers to, in lower case and without its container's name; `None` when it was taken away.
+    pub(super) name: Option<Box<[u8]>>,
+    /// The row.
+    pub spec: &'static Spec,
+}
+
+impl Command {
+    fn new(spec: &'static Spec, id: CommandId, parent: Option<&Command>) -> Self {
+        let plan = key_spec::fixed_range(spec.keys);
+        let movable = key_spec::are_movable(spec.keys);
+        Self {
+            handler: spec.handler,
+            run: spec.run,
+            arity: spec.arity,
+            flags: if movable { spec.flags | Flags::MOVABLEKEYS } else { spec.flags },
+            id,
+            first_key: plan.map_or(0, |(first, _, _)| u8::try_from(first).unwrap_or(0)),
+            plan,
+            categories: spec.all_categories(),
+            parent: parent.map(|parent| parent.id),
+            first_subcommand: 0,
+            subcommand_count: 0,
+            name: Some(spec.name.as_bytes().into()),
+            full_name: parent
+                .map_or_else(|| spec.name.into(), |parent| format!("{}|{}", parent.full_name, spec.name).into()),
+            spec,
+        }
+    }
+
+    /// Whether `argc` arguments, the name included, are a number it accepts.
+    #[inline]
+    pub fn accepts(&self, argc: usize) -> bool {
+        let arity = self.arity as isize;
+        if arity >= 0 { argc as isize == arity } else { argc as isize >= -arity }
+    }
+
+    /// Whether it is refused while memory is over its limit.
+    #[inline]
+    pub fn is_denied_oom(&self) -> bool {
+        self.flags.contains(Flags::DENYOOM)
+    }
+
+    /// Whether its run time is not worth timing by itself.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.flags.contains(Flags::SHORT)
+    }
+
+    /// Whether it has subcommands.
+    #[inline]
+    pub fn is_container(&self) -> bool {
+        self.subcommand_count > 0
+    }
+
+    /// Numbers of its subcommands, in the order of their rows.
+    pub fn subcommands(&self) -> std::ops::Range<CommandId> {
+        self.first_subcommand..self.first_subcommand + self.subcommand_count
+    }
+
+    /// The error for a number of arguments it does not accept.
+    #[cold]
+    pub fn wrong_arity(&self) -> CommandError {
+        CommandError::text(format!("ERR wrong number of arguments for '{}' command", self.full_name))
+    }
+}
+
+impl Named for Command {
+    fn id(&self) -> CommandId {
+        self.id
+    }
+
+    fn parent(&self) -> Option<CommandId> {
+        self.parent
+    }
+
+    #[inline]
+    fn name(&self) -> Option<&[u8]> {
+        self.name.as_deref()
+    }
+}
+
+/// All commands, found by name in one hash and usually one comparison.
+pub struct CommandTable {
+    commands: Box<[Command]>,
+    names: NameIndex,
+}
+
+impl CommandTable {
+    /// The table of all rows in `families`. Commands are numbered in the order given, the commands first and all
+    /// subcommands behind them.
+    ///
+    /// # Panics
+    /// On two commands of one name, and on 65,535 or more commands.
+    pub fn new(families: &[&'static [Spec]]) -> Self {
+        let mut commands: Vec<Command> = Vec::new();
+        for spec in families.iter().copied().flatten() {
+            commands.push(Command::new(spec, next_id(&commands), None));
+        }
+        for container in 0..commands.len() {
+            let spec = commands[container].spec;
+            commands[container].first_subcommand = next_id(&commands);
+            commands[container].subcommand_count = spec.subcommands.len() as u16;
+            for subcommand in spec.subcommands {
+                let command = Command::new(subcommand, next_id(&commands), Some(&commands[container]));
+                commands.push(command);
+            }
+        }
+        Self { names: NameIndex::new(&commands), commands: commands.into() }
+    }
+
+    /// The same commands under other names: each pair renames the command that answers to the first one; an empty
+    /// second one takes it away. What is told about a command keeps its own name.
+    ///
+    /// # Errors
+    /// There is no command of a name, or there is one already of the new name.
+    pub fn renamed(mut self, renames: &[(Vec<u8>, Vec<u8>)]) -> Result<Self, String> {
+        for (from, to) in renames {
+            let quoted = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+            let Some(id) = self.lookup(from).map(|command| command.id) else {
+                return Err(format!("rename-command {}: there is no such command", quoted(from)));
+            };
+            if !to.is_empty() && self.lookup(to).is_some_and(|other| other.id != id) {
+                return Err(format!("rename-command {} {}: there is a command of that name", quoted(from), quoted(to)));
+            }
+            self.commands[id as usize].name = (!to.is_empty()).then(|| to.to_ascii_lowercase().into());
+            self.names = NameIndex::new(&self.commands);
+        }
+        Ok(self)
+    }
+
+    /// Number of commands, subcommands included: one more than the highest id.
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether the table is empty.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// The command with a number.
+    ///
+    /// # Panics
+    /// If the number is not from this table.
+    #[inline]
+    pub fn command(&self, id: CommandId) -> &Command {
+        &self.commands[id as usize]
+    }
+
+    /// All commands by ascending number, subcommands included.
+    pub fn all(&self) -> impl ExactSizeIterator<Item = &Command> {
+        self.commands.iter()
+    }
+
+    /// Commands that are no subcommands, by ascending number.
+    pub fn top_level(&self) -> impl Iterator<Item = &Command> + Clone {
+        self.commands.iter().take_while(|command| command.parent.is_none())
+    }
+
+    /// A command by its name, in any case. Constant time, no allocation.
+    #[inline]
+    pub fn lookup(&self, name: &[u8]) -> Option<&Command> {
+        self.names.find(&self.commands, name, NO_PARENT).map(|id| self.command(id))
+    }
+
+    /// A container's subcommand by its name, in any case. Constant time, no allocation.
+    #[inline]
+    pub fn lookup_subcommand(&self, container: &Command, name: &[u8]) -> Option<&Command> {
+        self.names.find(&self.commands, name, container.id).map(|id| self.command(id))
+    }
+
+    /// A command or subcommand by its full name, as in `config|get`.
+    pub fn lookup_full(&self, name: &[u8]) -> Option<&Command> {
+        match memchr::memchr(b'|', name) {
+            None => self.lookup(name),
+            Some(bar) => self.lookup_subcommand(self.lookup(&name[..bar])?, &name[bar + 1..]),
+        }
+    }
+
+    /// The command or subcommand that `argv` calls, whatever the number of its arguments: [`Command::accepts`] tells
+    /// whether that is right.
+    ///
+    /// # Errors
+    /// The error to answer when the command or its subcommand is unknown.
+    #[inline]
+    pub fn resolve<A: Arguments + ?Sized>(&self, argv: &A) -> Result<&Command, CommandError> {
+        if argv.is_empty() {
+            return Err(unknown_command(argv));
+        }
+        let Some(command) = self.lookup(argv.get(0)) else {
+            return Err(unknown_command(argv));
+        };
+        if !command.is_container() || argv.len() == 1 {
+            return Ok(command);
+        }
+        self.lookup_subcommand(command, argv.get(1)).ok_or_else(|| unknown_subcommand(command, argv.get(1)))
+    }
+}
+
+fn next_id(commands: &[Command]) -> CommandId {
+    CommandId::try_from(commands.len()).ok().filter(|&id| id != NO_ID).expect("fewer than 65,535 commands")
+}
+
+/// Bytes of what a client sent that errors quote.
+const QUOTED_LEN_MAX: usize = 128;
+
+/// As much of `text` as an error quotes: like Redis's, it ends at a NUL.
+fn quoted(text: &[u8], len_max: usize) -> &[u8] {
+    let text = &text[..text.len().min(len_max)];
+    error::quoted(text)
+}
+
+#[cold]
+fn unknown_command<A: Arguments + ?Sized>(argv: &A) -> CommandError {
+    let mut args = Vec::new();
+    for index in 1..argv.len() {
+        if args.len() >= QUOTED_LEN_MAX {
+            break;
+        }
+        let room = QUOTED_LEN_MAX - args.len();
+        args.push(b'\'');
+        args.extend_from_slice(quoted(argv.get(index), room));
+        args.extend_from_slice(b"' ");
+    }
+    let name = if argv.is_empty() { &[][..] } else { argv.get(0) };
+    let parts = [&b"ERR unknown command '"[..], quoted(name, QUOTED_LEN_MAX), b"', with args beginning with: ", &args];
+    CommandError::bytes(parts.concat())
+}
+
+#[cold]
+fn unknown_subcommand(container: &Command, name: &[u8]) -> CommandError {
+    let help = format!("'. Try {} HELP.", container.spec.name.to_ascii_uppercase());
+    let parts = [b"ERR unknown subcommand '", quoted(name, QUOTED_LEN_MAX), help.as_bytes()];
+    CommandError::bytes(parts.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::spec::{KeySpec, flags};
+
+    static SPECS: &[Spec] = &[
+        Spec { name: "get", arity: 2, keys: &[KeySpec::key("RO access")], ..Spec::DEFAULT },
+        Spec { name: "mset", arity: -3, keys: &[KeySpec::keys("OW update", 1, -1, 2)], ..Spec::DEFAULT },
+        Spec { name: "georadiusbymember_ro", arity: -5, ..Spec::DEFAULT },
+        Spec { name: "georadiusbymember", arity: -5, ..Spec::DEFAULT },
+        Spec {
+            name: "config",
+            arity: -2,
+            subcommands: &[
+                Spec { name: "get", arity: -3, flags: flags("admin"), ..Spec::DEFAULT },
+                Spec { name: "resetstat", arity: 2, ..Spec::DEFAULT },
+            ],
+            ..Spec::DEFAULT
+        },
+    ];
+
+    fn table() -> CommandTable {
+        CommandTable::new(&[SPECS])
+    }
+
+    fn error(argv: &[&[u8]]) -> String {
+        let table = table();
+        let error = table.resolve(argv).map_or_else(|error| error, Command::wrong_arity);
+        String::from_utf8(error.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_and_told_apart_by_container() {
+        let table = table();
+        assert_eq!(table.lookup(b"GeT").unwrap().full_name.as_ref(), "get");
+        assert_eq!(table.lookup(b"GEORADIUSBYMEMBER_RO").unwrap().full_name.as_ref(), "georadiusbymember_ro");
+        assert_eq!(table.lookup_full(b"config|GET").unwrap().full_name.as_ref(), "config|get");
+        assert_eq!(table.resolve(&[b"CONFIG".as_slice(), b"Get", b"*"][..]).unwrap().full_name.as_ref(), "config|get");
+        for unknown in [&b""[..], b"g", b"gets", b"resetstat", b"get\0", b"georadiusbymembex_ro", b"'get"] {
+            assert!(table.lookup(unknown).is_none());
+        }
+    }
+
+    #[test]
+    fn every_command_is_found_by_its_full_name_under_its_dense_id() {
+        let table = table();
+        for (id, command) in table.all().enumerate() {
+            assert_eq!(command.id as usize, id);
+            assert_eq!(table.lookup_full(command.full_name.as_bytes()).unwrap().id, command.id);
+        }
+        let config = table.lookup(b"config").unwrap();
+        let names: Vec<_> = config.subcommands().map(|id| table.command(id).spec.name).collect();
+        assert_eq!(names, ["get", "resetstat"]);
+    }
+
+    #[test]
+    fn a_renamed_command_answers_to_its_new_name_only() {
+        let rename = |from: &str, to: &str| (from.as_bytes().to_vec(), to.as_bytes().to_vec());
+        let table = CommandTable::new(&[SPECS]);
+        let name = table.command(0).full_name.clone();
+        let table = table.renamed(&[rename(&name.to_uppercase(), "A-Much-Longer-Name-Than-Before")]).expect("renamed");
+        assert!(table.lookup(name.as_bytes()).is_none());
+        assert_eq!(table.lookup(b"a-much-longer-name-than-before").map(|command| command.id), Some(0));
+        let table = table.renamed(&[rename("a-much-longer-name-than-before", "")]).expect("taken away");
+        assert!(table.lookup(b"a-much-longer-name-than-before").is_none());
+        assert!(table.lookup(b"").is_none());
+        assert!(table.renamed(&[rename("nosuch", "x")]).is_err());
+    }
+
+    #[test]
+    fn unknown_names_and_wrong_arities_are_answered_as_redis_does() {
+        assert_eq!(error(&[b"FOO", b"a", b"b"]), "ERR unknown command 'FOO', with args beginning with: 'a' 'b' ");
+        assert_eq!(error(&[b"foo"]), "ERR unknown command 'foo', with args beginning with: ");
+        assert_eq!(error(&[b"GET"]), "ERR wrong number of arguments for 'get' command");
+        assert_eq!(error(&[b"CONFIG"]), "ERR wrong number of arguments for 'config' command");
+        assert_eq!(error(&[b"CONFIG", b"GET"]), "ERR wrong number of arguments for 'config|get' command");
+        assert_eq!(error(&[b"conFig", b"Foo", b"x"]), "ERR unknown subcommand 'Foo'. Try CONFIG HELP.");
+    }
+
+    #[test]
+    fn errors_quote_at_most_128_bytes() {
+        let long = [b'x'; 200];
+        let quoted = "x".repeat(128);
+        assert_eq!(
+            error(&[&long, &long[..100], &long, b"more"]),
+            format!(
+                "ERR unknown command '{quoted}', with args beginning with: '{}' '{}' ",
+                "x".repeat(100),
+                "x".repeat(25)
+            )
+        );
+        assert_eq!(error(&[b"a\0b", b"c\0d"]), "ERR unknown command 'a', with args beginning with: 'c' ");
+    }
+
+    #[test]
+    fn the_planner_gets_keys_at_fixed_places() {
+        let table = table();
+        let get = table.lookup(b"get").unwrap();
+        assert_eq!((get.first_key, get.plan), (1, Some((1, 1, 1))));
+        assert_eq!(table.lookup(b"mset").unwrap().plan, Some((1, -1, 2)));
+        assert_eq!(table.lookup(b"config").unwrap().plan, None);
+    }
+}

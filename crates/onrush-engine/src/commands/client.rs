@@ -1,0 +1,429 @@
+//! CLIENT: what connections say about themselves, and how an operator sees, holds back and closes them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::parse_i64;
+
+use crate::blocking::kill;
+use crate::client::ClientHandle;
+use crate::command::replies;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::session::ReplyMode;
+
+const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
+const BAD_CLIENT_ID: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
+const INVALID_CLIENT_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
+const MAX_AGE_NOT_INTEGER: CommandError = CommandError::fixed("ERR maxage is not an integer or out of range");
+const BAD_MAX_AGE: CommandError = CommandError::fixed("ERR maxage should be greater than 0");
+const TIMEOUT_NOT_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
+const TIMEOUT_NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
+const TIMEOUT_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
+const BAD_PAUSE_MODE: CommandError = CommandError::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL");
+const BAD_UNBLOCK_REASON: CommandError = CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+
+/// `CLIENT ID`
+pub fn client_id(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.int(ctx.session.handle.id as i64);
+    Ok(())
+}
+
+/// `CLIENT INFO`
+pub fn client_info(ctx: &mut Ctx<'_>) -> CommandResult {
+    publish_self(ctx);
+    let line = ctx.session.handle.info_line(|id| name_of(ctx, id), ctx.engine.clock.unix_ms());
+    ctx.out.verbatim("txt", &line);
+    Ok(())
+}
+
+/// `CLIENT LIST [TYPE type | ID id [id ...]]`
+pub fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
+    publish_self(ctx);
+    let clients = &ctx.engine.clients;
+    let listed: Vec<Arc<ClientHandle>> = match ctx.argc() {
+        2 => clients.all(),
+        4 if ctx.is(2, "TYPE") => match ClientType::parse(ctx.arg(3))? {
+            ClientType::Normal => clients.all(),
+            ClientType::Other => Vec::new(),
+        },
+        4.. if ctx.is(2, "ID") => {
+            let ids = (3..ctx.argc()).map(|index| ctx.int_or(index, INVALID_CLIENT_ID));
+            let ids = ids.collect::<Result<Vec<i64>, _>>()?;
+            ids.into_iter().filter_map(|id| clients.get(u64::try_from(id).ok()?)).collect()
+        }
+        _ => return Err(error::SYNTAX),
+    };
+    let now_ms = ctx.engine.clock.unix_ms();
+    let mut lines = Vec::new();
+    for client in listed.iter().filter(|client| !client.is_killed()) {
+        lines.extend_from_slice(&client.info_line(|id| name_of(ctx, id), now_ms));
+    }
+    ctx.out.verbatim("txt", &lines);
+    Ok(())
+}
+
+/// The full name of a command by its number.
+fn name_of<'c>(ctx: &Ctx<'c>, id: usize) -> Option<&'c str> {
+    ctx.engine.commands.all().nth(id).map(|command| &*command.full_name)
+}
+
+/// Brings what others see of this connection up to date in the middle of its batch.
+fn publish_self(ctx: &Ctx<'_>) {
+    let handle = &ctx.session.handle;
+    handle.activity.db.store(ctx.session.db, Relaxed);
+    handle.activity.last_interaction_ms.store(ctx.engine.clock.unix_ms(), Relaxed);
+}
+
+/// What kind a client is, as filters tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientType {
+    /// Every client there is so far.
+    Normal,
+    /// `master`, `replica` (or `slave`) and `pubsub`.
+    Other,
+}
+
+impl ClientType {
+    fn parse(word: &[u8]) -> Result<Self, CommandError> {
+        match word.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Self::Normal),
+            b"master" | b"replica" | b"slave" | b"pubsub" => Ok(Self::Other),
+            _ => Err(CommandError::bytes([b"ERR Unknown client type '", error::quoted(word), b"'"].concat())),
+        }
+    }
+}
+
+/// Which clients CLIENT KILL closes; what is `None` does not matter.
+#[derive(Default)]
+struct KillFilter<'a> {
+    id: Option<u64>,
+    kind: Option<ClientType>,
+    addr: Option<&'a [u8]>,
+    laddr: Option<&'a [u8]>,
+    user: Option<&'a [u8]>,
+    /// Connected for at least so many seconds.
+    age_min_seconds: Option<i64>,
+    skip_me: bool,
+}
+
+impl<'a> KillFilter<'a> {
+    fn read(ctx: &Ctx<'a>) -> Result<Self, CommandError> {
+        let mut filter = Self { skip_me: true, ..Self::default() };
+        for index in (2..ctx.argc()).step_by(2) {
+            if index + 1 >= ctx.argc() {
+                return Err(error::SYNTAX);
+            }
+            let value = ctx.arg(index + 1);
+            if ctx.is(index, "ID") {
+                let id = parse_i64(value).filter(|&id| id > 0).ok_or(BAD_CLIENT_ID)?;
+                filter.id = Some(id as u64);
+            } else if ctx.is(index, "TYPE") {
+                filter.kind = Some(ClientType::parse(value)?);
+            } else if ctx.is(index, "ADDR") {
+                filter.addr = Some(value);
+            } else if ctx.is(index, "LADDR") {
+                filter.laddr = Some(value);
+            } else if ctx.is(index, "USER") {
+                if value != b"default" {
+                    return Err(CommandError::bytes([b"ERR No such user '", error::quoted(value), b"'"].concat()));
+                }
+                filter.user = Some(value);
+            } else if ctx.is(index, "MAXAGE") {
+                let seconds = parse_i64(value).ok_or(MAX_AGE_NOT_INTEGER)?;
+                filter.age_min_seconds = Some(seconds).filter(|&seconds| seconds > 0);
+                filter.age_min_seconds.ok_or(BAD_MAX_AGE)?;
+            } else if ctx.is(index, "SKIPME") {
+                filter.skip_me = yes_or_no(value)?;
+            } else {
+                return Err(error::SYNTAX);
+            }
+        }
+        Ok(filter)
+    }
+
+    fn matches(&self, client: &ClientHandle, me: u64, now_ms: i64) -> bool {
+        self.id.is_none_or(|id| id == client.id)
+            && self.kind.is_none_or(|kind| kind == ClientType::Normal)
+            && self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
+            && self.laddr.is_none_or(|laddr| laddr == client.laddr.as_bytes())
+            && self.user.is_none_or(|user| user == client.names.lock().user)
+            && self.age_min_seconds.is_none_or(|seconds| (now_ms - client.created_ms) / 1000 >= seconds)
+            && !(self.skip_me && client.id == me)
+    }
+}
+
+fn yes_or_no(word: &[u8]) -> Result<bool, CommandError> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"yes" => Ok(true),
+        b"no" => Ok(false),
+        _ => Err(error::SYNTAX),
+    }
+}
+
+/// `CLIENT KILL ip:port` or `CLIENT KILL filter value [filter value ...]`
+pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+    let by_addr = ctx.argc() == 3;
+    let filter =
+        if by_addr { KillFilter { addr: Some(ctx.arg(2)), ..KillFilter::default() } } else { KillFilter::read(ctx)? };
+    let (me, now_ms) = (ctx.session.handle.id, ctx.engine.clock.unix_ms());
+    let mut killed = 0;
+    for client in ctx.engine.clients.all() {
+        if client.is_killed() || !filter.matches(&client, me, now_ms) {
+            continue;
+        }
+        killed += 1;
+        if client.id == me {
+            ctx.session.close_after_reply = true;
+        } else {
+            kill(ctx.engine, &client);
+        }
+    }
+    match (by_addr, killed) {
+        (true, 0) => return Err(NO_SUCH_CLIENT),
+        (true, _) => ctx.out.ok(),
+        (false, killed) => ctx.out.int(killed),
+    }
+    Ok(())
+}
+
+/// `CLIENT GETNAME`
+pub fn client_getname(ctx: &mut Ctx<'_>) -> CommandResult {
+    let names = ctx.session.handle.names.lock();
+    if names.name.is_empty() {
+        ctx.out.null();
+    } else {
+        ctx.out.bulk(&names.name);
+    }
+    Ok(())
+}
+
+/// `CLIENT SETNAME name`
+pub fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
+    set_name(ctx, ctx.arg(2))?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Names the connection; an empty name takes the name away.
+///
+/// # Errors
+/// The name is not printable ASCII without spaces.
+pub(super) fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> CommandResult {
+    check_attribute(b"Client names", name)?;
+    ctx.session.handle.names.lock().name = name.to_vec();
+    Ok(())
+}
+
+/// Such texts stand in CLIENT LIST, where spaces and line ends separate fields and clients.
+fn check_attribute(what: &[u8], text: &[u8]) -> CommandResult {
+    if text.iter().all(u8::is_ascii_graphic) {
+        return Ok(());
+    }
+    Err(CommandError::bytes([b"ERR ", what, b" cannot contain spaces, newlines or special characters."].concat()))
+}
+
+/// `CLIENT SETINFO LIB-NAME libname | LIB-VER libver`
+pub fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (attribute, text) = (ctx.arg(2), ctx.arg(3));
+    let is_name = ctx.is(2, "LIB-NAME");
+    if !is_name && !ctx.is(2, "LIB-VER") {
+        return Err(CommandError::bytes([b"ERR Unrecognized option '", error::quoted(attribute), b"'"].concat()));
+    }
+    check_attribute(attribute, text)?;
+    let mut names = ctx.session.handle.names.lock();
+    let field = if is_name { &mut names.lib_name } else { &mut names.lib_ver };
+    *field = text.to_vec();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT REPLY ON | OFF | SKIP`
+pub fn client_reply(ctx: &mut Ctx<'_>) -> CommandResult {
+    let mode = &mut ctx.session.reply_mode;
+    match ctx.argv.get(2).to_ascii_lowercase().as_slice() {
+        b"on" => {
+            *mode = ReplyMode::On;
+            ctx.out.ok();
+        }
+        b"off" => *mode = ReplyMode::Off,
+        b"skip" if *mode != ReplyMode::Off => *mode = ReplyMode::SkipNext,
+        b"skip" => {}
+        _ => return Err(error::SYNTAX),
+    }
+    Ok(())
+}
+
+/// `CLIENT PAUSE timeout [WRITE | ALL]`, the timeout in milliseconds
+pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
+    let mode = match ctx.argc() {
+        3 => PAUSE_ALL,
+        4 if ctx.is(3, "WRITE") => PAUSE_WRITES,
+        4 if ctx.is(3, "ALL") => PAUSE_ALL,
+        4 => return Err(BAD_PAUSE_MODE),
+        _ => return Err(wrong_subcommand(ctx)),
+    };
+    let timeout_ms = ctx.int_or(2, TIMEOUT_NOT_INTEGER)?;
+    if timeout_ms < 0 {
+        return Err(TIMEOUT_NEGATIVE);
+    }
+    let now_ms = ctx.engine.clock.unix_ms();
+    // Nobody could end a pause without an end: it holds CLIENT UNPAUSE back too.
+    let until_ms = now_ms.checked_add(timeout_ms).ok_or(TIMEOUT_OUT_OF_RANGE)?;
+    let hot = &ctx.engine.settings;
+    // Two pauses of the same moment come one after the other, too.
+    ctx.commit.lock_keyspace()?;
+    let old = (hot.pause_mode.load(Relaxed), hot.pause_until_ms.load(Relaxed));
+    let (mode, until_ms) = merge(now_ms, old, (mode, until_ms));
+    hot.pause_until_ms.store(until_ms, Relaxed);
+    hot.pause_mode.store(mode, Relaxed);
+    // What was under way without having seen it is over, but for commands that were let in and now wait for the whole
+    // keyspace: they have it first.
+    ctx.commit.lock_keyspace()?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Values of [`Settings::pause_mode`](crate::settings::Settings::pause_mode).
+const PAUSE_NONE: u8 = 0;
+const PAUSE_WRITES: u8 = 1;
+const PAUSE_ALL: u8 = 2;
+
+/// A pause: its mode, and its end in Unix milliseconds.
+type Pause = (u8, i64);
+
+/// What two pauses are together: the stricter mode until the later end, unless the first is over.
+fn merge(now_ms: i64, (old_mode, old_until_ms): Pause, (mode, until_ms): Pause) -> Pause {
+    if old_until_ms <= now_ms {
+        return (mode, until_ms);
+    }
+    (mode.max(old_mode), until_ms.max(old_until_ms))
+}
+
+/// `CLIENT UNPAUSE`
+pub fn client_unpause(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.engine.settings.pause_mode.store(PAUSE_NONE, Relaxed);
+    ctx.engine.settings.pause_until_ms.store(0, Relaxed);
+    for client in ctx.engine.clients.all() {
+        client.wake();
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT NO-EVICT ON | OFF`
+pub fn client_no_evict(ctx: &mut Ctx<'_>) -> CommandResult {
+    let on = on_or_off(ctx.arg(2))?;
+    ctx.session.handle.no_evict.store(on, Relaxed);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT NO-TOUCH ON | OFF`
+pub fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
+    let on = on_or_off(ctx.arg(2))?;
+    ctx.session.no_touch = on;
+    ctx.session.handle.no_touch.store(on, Relaxed);
+    ctx.commit.set_no_touch(on);
+    ctx.out.ok();
+    Ok(())
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(error::SYNTAX),
+    }
+}
+
+/// `CLIENT GETREDIR`: -1, tracking is off
+pub fn client_getredir(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.int(-1);
+    Ok(())
+}
+
+/// `CLIENT TRACKINGINFO`: tracking is off
+pub fn client_trackinginfo(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.map(3);
+    ctx.out.bulk(b"flags");
+    ctx.out.set(1);
+    ctx.out.bulk(b"off");
+    ctx.out.bulk(b"redirect");
+    ctx.out.int(-1);
+    ctx.out.bulk(b"prefixes");
+    ctx.out.array(0);
+    Ok(())
+}
+
+/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
+pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
+    match ctx.argc() {
+        3 => {}
+        4 if ctx.is(3, "TIMEOUT") || ctx.is(3, "ERROR") => {}
+        4 => return Err(BAD_UNBLOCK_REASON),
+        _ => return Err(wrong_subcommand(ctx)),
+    }
+    let id = ctx.int(2)?;
+    let client = u64::try_from(id).ok().and_then(|id| ctx.engine.clients.get(id));
+    // A waiter is locked before any shard.
+    ctx.commit.release();
+    let waiter = client.and_then(|client| client.waiter.lock().clone());
+    let unblocked = waiter.is_some_and(|waiter| match ctx.argc() == 4 && ctx.is(3, "ERROR") {
+        true => waiter.unblock_with_error(ctx.engine),
+        false => waiter.time_out(ctx.engine),
+    });
+    ctx.out.int(i64::from(unblocked));
+    Ok(())
+}
+
+/// `CLIENT HELP`
+pub fn client_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
+    Ok(())
+}
+
+/// The error of a subcommand that takes fewer arguments than it got.
+fn wrong_subcommand(ctx: &Ctx<'_>) -> CommandError {
+    let name = ctx.arg(1);
+    CommandError::bytes(
+        [b"ERR unknown subcommand or wrong number of arguments for '", error::quoted(name), b"'. Try CLIENT HELP."]
+            .concat(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_pauses_the_stricter_mode_and_the_later_end_count() {
+        assert_eq!(merge(100, (PAUSE_NONE, 0), (PAUSE_WRITES, 200)), (PAUSE_WRITES, 200));
+        assert_eq!(merge(100, (PAUSE_WRITES, 200), (PAUSE_ALL, 150)), (PAUSE_ALL, 200));
+        assert_eq!(merge(100, (PAUSE_ALL, 200), (PAUSE_WRITES, 300)), (PAUSE_ALL, 300));
+        assert_eq!(merge(300, (PAUSE_ALL, 300), (PAUSE_WRITES, 500)), (PAUSE_WRITES, 500));
+    }
+
+    #[test]
+    fn names_are_printable_ascii_without_spaces() {
+        assert_eq!(check_attribute(b"Client names", b"!a~"), Ok(()));
+        assert_eq!(check_attribute(b"Client names", b""), Ok(()));
+        for name in [&b"a b"[..], b"a\n", b"\x7f", b"\xff", b"\0"] {
+            assert!(check_attribute(b"Client names", name).is_err());
+        }
+    }
+
+    #[test]
+    fn a_filter_closes_who_passes_all_of_it() {
+        let client = ClientHandle::new(7, "127.0.0.1:5".into(), "127.0.0.1:6379".into(), 9, false, 0);
+        let all = || KillFilter { skip_me: true, ..KillFilter::default() };
+        assert!(all().matches(&client, 1, 0));
+        assert!(!all().matches(&client, 7, 0));
+        assert!(KillFilter { skip_me: false, ..all() }.matches(&client, 7, 0));
+        assert!(KillFilter { id: Some(7), user: Some(b"default"), ..all() }.matches(&client, 1, 0));
+        assert!(!KillFilter { id: Some(7), addr: Some(b"127.0.0.1:6"), ..all() }.matches(&client, 1, 0));
+        assert!(!KillFilter { kind: Some(ClientType::Other), ..all() }.matches(&client, 1, 0));
+        assert!(!KillFilter { age_min_seconds: Some(2), ..all() }.matches(&client, 1, 1_999));
+        assert!(KillFilter { age_min_seconds: Some(2), ..all() }.matches(&client, 1, 2_000));
+    }
+}

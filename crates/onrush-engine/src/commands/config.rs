@@ -1,0 +1,52 @@
+//! CONFIG: reading and changing the configuration of the running process.
+
+use crate::command::replies;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error;
+
+/// `CONFIG GET parameter [parameter ...]`
+pub fn config_get(ctx: &mut Ctx<'_>) -> CommandResult {
+    let patterns: Vec<&[u8]> = ctx.argv.iter().skip(2).collect();
+    let found = ctx.engine.process.config_matching(&patterns);
+    ctx.out.map(found.len());
+    for (name, value) in found {
+        ctx.out.bulk(name.as_bytes());
+        ctx.out.bulk(&value);
+    }
+    Ok(())
+}
+
+/// `CONFIG SET parameter value [parameter value ...]`: all of them or none
+pub fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
+    if !ctx.argc().is_multiple_of(2) {
+        return Err(error::SYNTAX);
+    }
+    let pairs: Vec<_> = (2..ctx.argc()).step_by(2).map(|index| (ctx.arg(index), ctx.arg(index + 1))).collect();
+    let is_local = ctx.session.handle.is_local();
+    ctx.engine.process.config_set(&pairs, is_local)?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CONFIG RESETSTAT`
+pub fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
+    let engine = ctx.engine;
+    engine.stats.reset();
+    engine.lazyfree.reset_freed();
+    engine.eviction.reset();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CONFIG REWRITE`
+pub fn config_rewrite(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.engine.process.config_rewrite()?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CONFIG HELP`
+pub fn config_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! DEBUG COMMAND-LOG: a file of the commands that make the data what it is.
+
+use std::path::Path;
+
+use onrush_persist::CommandFile;
+
+use crate::commit::rebuild;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::CommandError;
+
+const IS_ON: CommandError = CommandError::fixed("ERR the command log is being written already");
+const IS_OFF: CommandError = CommandError::fixed("ERR the command log is not being written");
+
+/// `DEBUG COMMAND-LOG START path`: all keys as commands, as of one moment, and from there on what is done. O(data).
+pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
+    let path = String::from_utf8_lossy(ctx.arg(3)).into_owned();
+    ctx.commit.lock_keyspace()?;
+    let mut attached = ctx.engine.debug_log.lock();
+    if attached.is_some() {
+        return Err(IS_ON);
+    }
+    let file = ctx.engine.process.create_file(Path::new(&path)).map_err(|error| told(&path, &error))?;
+    let mut file = CommandFile::new(file);
+    write_all(ctx, &mut file);
+    let id = ctx.engine.log.attach(Box::new(file)).map_err(|error| told(&path, &error))?;
+    *attached = Some(id);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `DEBUG COMMAND-LOG STOP`
+pub fn stop(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.commit.lock_keyspace()?;
+    let id = ctx.engine.debug_log.lock().take().ok_or(IS_OFF)?;
+    if let Some(mut file) = ctx.engine.log.detach(id) {
+        file.finish().map_err(|error| told("the command log", &error))?;
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+fn told(path: &str, error: &std::io::Error) -> CommandError {
+    CommandError::text(format!("ERR {path}: {error}"))
+}
+
+/// Writes what makes all keys that have not expired.
+fn write_all(ctx: &Ctx<'_>, file: &mut CommandFile) {
+    let now_ms = ctx.now_ms();
+    for number in 0..ctx.engine.keyspace.databases() {
+        let Some(db) = ctx.engine.keyspace.db(number) else { continue };
+        for (_, shard) in db.shards().filter(|(_, shard)| !shard.is_empty()) {
+            shard.lock().for_each(&mut |entry| {
+                if !entry.is_expired(now_ms) {
+                    rebuild(entry, &mut |args| file.command(number as u32, args));
+                }
+            });
+        }
+    }
+}

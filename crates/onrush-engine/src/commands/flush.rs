@@ -1,0 +1,63 @@
+//! FLUSHDB, FLUSHALL, SWAPDB: commands on whole databases.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::parse_i64;
+use onrush_store::Cleared;
+
+use super::keys::check_db;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::lazyfree::Garbage;
+
+const INVALID_FIRST_DB: CommandError = CommandError::fixed("ERR invalid first DB index");
+const INVALID_SECOND_DB: CommandError = CommandError::fixed("ERR invalid second DB index");
+
+/// `FLUSHDB [ASYNC | SYNC]`
+pub fn flushdb(ctx: &mut Ctx<'_>) -> CommandResult {
+    let db = ctx.commit.db();
+    flush(ctx, db..db + 1)
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+pub fn flushall(ctx: &mut Ctx<'_>) -> CommandResult {
+    let databases = ctx.engine.keyspace.databases() as u32;
+    flush(ctx, 0..databases)
+}
+
+/// Empties databases at one moment. What they held is freed when others may go on already: before the reply is
+/// sent, or, with ASYNC, on the freeing thread.
+fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>) -> CommandResult {
+    let in_background = match ctx.argc() {
+        1 => ctx.engine.settings.lazy_flush.load(Relaxed),
+        2 if ctx.is(1, "ASYNC") => true,
+        2 if ctx.is(1, "SYNC") => false,
+        _ => return Err(error::SYNTAX),
+    };
+    ctx.commit.lock_keyspace()?;
+    let mut cleared: Vec<Cleared> = Vec::new();
+    for db in databases {
+        cleared.extend(ctx.commit.clear(db));
+    }
+    let removed = cleared.iter().map(Cleared::len).sum::<usize>() as u64;
+    ctx.changed_keyspace(removed);
+    if in_background && removed > 0 {
+        ctx.engine.lazyfree.free_later(Box::new(cleared), removed);
+    } else {
+        ctx.commit.discard(Some(Garbage::Tables(cleared)));
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `SWAPDB index1 index2`
+pub fn swapdb(ctx: &mut Ctx<'_>) -> CommandResult {
+    let number = |index, error| parse_i64(ctx.arg(index)).and_then(|number| i32::try_from(number).ok()).ok_or(error);
+    let (first, second) = (number(1, INVALID_FIRST_DB)?, number(2, INVALID_SECOND_DB)?);
+    let (first, second) = (check_db(ctx, first)?, check_db(ctx, second)?);
+    ctx.commit.lock_keyspace()?;
+    ctx.commit.swap(first, second);
+    ctx.changed_keyspace(1);
+    ctx.out.ok();
+    Ok(())
+}

@@ -1,0 +1,409 @@
+//! Hashes: fields and values. Times to live of fields are in `hash_expiry`.
+//!
+//! A field past its time is not there: what changes a hash removes such fields first, what reads single fields looks at
+//! their times, and what reads whole hashes has them removed before.
+
+use onrush_resp::{Reply, parse_i64};
+use onrush_store::{CollectionMut, Field, Hash, Random};
+
+use super::scan::{ElementScan, Found};
+use super::sets::{REPEATED_COUNT_MAX, delete_empty, random_count};
+use crate::commit::Key;
+use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::error::{self, CommandError};
+use crate::long_double::LongDouble;
+
+/// Removes the fields of a hash that are past their time, and the hash if it becomes empty, before it is read as a whole.
+pub(super) fn remove_due(ctx: &mut Ctx<'_>, key: &Key<'_>) {
+    let due_ms = ctx.due_ms();
+    let hash = ctx.commit.peek(key).and_then(|entry| entry.collection::<Hash>());
+    if !hash.is_some_and(|hash| hash.is_volatile() && hash.next_expiry().is_some_and(|at| at <= due_ms)) {
+        return;
+    }
+    let mut names = Vec::new();
+    let mut emptied = false;
+    if let Ok(Some(mut hash)) = ctx.commit.write_as::<Hash>(key) {
+        hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
+        emptied = hash.is_empty();
+    }
+    note_removed(ctx, key, &names);
+    if emptied {
+        delete_empty(ctx, key);
+    }
+}
+
+/// Notes fields that were removed because their time was over.
+pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) {
+    if names.is_empty() {
+        return;
+    }
+    ctx.changed(EventClass::Hash, "hexpired", key.bytes);
+    if ctx.is_logged() {
+        let names = names.iter().map(Vec::as_slice);
+        let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(names).collect();
+        ctx.log_also(&args);
+    }
+    if ctx.command.flags.contains(crate::command::Flags::READONLY) {
+        ctx.logs_itself();
+    }
+}
+
+/// Removes what is due from a hash about to be changed. Hardly any hash has fields that expire.
+#[inline(always)]
+pub(super) fn due_names(hash: &mut CollectionMut<'_, Hash>, due_ms: i64) -> Vec<Vec<u8>> {
+    if hash.is_volatile() { remove_due_names(hash, due_ms) } else { Vec::new() }
+}
+
+#[cold]
+fn remove_due_names(hash: &mut Hash, due_ms: i64) -> Vec<Vec<u8>> {
+    let mut names = Vec::new();
+    hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
+    names
+}
+
+/// The value of a field that is not past its time.
+#[inline]
+fn live<'a>(hash: &'a Hash, name: &[u8], due_ms: i64) -> Option<&'a [u8]> {
+    let (value, expiry) = hash.field(name)?;
+    expiry.is_none_or(|at| at > due_ms).then_some(value)
+}
+
+/// `HSET key field value [field value …]`
+pub fn hset(ctx: &mut Ctx<'_>) -> CommandResult {
+    let added = set_pairs(ctx)?;
+    ctx.out.int(added);
+    Ok(())
+}
+
+/// `HMSET key field value [field value …]`
+pub fn hmset(ctx: &mut Ctx<'_>) -> CommandResult {
+    set_pairs(ctx)?;
+    ctx.out.ok();
+    Ok(())
+}
+
+#[inline]
+fn set_pairs(ctx: &mut Ctx<'_>) -> Result<i64, CommandError> {
+    if !ctx.argc().is_multiple_of(2) {
+        return Err(ctx.command.wrong_arity());
+    }
+    let key = ctx.key(1);
+    let due_ms = ctx.due_ms();
+    let limits = ctx.engine.settings.encodings.hash();
+    let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
+    let removed = due_names(&mut hash, due_ms);
+    if ctx.argv.len() > 4 {
+        let longest = (2..ctx.argv.len()).map(|index| ctx.argv.get(index).len()).max();
+        hash.make_room_for(longest.unwrap_or(0), &limits);
+    }
+    let mut added = 0;
+    for index in (2..ctx.argv.len()).step_by(2) {
+        added += i64::from(hash.set(ctx.argv.get(index), ctx.argv.get(index + 1), &limits));
+    }
+    drop(hash);
+    note_removed(ctx, &key, &removed);
+    ctx.changed(EventClass::Hash, "hset", key.bytes);
+    Ok(added)
+}
+
+/// `HSETNX key field value`
+pub fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let due_ms = ctx.due_ms();
+    let limits = ctx.engine.settings.encodings.hash();
+    let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
+    let removed = due_names(&mut hash, due_ms);
+    let is_new = hash.get(ctx.argv.get(2)).is_none();
+    if is_new {
+        hash.set(ctx.argv.get(2), ctx.argv.get(3), &limits);
+    }
+    drop(hash);
+    note_removed(ctx, &key, &removed);
+    if is_new {
+        ctx.changed(EventClass::Hash, "hset", key.bytes);
+    }
+    ctx.out.int(i64::from(is_new));
+    Ok(())
+}
+
+/// `HGET key field`
+pub fn hget(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let due_ms = ctx.due_ms();
+    let hash = ctx.commit.read_as::<Hash>(&key)?;
+    match hash.and_then(|hash| live(hash, ctx.argv.get(2), due_ms)) {
+        Some(value) => ctx.out.bulk(value),
+        None => ctx.out.null(),
+    }
+    Ok(())
+}
+
+/// `HMGET key field [field …]`
+pub fn hmget(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let due_ms = ctx.due_ms();
+    let hash = ctx.commit.read_as::<Hash>(&key)?;
+    ctx.out.array(ctx.argv.len() - 2);
+    for index in 2..ctx.argv.len() {
+        match hash.and_then(|hash| live(hash, ctx.argv.get(index), due_ms)) {
+            Some(value) => ctx.out.bulk(value),
+            None => ctx.out.null(),
+        }
+    }
+    Ok(())
+}
+
+/// `HEXISTS key field`
+pub fn hexists(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let due_ms = ctx.due_ms();
+    let hash = ctx.commit.read_as::<Hash>(&key)?;
+    let found = hash.is_some_and(|hash| live(hash, ctx.argv.get(2), due_ms).is_some());
+    ctx.out.int(i64::from(found));
+    Ok(())
+}
+
+/// `HSTRLEN key field`
+pub fn hstrlen(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let due_ms = ctx.due_ms();
+    let hash = ctx.commit.read_as::<Hash>(&key)?;
+    let len = hash.and_then(|hash| live(hash, ctx.argv.get(2), due_ms)).map_or(0, <[u8]>::len);
+    ctx.out.int(len as i64);
+    Ok(())
+}
+
+/// `HDEL key field [field …]`
+pub fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let due_ms = ctx.due_ms();
+    let (mut deleted, mut emptied, mut removed) = (0, false, Vec::new());
+    if let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? {
+        removed = due_names(&mut hash, due_ms);
+        for index in 2..ctx.argv.len() {
+            deleted += i64::from(hash.remove(ctx.argv.get(index)));
+        }
+        emptied = hash.is_empty();
+    }
+    note_removed(ctx, &key, &removed);
+    if deleted > 0 {
+        ctx.changed(EventClass::Hash, "hdel", key.bytes);
+    }
+    if emptied {
+        delete_empty(ctx, &key);
+    }
+    ctx.out.int(deleted);
+    Ok(())
+}
+
+/// `HLEN key`
+pub fn hlen(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    remove_due(ctx, &key);
+    let len = ctx.commit.read_as::<Hash>(&key)?.map_or(0, Hash::len);
+    ctx.out.int(len as i64);
+    Ok(())
+}
+
+/// `HGETALL key`
+pub fn hgetall(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_all(ctx, Reply::map, |out, field| {
+        out.bulk(field.name);
+        out.bulk(field.value);
+    })
+}
+
+/// `HKEYS key`
+pub fn hkeys(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_all(ctx, Reply::array, |out, field| out.bulk(field.name))
+}
+
+/// `HVALS key`
+pub fn hvals(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_all(ctx, Reply::array, |out, field| out.bulk(field.value))
+}
+
+#[inline]
+fn reply_all(
+    ctx: &mut Ctx<'_>,
+    head: impl FnOnce(&mut Reply, usize),
+    mut append: impl FnMut(&mut Reply, Field<'_>),
+) -> CommandResult {
+    let key = ctx.key(1);
+    remove_due(ctx, &key);
+    let hash = ctx.commit.read_as::<Hash>(&key)?;
+    head(ctx.out, hash.map_or(0, Hash::len));
+    if let Some(hash) = hash {
+        hash.iter().for_each(|field| append(ctx.out, field));
+    }
+    Ok(())
+}
+
+/// `HINCRBY key field increment`
+pub fn hincrby(ctx: &mut Ctx<'_>) -> CommandResult {
+    let increment = ctx.int(3)?;
+    let change = |old: Option<&[u8]>| {
+        let old = match old {
+            Some(text) => parse_i64(text).ok_or(CommandError::fixed("ERR hash value is not an integer"))?,
+            None => 0,
+        };
+        old.checked_add(increment).ok_or(error::OVERFLOW)
+    };
+    let sum = update(ctx, change, |sum, buffer| buffer.format(*sum).as_bytes())?;
+    let key = ctx.key(1);
+    ctx.changed(EventClass::Hash, "hincrby", key.bytes);
+    ctx.out.int(sum);
+    Ok(())
+}
+
+/// `HINCRBYFLOAT key field increment`
+pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
+    let increment = LongDouble::parse(ctx.arg(3)).ok_or(error::NOT_FLOAT)?;
+    if increment.is_infinite() {
+        return Err(CommandError::fixed("ERR value is NaN or Infinity"));
+    }
+    let change = |old: Option<&[u8]>| {
+        let old = match old {
+            Some(text) => LongDouble::parse(text).ok_or(CommandError::fixed("ERR hash value is not a float"))?,
+            None => LongDouble::from_i64(0),
+        };
+        let sum = old.checked_add(increment).filter(|sum| !sum.is_infinite());
+        let sum = sum.ok_or(CommandError::fixed("ERR increment would produce NaN or Infinity"))?;
+        Ok(sum.to_string().into_bytes())
+    };
+    let sum = update(ctx, change, |sum, _| sum)?;
+    let key = ctx.key(1);
+    ctx.changed(EventClass::Hash, "hincrbyfloat", key.bytes);
+    if ctx.is_logged() {
+        let hash = ctx.commit.read_as::<Hash>(&key)?;
+        let expiry = hash.and_then(|hash| hash.field(ctx.argv.get(2))).and_then(|(_, expiry)| expiry);
+        ctx.log_instead(&[b"HSET", key.bytes, ctx.arg(2), &sum]);
+        if let Some(at) = expiry {
+            // HSET has taken it.
+            let at = at.to_string();
+            ctx.log_instead(&[b"HPEXPIREAT", key.bytes, at.as_bytes(), b"FIELDS", b"1", ctx.arg(2)]);
+        }
+    }
+    ctx.out.bulk(&sum);
+    Ok(())
+}
+
+/// Replaces the value of field argument 2 by what `change` makes of it, spelled by `text`; its time to live stays.
+fn update<V>(
+    ctx: &mut Ctx<'_>,
+    change: impl FnOnce(Option<&[u8]>) -> Result<V, CommandError>,
+    text: impl for<'a> FnOnce(&'a V, &'a mut itoa::Buffer) -> &'a [u8],
+) -> Result<V, CommandError> {
+    let key = ctx.key(1);
+    let due_ms = ctx.due_ms();
+    let limits = ctx.engine.settings.encodings.hash();
+    let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
+    let removed = due_names(&mut hash, due_ms);
+    let old = hash.field(ctx.argv.get(2));
+    let expiry = old.and_then(|(_, expiry)| expiry);
+    let changed = change(old.map(|(value, _)| value));
+    if let Ok(value) = &changed {
+        let mut buffer = itoa::Buffer::new();
+        hash.set_with_expiry(ctx.argv.get(2), text(value, &mut buffer), expiry, &limits);
+    }
+    let emptied = hash.is_empty();
+    drop(hash);
+    note_removed(ctx, &key, &removed);
+    if emptied {
+        ctx.commit.delete(&key);
+    }
+    changed
+}
+
+/// `HRANDFIELD key [count [WITHVALUES]]`
+pub fn hrandfield(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let mut random = Random::new(ctx.random());
+    if ctx.argc() == 2 {
+        remove_due(ctx, &key);
+        match ctx.commit.read_as::<Hash>(&key)?.and_then(|hash| hash.random(&mut random)) {
+            Some(field) => ctx.out.bulk(field.name),
+            None => ctx.out.null(),
+        }
+        return Ok(());
+    }
+    let count = random_count(ctx, 2)?;
+    if ctx.argc() > 4 || (ctx.argc() == 4 && !ctx.is(3, "WITHVALUES")) {
+        return Err(error::SYNTAX);
+    }
+    let with_values = ctx.argc() == 4;
+    if with_values && count.unsigned_abs() > (i64::MAX / 2) as u64 || count < -(REPEATED_COUNT_MAX as i64) {
+        return Err(error::OUT_OF_RANGE);
+    }
+    remove_due(ctx, &key);
+    let Some(hash) = ctx.commit.read_as::<Hash>(&key)? else {
+        ctx.out.array(0);
+        return Ok(());
+    };
+    let len = if count < 0 { count.unsigned_abs() as usize } else { hash.len().min(count as usize) };
+    let nested = with_values && ctx.out.is_resp3();
+    ctx.out.array(if with_values && !nested { 2 * len } else { len });
+    let mut reply = |field: Field<'_>| {
+        if nested {
+            ctx.out.array(2);
+        }
+        ctx.out.bulk(field.name);
+        if with_values {
+            ctx.out.bulk(field.value);
+        }
+    };
+    if count < 0 {
+        (0..len).filter_map(|_| hash.random(&mut random)).for_each(reply);
+    } else if len == hash.len() {
+        hash.iter().for_each(reply);
+    } else {
+        sample(hash, len, &mut random).into_iter().for_each(&mut reply);
+    }
+    Ok(())
+}
+
+/// Some fields, each at most once; there are more than `count`.
+fn sample<'a>(hash: &'a Hash, count: usize, random: &mut Random) -> Vec<Field<'a>> {
+    if hash.len() / 3 < count || hash.len() < 64 {
+        let mut fields: Vec<_> = hash.iter().collect();
+        for index in 0..count {
+            let other = index + random.below(fields.len() - index);
+            fields.swap(index, other);
+        }
+        fields.truncate(count);
+        return fields;
+    }
+    let mut seen = std::collections::HashSet::with_capacity(count);
+    let mut drawn = Vec::with_capacity(count);
+    while drawn.len() < count {
+        let Some(field) = hash.random(random) else { break };
+        if seen.insert(field.name) {
+            drawn.push(field);
+        }
+    }
+    drawn
+}
+
+/// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
+pub fn hscan(ctx: &mut Ctx<'_>) -> CommandResult {
+    let Some(scan) = ElementScan::parse::<Hash>(ctx, Some("NOVALUES"))? else {
+        Found::default().reply(ctx.out, 0);
+        return Ok(());
+    };
+    let key = ctx.key(1);
+    remove_due(ctx, &key);
+    let hash = ctx.commit.read_as::<Hash>(&key)?;
+    let mut found = Found::default();
+    let next = hash.map_or(0, |hash| {
+        hash.scan(scan.cursor, scan.count, &mut |field| {
+            if scan.admits(field.name) {
+                found.push(field.name);
+                if !scan.no_values {
+                    found.push(field.value);
+                }
+            }
+        })
+    });
+    found.reply(ctx.out, next);
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Reading and changing entries.
+//!
+//! Whatever changes an entry gets hold of it here: so a commit knows of each key before it changes.
+
+use std::hint::cold_path;
+
+use onrush_store::{CollectionType, Entry, NewValue, Removed, Slot, Table};
+
+use super::{Commit, Key};
+use crate::error::{self, CommandError};
+use crate::settings::Pause;
+
+impl Commit {
+    /// A key with its hash.
+    #[inline]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.shared.keyspace.hash(bytes), shard: None }
+    }
+
+    /// A key's locked table, to look into. Takes the lock unless [`Commit::lock_all`] has it.
+    #[inline(always)]
+    fn table(&mut self, db: u32, key: &Key<'_>) -> &Table {
+        self.locks.table(&mut self.record, db, key)
+    }
+
+    /// A key's locked table, to change the key in.
+    #[inline(always)]
+    fn table_for_change(&mut self, db: u32, key: &Key<'_>) -> &mut Table {
+        let table = self.locks.table(&mut self.record, db, key);
+        if self.record.is_on() {
+            cold_path();
+            self.record.touch(db, key.bytes);
+        }
+        table
+    }
+
+    /// Brings the bucket of a key that is soon to be written into the cache.
+    #[inline]
+    pub fn prefetch_bucket(&self, key: &Key<'_>) {
+        self.database(self.db).shard_of(key.hash).prefetch_bucket(key.hash);
+    }
+
+    /// Brings the entry of a key whose bucket has come, and whose lock is held, into the cache.
+    #[inline]
+    pub fn prefetch_entry(&mut self, key: &Key<'_>) {
+        self.table(self.db, key).prefetch_entry(key.hash);
+    }
+
+    /// A key's entry for reading: an expired one is deleted, a hit or miss counted, the access noted.
+    #[inline]
+    pub fn read(&mut self, key: &Key<'_>) -> Option<&Entry> {
+        self.find::<false>(self.db, key).map(Slot::into_entry)
+    }
+
+    /// A key's entry without any trace of the access, in database `db`; an expired one is not there.
+    #[inline]
+    pub fn peek_in(&mut self, db: u32, key: &Key<'_>) -> Option<&Entry> {
+        let due_ms = self.moment.due_ms;
+        self.table(db, key).get(key.bytes, key.hash).filter(|entry| !entry.is_expired(due_ms))
+    }
+
+    /// As [`Commit::peek_in`] for the present database.
+    #[inline]
+    pub fn peek(&mut self, key: &Key<'_>) -> Option<&Entry> {
+        self.peek_in(self.db, key)
+    }
+
+    /// A key's entry for changing it: an expired one is deleted first, the access noted.
+    #[inline]
+    pub fn write(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
+        self.find::<true>(self.db, key)
+    }
+
+    /// As [`Commit::write`] in database `db`.
+    #[inline]
+    pub fn write_in(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
+        self.find::<true>(db, key)
+    }
+
+    /// A key's entry for changing it once more, which was found before in the same command.
+    #[inline]
+    pub fn write_again(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
+        self.table_for_change(self.db, key).find(key.bytes, key.hash)
+    }
+
+    /// A key's collection for reading; `None` if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE …` when the key holds something else.
+    #[inline]
+    pub fn read_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&T>, CommandError> {
+        self.read(key).map(|entry| entry.collection().ok_or(error::WRONG_TYPE)).transpose()
+    }
+
+    /// As [`Commit::read_as`], for changing it: a small one goes back into its entry when what is returned is dropped. One that
+    /// is empty afterwards has to be deleted with [`Commit::delete`].
+    ///
+    /// # Errors
+    /// `WRONGTYPE …` when the key holds something else.
+    #[inline]
+    pub fn write_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<T::Mut<'_>>, CommandError> {
+        self.write(key).map(|slot| slot.into_collection_mut::<T>().ok_or(error::WRONG_TYPE)).transpose()
+    }
+
+    /// A key's collection for adding to it; an empty one is made if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE …` when the key holds something else.
+    #[inline(always)]
+    pub fn write_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<T::Mut<'_>, CommandError> {
+        self.open_or_create::<T>(key).ok_or(error::WRONG_TYPE)
+    }
+
+    /// Apart, since two words are returned in registers and an error is not.
+    #[inline]
+    fn open_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Option<T::Mut<'_>> {
+        let Self { locks, record, moment, left, db, .. } = self;
+        let table = locks.table(record, *db, key);
+        if record.is_on() {
+            cold_path();
+            record.touch(*db, key.bytes);
+        }
+        let (mut slot, found) = table.find_or_insert(
+            key.bytes,
+            key.hash,
+            moment.due_ms,
+            || T::default().into(),
+            moment.clock.fresh(),
+            &mut |removed| {
+                record.expired(*db, removed.key());
+                left.expired.push(removed);
+            },
+        );
+        if found {
+            moment.clock.touch::<true>(&mut slot, &mut moment.random);
+        }
+        slot.into_collection_mut::<T>()
+    }
+
+    /// The collection of a key that [`Commit::lock_all`] has locked, for reading several at a time. No trace of the access;
+    /// one that is past its time, or of another type, is not there.
+    pub fn held<T: CollectionType>(&self, key: &Key<'_>) -> Option<&T> {
+        self.held_entry(key)?.collection()
+    }
+
+    /// As [`Commit::held`], the whole entry.
+    pub fn held_entry(&self, key: &Key<'_>) -> Option<&Entry> {
+        let entry = self.locks.held(self.db, key.hash)?.get(key.bytes, key.hash)?;
+        (!entry.is_expired(self.moment.due_ms)).then_some(entry)
+    }
+
+    /// Gives a key of the present database a value and an expiry, whatever it was before.
+    #[inline(always)]
+    pub fn set(&mut self, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
+        let clock = self.moment.clock.fresh();
+        let displaced = self.table_for_change(self.db, key).set(key.bytes, key.hash, value, expire, clock);
+        self.discard(displaced);
+    }
+
+    /// Adds a key to the present database that is not there, as [`Commit::write`] has found.
+    #[inline(always)]
+    pub fn insert(&mut self, key: &Key<'_>, value: NewValue<'_>) {
+        let clock = self.moment.clock.fresh();
+        self.insert_in(self.db, key, value, None, clock);
+    }
+
+    /// As [`Commit::insert`] in database `db`, with an expiry and an access clock.
+    #[inline(always)]
+    pub fn insert_in(&mut self, db: u32, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>, clock: u32) {
+        self.table_for_change(db, key).insert(key.bytes, key.hash, value, expire, clock);
+    }
+
+    /// Adds an entry that [`Commit::remove`] took out to database `db`, where its key is not there.
+    pub fn insert_entry(&mut self, db: u32, key: &Key<'_>, entry: Removed) {
+        self.table_for_change(db, key).insert_entry(entry, key.hash);
+    }
+
+    /// Takes a key out of the present database.
+    #[inline]
+    pub fn remove(&mut self, key: &Key<'_>) -> Option<Removed> {
+        self.table_for_change(self.db, key).remove(key.bytes, key.hash)
+    }
+
+    /// Deletes a key of the present database; it is freed off the lock. Says whether it was there.
+    pub fn delete(&mut self, key: &Key<'_>) -> bool {
+        let removed = self.remove(key);
+        let found = removed.is_some();
+        self.discard(removed);
+        found
+    }
+
+    /// Finds a key, to change it or to read it; only a lookup for reading counts as a hit or a miss.
+    #[inline(always)]
+    fn find<const CHANGES: bool>(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
+        let Self { shared, locks, record, moment, left, hits, misses, .. } = self;
+        let table = locks.table(record, db, key);
+        if CHANGES && record.is_on() {
+            cold_path();
+            record.touch(db, key.bytes);
+        }
+        let count = u64::from(!CHANGES);
+        let Some(mut slot) = table.find(key.bytes, key.hash) else {
+            *misses += count;
+            return None;
+        };
+        if slot.is_expired(moment.due_ms) {
+            cold_path();
+            // While writes are paused it is gone for who looks, but stays.
+            if shared.settings.pause(moment.now_ms) == Pause::None {
+                let removed = slot.remove();
+                record.expired(db, removed.key());
+                left.expired.push(removed);
+            }
+            *misses += count;
+            return None;
+        }
+        *hits += count;
+        moment.clock.touch::<CHANGES>(&mut slot, &mut moment.random);
+        Some(slot)
+    }
+}

@@ -1,0 +1,55 @@
+//! Eviction as commits: each lock that it takes is one.
+
+use onrush_store::{Removed, Shard, Table};
+
+use super::{Commit, Evicts};
+use crate::eviction::state::Memory;
+
+impl Commit {
+    /// The same, which evicts with `evictor` where too much memory is in use.
+    pub fn with_evictor(mut self, evictor: Box<dyn Evicts>) -> Self {
+        self.evictor = Some(evictor);
+        self
+    }
+
+    /// Evicts keys if more memory is in use than allowed. No locks are held.
+    #[inline]
+    pub fn keep_within_memory(&mut self) -> Memory {
+        let eviction = &self.shared.eviction;
+        if eviction.maxmemory() == 0 || !eviction.is_due() { Memory::Within } else { self.evict() }
+    }
+
+    #[cold]
+    fn evict(&mut self) -> Memory {
+        let Some(mut evictor) = self.evictor.take() else { return Memory::Within };
+        let memory = evictor.evict(self);
+        self.evictor = Some(evictor);
+        memory
+    }
+
+    /// Takes entries out of a shard that are evicted: `pick` puts them into the list, which is empty before. They are recorded
+    /// as deleted, and who waits for them is noted, while the shard is locked. A commit of its own.
+    pub(crate) fn evict_in<R>(
+        &mut self,
+        db: u32,
+        shard: &'static Shard,
+        evicted: &mut Vec<Removed>,
+        pick: impl FnOnce(&mut Table, &mut Vec<Removed>) -> R,
+    ) -> R {
+        let Self { shared, locks, record, left, .. } = self;
+        let result = pick(locks.lock_shard(shard), evicted);
+        for removed in &*evicted {
+            record.also(db, [b"DEL", removed.key()].into_iter());
+            if !shared.waiters.is_empty() && shared.waiters.may_have(shared.keyspace.hash(removed.key())) {
+                left.ready.push((db, removed.key().to_vec()));
+            }
+        }
+        self.release();
+        result
+    }
+
+    /// The thread that this belongs to.
+    pub(crate) fn thread(&self) -> usize {
+        self.thread
+    }
+}

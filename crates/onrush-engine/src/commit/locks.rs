@@ -1,0 +1,318 @@
+//! The locks of a commit.
+//!
+//! Lock order: the gate first (shared, once for each slice of work, or exclusive), then shards by ascending database and
+//! shard number. A command with one key takes its shard's lock when it first touches the key; the lock stays for as long as the
+//! commands that follow in the chunk are on the same shard. A command with several keys locks all their shards at once.
+
+use std::hint::cold_path;
+
+use onrush_store::{Db, KeyHash, Shard, ShardGuard, Table};
+use smallvec::SmallVec;
+
+use super::key::Key;
+use super::record::Recorder;
+use crate::error::{self, CommandError};
+use crate::gate::{Entered, Exclusive};
+use crate::kept::shrink;
+use crate::shared::Shared;
+
+/// From so many keys of a command on, their shards are put in order by marking them instead of sorting.
+const MARKED_KEYS_MIN: usize = 1_000;
+
+/// One of the locks of a command with several keys.
+struct Held {
+    db: u32,
+    shard: usize,
+    guard: ShardGuard<'static>,
+}
+
+enum Gate {
+    Outside,
+    Shared(#[allow(dead_code, reason = "held for its drop")] Entered<'static>),
+    Exclusive(Exclusive<'static>),
+}
+
+/// Who decides which locks are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// The command that runs.
+    Command,
+    /// An outer commit, which has locked the shards of the keys that were declared.
+    Declared,
+    /// An outer commit, which has the whole keyspace.
+    Everything,
+}
+
+/// Why a commit does not get the locks it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It runs inside of another commit, which has not declared a key it asks for.
+    Undeclared,
+    /// Somebody holds them who will take long: the command is to be tried again when he is done.
+    HeldLong,
+    /// The command will take long: it is to be executed on the thread for such ones.
+    TakesLong,
+}
+
+impl From<Refused> for CommandError {
+    /// Seen only by who sent a command to run inside of another commit: who asked for too much there.
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Undeclared => error::UNDECLARED,
+            Refused::HeldLong | Refused::TakesLong => error::PUT_OFF,
+        }
+    }
+}
+
+pub(super) struct Locks {
+    shared: &'static Shared,
+    thread: usize,
+    gate: Gate,
+    scope: Scope,
+    /// The database that the present part of a chunk was planned for.
+    pub(super) planned_db: u32,
+    one: Option<ShardGuard<'static>>,
+    many: Vec<Held>,
+    /// Stands in for the table of a key that was not declared: empty, and dropped at the end.
+    limbo: Option<Box<Table>>,
+    /// Whether such a key was asked for.
+    went_outside: bool,
+    /// Whether it refuses rather than waits for who takes long.
+    pub(super) defers: bool,
+    /// Whether the locks it takes will be held for long.
+    marks_long: bool,
+}
+
+impl Locks {
+    pub(super) fn new(shared: &'static Shared, thread: usize) -> Self {
+        Self {
+            shared,
+            thread,
+            gate: Gate::Outside,
+            scope: Scope::Command,
+            planned_db: 0,
+            one: None,
+            many: Vec::new(),
+            limbo: None,
+            went_outside: false,
+            defers: thread < shared.workers,
+            marks_long: thread == shared.long_thread(),
+        }
+    }
+
+    pub(super) fn enter(&mut self) {
+        self.gate = Gate::Shared(self.shared.gate.enter(self.thread));
+    }
+
+    /// Leaves the gate. The shards' locks have gone back.
+    pub(super) fn leave(&mut self) {
+        debug_assert!(self.one.is_none() && self.many.is_empty());
+        self.gate = Gate::Outside;
+    }
+
+    /// The locked table of a key in database `db`. The record that is open is closed before another lock goes back.
+    #[inline(always)]
+    pub(super) fn table<'a>(&'a mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &'a mut Table {
+        if !self.many.is_empty() {
+            cold_path();
+            return self.table_among(db, key.hash);
+        }
+        let shard = match key.shard {
+            Some(shard) if db == self.planned_db => shard,
+            _ => {
+                cold_path();
+                self.shared.keyspace.db_or_create(db as usize).shard_of(key.hash)
+            }
+        };
+        if !self.one.as_ref().is_some_and(|guard| guard.is_of(shard)) {
+            record.close();
+            // The old lock goes back before the new one is asked for.
+            self.one = None;
+            let guard = shard.lock();
+            if self.marks_long {
+                cold_path();
+                guard.mark_long();
+            }
+            self.one = Some(guard);
+        }
+        match &mut self.one {
+            Some(guard) => guard,
+            None => unreachable!("set above"),
+        }
+    }
+
+    /// The table of a key among those of several locks.
+    fn table_among(&mut self, db: u32, hash: KeyHash) -> &mut Table {
+        let database = self.shared.keyspace.db_or_create(db as usize);
+        let shard = database.shard_index(hash);
+        // Where it is if the shards are spread evenly, as they are when a command with very many keys has them all.
+        let guess = shard * self.many.len() / database.shard_count();
+        if self.many.get(guess).is_some_and(|held| held.shard == shard && held.db == db) {
+            return &mut self.many[guess].guard;
+        }
+        match self.many.binary_search_by_key(&(db, shard), |held| (held.db, held.shard)) {
+            Ok(at) => &mut self.many[at].guard,
+            Err(_) => {
+                self.went_outside = true;
+                self.limbo.get_or_insert_with(|| Box::new(self.shared.keyspace.new_table()))
+            }
+        }
+    }
+
+    /// The table of a key, if it is locked.
+    pub(super) fn held(&self, db: u32, hash: KeyHash) -> Option<&Table> {
+        let shard = self.database(db).shard_index(hash);
+        if let Some(one) = &self.one {
+            return one.is_of(self.database(db).shard(shard)).then_some(one);
+        }
+        let at = self.many.binary_search_by_key(&(db, shard), |held| (held.db, held.shard)).ok()?;
+        Some(&self.many[at].guard)
+    }
+
+    /// Locks the shards of several keys at once, in order. The keys may come in any order and repeat. The shards' locks have
+    /// gone back.
+    ///
+    /// # Errors
+    /// An outer commit decides, and has not declared one of the keys; or somebody holds one of them for long.
+    pub(super) fn lock_all(&mut self, mut keys: impl Iterator<Item = (u32, KeyHash)>) -> Result<(), Refused> {
+        if self.scope == Scope::Declared {
+            return if keys.all(|(db, hash)| self.held(db, hash).is_some()) { Ok(()) } else { self.refuse() };
+        }
+        let mut wanted: SmallVec<[(u32, usize); 16]> =
+            keys.map(|(db, hash)| (db, self.database(db).shard_index(hash))).collect();
+        let locked = if wanted.len() > MARKED_KEYS_MIN {
+            self.lock_marked(&wanted)
+        } else {
+            wanted.sort_unstable();
+            wanted.dedup();
+            wanted.into_iter().try_for_each(|(db, shard)| self.lock_one_more(db, shard))
+        };
+        if locked.is_err() {
+            cold_path();
+            self.many.clear();
+        }
+        locked
+    }
+
+    /// Locks the shards of very many keys: each is marked, and the marks are gone through in order, database by database.
+    #[cold]
+    fn lock_marked(&mut self, wanted: &[(u32, usize)]) -> Result<(), Refused> {
+        let mut dbs: SmallVec<[u32; 4]> = SmallVec::new();
+        for (db, _) in wanted {
+            if !dbs.contains(db) {
+                dbs.push(*db);
+            }
+        }
+        dbs.sort_unstable();
+        for db in dbs {
+            let mut marked = vec![false; self.database(db).shard_count()];
+            wanted.iter().filter(|(other, _)| *other == db).for_each(|(_, shard)| marked[*shard] = true);
+            for shard in marked.iter().enumerate().filter(|(_, marked)| **marked).map(|(shard, _)| shard) {
+                self.lock_one_more(db, shard)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lock_one_more(&mut self, db: u32, shard: usize) -> Result<(), Refused> {
+        let wanted = self.database(db).shard(shard);
+        let guard = if self.defers { wanted.lock_unless_long().ok_or(Refused::HeldLong)? } else { wanted.lock() };
+        if self.marks_long {
+            guard.mark_long();
+        }
+        self.many.push(Held { db, shard, guard });
+        Ok(())
+    }
+
+    /// Locks a shard by itself. No other lock is held.
+    pub(super) fn lock_shard(&mut self, shard: &'static Shard) -> &mut Table {
+        debug_assert!(self.many.is_empty() && self.one.is_none());
+        self.one.insert(shard.lock())
+    }
+
+    /// Takes the whole keyspace, again if it has it, after those that wanted it before. The shards' locks have gone back.
+    ///
+    /// # Errors
+    /// An outer commit decides, and has declared keys only; or a long command runs, which is to be over first.
+    pub(super) fn lock_keyspace(&mut self) -> Result<(), Refused> {
+        match self.scope {
+            Scope::Command if self.defers && self.shared.offload.is_busy() => Err(Refused::TakesLong),
+            Scope::Command => {
+                let turn = self.shared.gate.take_turn();
+                self.gate = Gate::Outside;
+                self.gate = Gate::Exclusive(self.shared.gate.exclusive(turn));
+                Ok(())
+            }
+            Scope::Everything => Ok(()),
+            Scope::Declared => self.refuse(),
+        }
+    }
+
+    pub(super) fn has_keyspace(&self) -> bool {
+        matches!(self.gate, Gate::Exclusive(_))
+    }
+
+    pub(super) fn has_many(&self) -> bool {
+        !self.many.is_empty()
+    }
+
+    /// Gives the shards' locks back, unless they are an outer commit's.
+    #[inline]
+    pub(super) fn release(&mut self) {
+        if !self.many.is_empty() {
+            cold_path();
+            if self.scope == Scope::Declared {
+                return;
+            }
+            self.many.clear();
+        }
+        self.one = None;
+    }
+
+    /// Gives back what a command with several keys or with the whole keyspace has locked; a single lock may stay.
+    pub(super) fn release_many(&mut self) {
+        if self.scope != Scope::Declared {
+            self.many.clear();
+        }
+        if self.scope == Scope::Command && self.has_keyspace() {
+            self.one = None;
+            if let Gate::Exclusive(exclusive) = std::mem::replace(&mut self.gate, Gate::Outside) {
+                // Who is served because of this command is served before anybody else has the keyspace.
+                self.gate = Gate::Shared(exclusive.share(self.thread));
+            }
+        }
+    }
+
+    /// From here on what is locked is an outer commit's: commands run inside of it and neither lock anything outside of it
+    /// nor give any of it back, until [`Locks::take_back`]. Either several locks are held or the whole keyspace.
+    pub(super) fn lend(&mut self) {
+        self.scope = if self.has_keyspace() { Scope::Everything } else { Scope::Declared };
+        self.went_outside = false;
+    }
+
+    /// Ends what [`Locks::lend`] began.
+    ///
+    /// # Errors
+    /// A key was asked for that was not declared: whatever was done to it is dropped.
+    pub(super) fn take_back(&mut self) -> Result<(), Refused> {
+        self.scope = Scope::Command;
+        self.limbo = None;
+        if std::mem::take(&mut self.went_outside) { Err(Refused::Undeclared) } else { Ok(()) }
+    }
+
+    fn refuse(&mut self) -> Result<(), Refused> {
+        self.went_outside = true;
+        Err(Refused::Undeclared)
+    }
+
+    /// A database, made if it was not there yet.
+    pub(super) fn database(&self, db: u32) -> &'static Db {
+        self.shared.keyspace.db_or_create(db as usize)
+    }
+
+    /// Gives memory back that locking very many keys needed. No locks may be held.
+    pub(super) fn shrink(&mut self) {
+        debug_assert!(self.many.is_empty());
+        shrink(&mut self.many);
+    }
+}

@@ -1,0 +1,181 @@
+//! What a commit leaves in the command log.
+
+use std::sync::Arc;
+
+use onrush_persist::{CommandLog, Effects};
+use onrush_store::{KeyHash, Table};
+
+use super::rebuild::rebuild;
+use crate::argv::Argv;
+use crate::kept::KEPT_BYTES_MAX;
+
+/// Records a thread's commits while somebody follows the log, and does nothing otherwise.
+///
+/// A record is closed, that is, gets its number, while the locks of what it is about are held: at the end of the
+/// commit, or before a lock goes back in the middle of one.
+pub(super) struct Recorder {
+    log: Arc<CommandLog>,
+    /// Whether anybody follows the log.
+    is_on: bool,
+    /// Whether there is something in the open record.
+    is_open: bool,
+    /// Whether the present command has said by itself what it did.
+    is_rewritten: bool,
+    effects: Effects,
+    touched: Touched,
+}
+
+/// Keys that the present command has got hold of for changing them.
+#[derive(Default)]
+struct Touched {
+    /// Their bytes, one behind the other.
+    bytes: Vec<u8>,
+    /// Their databases, and where they end.
+    keys: Vec<(u32, usize)>,
+}
+
+impl Touched {
+    #[inline]
+    fn push(&mut self, db: u32, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.keys.push((db, self.bytes.len()));
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.keys.clear();
+        if self.bytes.capacity() > KEPT_BYTES_MAX {
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        *self = Self::default();
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let starts = [0].into_iter().chain(self.keys.iter().map(|(_, end)| *end));
+        self.keys.iter().zip(starts).map(|((db, end), start)| (*db, &self.bytes[start..*end]))
+    }
+}
+
+impl Recorder {
+    pub(super) fn new(log: Arc<CommandLog>) -> Self {
+        let is_on = log.is_listening();
+        Self {
+            log,
+            is_on,
+            is_open: false,
+            is_rewritten: false,
+            effects: Effects::default(),
+            touched: Touched::default(),
+        }
+    }
+
+    /// Whether anybody follows the log.
+    #[inline(always)]
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Looks again whether anybody follows the log.
+    #[inline]
+    pub(super) fn look(&mut self) {
+        self.is_on = self.log.is_listening();
+    }
+
+    /// Notes that a key is about to be changed.
+    #[inline(never)]
+    pub(super) fn touch(&mut self, db: u32, key: &[u8]) {
+        self.touched.push(db, key);
+    }
+
+    /// A key has expired.
+    pub(super) fn expired(&mut self, db: u32, key: &[u8]) {
+        if self.is_on {
+            self.command(db, [&b"DEL"[..], key].into_iter());
+        }
+    }
+
+    /// Records a part of what the present command did.
+    pub(super) fn also<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.is_on {
+            self.command(db, args);
+        }
+    }
+
+    /// The present command is not recorded as it was sent: what it did is told in parts, and may be nothing.
+    #[inline]
+    pub(super) fn logs_itself(&mut self) {
+        self.is_rewritten = self.is_on;
+    }
+
+    /// Ends a command that changed something: it is recorded as it was sent, unless it has said by itself what it did.
+    pub(super) fn sent(&mut self, db: u32, argv: &Argv<'_>) {
+        if self.is_rewritten {
+            return;
+        }
+        match argv.multibulk() {
+            Some(multibulk) => {
+                self.is_open = true;
+                self.effects.encoded(db, multibulk);
+            }
+            None => self.command(db, argv.iter()),
+        }
+    }
+
+    fn command<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.is_open = true;
+        self.effects.command(db, args);
+    }
+
+    /// Ends what is remembered of the present command.
+    pub(super) fn end_command(&mut self) {
+        self.is_rewritten = false;
+        self.touched.clear();
+    }
+
+    /// Gives the open record its number, if there is one. Its locks are still held.
+    #[inline(always)]
+    pub(super) fn close(&mut self) {
+        if self.is_open {
+            self.close_open();
+        }
+    }
+
+    fn close_open(&mut self) {
+        self.is_open = false;
+        self.log.close(&mut self.effects);
+    }
+
+    /// Hands closed records to the log.
+    #[inline]
+    pub(super) fn submit(&mut self) {
+        if !self.effects.is_empty() {
+            self.log.submit(&mut self.effects);
+        }
+    }
+
+    /// Records the keys that a command has touched as they are now: it panicked and cannot say what it did. `table` finds a
+    /// key's locked table.
+    #[cold]
+    pub(super) fn record_as_is<'t>(
+        &mut self,
+        now_ms: i64,
+        table: impl Fn(u32, KeyHash) -> Option<&'t Table>,
+        hash: impl Fn(&[u8]) -> KeyHash,
+    ) {
+        let touched = std::mem::take(&mut self.touched);
+        for (db, key) in touched.iter() {
+            let hash = hash(key);
+            // A key whose lock has gone back was recorded before.
+            let Some(table) = table(db, hash) else { continue };
+            self.command(db, [&b"DEL"[..], key].into_iter());
+            if let Some(entry) = table.get(key, hash).filter(|entry| !entry.is_expired(now_ms)) {
+                rebuild(entry, &mut |args| self.command(db, args.iter().copied()));
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What a command handler gets to work with.
+
+use std::hint::cold_path;
+use std::ops::Deref;
+
+use onrush_resp::{Reply, parse_i64};
+use onrush_store::{KeyHash, Shard};
+
+use crate::argv::Argv;
+use crate::command::table::{Command, CommandTable};
+use crate::commit::{Commit, Key};
+use crate::error::{self, CommandError};
+use crate::session::Session;
+use crate::shared::{Parts, Shared};
+use crate::stats::Executing;
+
+/// How a handler ends. An error becomes the command's reply; whatever it appended before is dropped.
+pub type CommandResult = Result<(), CommandError>;
+
+/// Runs a command. Its arity and permission have been checked.
+pub type Handler = fn(&mut Ctx<'_>) -> CommandResult;
+
+/// Executes up to so many equal commands in a row and appends their replies; returns how many it did. Those it leaves, because
+/// they fail or are not so simple, are executed by the command's [`Handler`].
+pub type RunHandler = fn(&mut Ctx<'_>, times: u32) -> u32;
+
+/// Everything the threads share: the data, the commands, the state of all clients.
+pub struct Engine {
+    /// The command table.
+    pub commands: CommandTable,
+    shared: Shared,
+}
+
+impl Engine {
+    /// An engine without data and without clients, which executes these commands.
+    pub fn new(parts: &Parts, commands: CommandTable) -> Self {
+        Self { shared: Shared::new(parts, commands.len()), commands }
+    }
+}
+
+impl Deref for Engine {
+    type Target = Shared;
+
+    #[inline]
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// Classes of keyspace events, as `notify-keyspace-events` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventClass {
+    /// `g`: commands that are not about one type.
+    Generic,
+    /// `$`: strings.
+    String,
+    /// `l`: lists.
+    List,
+    /// `s`: sets.
+    Set,
+    /// `h`: hashes.
+    Hash,
+    /// `z`: sorted sets.
+    SortedSet,
+    /// `t`: streams.
+    Stream,
+    /// `x`: expiry.
+    Expired,
+    /// `e`: eviction.
+    Evicted,
+}
+
+/// Keys of the present command whose hashes the planner made.
+#[derive(Clone, Copy, Default)]
+pub struct PlannedKeys<'a> {
+    /// Index of the first key.
+    pub first: u32,
+    /// Distance between keys.
+    pub step: u32,
+    /// Their hashes.
+    pub hashes: &'a [KeyHash],
+    /// The shard of the only one.
+    pub(crate) shard: Option<&'static Shard>,
+}
+
+/// Everything a handler may use: arguments, reply, keys, session, engine.
+pub struct Ctx<'a> {
+    /// The engine.
+    pub engine: &'static Engine,
+    /// The connection's state.
+    pub session: &'a mut Session,
+    /// Where the reply goes.
+    pub out: &'a mut Reply,
+    /// The way to keys.
+    pub commit: &'a mut Commit,
+    /// The arguments.
+    pub argv: Argv<'a>,
+    /// The row of the command table; of the subcommand, if there is one.
+    pub command: &'static Command,
+    /// The connection's worker.
+    pub thread: usize,
+    /// Where it is noted which command runs.
+    pub(crate) executing: &'static Executing,
+    pub(crate) planned: PlannedKeys<'a>,
+    pub(crate) changes: u64,
+    /// Whether the command is executed for a client that waits.
+    pub(crate) serving: bool,
+    /// Set when such a command has to go on waiting.
+    pub(crate) still_waits: bool,
+    /// Set when the command was refused: such a one does not count as executed.
+    pub(crate) refused: bool,
+    /// Set when the command is to be tried again, as somebody holds its keys for long.
+    pub(crate) is_held_back: bool,
+}
+
+impl<'a> Ctx<'a> {
+    /// For commands of a session on one thread. Which command it is, and its arguments, come later.
+    #[inline(always)]
+    pub(crate) fn new(
+        engine: &'static Engine,
+        thread: usize,
+        session: &'a mut Session,
+        out: &'a mut Reply,
+        commit: &'a mut Commit,
+    ) -> Self {
+        Self {
+            engine,
+            session,
+            out,
+            commit,
+            argv: Argv::new(&[], &[], &[]),
+            command: engine.commands.command(0),
+            thread,
+            executing: &engine.stats.threads[thread].executing,
+            planned: PlannedKeys::default(),
+            changes: 0,
+            serving: false,
+            still_waits: false,
+            refused: false,
+            is_held_back: false,
+        }
+    }
+
+    /// Number of arguments, the command's name included.
+    #[inline]
+    pub fn argc(&self) -> usize {
+        self.argv.len()
+    }
+
+    /// Argument `index`; 0 is the command's name.
+    #[inline]
+    pub fn arg(&self, index: usize) -> &'a [u8] {
+        self.argv.get(index)
+    }
+
+    /// Argument `index` as a key, with the hash the planner made if it made one.
+    #[inline(always)]
+    pub fn key(&self, index: usize) -> Key<'a> {
+        let bytes = self.argv.get(index);
+        if index == self.planned.first as usize
+            && let Some(&hash) = self.planned.hashes.first()
+        {
+            return Key { bytes, hash, shard: self.planned.shard };
+        }
+        cold_path();
+        self.later_key(bytes, index)
+    }
+
+    fn later_key(&self, bytes: &'a [u8], index: usize) -> Key<'a> {
+        let PlannedKeys { first, step, hashes, .. } = self.planned;
+        let distance = (index as u32).wrapping_sub(first);
+        match hashes.get((distance / step.max(1)) as usize) {
+            Some(&hash) if distance.is_multiple_of(step) => Key { bytes, hash, shard: None },
+            _ => self.commit.key(bytes),
+        }
+    }
+
+    /// Argument `index` as an integer.
+    ///
+    /// # Errors
+    /// `ERR value is not an integer or out of range`
+    #[inline]
+    pub fn int(&self, index: usize) -> Result<i64, CommandError> {
+        parse_i64(self.argv.get(index)).ok_or(error::NOT_INTEGER)
+    }
+
+    /// Argument `index` as an integer, with another text when it is none.
+    ///
+    /// # Errors
+    /// The one given.
+    #[inline]
+    pub fn int_or(&self, index: usize, error: CommandError) -> Result<i64, CommandError> {
+        parse_i64(self.argv.get(index)).ok_or(error)
+    }
+
+    /// Whether argument `index` is this word, in any case.
+    #[inline]
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.argv.get(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The time of this command in Unix milliseconds.
+    #[inline]
+    pub fn now_ms(&self) -> i64 {
+        self.commit.now_ms()
+    }
+
+    /// What is due at this time, in Unix milliseconds, has expired: now, or never while a log is replayed.
+    #[inline]
+    pub fn due_ms(&self) -> i64 {
+        self.commit.due_ms()
+    }
+
+    /// Notes a change of `key` in the present database: every write passes here, once per key it changed, while it
+    /// still holds the key's lock. The command is logged as it was sent unless [`Ctx::log_instead`] is called too.
+    #[inline]
+    pub fn changed(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        let db = self.commit.db();
+        self.changed_in(db, class, event, key);
+    }
+
+    /// As [`Ctx::changed`], of a change that gives nobody what he waits for.
+    #[inline]
+    pub fn changed_quietly(&mut self, _class: EventClass, _event: &'static str, _key: &[u8]) {
+        self.changes += 1;
+    }
+
+    /// As [`Ctx::changed`] for a key in database `db`.
+    #[inline]
+    pub fn changed_in(&mut self, db: u32, _class: EventClass, _event: &'static str, key: &[u8]) {
+        self.changes += 1;
+        if !self.engine.waiters.is_empty() {
+            cold_path();
+            self.note_ready(db, key);
+        }
+    }
+
+    /// Notes a change that belongs to no key (FLUSHALL, SWAPDB).
+    #[inline]
+    pub fn changed_keyspace(&mut self, changes: u64) {
+        self.changes += changes.max(1);
+        if !self.engine.waiters.is_empty() {
+            for (db, key) in self.engine.waiters.all_keys() {
+                self.commit.note_ready(db, key);
+            }
+        }
+    }
+
+    /// Whether anybody follows the command log: only then is it worth to make the arguments of
+    /// [`Ctx::log_instead`].
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.commit.is_logged()
+    }
+
+    /// Logs this command in place of the one sent: what was done, with no dependence on time or chance. Several
+    /// calls log several commands.
+    pub fn log_instead(&mut self, args: &[&[u8]]) {
+        self.commit.logs_itself();
+        self.commit.log_also(args);
+    }
+
+    /// Logs something that happened before what this command does, which is logged as well.
+    pub fn log_also(&mut self, args: &[&[u8]]) {
+        self.commit.log_also(args);
+    }
+
+    /// This command is not logged as it was sent, even if it calls [`Ctx::log_instead`] for nothing it did.
+    pub fn logs_itself(&mut self) {
+        self.commit.logs_itself();
+    }
+
+    /// Says that this command, which has changed nothing yet, goes through so many elements. O(1).
+    ///
+    /// # Errors
+    /// They are too many for a worker: the handler returns, and the command is executed elsewhere from its beginning.
+    pub fn expect_work(&mut self, elements: usize) -> CommandResult {
+        Ok(self.commit.expect_work(elements)?)
+    }
+
+    /// As [`Ctx::expect_work`], of a command that looks into the shards of the present database one after the other.
+    ///
+    /// # Errors
+    /// As of [`Ctx::expect_work`]; also when somebody holds shards for long.
+    pub fn expect_shards(&mut self, elements: usize) -> CommandResult {
+        Ok(self.commit.expect_shards(elements)?)
+    }
+
+    /// A random number.
+    pub fn random(&mut self) -> u64 {
+        self.commit.random().next()
+    }
+
+    /// Changes the selected database.
+    pub fn select(&mut self, db: u32) {
+        self.session.db = db;
+        self.commit.set_db(db);
+    }
+}

@@ -1,0 +1,105 @@
+//! Decoding: what stands in one connection's input becomes its part of a chunk, and is planned at once.
+
+use std::hint::cold_path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::{Decoded, Decoder, Limits};
+
+use crate::chunk::{Chunk, Part, Planned};
+use crate::ctx::Engine;
+use crate::plan::Planner;
+use crate::session::{ReplyMode, Session};
+use crate::slice::SliceEnd;
+
+/// Decodes and plans the commands of one connection from where `part` begins, which is made longer by them, until the chunk is
+/// full.
+#[inline]
+pub(crate) fn decode<'i>(
+    engine: &'static Engine,
+    (decoder, session): (&mut Decoder, &mut Session),
+    input: &'i [u8],
+    chunk: &mut Chunk,
+    part: &mut Part,
+    planner: &mut Planner<'i>,
+) {
+    let hot = &engine.settings;
+    if !session.authenticated && !hot.password_set.load(Relaxed) {
+        cold_path();
+        // The password was taken away since this client connected.
+        session.authenticated = true;
+    }
+    let limits = Limits {
+        bulk_len_max: hot.bulk_len_max.load(Relaxed),
+        unauthenticated: !session.authenticated,
+        ..Limits::default()
+    };
+    chunk.db = engine.keyspace.db(session.db as usize);
+    planner.set_db(chunk.db);
+    let first_owned = part.owned.start;
+    let mut consumed = part.result.consumed;
+    loop {
+        if consumed == input.len() {
+            part.result.end = SliceEnd::InputUsedUp;
+            break;
+        }
+        if chunk.is_full() {
+            break;
+        }
+        let first_arg = chunk.args.len();
+        match decoder.decode(&input[consumed..], &mut chunk.args, &limits) {
+            Ok(Decoded::Command { len }) => {
+                let place = (consumed, consumed + len);
+                consumed += len;
+                let has_owned = decoder.has_owned();
+                if has_owned {
+                    cold_path();
+                    chunk.owned.append(&mut decoder.take_owned());
+                }
+                consumed += planner.plan(input, place, first_arg, first_owned, chunk);
+                // Behind an owned argument the input goes on elsewhere; what follows a login may be read with wider limits.
+                if has_owned || limits.unauthenticated {
+                    cold_path();
+                    break;
+                }
+            }
+            Ok(Decoded::Nothing { len }) => {
+                cold_path();
+                if !pass_nothing(session, &chunk.planned[part.first..]) {
+                    break;
+                }
+                consumed += len;
+            }
+            Ok(Decoded::Incomplete) => {
+                cold_path();
+                part.result.end = SliceEnd::InputUsedUp;
+                break;
+            }
+            Ok(Decoded::NeedBulk { at, len }) => {
+                cold_path();
+                part.result.end = SliceEnd::NeedBulk { at, len };
+                break;
+            }
+            Err(error) => {
+                cold_path();
+                part.result.end = SliceEnd::Malformed(error);
+                break;
+            }
+        }
+    }
+    part.len = chunk.planned.len() - part.first;
+    part.owned.end = chunk.owned.len();
+    part.result.consumed = consumed;
+}
+
+/// An empty command takes the place of the one whose reply CLIENT REPLY SKIP leaves out. `before` is what is planned of the
+/// connection and not executed yet; false if that has to be executed first, because it may be a CLIENT REPLY SKIP.
+#[cold]
+fn pass_nothing(session: &mut Session, before: &[Planned]) -> bool {
+    match before.last() {
+        None if session.reply_mode == ReplyMode::Skip => session.reply_mode = ReplyMode::On,
+        // Containers of subcommands are resolved when they are executed.
+        Some(Planned { command: None, .. }) => return false,
+        _ => {}
+    }
+    true
+}

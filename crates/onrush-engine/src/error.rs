@@ -1,0 +1,81 @@
+//! Errors a command answers with.
+
+use std::borrow::Cow;
+
+/// An error reply: the whole line behind `-`, code included. Clients match on these texts, so they are Redis's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", String::from_utf8_lossy(.0))]
+pub struct CommandError(Cow<'static, [u8]>);
+
+impl CommandError {
+    /// An error with a fixed text.
+    pub const fn fixed(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text.as_bytes()))
+    }
+
+    /// An error whose text was made for this occasion.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self(Cow::Owned(text.into().into_bytes()))
+    }
+
+    /// An error that quotes bytes a client sent.
+    pub fn bytes(text: Vec<u8>) -> Self {
+        Self(Cow::Owned(text))
+    }
+
+    /// The line.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The first word, by which INFO counts errors.
+    pub fn code(&self) -> &[u8] {
+        self.0.split(|&byte| byte == b' ').next().unwrap_or(&self.0)
+    }
+}
+
+/// As much of what a client sent as an error quotes: as in Redis, where it is a text of C, a NUL ends it.
+pub fn quoted(bytes: &[u8]) -> &[u8] {
+    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}
+
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        $($(#[$doc])* pub const $name: CommandError = CommandError::fixed($text);)*
+    };
+}
+
+errors! {
+    /// A command inside of another commit asked for a key that was not declared; the outer one takes it from here.
+    UNDECLARED = "ERR the key was not declared";
+    /// A command was put off; nobody sees this.
+    PUT_OFF = "ERR the command is executed later";
+    /// The key holds another type.
+    WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    /// An option is unknown, repeated or contradicts another.
+    SYNTAX = "ERR syntax error";
+    /// An argument or a value is not an `i64`.
+    NOT_INTEGER = "ERR value is not an integer or out of range";
+    /// An argument or a value is not a number.
+    NOT_FLOAT = "ERR value is not a valid float";
+    /// A number is too large or too small.
+    OUT_OF_RANGE = "ERR value is out of range";
+    /// An argument must be positive and is not.
+    NOT_POSITIVE = "ERR value is out of range, must be positive";
+    /// An increment would leave the range of an `i64`.
+    OVERFLOW = "ERR increment or decrement would overflow";
+    /// A key that has to be there is not.
+    NO_SUCH_KEY = "ERR no such key";
+    /// A database number out of range.
+    DB_INDEX = "ERR DB index is out of range";
+    /// A source and a destination are one key.
+    SAME_OBJECT = "ERR source and destination objects are the same";
+    /// A string would grow over `proto-max-bulk-len`.
+    STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    /// The connection has not authenticated.
+    NO_AUTH = "NOAUTH Authentication required.";
+    /// Memory is at its limit.
+    OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
+    /// The command's arguments do not form keys.
+    OFFSET_OUT_OF_RANGE = "ERR offset is out of range";
+}

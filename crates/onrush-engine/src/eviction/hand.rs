@@ -1,0 +1,126 @@
+//! The walk of a thread through all shards of all databases.
+
+use onrush_store::{Among, Db, Random, Shard};
+
+use crate::shared::Shared;
+
+/// Where a thread is in its walk through all shards of all databases. Each step is in a database drawn by how many keys it has,
+/// so that all of them are compared with one another.
+#[derive(Default)]
+pub(super) struct Hand {
+    /// By database.
+    cursors: Vec<Cursor>,
+    /// The database of the present step.
+    db: usize,
+    /// Keys that may be evicted in all databases, when they were counted.
+    pub(super) total: usize,
+    /// When that was, in Unix milliseconds.
+    pub(super) counted_ms: i64,
+}
+
+#[derive(Clone, Default)]
+struct Cursor {
+    /// Keys that may be evicted in this database, when they were counted.
+    keys: usize,
+    shard: usize,
+    position: u32,
+}
+
+impl Hand {
+    /// A hand that starts in this shard of every database.
+    pub(super) fn new(databases: usize, shard: usize) -> Self {
+        Self { cursors: vec![Cursor { shard, ..Cursor::default() }; databases], ..Self::default() }
+    }
+
+    /// Counts the keys that may be evicted. O(shards in use), without a lock.
+    pub(super) fn count(&mut self, shared: &Shared, among: Among, now_ms: i64) {
+        self.counted_ms = now_ms;
+        for (index, cursor) in self.cursors.iter_mut().enumerate() {
+            let db = shared.keyspace.db(index);
+            cursor.keys = db.map_or(0, |db| db.shards().map(|(_, shard)| candidates(shard, among)).sum());
+        }
+        self.total = self.cursors.iter().map(|cursor| cursor.keys).sum();
+    }
+
+    /// The database of the next step; the keys were counted, and there are some.
+    fn choose_db(&mut self, random: &mut Random) -> usize {
+        let mut rest = random.below(self.total);
+        self.db = self
+            .cursors
+            .iter()
+            .position(|cursor| {
+                let is_here = rest < cursor.keys;
+                rest = rest.saturating_sub(cursor.keys);
+                is_here
+            })
+            .unwrap_or(0);
+        self.db
+    }
+
+    /// A shard with something to evict, and its database: the next one, or one `by_chance`. `None` when there is none.
+    pub(super) fn seek(
+        &mut self,
+        shared: &'static Shared,
+        among: Among,
+        (random, by_chance): (&mut Random, bool),
+    ) -> Option<(u32, &'static Shard)> {
+        if self.total == 0 {
+            self.count(shared, among, self.counted_ms);
+        }
+        while self.total > 0 {
+            let number = self.choose_db(random);
+            let cursor = &mut self.cursors[number];
+            let found = shared.keyspace.db(number).and_then(|db| {
+                let drawn = by_chance.then(|| draw(db, cursor.keys, among, random)).flatten();
+                drawn.or_else(|| first_with(db, cursor.shard, among)).or_else(|| first_with(db, 0, among))
+            });
+            if let Some((index, shard)) = found {
+                if index != cursor.shard {
+                    (cursor.shard, cursor.position) = (index, 0);
+                }
+                return Some((number as u32, shard));
+            }
+            // Its keys have gone since they were counted.
+            self.count(shared, among, self.counted_ms);
+        }
+        None
+    }
+
+    /// Where the present step starts in its shard.
+    pub(super) fn position(&self) -> u32 {
+        self.cursors[self.db].position
+    }
+
+    /// Goes on behind what was shown; `next` is the position in the same shard, if there is one.
+    pub(super) fn go_on(&mut self, next: Option<u32>) {
+        let cursor = &mut self.cursors[self.db];
+        cursor.shard += usize::from(next.is_none());
+        cursor.position = next.unwrap_or(0);
+    }
+}
+
+/// A shard drawn by how many of the `keys` that may be evicted it has; `None` where a few draws find none, for there are few.
+fn draw(db: &'static Db, keys: usize, among: Among, random: &mut Random) -> Option<(usize, &'static Shard)> {
+    const DRAWS: usize = 64;
+    // Hardly a shard has more than this.
+    let ranks = 2 * keys / db.shard_count() + 4;
+    (0..DRAWS).find_map(|_| {
+        let (index, rank) = (random.below(db.shard_count()), random.below(ranks));
+        let found = db.shards_from(index).next().filter(|(found, _)| *found == index);
+        found.filter(|(_, shard)| candidates(shard, among) > rank)
+    })
+}
+
+/// The first shard from an index on with something to evict. O(shards passed), without a lock.
+fn first_with(db: &'static Db, from: usize, among: Among) -> Option<(usize, &'static Shard)> {
+    db.shards_from(from).find(|(_, shard)| candidates(shard, among) > 0)
+}
+
+/// How many entries of a shard may be evicted now: none that a long command has locked.
+fn candidates(shard: &Shard, among: Among) -> usize {
+    match among {
+        _ if shard.is_held_long() => 0,
+        Among::All => shard.len(),
+        Among::Volatile => shard.volatile_len(),
+    }
+}

@@ -1,0 +1,196 @@
+//! Settings of eviction, and its state that all threads share.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use onrush_alloc as alloc;
+use onrush_persist::CommandLog;
+use onrush_store::Removed;
+
+use super::allowance::Allowance;
+use super::policy::Policy;
+
+/// How it stands about the memory after an attempt to evict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// No more is in use than allowed, or eviction is paused.
+    Within,
+    /// There is more to evict.
+    Running,
+    /// Too much is in use, and nothing may be evicted.
+    Stuck,
+}
+
+/// More of `maxmemory-samples` have no effect.
+const SAMPLES_MAX: u64 = 64;
+
+/// Microseconds a worker evicts at a tenacity of 10, and how much each step beyond adds, as in Redis.
+const BUDGET_US: f64 = 500.0;
+const BUDGET_GROWTH: f64 = 1.15;
+
+/// The settings.
+#[derive(Clone, Copy, Debug)]
+pub struct EvictionOptions {
+    /// `maxmemory` in bytes; 0 is no limit.
+    pub maxmemory: u64,
+    /// `maxmemory-policy`.
+    pub policy: Policy,
+    /// `maxmemory-samples`.
+    pub samples: u64,
+    /// `maxmemory-eviction-tenacity`.
+    pub tenacity: u64,
+    /// `lazyfree-lazy-eviction`.
+    pub is_lazy: bool,
+}
+
+impl Default for EvictionOptions {
+    /// Redis's: no limit.
+    fn default() -> Self {
+        Self { maxmemory: 0, policy: Policy::NoEviction, samples: 5, tenacity: 10, is_lazy: false }
+    }
+}
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Eviction {
+    maxmemory: AtomicU64,
+    policy: AtomicU8,
+    pub(super) samples: AtomicU32,
+    /// How long a worker evicts at a time, in microseconds.
+    pub(super) budget_us: AtomicU64,
+    /// Whether what is expensive to free goes to the freeing thread.
+    pub(super) is_lazy: AtomicBool,
+    pub(super) allowance: Allowance,
+    /// Bytes that have been evicted and that the freeing thread has still to free.
+    pub(super) pending_bytes: AtomicU64,
+    /// Since when more memory is in use than allowed, in Unix microseconds; 0 while it is not.
+    exceeded_since_us: AtomicI64,
+    exceeded_us: AtomicU64,
+    /// Changes to the keyspace when a walk through all of it found nothing to evict, plus one.
+    pub(super) fruitless_at: AtomicU64,
+}
+
+/// How long more memory was in use than allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// All in all, in milliseconds.
+    pub total_ms: u64,
+    /// Since it last began, in milliseconds; 0 while it is not.
+    pub current_ms: u64,
+}
+
+impl Eviction {
+    /// Takes over changed settings.
+    pub fn store(&self, options: &EvictionOptions) {
+        self.maxmemory.store(options.maxmemory, Relaxed);
+        self.policy.store(options.policy.number(), Relaxed);
+        self.samples.store(options.samples.min(SAMPLES_MAX) as u32, Relaxed);
+        self.budget_us.store(budget_us(options.tenacity), Relaxed);
+        self.is_lazy.store(options.is_lazy, Relaxed);
+        self.allowance.restart(options.maxmemory);
+        self.fruitless_at.store(0, Relaxed);
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        Policy::from_number(self.policy.load(Relaxed))
+    }
+
+    /// Memory that does not count, in bytes: evicted values about to be freed, and records of the command log, which
+    /// evicting would only make more of.
+    pub fn not_counted_bytes(&self, log: &CommandLog) -> u64 {
+        self.pending_bytes.load(Relaxed) + log.held_bytes() as u64
+    }
+
+    /// Memory that counts, in bytes.
+    pub(super) fn used_bytes(&self, log: &CommandLog) -> u64 {
+        alloc::allocated_bytes().saturating_sub(self.not_counted_bytes(log))
+    }
+
+    /// Whether memory has to be looked at: nearly as much is in use as allowed, or more was at the last look.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        alloc::allocated_bytes() > self.allowance.watched_from() || self.exceeded_since_us.load(Relaxed) != 0
+    }
+
+    /// `maxmemory` in bytes; 0 is no limit.
+    #[inline]
+    pub fn maxmemory(&self) -> u64 {
+        self.maxmemory.load(Relaxed)
+    }
+
+    /// Whether a worker should be woken to evict. `changes`: changes to the keyspace so far.
+    pub fn wants_worker(&self, log: &CommandLog, changes: u64) -> bool {
+        let maxmemory = self.maxmemory();
+        maxmemory > 0
+            && self.used_bytes(log) > maxmemory
+            && self.policy() != Policy::NoEviction
+            && !self.is_fruitless(changes)
+    }
+
+    /// Whether nothing could be evicted and nothing has changed since.
+    pub(super) fn is_fruitless(&self, changes: u64) -> bool {
+        self.fruitless_at.load(Relaxed) == changes + 1
+    }
+
+    #[cold]
+    pub(super) fn begin_excess(&self, now_us: i64) {
+        _ = self.exceeded_since_us.compare_exchange(0, now_us, Relaxed, Relaxed);
+    }
+
+    pub(super) fn end_excess(&self, now_us: i64) {
+        if self.exceeded_since_us.load(Relaxed) != 0 {
+            let since_us = self.exceeded_since_us.swap(0, Relaxed);
+            if since_us != 0 {
+                self.exceeded_us.fetch_add((now_us - since_us).max(0) as u64, Relaxed);
+            }
+        }
+    }
+
+    /// How long more memory was in use than allowed, until `now_us` in Unix microseconds.
+    pub fn exceeded(&self, now_us: i64) -> Exceeded {
+        let since_us = self.exceeded_since_us.load(Relaxed);
+        let current_us = if since_us == 0 { 0 } else { (now_us - since_us).max(0) as u64 };
+        let total_us = self.exceeded_us.load(Relaxed) + current_us;
+        Exceeded { total_ms: total_us / 1000, current_ms: current_us / 1000 }
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset(&self) {
+        self.exceeded_us.store(0, Relaxed);
+        self.exceeded_since_us.store(0, Relaxed);
+    }
+}
+
+fn budget_us(tenacity: u64) -> u64 {
+    match tenacity {
+        ..10 => (BUDGET_US * tenacity as f64 / 10.0) as u64,
+        10..100 => (BUDGET_US * BUDGET_GROWTH.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
+
+/// An evicted value on its way to the freeing thread.
+pub(super) struct Pending {
+    pub(super) removed: Option<Removed>,
+    pub(super) bytes: u64,
+    pub(super) eviction: &'static Eviction,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.removed = None;
+        alloc::settle();
+        self.eviction.pending_bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenacity_is_time() {
+        let budgets = [(0, 0), (5, 250), (10, 500), (11, 575), (100, u64::MAX)];
+        assert!(budgets.iter().all(|(tenacity, us)| budget_us(*tenacity) == *us), "{}", budget_us(11));
+    }
+}

@@ -1,0 +1,309 @@
+//! Executing one command: checks, the handler, its errors, its effects in the command log.
+
+use std::hint::cold_path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use onrush_resp::Reply;
+
+use crate::admission::{admit, admit_short};
+use crate::argv::Argv;
+use crate::blocking::offload;
+use crate::blocking::serve::serve;
+use crate::client::ClientHandle;
+use crate::command::Command;
+use crate::command::find_keys::find_keys;
+use crate::commit::{Commit, Refused};
+use crate::ctx::{Ctx, Engine};
+use crate::error::CommandError;
+use crate::offload;
+use crate::session::{ReplyMode, Session};
+
+/// The command as it came.
+pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", argv.len()).into_bytes();
+    for arg in argv.iter() {
+        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        bytes.extend_from_slice(arg);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself. `plain`: see
+/// [`Conditions::admit_all_short`](crate::admission::Conditions::admit_all_short); `full`: memory is not within its limit.
+#[inline(always)]
+pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plain: bool, full: bool) -> u64 {
+    let mark = ctx.out.mark();
+    let result;
+    let mut timed = 0;
+    match planned {
+        Some(command) if admit_short(ctx, command, plain, full) => {
+            ctx.command = command;
+            ctx.executing.note(command.id);
+            result = (command.handler)(ctx);
+            if let Err(error) = result {
+                cold_path();
+                if put_off(ctx, mark) {
+                    timed = 1;
+                } else {
+                    ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
+                    fail(ctx, mark, &error);
+                }
+            }
+        }
+        _ => {
+            cold_path();
+            let started = ctx.engine.clock.now();
+            // Its time is that of its own start; those behind it have theirs.
+            ctx.commit.set_time(ctx.engine.clock.unix_ms_at(started));
+            result = execute_long(ctx, full, started);
+            if let Err(error) = result
+                && !put_off(ctx, mark)
+            {
+                fail(ctx, mark, &error);
+            }
+            let ended = ctx.engine.clock.now();
+            ctx.commit.set_time(ctx.engine.clock.unix_ms_at(ended));
+            timed = ((ended - started).as_nanos() as u64).max(1);
+        }
+    }
+    if ctx.commit.has_aftermath() {
+        cold_path();
+        finish(ctx);
+    }
+    if ctx.session.reply_mode != ReplyMode::On && !ctx.is_held_back {
+        cold_path();
+        leave_out(ctx, mark);
+    }
+    timed
+}
+
+/// Puts the present command off if its commit was refused something: it goes to the thread for long ones, or is tried again
+/// when that is done with what it does. Says whether it did.
+#[cold]
+fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
+    match ctx.commit.take_refused() {
+        None | Some(Refused::Undeclared) => return false,
+        Some(Refused::HeldLong) => ctx.is_held_back = true,
+        Some(Refused::TakesLong) => offload(ctx),
+    }
+    ctx.out.rewind(mark);
+    ctx.commit.release();
+    true
+}
+
+/// What is left to do after a command: its effects are logged, its locks given back, who waited for its keys is served.
+#[inline(never)]
+fn finish(ctx: &mut Ctx<'_>) {
+    end_commit(ctx);
+    if ctx.commit.has_ready() {
+        ctx.commit.release();
+        serve(ctx);
+    }
+}
+
+/// Executes up to `times` equal commands at once, which was admitted; returns how many, with their replies. 0 when they have to be
+/// executed one by one. Nobody waits for a string, which is what runs are about.
+#[inline]
+pub(crate) fn execute_run(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, times: u32) -> u32 {
+    let Some(command) = planned else { return 0 };
+    let Some(run) = command.run else { return 0 };
+    ctx.command = command;
+    run(ctx, times)
+}
+
+/// CLIENT REPLY: drops the reply of the command that just ran.
+#[cold]
+fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
+    ctx.session.waits_silently = ctx.session.waiter.is_some() && ctx.session.reply_mode != ReplyMode::SkipNext;
+    match ctx.session.reply_mode {
+        ReplyMode::On => {}
+        ReplyMode::Off => ctx.out.rewind(mark),
+        ReplyMode::Skip => {
+            ctx.out.rewind(mark);
+            ctx.session.reply_mode = ReplyMode::On;
+        }
+        ReplyMode::SkipNext => {
+            ctx.out.rewind(mark);
+            ctx.session.reply_mode = ReplyMode::Skip;
+        }
+    }
+}
+
+/// Who executes commands of others: the thread for long ones.
+pub(crate) struct Bystander {
+    engine: &'static Engine,
+    thread: usize,
+    session: Session,
+    out: Reply,
+}
+
+impl Bystander {
+    pub(crate) fn new(engine: &'static Engine, thread: usize) -> Self {
+        let nobody = ClientHandle::new(0, String::new(), String::new(), -1, false, 0);
+        Self { engine, thread, session: Session::new(Arc::new(nobody), true), out: Reply::new() }
+    }
+
+    /// A context in which others' commands are executed.
+    pub(crate) fn ctx<'a>(&'a mut self, commit: &'a mut Commit) -> Ctx<'a> {
+        Ctx::new(self.engine, self.thread, &mut self.session, &mut self.out, commit)
+    }
+}
+
+/// Executes the command of a client that waits. Nothing is refused: what has to be waited for is waited for.
+#[cold]
+pub(crate) fn execute_waiting(
+    outer: &mut Ctx<'_>,
+    client: &Arc<ClientHandle>,
+    db: u32,
+    argv: Argv<'_>,
+    out: &mut Reply,
+) -> Waited {
+    let mut session = Session::new(Arc::clone(client), true);
+    session.db = db;
+    let Ok(command) = outer.engine.commands.resolve(&argv) else { return Waited::On };
+    let mut ctx = inside(outer, &mut session, out, argv, command);
+    ctx.serving = true;
+    ctx.executing.note(command.id);
+    let mark = ctx.out.mark();
+    let waited = match (command.handler)(&mut ctx) {
+        Ok(()) if ctx.still_waits => Waited::On,
+        Ok(()) => Waited::Enough,
+        Err(error) => match ctx.commit.take_refused() {
+            Some(_) => Waited::Longer,
+            None => {
+                fail(&mut ctx, mark, &error);
+                Waited::Enough
+            }
+        },
+    };
+    end_commit(&mut ctx);
+    ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
+    ctx.commit.release();
+    waited
+}
+
+/// What executing the command of a client that waits has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// It has its reply.
+    Enough,
+    /// There is nothing for it.
+    On,
+    /// It could not be executed, as somebody holds its keys for long.
+    Longer,
+}
+
+/// Executes a long command of a client whose session is `session`; serves who waits for what it changed.
+#[cold]
+pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv: Argv<'_>, out: &mut Reply) {
+    let Ok(command) = outer.engine.commands.resolve(&argv) else { return };
+    outer.commit.begin_part(session);
+    let mut ctx = inside(outer, session, out, argv, command);
+    ctx.executing.note(command.id);
+    let started = ctx.engine.clock.now();
+    let mark = ctx.out.mark();
+    let result = (command.handler)(&mut ctx);
+    let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
+    counters.calls.add(u64::from(!command.is_short()));
+    counters.nanos.add((ctx.engine.clock.now() - started).as_nanos() as u64);
+    counters.failed.add(u64::from(result.is_err()));
+    if let Err(error) = result {
+        fail(&mut ctx, mark, &error);
+    }
+    ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
+    finish(&mut ctx);
+    ctx.commit.release();
+}
+
+/// A context inside of another one.
+fn inside<'a>(
+    outer: &'a mut Ctx<'_>,
+    session: &'a mut Session,
+    out: &'a mut Reply,
+    argv: Argv<'a>,
+    command: &'static Command,
+) -> Ctx<'a> {
+    outer.commit.set_db(session.db);
+    let mut ctx = Ctx::new(outer.engine, outer.thread, session, out, &mut *outer.commit);
+    (ctx.argv, ctx.command) = (argv, command);
+    ctx
+}
+
+/// Commands that may take long, that need a subcommand looked up, or with which something is wrong.
+#[cold]
+fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), CommandError> {
+    let command = match ctx.engine.commands.resolve(&ctx.argv) {
+        Ok(command) => command,
+        Err(_) if is_http(ctx.arg(0)) => {
+            // A browser was made to talk to this port: nothing of what it says may run.
+            tracing::warn!(
+                "Possible security attack: HTTP request from {}, closing its connection",
+                ctx.session.handle.addr
+            );
+            ctx.session.close_after_reply = true;
+            ctx.refused = true;
+            return Ok(());
+        }
+        Err(error) => {
+            ctx.refused = true;
+            return Err(error);
+        }
+    };
+    ctx.command = command;
+    let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
+    if let Err(error) = admit(ctx, command, full) {
+        ctx.refused = true;
+        return Err(error);
+    }
+    ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
+    ctx.executing.note(command.id);
+    // Nobody waits for the key of the command before, or for its record, while this one takes its time.
+    ctx.commit.release();
+    ctx.commit.submit();
+    if ctx.argc() > offload::ARGS_MAX && command.plan.is_some() && ctx.commit.may_defer() {
+        return Err(ctx.commit.refuse(Refused::TakesLong).into());
+    }
+    if ctx.engine.offload.is_busy() && wants_held(ctx) {
+        return Err(ctx.commit.refuse(Refused::HeldLong).into());
+    }
+    let result = (command.handler)(ctx);
+    if ctx.commit.is_refused() {
+        return result;
+    }
+    counters.failed.add(u64::from(result.is_err()));
+    // Calls of short ones are counted by the chunk.
+    counters.calls.add(u64::from(!command.is_short()));
+    counters.nanos.add((ctx.engine.clock.now() - started).as_nanos() as u64);
+    result
+}
+
+/// Whether one of the present command's keys is in a shard that is held for long.
+#[cold]
+fn wants_held(ctx: &Ctx<'_>) -> bool {
+    let keys = find_keys(ctx.command, &ctx.argv).unwrap_or_default();
+    ctx.commit.may_defer() && keys.iter().any(|key| ctx.commit.is_held_long(ctx.arg(key.index)))
+}
+
+/// Whether a word begins a line of HTTP that every request of a browser has.
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
+#[cold]
+fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
+    ctx.out.rewind(mark);
+    ctx.out.error_bytes(error.as_bytes());
+    ctx.engine.stats.threads[ctx.thread].error_replies.add(1);
+    ctx.engine.stats.count_error(error.code());
+}
+
+/// Ends the commit of a command, while its locks are still held.
+#[cold]
+fn end_commit(ctx: &mut Ctx<'_>) {
+    let changes = if ctx.commit.is_logged() { std::mem::take(&mut ctx.changes) } else { 0 };
+    ctx.commit.end_command(&ctx.argv, changes);
+    ctx.engine.stats.threads[ctx.thread].changes.add(changes);
+}

@@ -1,0 +1,266 @@
+//! Glob patterns, as KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules use them.
+//!
+//! `*` stands for any bytes, `?` for one byte, `[abc]`, `[a-z]` and `[^a]` for one byte of a set, and `\` takes the
+//! next byte as it is. Patterns and subjects are bytes, not text.
+
+/// Whether `string` as a whole matches `pattern`; with `nocase`, ASCII letters match in either case.
+///
+/// Odd patterns mean what they mean in Redis: a set that is never closed ends with the pattern, a range may be written
+/// backwards, and a lone backslash at the end stands for itself.
+///
+/// Only the latest `*` is ever widened, which is enough because every other element takes exactly one byte. So the
+/// cost is at most `pattern.len() * string.len()`, however many stars there are.
+///
+/// ```
+/// use onrush_engine::glob::glob_match;
+/// assert!(glob_match(b"user:*:na[mn]e", b"user:17:name", false));
+/// assert!(!glob_match(b"user:?", b"user:17", false));
+/// ```
+pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
+    if string.is_empty() {
+        // As in Redis, where several stars do not match the empty string.
+        return matches!(pattern, b"" | b"*");
+    }
+    let (mut p, mut s) = (0, 0);
+    // Where the latest star's remainder begins in the pattern, and how far into the string the star reaches.
+    let mut star: Option<(usize, usize)> = None;
+    while s < string.len() {
+        if pattern.get(p) == Some(&b'*') {
+            while pattern.get(p) == Some(&b'*') {
+                p += 1;
+            }
+            if p == pattern.len() {
+                return true;
+            }
+            star = Some((p, s));
+            continue;
+        }
+        let element = pattern.get(p..).filter(|rest| !rest.is_empty());
+        match element.map(|rest| match_byte(rest, string[s], nocase)) {
+            Some((true, len)) => {
+                p += len;
+                s += 1;
+            }
+            _ => match &mut star {
+                Some((rest, reach)) => {
+                    *reach += 1;
+                    (p, s) = (*rest, *reach);
+                }
+                None => return false,
+            },
+        }
+    }
+    // An empty subject matches an empty pattern alone unless stars are all there is.
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+/// Whether the first element of `pattern` takes `byte`, and the element's length. `pattern` is not empty and does not
+/// begin with a star.
+fn match_byte(pattern: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
+    match pattern[0] {
+        b'?' => (true, 1),
+        b'[' => match_set(pattern, byte, nocase),
+        b'\\' if pattern.len() > 1 => (same(pattern[1], byte, nocase), 2),
+        literal => (same(literal, byte, nocase), 1),
+    }
+}
+
+/// Whether the set at the start of `pattern` holds `byte`, and the length of the set with its brackets.
+fn match_set(pattern: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
+    let negated = pattern.get(1) == Some(&b'^');
+    let mut at = 1 + usize::from(negated);
+    let mut found = false;
+    loop {
+        match &pattern[at.min(pattern.len())..] {
+            [] => break,
+            [b'\\', escaped, ..] => {
+                found |= same(*escaped, byte, nocase);
+                at += 2;
+            }
+            [b']', ..] => {
+                at += 1;
+                break;
+            }
+            [from, b'-', to, ..] => {
+                found |= in_range(*from, *to, byte, nocase);
+                at += 3;
+            }
+            [literal, ..] => {
+                found |= same(*literal, byte, nocase);
+                at += 1;
+            }
+        }
+    }
+    (found != negated, at)
+}
+
+fn same(a: u8, b: u8, nocase: bool) -> bool {
+    a == b || (nocase && a.eq_ignore_ascii_case(&b))
+}
+
+fn in_range(from: u8, to: u8, byte: u8, nocase: bool) -> bool {
+    let fold = |b: u8| if nocase { b.to_ascii_lowercase() } else { b };
+    let (low, high) = (from.min(to), from.max(to));
+    (fold(low).min(fold(high))..=fold(low).max(fold(high))).contains(&fold(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a place in a pattern takes: any run of bytes, or one byte of some.
+    enum Part {
+        Star,
+        One(Vec<u8>),
+    }
+
+    /// Takes a pattern apart byte by byte.
+    fn parts(pattern: &[u8], nocase: bool) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut rest = pattern.iter().copied().peekable();
+        let all = || (0..=255u8).collect::<Vec<u8>>();
+        while let Some(byte) = rest.next() {
+            let taken = match byte {
+                b'*' => {
+                    parts.push(Part::Star);
+                    continue;
+                }
+                b'?' => all(),
+                b'[' => {
+                    let negated = rest.next_if_eq(&b'^').is_some();
+                    let mut inside: Vec<u8> = Vec::new();
+                    while let Some(byte) = rest.next() {
+                        let left: Vec<u8> = rest.clone().take(2).collect();
+                        match (byte, &left[..]) {
+                            (b'\\', [escaped, ..]) => {
+                                inside.push(*escaped);
+                                rest.next();
+                            }
+                            (b']', _) => break,
+                            (from, [b'-', to]) => {
+                                let fold = |byte: u8| if nocase { byte.to_ascii_lowercase() } else { byte };
+                                let (from, to) = (fold(from), fold(*to));
+                                // What is compared with a range is folded too.
+                                inside.extend((from.min(to)..=from.max(to)).filter(|byte| fold(*byte) == *byte));
+                                rest.nth(1);
+                            }
+                            (literal, _) => inside.push(literal),
+                        }
+                    }
+                    let is_inside = |byte: &u8| {
+                        inside.iter().any(|other| other == byte || nocase && other.eq_ignore_ascii_case(byte))
+                    };
+                    all().into_iter().filter(|byte| is_inside(byte) != negated).collect()
+                }
+                b'\\' => vec![rest.next().unwrap_or(b'\\')],
+                literal => vec![literal],
+            };
+            parts.push(Part::One(taken));
+        }
+        parts
+    }
+
+    /// The definition: which parts of the pattern can have been passed after each byte of the string.
+    fn reference(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
+        let parts = parts(pattern, nocase);
+        let mut passed = vec![false; parts.len() + 1];
+        passed[0] = true;
+        for part in 0..parts.len() {
+            passed[part + 1] = passed[part] && matches!(parts[part], Part::Star);
+        }
+        for &byte in string {
+            let before = passed.clone();
+            passed[0] = false;
+            for (at, part) in parts.iter().enumerate() {
+                passed[at + 1] = match part {
+                    Part::Star => before[at + 1] || passed[at],
+                    Part::One(bytes) => {
+                        let is_same = |other: &u8| *other == byte || nocase && other.eq_ignore_ascii_case(&byte);
+                        before[at] && bytes.iter().any(is_same)
+                    }
+                };
+            }
+        }
+        passed[parts.len()]
+    }
+
+    fn matches(pattern: &str, string: &str) -> bool {
+        glob_match(pattern.as_bytes(), string.as_bytes(), false)
+    }
+
+    #[test]
+    fn stars_and_question_marks() {
+        assert!(matches("*", ""));
+        assert!(matches("", ""));
+        assert!(!matches("", "a"));
+        assert!(!matches("?", ""));
+        assert!(matches("h?llo", "hello"));
+        assert!(matches("h*llo", "hllo"));
+        assert!(matches("*a*b*c", "xxaxxbxbxc"));
+        assert!(!matches("*a*b*c", "xxaxxbxbx"));
+        assert!(matches("a**", "a"));
+    }
+
+    #[test]
+    fn the_empty_string_is_matched_by_one_star_and_not_by_two() {
+        assert!(matches("*", "") && matches("", ""));
+        assert!(!matches("**", "") && !matches("?", "") && !matches("[^a]", ""));
+    }
+
+    #[test]
+    fn sets_ranges_and_negation() {
+        assert!(matches("h[ae]llo", "hallo"));
+        assert!(!matches("h[ae]llo", "hillo"));
+        assert!(matches("h[^e]llo", "hallo"));
+        assert!(!matches("h[^e]llo", "hello"));
+        assert!(matches("[a-c]x", "bx"));
+        assert!(matches("[c-a]x", "bx"));
+        assert!(matches("[\\]]", "]"));
+        assert!(matches("[a\\-c]", "-"));
+        assert!(!matches("[a\\-c]", "b"));
+    }
+
+    #[test]
+    fn unfinished_sets_and_escapes_stand_for_what_they_can() {
+        assert!(matches("[ab", "a"));
+        assert!(!matches("[", "a"));
+        assert!(matches("[^", "a"));
+        assert!(!matches("[]", "]"));
+        assert!(matches("a\\", "a\\"));
+        assert!(matches("\\*", "*"));
+        assert!(!matches("\\*", "a"));
+    }
+
+    #[test]
+    fn case_is_ignored_only_when_asked() {
+        assert!(glob_match(b"H[A-C]*", b"hbLLO", true));
+        assert!(!glob_match(b"H*", b"hello", false));
+    }
+
+    #[test]
+    fn many_stars_do_not_blow_up() {
+        let pattern = b"a*".repeat(2_000);
+        let string = vec![b'a'; 4_000];
+        assert!(glob_match(&pattern, &string, false));
+        let mut pattern = pattern;
+        pattern.push(b'b');
+        assert!(!glob_match(&pattern, &string, false));
+        assert!(glob_match(&b"*".repeat(50_000), b"a", false));
+        assert!(glob_match(&b"*?".repeat(50_000), &vec![b'a'; 50_000], false));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_definition(
+            pattern in "[abAB*?\\[\\]\\\\^-]{0,24}",
+            string in "[abcAB\\]-]{1,20}",
+            nocase: bool,
+        ) {
+            prop_assert_eq!(
+                glob_match(pattern.as_bytes(), string.as_bytes(), nocase),
+                reference(pattern.as_bytes(), string.as_bytes(), nocase)
+            );
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The engine of Onrush: from the bytes that clients send to the replies they get.
+//!
+//! The way of a batch: [`runner`] decodes, plans and executes what connections have sent, chunk by chunk; a handler in
+//! [`commands`] finds its keys through [`commit`] and appends its reply. What threads share is in [`ctx::Engine`]; what commands
+//! there are is in [`command`].
+//!
+//! The engine has no sockets, no files and no threads of its own. It gets the time and its randomness passed in
+//! ([`shared::Parts`]), and what commands need of the program around it through [`process::Process`].
+
+mod admission;
+pub mod argv;
+pub mod batch;
+pub mod blocking;
+mod chunk;
+pub mod client;
+pub mod clock;
+pub mod command;
+pub mod commands;
+pub mod commit;
+pub mod ctx;
+mod decode;
+pub mod encodings;
+pub mod error;
+pub mod eviction;
+mod execute;
+pub mod gate;
+pub mod glob;
+mod kept;
+pub mod lazyfree;
+pub mod local;
+pub mod long;
+pub mod long_double;
+pub mod offload;
+mod plan;
+pub mod process;
+pub mod runner;
+pub mod session;
+pub mod settings;
+pub mod shared;
+pub mod slice;
+pub mod stats;
+pub mod units;
+
+/// Eviction goes by what this allocator counts.
+#[cfg(test)]
+#[global_allocator]
+static GLOBAL: onrush_alloc::Counting = onrush_alloc::Counting::NEW;

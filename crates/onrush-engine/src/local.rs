@@ -1,0 +1,200 @@
+//! A client in the same program: no socket, the bytes of its commands in and those of its replies out.
+
+use std::sync::Arc;
+
+use onrush_resp::{Decoder, Reply};
+
+use crate::batch::Lane;
+use crate::blocking::waiter::{Outcome, flatten};
+use crate::client::ClientHandle;
+use crate::ctx::Engine;
+use crate::runner::{Input, Lanes, Runner};
+use crate::session::Session;
+use crate::slice::{SliceEnd, SliceResult};
+
+/// What a client is up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// All complete commands that it has sent are executed.
+    Idle,
+    /// There is more to execute: [`LocalClient::go_on`].
+    Runs,
+    /// A command waits for keys, or is executed by the thread for long commands.
+    Waits,
+    /// CLIENT PAUSE, or somebody who holds its keys for long, keeps it from going on for now.
+    IsHeldBack,
+    /// Its connection has ended.
+    IsClosed,
+}
+
+/// A client in the same program.
+pub struct LocalClient {
+    engine: &'static Engine,
+    decoder: Decoder,
+    session: Session,
+    reply: Reply,
+    spilled: bool,
+    input: Vec<u8>,
+    /// A large argument that is read into a buffer of its own, and its length.
+    big: Option<(Vec<u8>, usize)>,
+    state: State,
+}
+
+impl LocalClient {
+    /// A client of `engine`; it is let in without a password.
+    pub fn new(engine: &'static Engine) -> Self {
+        let id = engine.clients.next_id();
+        let now_ms = engine.clock.unix_ms();
+        let handle = Arc::new(ClientHandle::new(id, format!("local:{id}"), String::new(), -1, true, now_ms));
+        engine.clients.add(Arc::clone(&handle));
+        Self {
+            engine,
+            decoder: Decoder::new(),
+            session: Session::new(handle, true),
+            reply: Reply::new(),
+            spilled: false,
+            input: Vec::new(),
+            big: None,
+            state: State::Idle,
+        }
+    }
+
+    /// The part of it that other clients see.
+    pub fn handle(&self) -> &Arc<ClientHandle> {
+        &self.session.handle
+    }
+
+    #[cfg(test)]
+    pub(crate) fn log_out(&mut self) {
+        self.session.authenticated = false;
+    }
+
+    /// Sends bytes and executes what is complete of them, for a slice of work at most.
+    pub fn send(&mut self, runner: &mut Runner, bytes: &[u8]) -> State {
+        self.input.extend_from_slice(bytes);
+        if self.state == State::Idle {
+            self.state = State::Runs;
+        }
+        self.go_on(runner)
+    }
+
+    /// Sends commands and executes them to the end; returns their replies.
+    ///
+    /// # Panics
+    /// If one of them is not complete, waits, or ends the connection.
+    pub fn run(&mut self, runner: &mut Runner, commands: impl AsRef<[u8]>) -> Vec<u8> {
+        let mut state = self.send(runner, commands.as_ref());
+        while state == State::Runs {
+            state = self.go_on(runner);
+        }
+        assert!(state == State::Idle && self.input.is_empty() && self.big.is_none(), "{state:?}");
+        self.take_replies()
+    }
+
+    /// The replies since the last call.
+    pub fn take_replies(&mut self) -> Vec<u8> {
+        flatten(&mut self.reply)
+    }
+
+    /// Goes on with what it has sent, for a slice of work at most.
+    pub fn go_on(&mut self, runner: &mut Runner) -> State {
+        if self.session.handle.is_killed() {
+            self.state = State::IsClosed;
+        }
+        if self.state == State::Waits {
+            self.look_for_outcome();
+        }
+        if matches!(self.state, State::Runs | State::IsHeldBack) {
+            self.fill_big();
+            let input = std::mem::take(&mut self.input);
+            let mut alone = Alone { client: self, result: SliceResult::default() };
+            runner.run(&input, &mut [Input::new(0, input.len())], &mut alone);
+            let result = alone.result;
+            self.input = result.requeue.map(<[u8]>::into_vec).unwrap_or_default();
+            self.input.extend_from_slice(&input[result.consumed..]);
+            self.note_end(&result.end);
+        }
+        self.state
+    }
+
+    fn note_end(&mut self, end: &SliceEnd) {
+        self.state = match *end {
+            _ if self.session.handle.is_killed() => State::IsClosed,
+            SliceEnd::InputUsedUp => State::Idle,
+            SliceEnd::NeedBulk { at, len } => {
+                self.big = Some((self.input.split_off(at), len));
+                State::Idle
+            }
+            SliceEnd::TimeUp | SliceEnd::ReplyLimit | SliceEnd::ChunkFull => State::Runs,
+            SliceEnd::Paused | SliceEnd::HeldLong => State::IsHeldBack,
+            SliceEnd::Blocked => State::Waits,
+            SliceEnd::Close | SliceEnd::Malformed(_) => State::IsClosed,
+        };
+    }
+
+    /// Moves what has come of a large argument to where it belongs.
+    fn fill_big(&mut self) {
+        const LINE_END_LEN: usize = 2;
+        let Some((mut bytes, len)) = self.big.take() else { return };
+        let missing = (len + LINE_END_LEN - bytes.len()).min(self.input.len());
+        bytes.extend(self.input.drain(..missing));
+        if bytes.len() < len + LINE_END_LEN {
+            self.big = Some((bytes, len));
+            return;
+        }
+        bytes.truncate(len);
+        self.decoder.supply_owned(bytes);
+        self.spilled = true;
+    }
+
+    /// Whether what it waited for has come.
+    fn look_for_outcome(&mut self) {
+        let Some(waiter) = &self.session.waiter else { return };
+        match waiter.take_outcome() {
+            Some(Outcome::Reply(bytes)) => {
+                self.session.waiter = None;
+                if !std::mem::take(&mut self.session.waits_silently) {
+                    self.reply.raw(&bytes);
+                }
+                self.state = State::Runs;
+            }
+            Some(Outcome::Waits(next)) => self.session.waiter = Some(next),
+            None if waiter.deadline_ms.is_some_and(|at| at <= self.engine.clock.unix_ms()) => {
+                waiter.time_out(self.engine);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for LocalClient {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.session.waiter.take() {
+            waiter.forget(self.engine);
+        }
+        self.engine.clients.remove(self.session.handle.id);
+    }
+}
+
+/// A client that is executed by itself.
+struct Alone<'a> {
+    client: &'a mut LocalClient,
+    result: SliceResult,
+}
+
+impl Lanes for Alone<'_> {
+    fn decoding(&mut self, _: usize) -> (&mut Decoder, &mut Session) {
+        (&mut self.client.decoder, &mut self.client.session)
+    }
+
+    fn lane(&mut self, _: usize) -> Lane<'_> {
+        let LocalClient { decoder, session, reply, spilled, .. } = &mut *self.client;
+        Lane { decoder, session, reply, spilled }
+    }
+
+    fn settle(&mut self, _: usize, _: &Input, result: &mut SliceResult) {
+        self.result = std::mem::take(result);
+    }
+
+    fn give_up(&mut self, _: usize) {}
+}

@@ -1,0 +1,125 @@
+//! Commands that take long, on a thread of their own.
+//!
+//! A worker that executed a command for a second would let all its connections wait, and others that want the same shards. So
+//! a handler that finds out, before it changes anything, that it has much to do is stopped and its command goes to this
+//! thread ([`Ctx::expect_work`](crate::ctx::Ctx::expect_work)), while its connection is blocked as by BLPOP. The locks that
+//! the thread holds are marked. A worker that meets a marked shard sets its connection aside until the thread is through with
+//! the command, and goes on with others: no worker sleeps because of a long command.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use onrush_alloc as alloc;
+
+use crate::blocking::waiter::Waiter;
+use crate::client::ClientHandle;
+
+/// Elements that a command goes through; one with more is executed on the thread for long commands.
+pub const ELEMENTS_MAX: usize = 20_000;
+
+/// Arguments of a command on keys; one with more is executed on the thread for long commands.
+pub const ARGS_MAX: usize = 10_000;
+
+/// Looks after which the thread gives memory back: by then others have freed what they had of it.
+const TEND_LOOKS: u32 = 5;
+
+/// What the thread has to do.
+pub(crate) enum Task {
+    /// Execute a client's command.
+    Execute(Arc<Waiter>),
+    /// Serve who waits for a key of a database.
+    Serve(u32, Vec<u8>),
+    /// Give memory back.
+    Tend,
+}
+
+/// The way to the thread.
+#[derive(Default)]
+pub struct Offload {
+    tasks: OnceLock<Sender<Task>>,
+    /// Tasks that are not done.
+    pending: AtomicUsize,
+    /// Whether there has ever been a task: only then has the thread anything to give back.
+    is_known: AtomicBool,
+    /// Looks until it does so; 0 when there is no reason to.
+    tend_in: AtomicU32,
+    /// Ebbs of the heap that are dealt with.
+    seen_ebbs: AtomicU32,
+    /// Clients whose next command wants a shard that is held for long.
+    aside: Mutex<Vec<Arc<ClientHandle>>>,
+}
+
+impl Offload {
+    /// What is to be done from now on. To be called once, for the thread that does it.
+    pub(crate) fn open(&self) -> Option<Receiver<Task>> {
+        let (sender, tasks) = channel();
+        self.tasks.set(sender).ok().map(|()| tasks)
+    }
+
+    /// Whether there is such a thread.
+    pub fn is_there(&self) -> bool {
+        self.tasks.get().is_some()
+    }
+
+    /// Whether a long command runs, or is to run.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.pending.load(Relaxed) > 0
+    }
+
+    /// Gives the thread something to do.
+    pub(crate) fn post(&self, task: Task) {
+        self.pending.fetch_add(1, Relaxed);
+        self.is_known.store(true, Relaxed);
+        self.tend_in.store(TEND_LOOKS, Relaxed);
+        if let Some(tasks) = self.tasks.get() {
+            // The thread ends with the process.
+            let _ = tasks.send(task);
+        }
+    }
+
+    /// To be called regularly, by one thread: some time after the last command, and after much was freed by whatever thread, has
+    /// this thread give memory back. What it has allocated only it can give back.
+    pub fn tend(&self) {
+        let ebbs = alloc::ebbs();
+        if self.seen_ebbs.swap(ebbs, Relaxed) != ebbs && self.is_known.load(Relaxed) {
+            self.tend_in.store(TEND_LOOKS, Relaxed);
+        }
+        let left = self.tend_in.load(Relaxed);
+        if left > 0 {
+            self.tend_in.store(left - 1, Relaxed);
+        }
+        if left == 1
+            && let Some(tasks) = self.tasks.get()
+        {
+            let _ = tasks.send(Task::Tend);
+        }
+    }
+
+    /// Sets a client aside until a long command is done; it is woken then. Returns false if there is none any more.
+    pub fn set_aside(&self, client: &Arc<ClientHandle>) -> bool {
+        let mut aside = self.aside.lock();
+        if !self.is_busy() {
+            return false;
+        }
+        client.set_aside(true);
+        aside.push(Arc::clone(client));
+        true
+    }
+
+    /// A task is done, and its locks are back.
+    pub(crate) fn done(&self) {
+        let clients = {
+            let mut aside = self.aside.lock();
+            self.pending.fetch_sub(1, Relaxed);
+            std::mem::take(&mut *aside)
+        };
+        for client in clients {
+            client.set_aside(false);
+            client.wake();
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What commands need of the process around the engine: its configuration, its files, its sockets, its end.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::CommandError;
+
+/// The process around the engine. Everything here is called by commands that count as long, and without a lock of a shard,
+/// unless said otherwise.
+pub trait Process: Send + Sync {
+    /// Whether a user may come in with this password (AUTH, HELLO).
+    fn authenticates(&self, user: &[u8], password: &[u8]) -> bool;
+
+    /// Directives whose names match one of the glob patterns, with their values (CONFIG GET).
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)>;
+
+    /// Changes all of these directives or none (CONFIG SET). `is_local`: the client runs on this machine.
+    ///
+    /// # Errors
+    /// The error to reply with.
+    fn config_set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), CommandError>;
+
+    /// Writes the configuration to its file (CONFIG REWRITE).
+    ///
+    /// # Errors
+    /// The error to reply with.
+    fn config_rewrite(&self) -> Result<(), CommandError>;
+
+    /// Whether such a client may use DEBUG.
+    fn allows_debug(&self, is_local: bool) -> bool;
+
+    /// Has the process end (SHUTDOWN). Returns before that.
+    fn shut_down(&self);
+
+    /// Creates a file, which must not be there (DEBUG COMMAND-LOG).
+    ///
+    /// # Errors
+    /// The system's.
+    fn create_file(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>>;
+
+    /// Does nothing for some time (DEBUG SLEEP). The whole keyspace is locked.
+    fn sleep(&self, time: Duration);
+
+    /// Whether the peer of a client's socket has closed it. Called for clients that wait, before they are served; `fd` is
+    /// what the client's handle was made with.
+    fn has_hung_up(&self, fd: i32) -> bool;
+
+    /// What INFO tells of the configuration and of the connections.
+    fn facts(&self) -> Facts;
+
+    /// What INFO tells of the machine and the operating system.
+    fn machine(&self) -> Machine;
+
+    /// CPU time of the process so far.
+    fn cpu_times(&self) -> CpuTimes;
+
+    /// CPU time of the calling thread so far, in nanoseconds.
+    fn thread_cpu_nanos(&self) -> u64;
+}
+
+/// What INFO tells of the configuration and of the connections.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Number of the process.
+    pub process_id: u32,
+    /// Port listened on.
+    pub port: u32,
+    /// Where connections come in, as INFO shows it: `name=tcp,bind=127.0.0.1,port=6379`.
+    pub listeners: Vec<String>,
+    /// `hz`.
+    pub hz: u64,
+    /// Path of the program.
+    pub executable: String,
+    /// Path of the configuration file, empty if there is none.
+    pub config_file: String,
+    /// `maxclients`.
+    pub maxclients: u64,
+    /// `maxmemory-policy`.
+    pub maxmemory_policy: &'static str,
+    /// `repl-backlog-size` in bytes.
+    pub repl_backlog_bytes: u64,
+    /// Workers that have connections.
+    pub workers_used: usize,
+}
+
+/// What INFO tells of the machine and the operating system.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// Kernel, release and architecture.
+    pub os: String,
+    /// How the process waits for sockets, as in `epoll`.
+    pub multiplexing: &'static str,
+    /// Memory in bytes; 0 if the system does not tell.
+    pub memory_bytes: u64,
+}
+
+/// CPU time of the process so far, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTimes {
+    /// In the kernel.
+    pub system_us: u64,
+    /// In its own code.
+    pub user_us: u64,
+}
+
+/// The process of an engine that stands alone: there is nothing to configure, no socket and no file. For tests, and for
+/// programs that embed the engine.
+pub struct NoProcess;
+
+const NOT_THERE: CommandError =
+    CommandError::fixed("ERR not supported where the engine is embedded in another program");
+
+impl Process for NoProcess {
+    fn authenticates(&self, _: &[u8], _: &[u8]) -> bool {
+        true
+    }
+
+    fn config_matching(&self, _: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
+    }
+
+    fn config_set(&self, _: &[(&[u8], &[u8])], _: bool) -> Result<(), CommandError> {
+        Err(NOT_THERE)
+    }
+
+    fn config_rewrite(&self) -> Result<(), CommandError> {
+        Err(NOT_THERE)
+    }
+
+    fn allows_debug(&self, _: bool) -> bool {
+        true
+    }
+
+    fn shut_down(&self) {}
+
+    fn create_file(&self, _: &Path) -> io::Result<Box<dyn io::Write + Send>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sleep(&self, _: Duration) {}
+
+    fn has_hung_up(&self, _: i32) -> bool {
+        false
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn machine(&self) -> Machine {
+        Machine::default()
+    }
+
+    fn cpu_times(&self) -> CpuTimes {
+        CpuTimes::default()
+    }
+
+    fn thread_cpu_nanos(&self) -> u64 {
+        0
+    }
+}

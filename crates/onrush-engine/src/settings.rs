@@ -1,0 +1,133 @@
+//! What the engine is told to do: values to start with, and the same as atomics that every slice of work reads.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crate::encodings::{EncodingLimits, Encodings};
+use crate::eviction::state::EvictionOptions;
+
+/// Of what entries keep a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockOf {
+    /// The last use, as LRU policies need it; also where there is no such policy.
+    #[default]
+    LastUse,
+    /// The last change (LRM policies).
+    LastChange,
+    /// How often they are used (LFU policies).
+    Frequency,
+}
+
+/// What can be set while the engine runs. The defaults are Redis's.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Unread replies of a connection, in bytes, from which on its commands are not executed (`pipeline-reply-limit`).
+    pub reply_limit_bytes: usize,
+    /// How long a connection is at work before others have their turn, in microseconds (`pipeline-slice-us`).
+    pub slice_us: u64,
+    /// The longest argument, in bytes (`proto-max-bulk-len`).
+    pub bulk_len_max: i64,
+    /// Up to where collections stay small.
+    pub encodings: EncodingLimits,
+    /// Eviction.
+    pub eviction: EvictionOptions,
+    /// Of what entries keep a clock.
+    pub clock_of: ClockOf,
+    /// `lfu-log-factor`.
+    pub lfu_log_factor: u32,
+    /// `lfu-decay-time` in minutes.
+    pub lfu_decay_minutes: u32,
+    /// Whether clients have to authenticate.
+    pub password_set: bool,
+    /// Whether FLUSHALL and FLUSHDB free in the background unless told otherwise (`lazyfree-lazy-user-flush`).
+    pub lazy_flush: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            reply_limit_bytes: 1 << 20,
+            slice_us: 1000,
+            bulk_len_max: 512 << 20,
+            encodings: EncodingLimits::default(),
+            eviction: EvictionOptions::default(),
+            clock_of: ClockOf::LastUse,
+            lfu_log_factor: 10,
+            lfu_decay_minutes: 1,
+            password_set: false,
+            lazy_flush: false,
+        }
+    }
+}
+
+/// Settings as atomics.
+#[derive(Default)]
+pub struct Settings {
+    /// See [`Options::reply_limit_bytes`].
+    pub reply_limit_bytes: AtomicUsize,
+    /// See [`Options::slice_us`].
+    pub slice_us: AtomicU64,
+    /// See [`Options::bulk_len_max`].
+    pub bulk_len_max: AtomicI64,
+    /// See [`Options::encodings`].
+    pub encodings: Encodings,
+    /// Whether entries count their uses.
+    pub lfu: AtomicBool,
+    /// Whether the access clock tells the last change.
+    pub lrm: AtomicBool,
+    /// Whether keys are evicted by their access clock as a time, which then counts milliseconds.
+    pub fine_clock: AtomicBool,
+    /// See [`Options::lfu_log_factor`].
+    pub lfu_log_factor: AtomicU32,
+    /// See [`Options::lfu_decay_minutes`].
+    pub lfu_decay_minutes: AtomicU32,
+    /// See [`Options::password_set`].
+    pub password_set: AtomicBool,
+    /// See [`Options::lazy_flush`].
+    pub lazy_flush: AtomicBool,
+    /// Whether active expiry is off (`DEBUG SET-ACTIVE-EXPIRE`).
+    pub expiry_is_off: AtomicBool,
+    /// CLIENT PAUSE: 0 not paused, 1 writes, 2 everything.
+    pub pause_mode: AtomicU8,
+    /// Unix time in milliseconds at which the pause ends.
+    pub pause_until_ms: AtomicI64,
+}
+
+/// What CLIENT PAUSE holds back at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing.
+    None,
+    /// Commands that write.
+    Writes,
+    /// All commands.
+    All,
+}
+
+impl Settings {
+    /// Takes over changed options.
+    pub fn store(&self, options: &Options) {
+        self.reply_limit_bytes.store(options.reply_limit_bytes, Relaxed);
+        self.slice_us.store(options.slice_us, Relaxed);
+        self.bulk_len_max.store(options.bulk_len_max, Relaxed);
+        self.encodings.store(&options.encodings);
+        self.lfu.store(options.clock_of == ClockOf::Frequency, Relaxed);
+        self.lrm.store(options.clock_of == ClockOf::LastChange, Relaxed);
+        let eviction = &options.eviction;
+        self.fine_clock.store(eviction.maxmemory > 0 && eviction.policy.reads_clock(), Relaxed);
+        self.lfu_log_factor.store(options.lfu_log_factor, Relaxed);
+        self.lfu_decay_minutes.store(options.lfu_decay_minutes, Relaxed);
+        self.password_set.store(options.password_set, Relaxed);
+        self.lazy_flush.store(options.lazy_flush, Relaxed);
+    }
+
+    /// What is paused at a time.
+    #[inline]
+    pub fn pause(&self, now_ms: i64) -> Pause {
+        match self.pause_mode.load(Relaxed) {
+            0 => Pause::None,
+            _ if self.pause_until_ms.load(Relaxed) <= now_ms => Pause::None,
+            1 => Pause::Writes,
+            _ => Pause::All,
+        }
+    }
+}

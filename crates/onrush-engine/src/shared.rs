@@ -1,0 +1,163 @@
+//! What all threads share, without the commands that there are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use onrush_persist::{CommandLog, SinkId};
+use onrush_store::{Keyspace, KeyspaceOptions, Random};
+use parking_lot::Mutex;
+
+use crate::blocking::waiters::Waiters;
+use crate::client::Registry;
+use crate::clock::{Clock, TimeSource};
+use crate::eviction::state::Eviction;
+use crate::gate::Gate;
+use crate::lazyfree::LazyFree;
+use crate::offload::Offload;
+use crate::process::{NoProcess, Process};
+use crate::settings::{Options, Settings};
+use crate::stats::Stats;
+
+/// What an engine is made of.
+pub struct Parts {
+    /// What can be changed later.
+    pub options: Options,
+    /// Number of databases.
+    pub databases: usize,
+    /// Threads that execute the commands of clients.
+    pub workers: usize,
+    /// Where the time comes from.
+    pub time: TimeSource,
+    /// All randomness comes from this number: the same engine with the same input and the same time does the same.
+    pub seed: u64,
+    /// The process around it.
+    pub process: &'static dyn Process,
+}
+
+impl Default for Parts {
+    /// Sixteen databases, one worker, the system's clocks, the same randomness each time, and no process around it.
+    fn default() -> Self {
+        Self {
+            options: Options::default(),
+            databases: 16,
+            workers: 1,
+            time: TimeSource::SYSTEM,
+            seed: 1,
+            process: &NoProcess,
+        }
+    }
+}
+
+/// Everything the threads share but the commands; made at start and never dropped.
+pub struct Shared {
+    /// The process around the engine.
+    pub process: &'static dyn Process,
+    /// What it is told to do.
+    pub settings: Settings,
+    /// The data.
+    pub keyspace: Keyspace,
+    /// The gate in front of it.
+    pub gate: Gate,
+    /// Connected clients.
+    pub clients: Registry,
+    /// Those that wait for keys.
+    pub waiters: Waiters,
+    /// Counters.
+    pub stats: Stats,
+    /// The log of effects.
+    pub log: Arc<CommandLog>,
+    /// Eviction: its settings and its state.
+    pub eviction: Eviction,
+    /// The way to the freeing thread.
+    pub lazyfree: LazyFree,
+    /// The way to the thread for long commands.
+    pub offload: Offload,
+    /// Threads that execute; thread numbers below this are workers, the next one is the maintenance thread.
+    pub workers: usize,
+    /// When it started.
+    pub started: Instant,
+    /// 40 hexadecimal digits, different at every start.
+    pub run_id: String,
+    /// Identifies the history of the data, as INFO's `master_replid`.
+    pub replid: String,
+    /// The time, read once per chunk.
+    pub clock: Clock,
+    /// Most memory used so far in bytes.
+    pub peak_memory: AtomicU64,
+    /// Memory used when the server had started, in bytes.
+    pub startup_memory: AtomicU64,
+    /// The file that DEBUG COMMAND-LOG writes.
+    pub debug_log: Mutex<Option<SinkId>>,
+    random: Mutex<Random>,
+}
+
+impl Shared {
+    /// With no data and no clients. `commands`: how many commands there are.
+    pub(crate) fn new(parts: &Parts, commands: usize) -> Self {
+        // The maintenance thread and the one for long commands execute as well.
+        let threads = parts.workers + 2;
+        let mut random = Random::new(parts.seed);
+        let keyspace =
+            KeyspaceOptions { databases: parts.databases, seed: Some(random.next()), ..KeyspaceOptions::default() };
+        let clock = Clock::new(parts.time);
+        let shared = Self {
+            process: parts.process,
+            settings: Settings::default(),
+            keyspace: Keyspace::new(keyspace),
+            gate: Gate::new(threads),
+            clients: Registry::default(),
+            waiters: Waiters::default(),
+            stats: Stats::new(threads, commands),
+            log: CommandLog::new(),
+            eviction: Eviction::default(),
+            lazyfree: LazyFree::default(),
+            offload: Offload::default(),
+            workers: parts.workers,
+            started: clock.now(),
+            run_id: random_hex(&mut random),
+            replid: random_hex(&mut random),
+            clock,
+            peak_memory: AtomicU64::new(0),
+            startup_memory: AtomicU64::new(0),
+            debug_log: Mutex::default(),
+            random: Mutex::new(random),
+        };
+        shared.set(&parts.options);
+        shared
+    }
+
+    /// Takes over changed options.
+    pub fn set(&self, options: &Options) {
+        self.settings.store(options);
+        self.eviction.store(&options.eviction);
+    }
+
+    /// A number to begin a stream of random numbers with, or to draw one thing by.
+    pub fn draw_seed(&self) -> u64 {
+        self.random.lock().next()
+    }
+
+    /// Number of the maintenance thread, in counters and at the gate.
+    pub fn maintenance_thread(&self) -> usize {
+        self.workers
+    }
+
+    /// Number of the thread for long commands, likewise.
+    pub fn long_thread(&self) -> usize {
+        self.workers + 1
+    }
+
+    /// Memory in use, in bytes.
+    pub fn used_memory(&self) -> u64 {
+        let used = onrush_alloc::allocated_bytes();
+        self.peak_memory.fetch_max(used, Relaxed);
+        used
+    }
+}
+
+fn random_hex(random: &mut Random) -> String {
+    let mut text: String = (0..3).map(|_| format!("{:016x}", random.next())).collect();
+    text.truncate(40);
+    text
+}

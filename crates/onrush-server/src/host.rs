@@ -1,0 +1,273 @@
+//! The process around the engine: its configuration, and what commands ask of it.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use onrush_engine::ctx::Engine;
+use onrush_engine::error::{self, CommandError};
+use onrush_engine::process::{CpuTimes, Facts, Machine, Process};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::config::{Config, ConfigSetError, Directive, os_reason};
+use crate::listen_change::{ListenChange, listen_elsewhere};
+use crate::options::options;
+use crate::os;
+
+/// The only user there is.
+const DEFAULT_USER: &[u8] = b"default";
+
+/// Files the server needs open beside its clients' connections.
+const RESERVED_FILES: u64 = 32;
+
+/// The process, as far as several threads have to do with it.
+pub struct Host {
+    /// The configuration.
+    pub config: RwLock<Config>,
+    /// Path of the configuration file, if there is one.
+    config_file: Option<PathBuf>,
+    /// Held by who changes the configuration, so that two changes at once do not lose one another.
+    config_changes: Mutex<()>,
+    /// The engine, once there is one.
+    engine: OnceLock<&'static Engine>,
+    /// `client-query-buffer-limit` in bytes.
+    pub query_limit_bytes: AtomicUsize,
+    /// `gather-connections`.
+    pub gathers: AtomicBool,
+    /// How many workers have connections: the first ones.
+    pub workers_used: AtomicUsize,
+    /// Connections there are now.
+    pub connected: AtomicUsize,
+    /// Port listened on.
+    pub port: AtomicU32,
+    /// The way to listen elsewhere, while the server runs.
+    pub listening: OnceLock<UnboundedSender<ListenChange>>,
+    /// Told when the server is to stop.
+    pub shutdown: tokio::sync::Notify,
+}
+
+impl Host {
+    /// With this configuration, and nothing that runs.
+    pub fn new(config: Config, config_file: Option<PathBuf>) -> Self {
+        let host = Self {
+            config_file,
+            config_changes: Mutex::new(()),
+            engine: OnceLock::new(),
+            query_limit_bytes: AtomicUsize::new(0),
+            gathers: AtomicBool::new(false),
+            workers_used: AtomicUsize::new(if config.gather_connections { 1 } else { config.workers }),
+            connected: AtomicUsize::new(0),
+            port: AtomicU32::new(config.port as u32),
+            listening: OnceLock::new(),
+            shutdown: tokio::sync::Notify::new(),
+            config: RwLock::new(config),
+        };
+        host.refresh(&host.config.read());
+        host
+    }
+
+    /// Tells which engine follows changes of the configuration. To be called once.
+    pub fn set_engine(&self, engine: &'static Engine) {
+        // There is one such call.
+        let _ = self.engine.set(engine);
+    }
+
+    /// Takes over the settings of a changed configuration.
+    fn refresh(&self, config: &Config) {
+        self.query_limit_bytes.store(config.client_query_buffer_limit as usize, Relaxed);
+        self.gathers.store(config.gather_connections, Relaxed);
+        if let Some(engine) = self.engine.get() {
+            engine.set(&options(config));
+        }
+    }
+
+    fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), ConfigSetError> {
+        let _alone = self.config_changes.lock();
+        // Nobody else changes it, but others read it meanwhile: the maintenance thread, which has to listen elsewhere.
+        let before = self.config.read().clone();
+        let change = before.set_many(pairs, is_local)?;
+        for (done, directive) in change.changed.iter().enumerate() {
+            if let Err(error) = self.apply(directive, &change.config) {
+                for directive in &change.changed[..done] {
+                    // What was applied before worked with the old values until now.
+                    let _ = self.apply(directive, &before);
+                }
+                return Err(error);
+            }
+        }
+        self.refresh(&change.config);
+        *self.config.write() = change.config;
+        Ok(())
+    }
+
+    /// Does what a changed directive wants beyond its new value.
+    fn apply(&self, directive: &Directive, config: &Config) -> Result<(), ConfigSetError> {
+        let failed = |reason: String| ConfigSetError::failed(directive.name, reason);
+        match directive.name {
+            "bind" | "port" => {
+                let Some(changes) = self.listening.get() else { return Ok(()) };
+                listen_elsewhere(changes, config).map_err(|error| {
+                    tracing::warn!("{error}. Nothing is changed.");
+                    let text = match directive.name {
+                        "bind" => "Failed to bind to specified addresses.",
+                        _ => "Unable to listen on this port. Check server logs.",
+                    };
+                    failed(text.to_owned())
+                })
+            }
+            "dir" => std::env::set_current_dir(&config.dir).map_err(|error| failed(os_reason(&error))),
+            "loglevel" => {
+                crate::log::set_level(config.loglevel);
+                Ok(())
+            }
+            "maxclients" => {
+                let wanted = config.maxclients + RESERVED_FILES;
+                let allowed = os::raise_open_files(wanted);
+                if allowed >= wanted {
+                    return Ok(());
+                }
+                Err(failed(format!(
+                    "The operating system is not able to handle the specified number of clients, try with {}",
+                    allowed.saturating_sub(RESERVED_FILES)
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Process for Host {
+    fn authenticates(&self, user: &[u8], password: &[u8]) -> bool {
+        let config = self.config.read();
+        user == DEFAULT_USER && (config.requirepass.is_empty() || same_secret(&config.requirepass, password))
+    }
+
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        self.config.read().get_matching(patterns)
+    }
+
+    fn config_set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), CommandError> {
+        self.set(pairs, is_local).map_err(|error| error_reply(&error, pairs))
+    }
+
+    fn config_rewrite(&self) -> Result<(), CommandError> {
+        // A copy, so that nobody waits for the disk with the configuration locked.
+        let config = self.config.read().clone();
+        config.rewrite(self.config_file.as_deref(), None).map_err(|error| {
+            tracing::warn!("CONFIG REWRITE failed: {error}");
+            CommandError::text(error.to_string())
+        })?;
+        tracing::info!("CONFIG REWRITE executed with success.");
+        Ok(())
+    }
+
+    fn allows_debug(&self, is_local: bool) -> bool {
+        self.config.read().enable_debug_command.allows(is_local)
+    }
+
+    fn shut_down(&self) {
+        self.shutdown.notify_one();
+    }
+
+    fn create_file(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>> {
+        Ok(Box::new(File::create_new(path)?))
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn has_hung_up(&self, fd: i32) -> bool {
+        os::is_hung_up(fd)
+    }
+
+    fn facts(&self) -> Facts {
+        let config = self.config.read();
+        let mut listeners = Vec::new();
+        if config.port != 0 {
+            let addresses: String = config.bind.iter().map(|address| format!(",bind={address}")).collect();
+            listeners.push(format!("name=tcp{addresses},port={}", config.port));
+        }
+        if !config.unixsocket.is_empty() {
+            listeners.push(format!("name=unix,bind={}", config.unixsocket));
+        }
+        Facts {
+            process_id: std::process::id(),
+            port: self.port.load(Relaxed),
+            listeners,
+            hz: config.hz,
+            executable: std::env::current_exe().unwrap_or_default().display().to_string(),
+            config_file: self.config_file.as_deref().map(|file| file.display().to_string()).unwrap_or_default(),
+            maxclients: config.maxclients,
+            maxmemory_policy: config.maxmemory_policy,
+            repl_backlog_bytes: number(config.get("repl-backlog-size")),
+            workers_used: self.workers_used.load(Relaxed),
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        Machine {
+            os: os::name(),
+            multiplexing: if cfg!(target_os = "linux") { "epoll" } else { "kqueue" },
+            memory_bytes: os::machine_memory_bytes(),
+        }
+    }
+
+    fn cpu_times(&self) -> CpuTimes {
+        os::cpu_times()
+    }
+
+    fn thread_cpu_nanos(&self) -> u64 {
+        os::thread_cpu_nanos()
+    }
+}
+
+/// A directive's value as a number; 0 if it is none.
+fn number(value: Option<Vec<u8>>) -> u64 {
+    value.and_then(|text| String::from_utf8_lossy(&text).parse().ok()).unwrap_or(0)
+}
+
+/// The error as a reply, which quotes an unknown name byte for byte even if it is no UTF-8.
+fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandError {
+    let ConfigSetError::Unknown { name: unknown } = error else { return CommandError::text(error.to_string()) };
+    let sent = pairs.iter().find(|(name, _)| String::from_utf8_lossy(name) == *unknown);
+    let name = sent.map_or(unknown.as_bytes(), |(name, _)| name);
+    CommandError::bytes(
+        [b"ERR Unknown option or number of arguments for CONFIG SET - '", error::quoted(name), b"'"].concat(),
+    )
+}
+
+/// Whether what was given is the secret, in a time that tells nothing about the secret but its length.
+fn same_secret(secret: &[u8], given: &[u8]) -> bool {
+    let mut difference = secret.len() ^ given.len();
+    for (index, byte) in secret.iter().enumerate() {
+        let other = given.get(index).copied().unwrap_or(!byte);
+        difference |= usize::from(black_box(byte ^ other));
+    }
+    black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_the_same_only_byte_for_byte() {
+        for (secret, given, same) in [
+            ("secret", "secret", true),
+            ("secret", "Secret", false),
+            ("secret", "secre", false),
+            ("secret", "secret1", false),
+            ("secret", "", false),
+            ("", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(same_secret(secret.as_bytes(), given.as_bytes()), same, "{secret} {given}");
+        }
+    }
+}
