@@ -58,7 +58,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Executes the rows of a part; says why it ended before its end, if it did.
+    /// Executes the runs of a part; says why it ended before its end, if it did.
     fn execute_planned(&mut self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) -> Option<ChunkEnd> {
         let Self { engine, thread, chunk, ref mut commit, ref mut conditions, ref mut tally } = *self;
         let planned = &chunk.planned[part.first..part.first + part.len];
@@ -68,18 +68,18 @@ impl Execution<'_> {
         let plain = conditions.admit_all_short(&ctx);
         let mut steps = Steps { conditions, tally, plain, spilled: *lane.spilled };
         let mut end = None;
-        let (mut rows, mut of_next, mut more) = (0, 0, 0);
-        'rows: for row in planned {
-            let ranges = &chunk.args[row.args.0 as usize..row.args.1 as usize];
-            ctx.argv = Argv::new(&input[row.start..], ranges, owned);
+        let (mut runs, mut of_next, mut more) = (0, 0, 0);
+        'runs: for run in planned {
+            let ranges = &chunk.args[run.args.0 as usize..run.args.1 as usize];
+            ctx.argv = Argv::new(&input[run.start..], ranges, owned);
             ctx.planned = PlannedKeys {
-                first: row.first_key,
-                step: row.step,
-                hashes: &chunk.hashes[row.hashes.0 as usize..row.hashes.1 as usize],
-                shard: row.shard,
+                first: run.first_key,
+                step: run.step,
+                hashes: &chunk.hashes[run.hashes.0 as usize..run.hashes.1 as usize],
+                shard: run.shard,
             };
-            if row.times == 1 {
-                if let Some((is_before, why)) = steps.step(&mut ctx, row, (part.first + rows, 0)) {
+            if run.times == 1 {
+                if let Some((is_before, why)) = steps.step(&mut ctx, run, (part.first + runs, 0)) {
                     cold_path();
                     of_next = u32::from(!is_before);
                     end = Some(why);
@@ -87,30 +87,30 @@ impl Execution<'_> {
                 }
             } else {
                 cold_path();
-                while of_next < row.times {
-                    if steps.conditions.admit_run(&ctx, row) {
-                        of_next += execute_run(&mut ctx, row.command, row.times - of_next);
+                while of_next < run.times {
+                    if steps.conditions.admit_run(&ctx, run) {
+                        of_next += execute_run(&mut ctx, run.command, run.times - of_next);
                     }
-                    if of_next == row.times {
+                    if of_next == run.times {
                         break;
                     }
-                    let stopped = steps.step_of_row(&mut ctx, row, (part.first + rows, of_next));
+                    let stopped = steps.step_of_run(&mut ctx, run, (part.first + runs, of_next));
                     of_next += u32::from(!stopped.as_ref().is_some_and(|(is_before, _)| *is_before));
                     if let Some((_, why)) = stopped {
                         end = Some(why);
-                        break 'rows;
+                        break 'runs;
                     }
                 }
-                more += u64::from(row.times) - 1;
+                more += u64::from(run.times) - 1;
                 of_next = 0;
             }
-            rows += 1;
+            runs += 1;
         }
-        (part.rows, part.of_next) = (rows, of_next);
-        let len = rows as u64 + u64::from(of_next) + more;
+        (part.runs, part.of_next) = (runs, of_next);
+        let len = runs as u64 + u64::from(of_next) + more;
         steps.tally.len += len;
         if len > 0
-            && let Some(last) = planned[rows - usize::from(of_next == 0)].command
+            && let Some(last) = planned[runs - usize::from(of_next == 0)].command
             && last.is_short()
         {
             // Of those that are not short the handler's caller has noted it.
@@ -135,14 +135,14 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Executes the `nth` command of row `at`; says why to stop in front of it (true) or behind it (false), if so.
+    /// Executes the `nth` command of run `at`; says why to stop in front of it (true) or behind it (false), if so.
     #[inline(always)]
-    fn step(&mut self, ctx: &mut Ctx<'_>, row: &Planned, (at, nth): (usize, u32)) -> Option<(bool, ChunkEnd)> {
-        if let Some(end) = self.conditions.stop(ctx, row) {
+    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, (at, nth): (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        if let Some(end) = self.conditions.stop(ctx, run) {
             cold_path();
             return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv).into()) }));
         }
-        let long_ns = execute(ctx, row.command, self.plain, self.conditions.full);
+        let long_ns = execute(ctx, run.command, self.plain, self.conditions.full);
         if long_ns > 0 {
             cold_path();
             if std::mem::take(&mut ctx.is_held_back) {
@@ -158,15 +158,15 @@ impl Steps<'_> {
             self.plain = self.conditions.admit_all_short(ctx);
             ctx.commit.look_for_log();
             if ctx.session.waiter.is_some() {
-                return Some((false, ChunkEnd::Blocked { consumed: row.nth_start(nth + 1) }));
+                return Some((false, ChunkEnd::Blocked { consumed: run.nth_start(nth + 1) }));
             }
         }
         ctx.session.close_after_reply.then_some((false, ChunkEnd::Close))
     }
 
     #[inline(never)]
-    fn step_of_row(&mut self, ctx: &mut Ctx<'_>, row: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
-        self.step(ctx, row, place)
+    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        self.step(ctx, run, place)
     }
 }
 
@@ -189,7 +189,7 @@ fn end_part(lane: &mut Lane<'_>, chunk: &Chunk, part: &mut Part, end: ChunkEnd) 
         }
         ChunkEnd::Stopped { end, requeue } => {
             lane.decoder.reset();
-            let next = &chunk.planned[part.first + part.rows];
+            let next = &chunk.planned[part.first + part.runs];
             result.consumed = if requeue.is_some() { next.end } else { next.nth_start(part.of_next) };
             (result.end, result.requeue) = (end, requeue);
         }

@@ -17,7 +17,7 @@ use crate::stats::ThreadStats;
 pub const CHUNK_LEN_MAX: usize = 32;
 
 /// Equal commands that are planned as one.
-pub(crate) const ROW_LEN_MAX: u32 = 128;
+pub(crate) const RUN_LEN_MAX: u32 = 128;
 
 /// A command of the present chunk.
 pub(crate) struct Planned {
@@ -38,7 +38,7 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// Where the `nth` of the row starts in the input.
+    /// Where the `nth` of the run starts in the input.
     pub(crate) fn nth_start(&self, nth: u32) -> usize {
         self.start + (self.end - self.start) * nth as usize
     }
@@ -151,15 +151,15 @@ impl Chunk {
 
 /// One connection's part of a chunk, and what became of it.
 pub(crate) struct Part {
-    /// Its first row in the chunk.
+    /// Its first run in the chunk.
     pub(crate) first: usize,
     /// How many it has.
     pub(crate) len: usize,
     /// Where the owned arguments of its last command are in the chunk.
     pub(crate) owned: Range<usize>,
-    /// Rows of equal commands executed to the end; most rows are one command.
-    pub(crate) rows: usize,
-    /// Commands executed of the row behind them.
+    /// Runs of equal commands executed to the end; most runs are one command.
+    pub(crate) runs: usize,
+    /// Commands executed of the run behind them.
     pub(crate) of_next: u32,
     /// Where it ends and why: as decoding found, or as execution did if that ended first.
     pub(crate) result: SliceResult,
@@ -176,7 +176,7 @@ impl Part {
     pub(crate) fn of(chunk: &Chunk, consumed: usize) -> Self {
         let (first, owned) = (chunk.planned.len(), chunk.owned.len()..chunk.owned.len());
         let result = SliceResult { consumed, end: SliceEnd::ChunkFull, requeue: None, ended_ms: 0 };
-        Self { first, len: 0, owned, rows: 0, of_next: 0, result }
+        Self { first, len: 0, owned, runs: 0, of_next: 0, result }
     }
 
     /// Ends it without executing it, or not to its end, because its connection closes.
@@ -186,14 +186,14 @@ impl Part {
         self.result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
     }
 
-    /// The short commands executed, with their rows in the chunk and how often each was.
+    /// The short commands executed, with their runs in the chunk and how often each was.
     fn short_commands<'a>(&self, chunk: &'a Chunk) -> impl Iterator<Item = (&'static Command, usize, u64)> + 'a {
-        let (first, of_rows, of_next) = (self.first, self.rows, self.of_next);
+        let (first, of_runs, of_next) = (self.first, self.runs, self.of_next);
         let last = usize::from(of_next > 0);
-        let rows = &chunk.planned[first..first + of_rows + last];
-        rows.iter().enumerate().filter_map(move |(at, row)| {
-            let command = row.command.filter(|command| command.is_short())?;
-            Some((command, first + at, u64::from(if at < of_rows { row.times } else { of_next })))
+        let runs = &chunk.planned[first..first + of_runs + last];
+        runs.iter().enumerate().filter_map(move |(at, run)| {
+            let command = run.command.filter(|command| command.is_short())?;
+            Some((command, first + at, u64::from(if at < of_runs { run.times } else { of_next })))
         })
     }
 }
@@ -203,7 +203,7 @@ impl Part {
 pub(crate) struct Tally {
     /// Commands executed; those that were refused as well.
     pub(crate) len: u64,
-    /// The rows of refused commands in the chunk, once for each command.
+    /// The runs of refused commands in the chunk, once for each command.
     pub(crate) refused: Vec<usize>,
     /// Time of those that are timed by themselves, in nanoseconds.
     pub(crate) timed_ns: u64,
@@ -237,15 +237,15 @@ impl Tally {
 
     #[inline(never)]
     fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took_ns: u64) {
-        let refused = |row: usize| self.refused.iter().filter(|refused| **refused == row).count() as u64;
+        let refused = |run: usize| self.refused.iter().filter(|refused| **refused == run).count() as u64;
         let short = || parts.iter().flat_map(|part| part.short_commands(chunk));
-        let short_len: u64 = short().map(|(_, row, times)| times - refused(row)).sum();
+        let short_len: u64 = short().map(|(_, run, times)| times - refused(run)).sum();
         if short_len == 0 {
             return;
         }
         let each_ns = took_ns.saturating_sub(self.timed_ns) / short_len;
-        for (command, row, times) in short() {
-            let times = times - refused(row);
+        for (command, run, times) in short() {
+            let times = times - refused(run);
             let counters = &stats.commands[command.id as usize];
             counters.calls.add(times);
             counters.nanos.add(each_ns * times);

@@ -95,7 +95,7 @@ pub struct Ctx<'a> {
     pub commit: &'a mut Commit,
     /// The arguments.
     pub argv: Argv<'a>,
-    /// The row of the command table; of the subcommand, if there is one.
+    /// The command; the subcommand, if there is one.
     pub command: &'static Command,
     /// The connection's worker.
     pub thread: usize,

@@ -10,7 +10,7 @@ use onrush_resp::ArgRange;
 use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
 
 use crate::argv::Argv;
-use crate::chunk::{Chunk, Members, Planned, ROW_LEN_MAX, repetitions};
+use crate::chunk::{Chunk, Members, Planned, RUN_LEN_MAX, repetitions};
 use crate::command::Command;
 use crate::ctx::Engine;
 
@@ -34,14 +34,14 @@ pub(crate) struct Planner<'a> {
     db: Option<&'static Db>,
     /// The command before: pipelines repeat themselves.
     last: Option<Head<'a>>,
-    /// Whether the next command may be repeated: a chunk whose first command is not will hardly have a row in it.
-    expects_row: bool,
+    /// Whether the next command may be repeated: a chunk whose first command is not will hardly have a run in it.
+    expects_run: bool,
 }
 
 impl<'a> Planner<'a> {
     /// For one chunk.
     pub(crate) fn new(engine: &'static Engine) -> Self {
-        Self { engine, db: None, last: None, expects_row: true }
+        Self { engine, db: None, last: None, expects_run: true }
     }
 
     /// Sets the database that the next commands are about.
@@ -63,10 +63,10 @@ impl<'a> Planner<'a> {
         chunk: &mut Chunk,
     ) -> usize {
         let bytes = &input[start..];
-        let Chunk { planned: rows, args, owned, hashes, targets, members, is_mixed, .. } = chunk;
+        let Chunk { planned: runs, args, owned, hashes, targets, members, is_mixed, .. } = chunk;
         let owned = &owned[first_owned..];
         let argv = Argv::new(bytes, &args[first_arg..], owned);
-        let mut row_len = 0;
+        let mut run_len = 0;
         let mut planned = Planned {
             start,
             end,
@@ -88,17 +88,17 @@ impl<'a> Planner<'a> {
                 let found = self.look_up(bytes, argv, args[first_arg]);
                 let id = |command: Option<&'static Command>| command.map(|command| command.id);
                 let this = id(found.map(|(command, _)| command));
-                *is_mixed |= rows.first().is_some_and(|first| id(first.command) != this);
+                *is_mixed |= runs.first().is_some_and(|first| id(first.command) != this);
                 found
             }
         };
         if let Some((command, only_key)) = found {
             planned.command = Some(command);
-            if self.expects_row && command.is_short() && owned.is_empty() {
-                let more = repetitions(input, start, end, ROW_LEN_MAX - 1);
+            if self.expects_run && command.is_short() && owned.is_empty() {
+                let more = repetitions(input, start, end, RUN_LEN_MAX - 1);
                 planned.times += more;
-                self.expects_row = more > 0;
-                row_len = (end - start) * more as usize;
+                self.expects_run = more > 0;
+                run_len = (end - start) * more as usize;
             }
             let at = hashes.len() as u32;
             if only_key > 0 {
@@ -110,13 +110,13 @@ impl<'a> Planner<'a> {
             }
             let member = command.spec.member as usize;
             if member > 0 && member < argv.len() && self.db.is_some() {
-                members.commands.push(rows.len() as u32);
+                members.commands.push(runs.len() as u32);
                 members.hashes.push(member_hash(argv.get(member)));
             }
             planned.hashes = (at, hashes.len() as u32);
         }
-        rows.push(planned);
-        row_len
+        runs.push(planned);
+        run_len
     }
 
     /// Looks a command up by its name, which stands at `name` of its `bytes`; returns it with the index of its key if it has

@@ -193,7 +193,7 @@ impl Runner {
             *conditions = Conditions::now(self.engine, &mut self.commit);
             lanes.lane(next + at).session.handle.kill();
             let (part, input) = (&mut self.parts[at], &inputs[next + at]);
-            self.tally.refused.retain(|row| *row < part.first);
+            self.tally.refused.retain(|run| *run < part.first);
             part.give_up(input.end - input.start);
             at += 1;
         }

@@ -1,4 +1,4 @@
-//! A command's arguments as COMMAND DOCS describes them: a tree, read from the row's syntax line.
+//! A command's arguments as COMMAND DOCS describes them: a tree, read from the spec's syntax line.
 
 use super::spec::{BeginSearch, FindKeys, Flags, Group, KeySpec, Spec};
 use super::syntax::{self, SyntaxError};
@@ -82,7 +82,7 @@ impl Argument {
     }
 }
 
-/// The arguments of a row, with their types and key specs. Linear in the syntax line.
+/// The arguments of a spec, with their types and key specs. Linear in the syntax line.
 ///
 /// # Errors
 /// The syntax line is not in the notation that [`syntax`] describes.
@@ -167,7 +167,7 @@ const INTEGERS: &[&str] = &[
     "weight",
 ];
 
-/// Hands out a row's key specs to its key arguments in order.
+/// Hands out a command's key specs to its key arguments in order.
 struct KeySpecs {
     specs: &'static [KeySpec],
     next: usize,

@@ -1,4 +1,4 @@
-//! Replies of the COMMAND family, and HELP of every container, all told from the table's rows.
+//! Replies of the COMMAND family, and HELP of every container, all told from the table's specs.
 
 use onrush_resp::Reply;
 

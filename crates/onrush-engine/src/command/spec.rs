@@ -1,6 +1,6 @@
-//! A row of the command table.
+//! The spec of a command: what the command table knows of it.
 //!
-//! Rows are `static`, written as struct literals that end in `..Spec::DEFAULT`. Flags, categories and key flags are
+//! Specs are `static`, written as struct literals that end in `..Spec::DEFAULT`. Flags, categories and key flags are
 //! written as words ([`flags`], [`categories`], [`KeySpec::key`]) and checked by the compiler: a misspelt word does not build.
 
 use super::key_spec::GetKeys;
@@ -48,7 +48,7 @@ bitflags::bitflags! {
         const NO_ASYNC_LOADING = 1 << 16;
         /// Not allowed inside MULTI.
         const NO_MULTI = 1 << 17;
-        /// Key positions depend on the arguments. Derived, never written in a row.
+        /// Key positions depend on the arguments. Derived, never written in a spec.
         const MOVABLEKEYS = 1 << 18;
         /// Allowed while a script has run past its time limit.
         const ALLOW_BUSY = 1 << 19;
@@ -160,7 +160,7 @@ bitflags::bitflags! {
         const TRANSACTION = 1 << 19;
         /// `@scripting`
         const SCRIPTING = 1 << 20;
-        /// Only in rows: the group implies no category.
+        /// Only in specs: the group implies no category.
         const NOT_OF_GROUP = 1 << 31;
     }
 }
@@ -291,7 +291,7 @@ pub struct Deprecated {
     pub replaced_by: &'static str,
 }
 
-/// A row of the command table: a command, a container of subcommands, or a subcommand.
+/// The spec of a command, a container of subcommands, or a subcommand.
 pub struct Spec {
     /// Lower-case; of a subcommand without its container's name.
     pub name: &'static str,
@@ -334,7 +334,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// What a row need not say.
+    /// What a spec need not say.
     pub const DEFAULT: Self = Self {
         name: "",
         arity: -1,
@@ -357,7 +357,7 @@ impl Spec {
         get_keys: None,
     };
 
-    /// All ACL categories: the row's own and those its flags and group imply.
+    /// All ACL categories: its own and those its flags and group imply.
     pub fn all_categories(&self) -> Categories {
         let mut all = self.categories.difference(Categories::NOT_OF_GROUP);
         let implied = [

@@ -1,4 +1,4 @@
-//! The command table: from a name to its row, and what is derived from rows once at start.
+//! The command table: from a name to its command, and what is derived from specs once at start.
 
 use super::key_spec::{self, KeyRange};
 use super::name_index::{CommandId, NO_ID, NO_PARENT, NameIndex, Named};
@@ -11,11 +11,11 @@ use crate::error::{self, CommandError};
 pub struct Command {
     /// Runs it.
     pub handler: Handler,
-    /// As in the row of the table.
+    /// As in the spec.
     pub run: Option<RunHandler>,
-    /// As in the row.
+    /// As in the spec.
     pub arity: i32,
-    /// The row's flags and [`Flags::MOVABLEKEYS`] where it applies.
+    /// The spec's flags and [`Flags::MOVABLEKEYS`] where it applies.
     pub flags: Flags,
     /// Its number.
     pub id: CommandId,
@@ -34,7 +34,7 @@ pub struct Command {
     pub full_name: Box<str>,
     /// What it answers to, in lower case and without its container's name; `None` when it was taken away.
     pub(super) name: Option<Box<[u8]>>,
-    /// The row.
+    /// The spec.
     pub spec: &'static Spec,
 }
 
@@ -86,7 +86,7 @@ impl Command {
         self.subcommand_count > 0
     }
 
-    /// Numbers of its subcommands, in the order of their rows.
+    /// Numbers of its subcommands, in the order of their specs.
     pub fn subcommands(&self) -> std::ops::Range<CommandId> {
         self.first_subcommand..self.first_subcommand + self.subcommand_count
     }
@@ -120,7 +120,7 @@ pub struct CommandTable {
 }
 
 impl CommandTable {
-    /// The table of all rows in `families`. Commands are numbered in the order given, the commands first and all
+    /// The table of all specs in `families`. Commands are numbered in the order given, the commands first and all
     /// subcommands behind them.
     ///
     /// # Panics

@@ -1,4 +1,4 @@
-//! The commands, a file per family: handlers, and beside them their rows of the command table (`*_specs`).
+//! The commands, a file per family: handlers, and beside them their specs (`*_specs`).
 
 use crate::command::Spec;
 
@@ -53,7 +53,7 @@ pub mod strings;
 pub mod strings_many;
 mod strings_specs;
 
-/// The rows of all families, in the order in which COMMAND tells them.
+/// The specs of all families, in the order in which COMMAND tells them.
 pub static FAMILIES: &[&[Spec]] = &[
     strings_specs::SPECS,
     bits_specs::SPECS,

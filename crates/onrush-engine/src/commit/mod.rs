@@ -1,6 +1,6 @@
 //! Commits: the one way to the keyspace.
 //!
-//! Everything that reads or changes keys goes through a [`Commit`]: commands, rows of them, commands of clients that waited,
+//! Everything that reads or changes keys goes through a [`Commit`]: commands, runs of them, commands of clients that waited,
 //! expiry, eviction. It owns the locks of its keys, sees every entry before it changes, and ends at one point with its locks still
 //! held: what it did is put into the command log as one record with one number, and who is concerned is noted. Then the
 //! locks go back. A lock that goes back earlier closes the record first, so the numbers are always a serial order.
