@@ -25,6 +25,15 @@ use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::session::Session;
 use crate::slice::{SliceEnd, SliceResult};
 
+/// When the runner was at work.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// When the first command began.
+    pub first: Instant,
+    /// When the last one was done.
+    pub last: Instant,
+}
+
 /// What one connection has sent and is to be executed.
 pub struct Input {
     /// Where it begins in the bytes that the runner is given: at the first byte of a command.
@@ -98,18 +107,18 @@ impl Runner {
     }
 
     /// Executes what connections have sent. An input is executed until it is used up or until there is a reason to stop
-    /// ([`SliceEnd`]); its connection is told by [`Lanes::settle`]. Returns when the last command was executed, if there was one.
+    /// ([`SliceEnd`]); its connection is told by [`Lanes::settle`]. Returns when that was, if there were commands.
     #[inline]
-    pub fn run<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Instant> {
+    pub fn run<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Span> {
         self.commit.enter();
-        let last = self.run_chunks(space, inputs, lanes);
+        let span = self.run_chunks(space, inputs, lanes);
         self.commit.leave();
         self.chunk.shrink();
-        last
+        span
     }
 
-    fn run_chunks<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Instant> {
-        let (engine, mut next, mut last) = (self.engine, 0, None);
+    fn run_chunks<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Span> {
+        let (engine, mut next, mut span) = (self.engine, 0, None::<Span>);
         while next < inputs.len() {
             self.decode(space, inputs, next, lanes);
             prefetch_buckets(&self.chunk);
@@ -120,7 +129,7 @@ impl Runner {
             self.execute(space, inputs, next, lanes, &mut conditions);
             self.chunk.owned.clear();
             let now = engine.clock.now();
-            last = Some(now);
+            span = Some(Span { first: span.map_or(chunk_started, |span| span.first), last: now });
             self.tally.count(&engine.stats.threads[self.thread], &self.chunk, &self.parts, now - chunk_started);
             let last_input = next + self.parts.len() - 1;
             if let Some(part) = self.parts.last_mut()
@@ -142,7 +151,7 @@ impl Runner {
             next += self.parts.len();
             self.parts.clear();
         }
-        last
+        span
     }
 
     /// Fills a chunk with the commands of the inputs from `next` on; they get a part each, as far as there is room.

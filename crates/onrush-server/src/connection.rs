@@ -259,18 +259,19 @@ impl Connection {
             && !self.session.handle.is_killed()
     }
 
-    /// Reads behind what is left of an unfinished command, all of it into `space`; returns the bytes that are there then, or
-    /// 0 at the end of the stream. Only for a light connection.
+    /// Reads up to `len_max` bytes behind what is left of an unfinished command, all of it into `space`; returns the bytes that
+    /// are there then, or 0 at the end of the stream. Only for a light connection.
     ///
     /// # Errors
     /// As [`Socket::read`].
-    pub fn receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
+    pub fn receive(&mut self, space: &mut [u8], len_max: usize) -> io::Result<usize> {
         let carried = self.query.len();
         if carried > 0 {
             cold_path();
             space[..carried].copy_from_slice(&self.query);
         }
-        let len = self.socket.read(&mut space[carried..])?;
+        let end = space.len().min(carried.saturating_add(len_max));
+        let len = self.socket.read(&mut space[carried..end])?;
         if len == 0 {
             cold_path();
             self.eof = true;

@@ -7,7 +7,7 @@
 
 use std::hint::cold_path;
 use std::io::ErrorKind;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use onrush_engine::batch::Lane;
 use onrush_engine::runner::{Input, Lanes, Runner, caught};
@@ -26,6 +26,10 @@ const GROUP_LEN_MAX: usize = 64;
 /// With less room than this in the read buffer no further connection is read.
 const ROOM_MIN: usize = 2 * CARRY_LEN_MAX;
 
+/// What is read of a connection once a round has taken longer than a slice, in bytes: those that have sent little are served
+/// in the same round still, and wait for nobody who has sent much.
+const LATE_READ_LEN: usize = 2 * 1024;
+
 /// Lists of a group, kept for their memory.
 #[derive(Default)]
 pub(crate) struct Lists {
@@ -43,6 +47,8 @@ pub(crate) struct Round<'a> {
     pub(crate) heavy: &'a mut Vec<usize>,
     /// Whose connection is over.
     pub(crate) ended: &'a mut Vec<usize>,
+    /// `pipeline-slice-us`.
+    pub(crate) slice: Duration,
 }
 
 impl Round<'_> {
@@ -50,31 +56,50 @@ impl Round<'_> {
     /// Returns when the last command was executed, if there was one.
     pub(crate) fn run(&mut self, ready: &[usize], space: &mut [u8], lists: &mut Lists) -> Option<Instant> {
         let mut rest = ready;
-        let mut last = None;
+        let (mut first, mut last) = (None, None);
+        let mut read_len_max = usize::MAX;
         while !rest.is_empty() {
             lists.inputs.clear();
             lists.senders.clear();
-            rest = self.receive(rest, space, lists);
+            rest = self.receive(rest, read_len_max, space, lists);
             if !lists.inputs.is_empty() {
-                let Self { places, runner, replies, heavy, ended } = self;
+                let Self { places, runner, replies, heavy, ended, slice } = self;
                 let mut group = Group { senders: &lists.senders, space, places, replies, heavy, ended };
-                last = runner.run(space, &mut lists.inputs, &mut group);
+                if let Some(span) = runner.run(space, &mut lists.inputs, &mut group) {
+                    last = Some(span.last);
+                    if span.last - *first.get_or_insert(span.first) >= *slice {
+                        cold_path();
+                        read_len_max = LATE_READ_LEN;
+                    }
+                }
             }
         }
         last
     }
 
     /// Reads what connections have sent; returns those that have to wait for the next group.
-    fn receive<'r>(&mut self, ready: &'r [usize], space: &mut [u8], lists: &mut Lists) -> &'r [usize] {
+    fn receive<'r>(
+        &mut self,
+        ready: &'r [usize],
+        read_len_max: usize,
+        space: &mut [u8],
+        lists: &mut Lists,
+    ) -> &'r [usize] {
         let mut at = 0;
-        while caught(|| self.receive_from(ready, &mut at, space, lists)).is_none() {
+        while caught(|| self.receive_from((ready, &mut at), read_len_max, space, lists)).is_none() {
             self.ended.push(ready[at]);
             at += 1;
         }
         &ready[at..]
     }
 
-    fn receive_from(&mut self, ready: &[usize], at: &mut usize, space: &mut [u8], lists: &mut Lists) {
+    fn receive_from(
+        &mut self,
+        (ready, at): (&[usize], &mut usize),
+        read_len_max: usize,
+        space: &mut [u8],
+        lists: &mut Lists,
+    ) {
         let mut start = lists.inputs.last().map_or(0, |input| input.end);
         while let Some(&place) = ready.get(*at)
             && lists.inputs.len() < GROUP_LEN_MAX
@@ -83,7 +108,7 @@ impl Round<'_> {
             if let Some(Place { connection, is_ready, .. }) = self.places.get_mut(place) {
                 *is_ready = false;
                 if connection.is_light() {
-                    match connection.receive(&mut space[start..]) {
+                    match connection.receive(&mut space[start..], read_len_max) {
                         // The turn that follows sees the end of the stream.
                         Ok(0) => self.heavy.push(place),
                         Ok(len) => {

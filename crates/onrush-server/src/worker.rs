@@ -266,11 +266,12 @@ impl Worker {
     fn round(&mut self) -> Option<Instant> {
         let mut last = None;
         if !self.ready.is_empty() {
+            let slice = Duration::from_micros(self.server.settings.slice_us.load(Relaxed));
             let Self { places, scratch, heavy, ended, ready, lists, .. } = self;
             let Scratch { runner, replies, read } = scratch;
             // A panic in a turn may have lost it.
             read.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
-            let mut round = Round { places, runner, replies, heavy, ended };
+            let mut round = Round { places, runner, replies, heavy, ended, slice };
             last = round.run(ready, read, lists);
         }
         self.ready.clear();
