@@ -13,7 +13,7 @@ use crate::argv::Argv;
 use crate::chunk::{Chunk, Part, Planned, Tally};
 use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine, PlannedKeys};
-use crate::execute::{encode, execute, execute_run};
+use crate::execute::{encode, execute};
 use crate::session::{ReplyMode, Session};
 use crate::slice::SliceEnd;
 
@@ -87,9 +87,14 @@ impl Execution<'_> {
                 }
             } else {
                 cold_path();
+                let at_once = run.command.and_then(|command| Some((command, command.run?)));
                 while of_next < run.times {
-                    if steps.conditions.admit_run(&ctx, run) {
-                        of_next += execute_run(&mut ctx, run.command, run.times - of_next);
+                    if let Some((command, execute)) = at_once
+                        && steps.conditions.admit_run(&ctx, run)
+                    {
+                        // Those that it leaves are executed one by one.
+                        ctx.command = command;
+                        of_next += execute(&mut ctx, run.times - of_next);
                     }
                     if of_next == run.times {
                         break;

@@ -21,7 +21,7 @@ pub type CommandResult = Result<(), CommandError>;
 pub type Handler = fn(&mut Ctx<'_>) -> CommandResult;
 
 /// Executes up to so many equal commands in a row and appends their replies; returns how many it did. Those it leaves, because
-/// they fail or are not so simple, are executed by the command's [`Handler`].
+/// they fail or are not so simple, are executed by the command's [`Handler`]. Nobody waits for what such commands change.
 pub type RunHandler = fn(&mut Ctx<'_>, times: u32) -> u32;
 
 /// Everything the threads share: the data, the commands, the state of all clients.

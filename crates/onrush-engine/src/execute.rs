@@ -104,16 +104,6 @@ fn finish(ctx: &mut Ctx<'_>) {
     }
 }
 
-/// Executes up to `times` equal commands at once, which was admitted; returns how many, with their replies. 0 when they have to be
-/// executed one by one. Nobody waits for a string, which is what runs are about.
-#[inline]
-pub(crate) fn execute_run(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, times: u32) -> u32 {
-    let Some(command) = planned else { return 0 };
-    let Some(run) = command.run else { return 0 };
-    ctx.command = command;
-    run(ctx, times)
-}
-
 /// CLIENT REPLY: drops the reply of the command that just ran.
 #[cold]
 fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {

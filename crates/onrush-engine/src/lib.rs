@@ -39,6 +39,7 @@ pub mod settings;
 pub mod shared;
 pub mod slice;
 pub mod stats;
+pub mod types;
 pub mod units;
 
 /// Eviction goes by what this allocator counts.

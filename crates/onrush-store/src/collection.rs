@@ -69,8 +69,9 @@ pub trait CollectionType: Sized + Default + sealed::Sealed + 'static {
     }
 }
 
+/// The one list of the collection types: everything that has to be done for each of them is made from it.
 macro_rules! collections {
-    ($($name:ident: $mutable:ty, $open:expr;)*) => {
+    ($($name:ident: $mutable:ty, $open:expr, $run:expr, $prefetch:expr;)*) => {
         $(
             const _: () = assert!(size_of::<$name>() == size_of::<usize>(), "a collection is one word");
 
@@ -114,6 +115,20 @@ macro_rules! collections {
                 match self { $(Collection::$name(collection) => CollectionRef::$name(collection),)* }
             }
 
+            /// Takes the collection of a type out of the word that stands for it in an entry.
+            ///
+            /// # Safety
+            /// `word` is the word of an entry with a collection of this type, which is forgotten there.
+            pub(crate) unsafe fn from_word(ty: Type, word: *const u8) -> Self {
+                // SAFETY: per the caller; a collection is one word.
+                unsafe {
+                    match ty {
+                        $(Type::$name => Collection::$name(std::ptr::read(word.cast())),)*
+                        Type::String => unreachable!("a string is no collection"),
+                    }
+                }
+            }
+
             /// The word that stands for it in an entry.
             pub(crate) fn into_word(self) -> *mut u8 {
                 match self {
@@ -126,7 +141,32 @@ macro_rules! collections {
             }
         }
 
-        impl CollectionRef<'_> {
+        impl<'a> CollectionRef<'a> {
+            /// The collection of a type that is at `word`.
+            ///
+            /// # Safety
+            /// `word` points at a collection of this type that lives for `'a`.
+            #[inline]
+            pub(crate) unsafe fn at(ty: Type, word: *const u8) -> Self {
+                // SAFETY: per the caller.
+                unsafe {
+                    match ty {
+                        $(Type::$name => CollectionRef::$name(&*word.cast()),)*
+                        Type::String => unreachable!("a string is no collection"),
+                    }
+                }
+            }
+
+            /// The packed run that the collection is, if it is small. O(1).
+            pub(crate) fn run(self) -> Option<&'a [u8]> {
+                match self { $(CollectionRef::$name(collection) => $run(collection),)* }
+            }
+
+            /// Brings what looking up members or fields with these hashes needs into the cache.
+            pub(crate) fn prefetch(self, hashes: &[u64]) {
+                match self { $(CollectionRef::$name(collection) => $prefetch(collection, hashes),)* }
+            }
+
             /// The encoding, as OBJECT ENCODING reports it. O(1).
             pub fn encoding(self) -> Encoding {
                 match self { $(CollectionRef::$name(collection) => collection.encoding(),)* }
@@ -157,26 +197,13 @@ macro_rules! collections {
 }
 
 collections! {
-    List: CollectionMut<'t, List>, CollectionMut::new;
-    Set: CollectionMut<'t, Set>, CollectionMut::new;
-    SortedSet: CollectionMut<'t, SortedSet>, CollectionMut::new;
-    Hash: CollectionMut<'t, Hash>, CollectionMut::new;
-    Stream: &'t mut Stream, open_stream;
+    List: CollectionMut<'t, List>, CollectionMut::new, List::run, |_, _| ();
+    Set: CollectionMut<'t, Set>, CollectionMut::new, Set::run, Set::prefetch;
+    SortedSet: CollectionMut<'t, SortedSet>, CollectionMut::new, SortedSet::run, SortedSet::prefetch;
+    Hash: CollectionMut<'t, Hash>, CollectionMut::new, Hash::run, Hash::prefetch;
+    Stream: &'t mut Stream, open_stream, |_| None, |_, _| ();
 }
 
 fn open_stream(entry: EntryMut<'_>) -> &mut Stream {
     entry.into_entry_mut().collection_mut().expect("an entry with a stream, which is never embedded")
-}
-
-impl<'a> CollectionRef<'a> {
-    /// The packed run that the collection is, if it is small. O(1).
-    pub(crate) fn run(self) -> Option<&'a [u8]> {
-        match self {
-            CollectionRef::List(list) => list.run(),
-            CollectionRef::Set(set) => set.run(),
-            CollectionRef::SortedSet(set) => set.run(),
-            CollectionRef::Hash(hash) => hash.run(),
-            CollectionRef::Stream(_) => None,
-        }
-    }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::packed::size_class;
 use crate::value::{Payload, string_encoding};
-use crate::{CollectionRef, CollectionType, Encoding, Hash, List, Set, SortedSet, Stream, Type, Value, ValueRef};
+use crate::{CollectionRef, CollectionType, Encoding, Hash, Type, Value, ValueRef};
 
 /// Bits of [`Header::flags`]: what the body is made of.
 const WIDE_EXPIRE: u8 = 1;
@@ -340,30 +340,22 @@ impl Entry {
     /// The value is a collection.
     unsafe fn collection_ref(&self) -> CollectionRef<'_> {
         // SAFETY: per the caller, and the header names its type.
-        unsafe {
-            match self.ty() {
-                Type::List => CollectionRef::List(self.collection_part::<List>()),
-                Type::Set => CollectionRef::Set(self.collection_part::<Set>()),
-                Type::SortedSet => CollectionRef::SortedSet(self.collection_part::<SortedSet>()),
-                Type::Hash => CollectionRef::Hash(self.collection_part::<Hash>()),
-                _ => CollectionRef::Stream(self.collection_part::<Stream>()),
-            }
-        }
+        unsafe { CollectionRef::at(self.ty(), self.collection_word()) }
     }
 
-    /// The word that is the collection, or the header that stands for it where its run is embedded.
+    /// Where the word is that is the collection, or the header that stands for it where its run is embedded.
     ///
     /// # Safety
-    /// The value is a `T`.
+    /// The value is a collection.
     #[inline]
-    unsafe fn collection_part<T: CollectionType>(&self) -> &T {
+    unsafe fn collection_word(&self) -> *const u8 {
         if self.has_run() {
-            // SAFETY: a `T` other than a stream is a `Compact`, which reads a header with this flag as one; a stream is never
+            // A collection other than a stream is a `Compact`, which reads a header with this flag as one; a stream is never
             // embedded. A header is as large as a word.
-            unsafe { &*ptr::from_ref(&self.header).cast::<T>() }
+            ptr::from_ref(&self.header).cast()
         } else {
-            // SAFETY: without a run the collection is the word.
-            unsafe { self.part(self.shape().word_at()) }
+            // SAFETY: without a run the collection is the word, which the body has per the caller.
+            unsafe { ptr::from_ref::<usize>(self.part(self.shape().word_at())).cast() }
         }
     }
 
@@ -381,18 +373,13 @@ impl Entry {
         }
         debug_assert_eq!(self.repr(), REPR_COLLECTION);
         // SAFETY: the header names the type, which only collections have.
-        Some(unsafe { self.collection_part() })
+        Some(unsafe { &*self.collection_word().cast::<T>() })
     }
 
     /// Brings what looking up some members or fields needs into the cache, by their hashes ([`crate::member_hash`]).
     pub fn prefetch_members(&self, hashes: &[u64]) {
         if let ValueRef::Collection(collection) = self.value() {
-            match collection {
-                CollectionRef::Set(set) => set.prefetch(hashes),
-                CollectionRef::Hash(hash) => hash.prefetch(hashes),
-                CollectionRef::SortedSet(set) => set.prefetch(hashes),
-                CollectionRef::List(_) | CollectionRef::Stream(_) => {}
-            }
+            collection.prefetch(hashes);
         }
     }
 
@@ -404,7 +391,7 @@ impl Entry {
             return None;
         }
         let at = self.shape().word_at();
-        // SAFETY: as in `collection_part`.
+        // SAFETY: as in `collection_word`.
         Some(unsafe { self.part_mut(at) })
     }
 

@@ -234,15 +234,7 @@ impl EntryBox {
     /// The representation says that there is one; otherwise as for [`EntryBox::take_outside`].
     unsafe fn take_collection(&mut self, at: usize) -> Collection {
         // SAFETY: per the caller; the header names the type.
-        unsafe {
-            match self.ty() {
-                Type::List => Collection::List(ptr::read(self.part(at))),
-                Type::Set => Collection::Set(ptr::read(self.part(at))),
-                Type::SortedSet => Collection::SortedSet(ptr::read(self.part(at))),
-                Type::Hash => Collection::Hash(ptr::read(self.part(at))),
-                _ => Collection::Stream(ptr::read(self.part(at))),
-            }
-        }
+        unsafe { Collection::from_word(self.ty(), ptr::from_ref::<usize>(self.part(at)).cast()) }
     }
 
     /// Replaces value and expiry, in place where the size allows. Returns a displaced value that lives outside.

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use onrush_store::{Encoding, Entry, NewValue, Type, ValueRef, clock};
 
-use self::digest::{Depth, Digest};
+use self::digest::{Depth, of_entry, of_value};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::types::digest::Digest;
 use crate::units::parse_memory;
 
 const REFUSED: CommandError = CommandError::fixed(
@@ -131,7 +132,7 @@ fn digest_all(ctx: &mut Ctx<'_>, depth: Depth) -> CommandResult {
         for (_, shard) in db.shards().filter(|(_, shard)| !shard.is_empty()) {
             shard.lock().for_each(&mut |entry| {
                 if !entry.is_expired(now_ms) {
-                    digest.add(&Digest::of_entry(index, entry, depth));
+                    digest.add(&of_entry(index, entry, depth));
                 }
             });
         }
@@ -146,7 +147,7 @@ fn digest_value(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
     ctx.out.array(keys.len());
     for key in &keys {
-        let digest = ctx.commit.peek(key).map_or_else(Digest::default, Digest::of_value);
+        let digest = ctx.commit.peek(key).map_or_else(Digest::default, of_value);
         ctx.out.simple(&digest.to_string());
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::parse_i64;
-use onrush_store::{CollectionRef, Entry, NewValue, Value, ValueRef, clock};
+use onrush_store::{Entry, NewValue, Value, ValueRef, clock};
 use smallvec::SmallVec;
 
 use crate::commit::Key;
@@ -100,11 +100,7 @@ pub(super) fn work_on(entry: &Entry) -> usize {
     /// Bytes that take about as long as an element.
     const BYTES_PER_ELEMENT: usize = 256;
     match entry.value() {
-        ValueRef::Collection(CollectionRef::List(list)) => list.len(),
-        ValueRef::Collection(CollectionRef::Set(set)) => set.len(),
-        ValueRef::Collection(CollectionRef::SortedSet(set)) => set.len(),
-        ValueRef::Collection(CollectionRef::Hash(hash)) => hash.len(),
-        ValueRef::Collection(CollectionRef::Stream(stream)) => stream.len(),
+        ValueRef::Collection(collection) => collection.len(),
         value => value.len() / BYTES_PER_ELEMENT,
     }
 }

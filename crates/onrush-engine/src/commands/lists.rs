@@ -54,12 +54,13 @@ pub fn rpush(ctx: &mut Ctx<'_>) -> CommandResult {
 fn push(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();
-    let mut list = ctx.commit.write_or_create::<List>(&key)?;
+    let mut entry = ctx.commit.write_or_create::<List>(&key)?;
+    let list: &mut List = &mut entry;
     for index in 2..ctx.argv.len() {
         list.push(end, ctx.argv.get(index), &limits);
     }
     let len = list.len();
-    drop(list);
+    drop(entry);
     ctx.changed(EventClass::List, push_event(end), key.bytes);
     ctx.out.int(len as i64);
     Ok(())
@@ -101,16 +102,17 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     }
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();
-    let Some(mut list) = ctx.commit.write_as::<List>(&key)? else {
+    let Some(mut entry) = ctx.commit.write_as::<List>(&key)? else {
         ctx.out.null();
         return Ok(());
     };
+    let list: &mut List = &mut entry;
     if let Some(element) = list.peek(end) {
         reply_element(ctx.out, element);
         list.drop_one(end, &limits);
     }
     let emptied = list.is_empty();
-    drop(list);
+    drop(entry);
     ctx.changed(EventClass::List, pop_event(end), key.bytes);
     if emptied {
         delete_empty(ctx, &key);

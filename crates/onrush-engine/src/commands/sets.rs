@@ -14,7 +14,8 @@ pub(super) const REPEATED_COUNT_MAX: u64 = 100_000_000;
 pub fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.set();
-    let mut set = ctx.commit.write_or_create::<Set>(&key)?;
+    let mut entry = ctx.commit.write_or_create::<Set>(&key)?;
+    let set: &mut Set = &mut entry;
     if ctx.argv.len() > 3 {
         let hint = ctx.argv.len() - 2;
         if set.is_empty() {
@@ -27,7 +28,7 @@ pub fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
     for index in 2..ctx.argv.len() {
         added += i64::from(set.insert(ctx.argv.get(index), &limits));
     }
-    drop(set);
+    drop(entry);
     if added > 0 {
         ctx.changed(EventClass::Set, "sadd", key.bytes);
     }
@@ -40,7 +41,8 @@ pub fn srem(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let mut removed = 0;
     let mut emptied = false;
-    if let Some(mut set) = ctx.commit.write_as::<Set>(&key)? {
+    if let Some(mut entry) = ctx.commit.write_as::<Set>(&key)? {
+        let set: &mut Set = &mut entry;
         for index in 2..ctx.argv.len() {
             removed += i64::from(set.remove(ctx.argv.get(index)));
         }

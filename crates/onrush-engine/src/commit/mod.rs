@@ -350,6 +350,7 @@ impl Commit {
         stats.changes.add(self.left.expired.len() as u64);
         stats.expired_keys.add(self.left.expired.len() as u64);
         self.left.garbage.extend(self.left.expired.drain(..).map(Garbage::from));
+        shrink(&mut self.left.expired);
     }
 
     /// Notes that somebody may wait for a key that has changed.

@@ -1,0 +1,20 @@
+//! Sorted sets.
+
+use onrush_resp::format_double;
+use onrush_store::SortedSet;
+
+use super::DataType;
+use super::batch::{Batch, Emit};
+use super::digest::Mixer;
+
+impl DataType for SortedSet {
+    fn rebuild(&self, key: &[u8], emit: Emit<'_>) {
+        let mut batch = Batch::new(key, emit);
+        self.iter().for_each(|(member, score)| batch.add(b"ZADD", &[format_double(score).as_bytes(), member]));
+        batch.flush();
+    }
+
+    fn digest(&self, mixer: &mut Mixer) {
+        mixer.unordered(|add| self.iter().for_each(|(member, score)| add(&[member, &score.to_le_bytes()])));
+    }
+}
