@@ -9,9 +9,9 @@ use onrush_store::{Cleared, Removed, Value};
 /// From this many allocations on a value is freed in the background (as in Redis).
 const BACKGROUND_EFFORT_MIN: usize = 64;
 
-/// From this many bytes on a value is freed in the background: giving pages back to the system takes a while. Smaller ones
-/// are freed where they were allocated, so that the next one gets their pages.
-const BACKGROUND_BYTES_MIN: usize = 8 << 20;
+/// From this many bytes on a value is freed in the background: it is mapped by itself, and giving it back to the system takes a
+/// while. Smaller ones are freed where they were allocated, so that the next one gets their pages.
+const BACKGROUND_BYTES_MIN: usize = onrush_alloc::huge::BYTES_MIN;
 
 /// Something that left the store.
 pub enum Garbage {
