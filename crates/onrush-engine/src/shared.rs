@@ -7,6 +7,7 @@ use std::time::Instant;
 use onrush_persist::{CommandLog, SinkId};
 use onrush_store::{Keyspace, KeyspaceOptions, Random};
 use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::blocking::waiters::Waiters;
 use crate::client::Registry;
@@ -29,14 +30,16 @@ pub struct Parts {
     pub workers: usize,
     /// Where the time comes from.
     pub time: TimeSource,
-    /// All randomness comes from this number: the same engine with the same input and the same time does the same.
+    /// What random choices are made from: the same engine with the same input and the same time makes the same ones.
     pub seed: u64,
+    /// What keys are hashed with, if it is not to be a secret of the process: who knows it can choose keys that make a table slow.
+    pub hash_seed: Option<u64>,
     /// The process around it.
     pub process: &'static dyn Process,
 }
 
 impl Default for Parts {
-    /// Sixteen databases, one worker, the system's clocks, the same randomness each time, and no process around it.
+    /// Sixteen databases, one worker, the system's clocks, the same random choices each time, and no process around it.
     fn default() -> Self {
         Self {
             options: Options::default(),
@@ -44,6 +47,7 @@ impl Default for Parts {
             workers: 1,
             time: TimeSource::SYSTEM,
             seed: 1,
+            hash_seed: None,
             process: &NoProcess,
         }
     }
@@ -97,9 +101,8 @@ impl Shared {
     pub(crate) fn new(parts: &Parts, commands: usize) -> Self {
         // The maintenance thread and the one for long commands execute as well.
         let threads = parts.workers + 2;
-        let mut random = Random::new(parts.seed);
         let keyspace =
-            KeyspaceOptions { databases: parts.databases, seed: Some(random.next()), ..KeyspaceOptions::default() };
+            KeyspaceOptions { databases: parts.databases, seed: parts.hash_seed, ..KeyspaceOptions::default() };
         let clock = Clock::new(parts.time);
         let shared = Self {
             process: parts.process,
@@ -115,13 +118,13 @@ impl Shared {
             offload: Offload::default(),
             workers: parts.workers,
             started: clock.now(),
-            run_id: random_hex(&mut random),
-            replid: random_hex(&mut random),
+            run_id: identifier(parts.seed, 1),
+            replid: identifier(parts.seed, 2),
             clock,
             peak_memory: AtomicU64::new(0),
             startup_memory: AtomicU64::new(0),
             debug_log: Mutex::default(),
-            random: Mutex::new(random),
+            random: Mutex::new(Random::new(parts.seed)),
         };
         shared.set(&parts.options);
         shared
@@ -156,8 +159,24 @@ impl Shared {
     }
 }
 
-fn random_hex(random: &mut Random) -> String {
-    let mut text: String = (0..3).map(|_| format!("{:016x}", random.next())).collect();
+/// 40 hexadecimal digits that tell nothing about the seed.
+fn identifier(seed: u64, number: u64) -> String {
+    let [first, second] = [2 * number, 2 * number + 1].map(|input| xxh3_128_with_seed(&input.to_le_bytes(), seed));
+    let mut text = format!("{first:032x}{second:032x}");
     text.truncate(40);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_differ_by_seed_and_by_number() {
+        let all = [(1, 1), (1, 2), (2, 1), (2, 2)].map(|(seed, number)| identifier(seed, number));
+        for (at, one) in all.iter().enumerate() {
+            assert!(one.len() == 40 && one.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            assert!(!all[..at].contains(one));
+        }
+    }
 }

@@ -32,7 +32,15 @@ impl Server {
         let commands = CommandTable::new(FAMILIES).renamed(&config.renamed_commands).map_err(std::io::Error::other)?;
         let (options, databases, workers) = (options(&config), config.databases, config.workers);
         let host: &'static Host = Box::leak(Box::new(Host::new(config, config_file)));
-        let parts = Parts { options, databases, workers, time: TimeSource::SYSTEM, seed: random_u64(), process: host };
+        let parts = Parts {
+            options,
+            databases,
+            workers,
+            time: TimeSource::SYSTEM,
+            seed: random_u64(),
+            hash_seed: None,
+            process: host,
+        };
         let server: &'static Self = Box::leak(Box::new(Self { host, engine: Engine::new(&parts, commands) }));
         host.set_engine(&server.engine);
         let garbage = server.lazyfree.open();

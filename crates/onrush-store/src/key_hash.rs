@@ -16,6 +16,9 @@ pub const SHARDS_MAX: usize = 1 << SHARD_BITS;
 /// From the top: 14 bits of shard, 32 bits of position within the shard, and in the low byte the tag that a
 /// bucket keeps beside each entry. The three do not overlap, so that keys of one shard, or of one bucket, still
 /// differ in what is left.
+///
+/// In a cluster the bits of shard will be the key's slot, of which there are 16,384 as well; [`Hasher::hash`] is the one place that
+/// makes them. Hashes differ from process to process: nothing that outlives one may depend on them or on their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(u64);
 

@@ -36,6 +36,7 @@ pub const DECLARED: &[Declared] = &[
     Declared { scenario: "keys that expire at one moment", lines: &["gone"], kinds: TIME, reason: "redis-server takes so long for the line before that most keys have expired by its end" },
     Declared { scenario: "keys that are gone but not removed yet", lines: &["x100 SCAN 0"], kinds: TIME, reason: SHARDS },
     Declared { scenario: "a set of words", lines: &["x100 SRANDMEMBER e"], kinds: TIME, reason: "a set that was large keeps its directory: 15 µs a draw" },
+    Declared { scenario: "fields with a time to live", lines: &["rest"], kinds: TIME, reason: "memory that the lines before needed goes back to the system: 10 ms after commands with a million arguments" },
     Declared { scenario: "many arguments", lines: &["all CONFIG GET | p{i}"], kinds: TIME, reason: "a pattern is compared with every directive, character by character" },
     Declared { scenario: "long arguments", lines: &["x5 CONFIG GET {bytes}"], kinds: TIME, reason: "a pattern is compared with every directive, character by character" },
 ];
