@@ -12,11 +12,19 @@
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use onrush_store::schedule;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// A slot on a cache line pair of its own.
 #[repr(align(128))]
 struct Slot(Mutex<()>);
+
+impl Slot {
+    #[inline]
+    fn lock(&self) -> Entered<'_> {
+        schedule::lock(&self.0, "a slot of the gate")
+    }
+}
 
 /// See the module's text.
 pub struct Gate {
@@ -51,7 +59,7 @@ impl Gate {
     /// Enters shared as thread `thread`; waits while somebody has the keyspace for himself.
     #[inline]
     pub fn enter(&self, thread: usize) -> Entered<'_> {
-        self.slots[thread].0.lock()
+        self.slots[thread].lock()
     }
 
     /// Takes a turn. A thread that has entered takes it before it leaves.
@@ -61,8 +69,20 @@ impl Gate {
 
     /// Waits until all turns before this one are over and every thread has left. The caller must not have entered.
     pub fn exclusive(&self, turn: Turn) -> Exclusive<'_> {
+        self.wait_for(&turn);
+        Exclusive { gate: self, entered: self.slots.iter().map(Slot::lock).collect() }
+    }
+
+    fn wait_for(&self, turn: &Turn) {
+        schedule::point();
+        while schedule::is_simulated() && !self.is_now(turn) {
+            schedule::blocked("a turn at the gate");
+        }
         self.now_changed.wait_while(&mut self.now.lock(), |now| *now != turn.0);
-        Exclusive { gate: self, entered: self.slots.iter().map(|slot| slot.0.lock()).collect() }
+    }
+
+    fn is_now(&self, turn: &Turn) -> bool {
+        *self.now.lock() == turn.0
     }
 }
 

@@ -13,11 +13,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use onrush_alloc as alloc;
+use onrush_store::schedule;
 
 use crate::blocking::waiter::Waiter;
 use crate::client::ClientHandle;
 
-/// Elements that a command goes through; one with more is executed on the thread for long commands.
+/// Elements that a command goes through; one with more, unless it is said otherwise, is executed on the thread for long commands.
 pub const ELEMENTS_MAX: usize = 20_000;
 
 /// Arguments of a command on keys; one with more is executed on the thread for long commands.
@@ -39,6 +40,8 @@ pub(crate) enum Task {
 /// The way to the thread.
 #[derive(Default)]
 pub struct Offload {
+    /// Elements that a command goes through; one with more comes here.
+    pub(crate) elements_max: usize,
     tasks: OnceLock<Sender<Task>>,
     /// Tasks that are not done.
     pending: AtomicUsize,
@@ -53,6 +56,11 @@ pub struct Offload {
 }
 
 impl Offload {
+    /// Commands that go through more elements than that come here.
+    pub(crate) fn new(elements_max: usize) -> Self {
+        Self { elements_max, ..Self::default() }
+    }
+
     /// What is to be done from now on. To be called once, for the thread that does it.
     pub(crate) fn open(&self) -> Option<Receiver<Task>> {
         let (sender, tasks) = channel();
@@ -72,6 +80,7 @@ impl Offload {
 
     /// Gives the thread something to do.
     pub(crate) fn post(&self, task: Task) {
+        schedule::point();
         self.pending.fetch_add(1, Relaxed);
         self.is_known.store(true, Relaxed);
         self.tend_in.store(TEND_LOOKS, Relaxed);
@@ -101,6 +110,7 @@ impl Offload {
 
     /// Sets a client aside until a long command is done; it is woken then. Returns false if there is none any more.
     pub fn set_aside(&self, client: &Arc<ClientHandle>) -> bool {
+        schedule::point();
         let mut aside = self.aside.lock();
         if !self.is_busy() {
             return false;
@@ -112,6 +122,7 @@ impl Offload {
 
     /// A task is done, and its locks are back.
     pub(crate) fn done(&self) {
+        schedule::point();
         let clients = {
             let mut aside = self.aside.lock();
             self.pending.fetch_sub(1, Relaxed);

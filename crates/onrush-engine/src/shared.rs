@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use onrush_persist::{CommandLog, SinkId};
-use onrush_store::{Keyspace, KeyspaceOptions, Random};
+use onrush_store::{Keyspace, KeyspaceOptions, Random, SHARDS_DEFAULT};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -15,7 +15,7 @@ use crate::clock::{Clock, TimeSource};
 use crate::eviction::state::Eviction;
 use crate::gate::Gate;
 use crate::lazyfree::LazyFree;
-use crate::offload::Offload;
+use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
 use crate::settings::{Options, Settings};
 use crate::stats::Stats;
@@ -26,6 +26,10 @@ pub struct Parts {
     pub options: Options,
     /// Number of databases.
     pub databases: usize,
+    /// Shards of each database: a power of two.
+    pub shards: usize,
+    /// Elements that a command goes through; one with more is executed on the thread for long commands.
+    pub elements_max: usize,
     /// Threads that execute the commands of clients.
     pub workers: usize,
     /// Where the time comes from.
@@ -44,6 +48,8 @@ impl Default for Parts {
         Self {
             options: Options::default(),
             databases: 16,
+            shards: SHARDS_DEFAULT,
+            elements_max: ELEMENTS_MAX,
             workers: 1,
             time: TimeSource::SYSTEM,
             seed: 1,
@@ -101,8 +107,7 @@ impl Shared {
     pub(crate) fn new(parts: &Parts, commands: usize) -> Self {
         // The maintenance thread and the one for long commands execute as well.
         let threads = parts.workers + 2;
-        let keyspace =
-            KeyspaceOptions { databases: parts.databases, seed: parts.hash_seed, ..KeyspaceOptions::default() };
+        let keyspace = KeyspaceOptions { databases: parts.databases, shards: parts.shards, seed: parts.hash_seed };
         let clock = Clock::new(parts.time);
         let shared = Self {
             process: parts.process,
@@ -115,7 +120,7 @@ impl Shared {
             log: CommandLog::new(),
             eviction: Eviction::default(),
             lazyfree: LazyFree::default(),
-            offload: Offload::default(),
+            offload: Offload::new(parts.elements_max),
             workers: parts.workers,
             started: clock.now(),
             run_id: identifier(parts.seed, 1),

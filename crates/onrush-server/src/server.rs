@@ -40,6 +40,7 @@ impl Server {
             seed: random_u64(),
             hash_seed: None,
             process: host,
+            ..Parts::default()
         };
         let server: &'static Self = Box::leak(Box::new(Self { host, engine: Engine::new(&parts, commands) }));
         host.set_engine(&server.engine);

@@ -60,6 +60,7 @@ mod lock_order;
 mod packed;
 mod random;
 mod removed;
+pub mod schedule;
 mod set;
 mod shard;
 mod shrink;

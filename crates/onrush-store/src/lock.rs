@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use parking_lot::lock_api::{GuardNoSend, RawMutex};
 
+use crate::schedule;
+
 /// Looks at the lock before the waiting thread lets others run, and before it sleeps.
 const SPINS_MAX: u32 = 200;
 const YIELDS_MAX: u32 = 50;
@@ -40,6 +42,7 @@ unsafe impl RawMutex for ShardLock {
 
     #[inline]
     fn lock(&self) {
+        schedule::point();
         if !self.try_lock() {
             self.wait();
         }
@@ -53,6 +56,7 @@ unsafe impl RawMutex for ShardLock {
     #[inline]
     unsafe fn unlock(&self) {
         self.0.store(FREE, Ordering::Release);
+        schedule::point();
     }
 
     #[inline]
@@ -77,6 +81,7 @@ impl ShardLock {
     /// Takes the lock, unless somebody has it, or gets it before, who will take long; says whether it did.
     #[inline]
     pub(crate) fn lock_unless_long(&self) -> bool {
+        schedule::point();
         self.try_lock() || self.wait_unless(Self::is_held_long)
     }
 
@@ -96,6 +101,9 @@ impl ShardLock {
             }
             if gives_up(self) {
                 return false;
+            }
+            if schedule::blocked("a shard") {
+                continue;
             }
             looks = looks.saturating_add(1);
             if looks < SPINS_MAX {

@@ -40,7 +40,7 @@ impl Waiter {
 
     /// Ends the waiting with a reply made by `reply`; says whether the client still waited.
     fn finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
-        let mut state = self.state.lock();
+        let mut state = self.lock_state();
         if !matches!(*state, State::Waiting) {
             return false;
         }
@@ -66,13 +66,13 @@ impl Waiter {
     pub fn forget(self: &Arc<Self>, shared: &'static Shared) {
         if self.is_offloaded {
             // It is executed, or will be, whatever becomes of the client; but it waits for no keys then.
-            let before = std::mem::replace(&mut *self.state.lock(), State::Gone);
+            let before = std::mem::replace(&mut *self.lock_state(), State::Gone);
             if let State::Handed(waiter) = before {
                 waiter.forget(shared);
             }
             return;
         }
-        let mut state = self.state.lock();
+        let mut state = self.lock_state();
         if matches!(*state, State::Waiting) {
             self.end(shared, &mut state, State::Gone);
         }

@@ -20,7 +20,7 @@ impl Waiter {
         let mut session = Session::new(Arc::clone(&self.client), true);
         (session.db, session.no_touch, session.deny_blocking) = (self.db, self.no_touch, self.deny_blocking);
         execute_offloaded(outer, &mut session, self.command.argv(), &mut out);
-        let mut state = self.state.lock();
+        let mut state = self.lock_state();
         let is_gone = matches!(*state, State::Gone);
         match session.waiter.take() {
             Some(waiter) if is_gone => {
@@ -111,7 +111,7 @@ enum Served {
 }
 
 fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
-    let mut state = waiter.state.lock();
+    let mut state = waiter.lock_state();
     if !matches!(*state, State::Waiting) {
         return Served::Done;
     }

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use onrush_resp::{ArgRange, Proto, Reply};
-use onrush_store::Type;
-use parking_lot::Mutex;
+use onrush_store::{Type, schedule};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::argv::Argv;
 use crate::client::ClientHandle;
@@ -147,9 +147,13 @@ impl Waiter {
         None
     }
 
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, State> {
+        schedule::lock(&self.state, "the state of a waiter")
+    }
+
     /// What has become of it, once.
     pub fn take_outcome(&self) -> Option<Outcome> {
-        let mut state = self.state.lock();
+        let mut state = self.lock_state();
         match std::mem::replace(&mut *state, State::Gone) {
             State::Done(reply) => Some(Outcome::Reply(reply)),
             State::Handed(waiter) => Some(Outcome::Waits(waiter)),

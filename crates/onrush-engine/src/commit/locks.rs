@@ -6,7 +6,7 @@
 
 use std::hint::cold_path;
 
-use onrush_store::{Db, KeyHash, Shard, ShardGuard, Table};
+use onrush_store::{Db, KeyHash, Shard, ShardGuard, Table, schedule};
 use smallvec::SmallVec;
 
 use super::key::Key;
@@ -108,6 +108,7 @@ impl Locks {
     pub(super) fn leave(&mut self) {
         debug_assert!(self.one.is_none() && self.many.is_empty());
         self.gate = Gate::Outside;
+        schedule::point();
     }
 
     /// The locked table of a key in database `db`. The record that is open is closed before another lock goes back.
@@ -279,6 +280,7 @@ impl Locks {
             if let Gate::Exclusive(exclusive) = std::mem::replace(&mut self.gate, Gate::Outside) {
                 // Who is served because of this command is served before anybody else has the keyspace.
                 self.gate = Gate::Shared(exclusive.share(self.thread));
+                schedule::point();
             }
         }
     }

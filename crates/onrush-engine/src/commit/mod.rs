@@ -15,13 +15,12 @@ mod moment;
 mod rebuild;
 mod record;
 
-use onrush_store::{Cleared, Db, KeyHash, Removed, Shard};
+use onrush_store::{Cleared, Db, KeyHash, Removed, Shard, schedule};
 
 use crate::argv::Argv;
 use crate::eviction::state::Memory;
 use crate::kept::shrink;
 use crate::lazyfree::Garbage;
-use crate::offload;
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -246,7 +245,7 @@ impl Commit {
     /// They are too many for a worker: the command is executed again from its beginning on the thread for long ones.
     #[inline]
     pub fn expect_work(&mut self, elements: usize) -> Result<(), Refused> {
-        if elements <= offload::ELEMENTS_MAX || !self.may_defer() {
+        if elements <= self.shared.offload.elements_max || !self.may_defer() {
             return Ok(());
         }
         self.note(Err(Refused::TakesLong))
@@ -255,7 +254,7 @@ impl Commit {
     /// So many elements a command may go through to find out whether there are too many for a worker.
     #[inline]
     pub fn work_max(&self) -> usize {
-        if self.may_defer() { offload::ELEMENTS_MAX } else { usize::MAX }
+        if self.may_defer() { self.shared.offload.elements_max } else { usize::MAX }
     }
 
     /// Says that the present command, which has changed nothing yet, looks into shards one after the other.
@@ -333,6 +332,7 @@ impl Commit {
     /// Ends a command that made `changes`: the one point where a commit is recorded. Then locks for several keys and the
     /// exclusive gate go back; a single shard's lock may stay.
     pub(crate) fn end_command(&mut self, argv: &Argv<'_>, changes: u64) {
+        schedule::point();
         if changes > 0 && self.record.is_on() {
             self.record.sent(self.db, argv);
         }

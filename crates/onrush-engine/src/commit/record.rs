@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use onrush_persist::{CommandLog, Effects};
-use onrush_store::{KeyHash, Table};
+use onrush_store::{KeyHash, Table, schedule};
 
 use super::rebuild::rebuild;
 use crate::argv::Argv;
@@ -147,7 +147,9 @@ impl Recorder {
 
     fn close_open(&mut self) {
         self.is_open = false;
+        schedule::point();
         self.log.close(&mut self.effects);
+        schedule::point();
     }
 
     /// Hands closed records to the log.
