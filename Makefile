@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint unit blackbox clients bench audit experiments fuzz siege tools packages
+.PHONY: help build run test lint unit blackbox clients bench audit experiments fuzz siege sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +39,7 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
 	cargo test -p onrush-tests --locked --test siege
 	cargo test -p onrush-tests --locked --test audit
+	$(MAKE) sim ARGS="--seed 1 --seconds 40"
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)
@@ -60,6 +61,9 @@ fuzz: tools build ## fuzz targets and random differential sequences for FUZZ_SEC
 
 siege: build ## hostile clients together against the server, polite ones beside them checked; options through ARGS="--seconds 3600"
 	cargo run --release --locked -p onrush-tests --bin onrush-siege -- $(ARGS)
+
+sim: ## the engine under one seeded scheduler, what its clients saw checked against a model; ARGS="--seconds 3600"
+	cargo run --profile sim --locked -p onrush-sim -- $(ARGS)
 
 tools: packages $(ORACLE)/.installed ## what the tests need and is missing: Debian packages (as root), a newer redis-server in the target folder
 

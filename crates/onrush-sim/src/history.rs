@@ -1,0 +1,118 @@
+//! What clients have sent and what they got, in one sequence.
+
+use std::fmt::Write;
+
+use crate::command::Command;
+use crate::reply::Reply;
+
+/// Only the last digits of times are shown.
+const MS_SHOWN: i64 = 1_000_000;
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Its reply came.
+    Replied(Reply),
+    /// Its connection ended before: it may have been executed.
+    Lost,
+    /// It waited for keys to the end, and was not executed.
+    Waits,
+}
+
+/// A command of a client.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What was sent.
+    pub command: Command,
+    /// The database that was selected.
+    pub db: usize,
+    /// When it was sent: its place in the sequence.
+    pub sent: u64,
+    /// When its reply came, likewise. For a lost one: it was not executed after this.
+    pub ended: u64,
+    /// The time when it was sent.
+    pub sent_ms: i64,
+    /// The time when it ended; `i64::MAX` if that is not known.
+    pub ended_ms: i64,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+impl Call {
+    /// The reply, if it came.
+    pub fn reply(&self) -> Option<&Reply> {
+        match &self.fate {
+            Fate::Replied(reply) => Some(reply),
+            Fate::Lost | Fate::Waits => None,
+        }
+    }
+}
+
+/// The calls of each connection, in the order in which it sent them.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// One for each connection.
+    pub lanes: Vec<Vec<Call>>,
+    /// The newest place in the sequence.
+    pub now: u64,
+}
+
+impl History {
+    /// The next place in the sequence.
+    pub fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    /// How many calls there are.
+    pub fn len(&self) -> usize {
+        self.lanes.iter().map(Vec::len).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What was known at place `at`: later calls are left out, and replies that came later did not come.
+    pub fn until(&self, at: u64) -> Self {
+        let cut = |call: &Call| {
+            let mut call = call.clone();
+            if call.ended > at || call.fate == Fate::Waits {
+                (call.fate, call.ended, call.ended_ms) = (Fate::Lost, u64::MAX, i64::MAX);
+            }
+            call
+        };
+        let lane = |calls: &Vec<Call>| calls.iter().filter(|call| call.sent <= at).map(cut).collect();
+        Self { lanes: self.lanes.iter().map(lane).collect(), now: at }
+    }
+
+    /// A line for each call that `shows` picks, in the order in which they were sent.
+    pub fn lines(&self, shows: impl Fn(&Call) -> bool) -> String {
+        let lanes = self.lanes.iter().enumerate();
+        let mut calls: Vec<(usize, &Call)> =
+            lanes.flat_map(|(lane, calls)| calls.iter().map(move |call| (lane, call))).collect();
+        calls.retain(|(_, call)| shows(call));
+        calls.sort_by_key(|(_, call)| call.sent);
+        let mut text = String::new();
+        for (lane, call) in calls {
+            let (until, what) = match &call.fate {
+                Fate::Replied(reply) => (format!("{}", call.ended), format!("-> {reply}")),
+                Fate::Lost if call.ended == u64::MAX => ("?".to_owned(), "no reply".to_owned()),
+                Fate::Lost => (format!("{}", call.ended), "killed".to_owned()),
+                Fate::Waits => ("?".to_owned(), "waits".to_owned()),
+            };
+            let ms = |ms: i64| if ms == i64::MAX { String::new() } else { (ms % MS_SHOWN).to_string() };
+            let _ = writeln!(
+                text,
+                "client {lane:>2}  {:>5}..{until:<5} {:>6}..{:<6} ms db {}  {}  {what}",
+                call.sent,
+                ms(call.sent_ms),
+                ms(call.ended_ms),
+                call.db,
+                call.command
+            );
+        }
+        text
+    }
+}

@@ -1,0 +1,21 @@
+//! The simulator: the engine with virtual workers, clients and time, under one seeded scheduler.
+//!
+//! The engine's threads are real ones, but only one of them goes on at a time ([`scheduler`]). Wherever a lock is taken or goes
+//! back, a commit gets its number, or a thread waits, the scheduler may let another one go on. Clients send random
+//! pipelines ([`workload`]), time passes when the simulation says so ([`time`]), connections are killed. What clients sent and
+//! got is a [`history`]. The checker ([`check`]) compares it with a sequential [`model`]: every command took effect at one
+//! moment between its sending and its reply, all its keys at once. The same seed makes the same history, byte for byte.
+
+pub mod check;
+mod client;
+pub mod command;
+pub mod history;
+pub mod model;
+pub mod reply;
+pub mod scheduler;
+pub mod simulation;
+mod time;
+pub mod workload;
+mod world;
+
+pub use world::Outcome;

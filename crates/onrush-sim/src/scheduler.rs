@@ -1,0 +1,339 @@
+//! The scheduler: of many threads only one goes on at a time, and a seed says which.
+//!
+//! A thread that has the *turn* goes on until it reaches a point ([`onrush_store::schedule`]). There the scheduler decides whether
+//! another thread goes on instead. A thread that finds a lock taken, or has nothing to do, is *blocked* until some thread has
+//! reached a point: before that nothing has changed that could help it. One thread may *sleep*: it goes on now and then, and
+//! when no other thread can.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+use std::thread::{JoinHandle, Thread};
+
+use onrush_store::{Random, schedule};
+use parking_lot::Mutex;
+
+/// Steps without progress after which the threads count as stuck.
+const STEPS_MAX: u64 = 200_000;
+
+/// One of so many choices may go to the thread that sleeps.
+const SLEEPER_RARITY: usize = 24;
+
+/// The turn before the first thread has it.
+const NOBODY: usize = usize::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Status {
+    Ready,
+    /// It waits for this.
+    Blocked(&'static str),
+    Sleeps,
+    Ended,
+}
+
+struct Inner {
+    random: Random,
+    threads: Vec<Status>,
+    names: Vec<&'static str>,
+    any_blocked: bool,
+    /// Points until the next choice.
+    until_choice: usize,
+    /// Points between choices, on average.
+    choice_every: usize,
+    /// Whether the thread that has the turn keeps it.
+    is_alone: bool,
+    steps: u64,
+    steps_of_progress: u64,
+    /// Hash of all choices.
+    hash: DefaultHasher,
+}
+
+/// See the module's text.
+pub struct Scheduler {
+    turn: AtomicUsize,
+    handles: OnceLock<Vec<Thread>>,
+    inner: Mutex<Inner>,
+    failures: Mutex<Sender<Result<(), String>>>,
+}
+
+impl Scheduler {
+    /// For threads with these names. If one panics, or none can go on, `failures` is told, and no thread goes on.
+    pub fn new(seed: u64, names: &[&'static str], failures: Sender<Result<(), String>>) -> Arc<Self> {
+        let inner = Inner {
+            random: Random::new(seed),
+            threads: vec![Status::Ready; names.len()],
+            names: names.to_vec(),
+            any_blocked: false,
+            until_choice: 0,
+            choice_every: 1,
+            is_alone: false,
+            steps: 0,
+            steps_of_progress: 0,
+            hash: DefaultHasher::new(),
+        };
+        Arc::new(Self {
+            turn: AtomicUsize::new(NOBODY),
+            handles: OnceLock::new(),
+            inner: Mutex::new(inner),
+            failures: Mutex::new(failures),
+        })
+    }
+
+    /// Makes thread `index`, which runs `body` as soon as it gets the turn.
+    pub fn spawn(self: &Arc<Self>, index: usize, body: impl FnOnce(&VirtualThread) + Send + 'static) -> JoinHandle<()> {
+        let scheduler = Arc::clone(self);
+        std::thread::spawn(move || {
+            let thread = VirtualThread { scheduler, index };
+            thread.wait_for_turn();
+            schedule::set(Some(Rc::new(thread.clone())));
+            let ended = catch_unwind(AssertUnwindSafe(|| body(&thread)));
+            schedule::set(None);
+            if ended.is_err() {
+                thread.fail("a thread panicked".to_owned());
+            }
+            thread.end();
+        })
+    }
+
+    /// Lets the first thread go on. Returns at once.
+    pub fn start(&self, threads: &[JoinHandle<()>]) {
+        let handles: Vec<Thread> = threads.iter().map(|thread| thread.thread().clone()).collect();
+        let first = handles.first().cloned();
+        assert!(self.handles.set(handles).is_ok(), "it was started before");
+        self.turn.store(0, Release);
+        first.iter().for_each(Thread::unpark);
+    }
+}
+
+/// A thread as it sees the scheduler.
+#[derive(Clone)]
+pub struct VirtualThread {
+    scheduler: Arc<Scheduler>,
+    index: usize,
+}
+
+impl VirtualThread {
+    /// Sleeps until it is chosen; true if no other thread could go on.
+    pub fn sleep(&self) -> bool {
+        self.go_on_with(|inner| {
+            inner.threads[self.index] = Status::Sleeps;
+            inner.choose()
+        });
+        let inner = &mut *self.scheduler.inner.lock();
+        // Nobody has gone on since it was chosen.
+        let is_forced = !inner.threads.contains(&Status::Ready);
+        inner.threads[self.index] = Status::Ready;
+        is_forced
+    }
+
+    /// Says that what the threads do leads nowhere, and what they wait for; no thread goes on.
+    pub fn fail_as_stuck(&self, what: &str) -> ! {
+        let text = self.scheduler.inner.lock().describe(what);
+        self.fail(text)
+    }
+
+    /// Begins or ends a time in which only this thread goes on.
+    pub fn set_alone(&self, is_alone: bool) {
+        self.scheduler.inner.lock().is_alone = is_alone;
+    }
+
+    /// Has the scheduler choose a thread at one of so many points, on average.
+    pub fn set_choice_every(&self, points: usize) {
+        self.scheduler.inner.lock().choice_every = points;
+    }
+
+    /// A hash of all that the scheduler has chosen so far.
+    pub fn hash_of_choices(&self) -> u64 {
+        self.scheduler.inner.lock().hash.finish()
+    }
+
+    /// Points and tries so far.
+    pub fn steps(&self) -> u64 {
+        self.scheduler.inner.lock().steps
+    }
+
+    /// Says that something is wrong; no thread goes on.
+    pub fn fail(&self, what: String) -> ! {
+        // Who has heard of one failure need not hear of the next.
+        let _ = self.scheduler.failures.lock().send(Err(what));
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn end(&self) {
+        let next = {
+            let inner = &mut *self.scheduler.inner.lock();
+            inner.unblock();
+            inner.threads[self.index] = Status::Ended;
+            inner.choose()
+        };
+        if let Some(next) = next {
+            self.scheduler.give_turn(next);
+        }
+    }
+
+    fn wait_for_turn(&self) {
+        while self.scheduler.turn.load(Acquire) != self.index {
+            std::thread::park();
+        }
+    }
+
+    /// Gives the turn to whom `choose` says, and comes back when it is this thread's again.
+    fn go_on_with(&self, choose: impl FnOnce(&mut Inner) -> Option<usize>) {
+        let next = {
+            let inner = &mut *self.scheduler.inner.lock();
+            inner.steps += 1;
+            if inner.steps - inner.steps_of_progress > STEPS_MAX {
+                Err(inner.describe("nothing comes of what the threads do"))
+            } else {
+                choose(inner).ok_or_else(|| inner.describe("deadlock: no thread can go on"))
+            }
+        };
+        match next {
+            Ok(next) if next == self.index => {}
+            Ok(next) => {
+                self.scheduler.give_turn(next);
+                self.wait_for_turn();
+            }
+            Err(what) => self.fail(what),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Something has come of what the threads do.
+    pub fn note_progress(&self) {
+        let inner = &mut *self.inner.lock();
+        inner.steps_of_progress = inner.steps;
+    }
+
+    fn give_turn(&self, next: usize) {
+        self.turn.store(next, Release);
+        if let Some(handles) = self.handles.get() {
+            handles[next].unpark();
+        }
+    }
+}
+
+impl schedule::Scheduler for VirtualThread {
+    fn point(&self) {
+        self.go_on_with(|inner| {
+            inner.unblock();
+            if inner.is_alone {
+                return Some(self.index);
+            }
+            if inner.until_choice > 0 {
+                inner.until_choice -= 1;
+                return Some(self.index);
+            }
+            inner.until_choice = inner.random.below(2 * inner.choice_every);
+            inner.choose()
+        });
+    }
+
+    fn blocked(&self, what: &'static str) {
+        self.go_on_with(|inner| {
+            inner.threads[self.index] = Status::Blocked(what);
+            inner.any_blocked = true;
+            inner.choose()
+        });
+        self.scheduler.inner.lock().threads[self.index] = Status::Ready;
+    }
+}
+
+impl Inner {
+    /// Whoever is blocked may try again.
+    fn unblock(&mut self) {
+        if std::mem::take(&mut self.any_blocked) {
+            for status in &mut self.threads {
+                if matches!(status, Status::Blocked(_)) {
+                    *status = Status::Ready;
+                }
+            }
+        }
+    }
+
+    /// Who goes on: one of those that can, or who sleeps.
+    fn choose(&mut self) -> Option<usize> {
+        let wanted = if self.random.below(SLEEPER_RARITY) == 0 { Status::Sleeps } else { Status::Ready };
+        let chosen = [wanted, Status::Ready, Status::Sleeps].into_iter().find_map(|wanted| self.one_of(wanted));
+        chosen.hash(&mut self.hash);
+        chosen
+    }
+
+    fn one_of(&mut self, wanted: Status) -> Option<usize> {
+        let count = self.threads.iter().filter(|status| **status == wanted).count();
+        let nth = if count > 0 { self.random.below(count) } else { return None };
+        let mut those = self.threads.iter().enumerate().filter(|(_, status)| **status == wanted);
+        those.nth(nth).map(|(index, _)| index)
+    }
+
+    fn describe(&self, what: &str) -> String {
+        let threads = self.names.iter().zip(&self.threads).map(|(name, status)| match status {
+            Status::Ready => format!("\n  {name} could go on"),
+            Status::Blocked(what) => format!("\n  {name} waits for {what}"),
+            Status::Sleeps => format!("\n  {name} sleeps"),
+            Status::Ended => format!("\n  {name} has ended"),
+        });
+        what.to_owned() + &threads.collect::<String>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn the_same_seed_makes_the_same_choices() {
+        let run = |seed| {
+            let (failures, _failed) = channel();
+            let scheduler = Scheduler::new(seed, &["a", "b", "c"], failures);
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let body = |index: usize| {
+                let seen = Arc::clone(&seen);
+                move |_: &VirtualThread| {
+                    for _ in 0..50 {
+                        seen.lock().push(index);
+                        schedule::point();
+                    }
+                }
+            };
+            let threads: Vec<_> = (0..3).map(|index| scheduler.spawn(index, body(index))).collect();
+            scheduler.start(&threads);
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            Arc::try_unwrap(seen).expect("the threads have ended").into_inner()
+        };
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1), run(2));
+    }
+
+    #[test]
+    fn a_deadlock_is_told_with_what_each_thread_waits_for() {
+        let told: Vec<String> = (0..20)
+            .filter_map(|seed| {
+                let (failures, failed) = channel();
+                let scheduler = Scheduler::new(seed, &["one", "other"], failures.clone());
+                let locks = Arc::new([Mutex::new(()), Mutex::new(())]);
+                let body = |first: usize| {
+                    let (locks, done) = (Arc::clone(&locks), failures.clone());
+                    move |_: &VirtualThread| {
+                        let _first = schedule::lock(&locks[first], "a lock");
+                        let _second = schedule::lock(&locks[1 - first], "another lock");
+                        let _ = done.send(Ok(()));
+                    }
+                };
+                let threads: Vec<_> = (0..2).map(|index| scheduler.spawn(index, body(index))).collect();
+                scheduler.start(&threads);
+                failed.recv().ok()?.err()
+            })
+            .collect();
+        let expected = "deadlock: no thread can go on\n  one waits for another lock\n  other waits for another lock";
+        assert!(!told.is_empty() && told.iter().all(|what| what == expected), "{told:?}");
+    }
+}

@@ -1,0 +1,337 @@
+//! One simulation: an engine, its threads and its clients, all drawn from a seed.
+//!
+//! It has rounds. In each the clients send some hundred commands; when all is quiet, the data are read, the checker is asked
+//! about the history, and the databases are emptied for the next round. The engine is kept.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use onrush_engine::blocking;
+use onrush_engine::command::CommandTable;
+use onrush_engine::commands::FAMILIES;
+use onrush_engine::commit::Commit;
+use onrush_engine::ctx::Engine;
+use onrush_engine::local::LocalClient;
+use onrush_engine::long::LongWorker;
+use onrush_engine::runner::Runner;
+use onrush_engine::settings::Pause;
+use onrush_engine::shared::Parts;
+use onrush_store::{Random, schedule};
+
+use crate::check::{Verdict, check, first_refused};
+use crate::client::Client;
+use crate::command::{Command, DATABASES, key_name};
+use crate::history::{Call, Fate, History};
+use crate::reply::Reply;
+use crate::scheduler::{Scheduler, VirtualThread};
+use crate::time;
+use crate::workload::{Mix, Workload};
+use crate::world::{Outcome, World};
+
+/// Rounds of a simulation.
+const ROUNDS: usize = 12;
+
+/// Pipelines of all clients in a round.
+const PIPELINES: usize = 34;
+
+/// Milliseconds that pass in vain, while no thread can go on, before the simulation counts as stuck.
+const VAIN_TICKS_MAX: usize = 200;
+
+/// Names of the threads, without further workers.
+const NAMES: [&str; 5] = ["long", "maintenance", "worker 0", "worker 1", "worker 2"];
+
+/// Connections that are killed in a round, at most.
+const KILLS_MAX: usize = 2;
+
+/// Lines of a history that are shown.
+const LINES_MAX: usize = 40;
+
+/// What is wrong with the engine.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed of the simulation.
+    pub seed: u64,
+    /// What is wrong, with that part of the history.
+    pub what: String,
+    /// The whole history of the round.
+    pub history: String,
+}
+
+/// How a simulation is made up.
+#[derive(Clone, Debug)]
+struct Plan {
+    seed: u64,
+    workers: usize,
+    clients: usize,
+    shards: usize,
+    elements_max: usize,
+    choice_every: usize,
+    kills: bool,
+    mix: Mix,
+}
+
+impl Plan {
+    fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        Self {
+            seed,
+            workers: 2 + random.below(2),
+            clients: 4 + random.below(3),
+            shards: [1, 2, 4, 64][random.below(4)],
+            elements_max: [1, 2, 4, 20_000][random.below(4)],
+            choice_every: [1, 2, 3, 5, 8, 20][random.below(6)],
+            kills: random.below(2) == 0,
+            mix: Mix::draw(&mut random),
+        }
+    }
+
+    fn threads(&self) -> &'static [&'static str] {
+        &NAMES[..2 + self.workers]
+    }
+
+    /// A seed for something that this simulation draws.
+    fn seed_of(&self, what: usize, round: usize) -> u64 {
+        Random::new(self.seed ^ (what as u64) << 32 ^ (round as u64) << 48).next()
+    }
+}
+
+/// Runs the simulation of a seed.
+///
+/// # Errors
+/// The engine does what it should not. Its threads stay behind, asleep.
+pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
+    let plan = Arc::new(Plan::draw(seed));
+    let time = time::new();
+    time::set(Some(Arc::clone(&time)));
+    let parts = Parts {
+        databases: DATABASES,
+        shards: plan.shards,
+        elements_max: plan.elements_max,
+        workers: plan.workers,
+        time: time::SOURCE,
+        seed,
+        ..Parts::default()
+    };
+    let engine: &'static Engine = Box::leak(Box::new(Engine::new(&parts, CommandTable::new(FAMILIES))));
+    time::set(None);
+    let (results, result) = channel();
+    let scheduler = Scheduler::new(seed, plan.threads(), results.clone());
+    let world = World::new(engine, Arc::clone(&scheduler), time, plan.clients, results);
+    let threads: Vec<_> = (0..plan.threads().len())
+        .map(|index| {
+            let (world, plan) = (Arc::clone(&world), Arc::clone(&plan));
+            scheduler.spawn(index, move |thread| {
+                time::set(Some(world.time()));
+                match index {
+                    0 => execute_long(&world, thread),
+                    1 => maintain(&world, &plan, thread),
+                    _ => work(&world, &plan, thread, index - 2),
+                }
+            })
+        })
+        .collect();
+    scheduler.start(&threads);
+    match result.recv() {
+        Ok(Ok(())) => {
+            // None of them has panicked, or that would be the result.
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+            let outcome = world.outcome.lock().clone();
+            Ok(outcome)
+        }
+        failed => {
+            let what = failed.ok().and_then(Result::err).unwrap_or_default();
+            let history = world.history.lock().lines(|_| true);
+            Err(Box::new(Failure { seed, what: format!("{what}\n{plan:?}"), history }))
+        }
+    }
+}
+
+/// The thread for long commands.
+fn execute_long(world: &World, _: &VirtualThread) {
+    let Some(mut long) = LongWorker::new(world.engine) else {
+        world.fail("There is a thread for long commands already")
+    };
+    for round in 0..ROUNDS {
+        while !world.is_round_over() {
+            if !long.step() {
+                schedule::blocked("a long command");
+            }
+        }
+        meet(world, round);
+    }
+}
+
+/// Waits for the next round.
+fn meet(world: &World, round: usize) {
+    world.arrive();
+    schedule::point();
+    while world.round() == round {
+        schedule::blocked("the next round");
+    }
+}
+
+/// The maintenance thread: it lets time pass, expires keys, kills clients, and sees when a round is over.
+fn maintain(world: &World, plan: &Plan, thread: &VirtualThread) {
+    let mut random = Random::new(plan.seed_of(1, 0));
+    let mut commit = Commit::new(world.engine, world.engine.maintenance_thread());
+    thread.set_choice_every(plan.choice_every);
+    for round in 0..ROUNDS {
+        let (mut kills, mut in_vain, mut seen) = (0, 0, 0);
+        loop {
+            let is_forced = thread.sleep();
+            if is_forced && world.is_quiet() {
+                break;
+            }
+            let now = world.history.lock().now;
+            in_vain = if is_forced && now == seen { in_vain + 1 } else { 0 };
+            seen = now;
+            if in_vain > VAIN_TICKS_MAX {
+                thread.fail_as_stuck("A client waits in vain");
+            }
+            world.pass_time(i64::from(is_forced) + random.below(4) as i64);
+            if plan.kills && kills < KILLS_MAX && random.below(12) == 0 {
+                kills += 1;
+                kill(world, random.below(plan.clients));
+            }
+            expire(world, &mut commit);
+            schedule::point();
+        }
+        world.end_round();
+        schedule::point();
+        meet(world, round);
+    }
+}
+
+fn kill(world: &World, client: usize) {
+    let Some(connection) = world.connection(client) else { return };
+    if world.was_killed(connection.lane) {
+        return;
+    }
+    world.note_kill(connection.lane);
+    let waits = connection.handle.waiter.lock().is_some();
+    blocking::kill(world.engine, &connection.handle);
+    if waits {
+        world.note_end_of_lane(connection.lane);
+    }
+}
+
+fn expire(world: &World, commit: &mut Commit) {
+    let now_ms = world.now_ms();
+    if world.engine.settings.pause(now_ms) != Pause::None {
+        return;
+    }
+    commit.enter();
+    commit.begin_chunk(now_ms);
+    for db in 0..DATABASES as u32 {
+        for (_, shard) in commit.database(db).shards() {
+            if shard.next_expire_ms() <= now_ms {
+                commit.expire_shard(db, shard, now_ms, 1);
+            }
+        }
+    }
+    commit.leave();
+}
+
+/// A worker: it gives its clients their turns. The first one ends the rounds as well.
+fn work(world: &Arc<World>, plan: &Plan, thread: &VirtualThread, index: usize) {
+    let mut runner = Runner::new(world.engine, index);
+    let mut random = Random::new(plan.seed_of(2 + index, 0));
+    for round in 0..ROUNDS {
+        let connect = |number| {
+            let workload = Workload::new(plan.seed_of(10 + number, round), &plan.mix, number);
+            Client::new(world, number, workload, PIPELINES / plan.clients)
+        };
+        let mut clients: Vec<Client> = (index..plan.clients).step_by(plan.workers).map(connect).collect();
+        while !world.is_round_over() {
+            let first = random.below(clients.len());
+            clients.rotate_left(first);
+            if clients.iter_mut().any(|client| client.turn(&mut runner)) {
+                schedule::point();
+            } else {
+                schedule::blocked("something to do");
+            }
+        }
+        clients.into_iter().for_each(|client| client.finish(&mut runner));
+        if index == 0 {
+            while world.arrived() + 1 < plan.threads().len() {
+                schedule::blocked("the others");
+            }
+            thread.set_alone(true);
+            end_round(world, plan, &mut runner, thread);
+            thread.set_alone(false);
+            if round + 1 == ROUNDS {
+                world.end_well();
+            }
+            schedule::point();
+        } else {
+            meet(world, round);
+        }
+    }
+}
+
+/// Reads all data, checks the history, and empties the databases.
+fn end_round(world: &World, plan: &Plan, runner: &mut Runner, thread: &VirtualThread) {
+    let commands = world.history.lock().len() as u64;
+    read_all(world, plan, runner);
+    let history = world.history.lock().clone();
+    let verdict = check(&history);
+    if verdict == Verdict::Refused {
+        world.fail(&explain(&history));
+    }
+    let mut outcome = world.outcome.lock();
+    outcome.commands += commands;
+    outcome.undecided += u64::from(verdict == Verdict::Undecided);
+    outcome.steps = thread.steps();
+    drop(outcome);
+    world.begin_round();
+}
+
+/// Reads every key in every way, as one more client.
+fn read_all(world: &World, plan: &Plan, runner: &mut Runner) {
+    let mut client = LocalClient::new(world.engine);
+    client.run(runner, "CLIENT UNPAUSE\n");
+    let lane = world.add_lane();
+    for db in 0..DATABASES {
+        client.run(runner, format!("SELECT {db}\n"));
+        for key in 0..plan.mix.keys {
+            for command in [Command::ExpireTime(key), Command::Get(key), Command::Range(key), Command::Members(key)] {
+                let (sent_ms, sent) = (world.now_ms(), world.history.lock().tick());
+                let bytes = client.run(runner, command.encode());
+                let Some(reply) = Reply::take(&mut &bytes[..]) else { world.fail("A reply is missing") };
+                let mut history = world.history.lock();
+                let (ended, fate) = (history.tick(), Fate::Replied(reply));
+                history.lanes[lane].push(Call { command, db, sent, ended, sent_ms, ended_ms: sent_ms, fate });
+            }
+        }
+    }
+    client.run(runner, "FLUSHALL\n");
+}
+
+/// What is wrong with a history, and the calls before it that have to do with it.
+fn explain(history: &History) -> String {
+    let at = first_refused(history);
+    let refused = history.lanes.iter().flatten().find(|call| call.ended == at && call.reply().is_some());
+    let (known, what) = match refused {
+        Some(call) => {
+            (history.until(at), format!("No order of the commands explains the reply {at} of {}", call.command))
+        }
+        None => (history.clone(), "A client waits for a key that is there".to_owned()),
+    };
+    let waits = history.lanes.iter().flatten().filter(|call| call.fate == Fate::Waits);
+    let keys: Vec<usize> = refused
+        .into_iter()
+        .chain(waits.filter(|_| refused.is_none()))
+        .flat_map(|call| call.command.keys(call.db))
+        .map(|(_, key)| key)
+        .collect();
+    let concerns = |call: &Call| match &call.command {
+        Command::Select(_) => false,
+        Command::Flush | Command::SwapDatabases | Command::Pause { .. } | Command::Unpause => true,
+        command => command.keys(0).iter().any(|(_, key)| keys.contains(key)),
+    };
+    let names: Vec<String> = keys.iter().map(|key| key_name(*key)).collect();
+    let lines = known.lines(concerns);
+    let shown: Vec<&str> = lines.lines().rev().take(LINES_MAX).collect();
+    let shown: Vec<&str> = shown.into_iter().rev().collect();
+    format!("{what}\nThe calls until then that have to do with {}:\n{}", names.join(", "), shown.join("\n"))
+}

@@ -1,0 +1,234 @@
+//! What the threads of a simulation share.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
+
+use onrush_engine::client::ClientHandle;
+use onrush_engine::ctx::Engine;
+use parking_lot::Mutex;
+
+use crate::history::{Fate, History};
+use crate::reply::Reply;
+use crate::scheduler::Scheduler;
+use crate::time::Time;
+
+/// What a client is up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has something to send, or a reply is to come.
+    Busy,
+    /// It has all its replies.
+    Finished,
+    /// It waits for a key, without an end.
+    Waits,
+}
+
+/// A connection as others see it.
+#[derive(Clone)]
+pub struct Connection {
+    /// Its number in the history.
+    pub lane: usize,
+    /// Its handle in the engine.
+    pub handle: Arc<ClientHandle>,
+}
+
+/// What has come of a simulation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Commands that were sent.
+    pub commands: u64,
+    /// Histories that the checker gave up on.
+    pub undecided: u64,
+    /// Points that the threads came to, and tries to go on.
+    pub steps: u64,
+    /// Hash of all histories.
+    pub hash: u64,
+}
+
+/// See the module's text.
+pub struct World {
+    /// The engine.
+    pub engine: &'static Engine,
+    /// Who says which thread goes on.
+    pub scheduler: Arc<Scheduler>,
+    /// The history of the present round.
+    pub history: Mutex<History>,
+    /// What has come of it so far.
+    pub outcome: Mutex<Outcome>,
+    time: Time,
+    clients: Mutex<Clients>,
+    results: Mutex<Sender<Result<(), String>>>,
+    is_round_over: AtomicBool,
+    round: AtomicUsize,
+    /// Threads that have done with the present round.
+    arrived: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Clients {
+    connections: Vec<Option<Connection>>,
+    standings: Vec<Standing>,
+    /// Connections that were killed.
+    killed: Vec<usize>,
+}
+
+impl Clients {
+    fn new(count: usize) -> Self {
+        Self { connections: vec![None; count], standings: vec![Standing::Busy; count], killed: Vec::new() }
+    }
+}
+
+impl World {
+    /// Before the first round, with so many clients. How it ends is told to `results`.
+    pub fn new(
+        engine: &'static Engine,
+        scheduler: Arc<Scheduler>,
+        time: Time,
+        clients: usize,
+        results: Sender<Result<(), String>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            scheduler,
+            history: Mutex::default(),
+            outcome: Mutex::default(),
+            time,
+            clients: Mutex::new(Clients::new(clients)),
+            results: Mutex::new(results),
+            is_round_over: AtomicBool::new(false),
+            round: AtomicUsize::new(0),
+            arrived: AtomicUsize::new(0),
+        })
+    }
+
+    /// Everything went well.
+    pub fn end_well(&self) {
+        // Somebody waits for it.
+        let _ = self.results.lock().send(Ok(()));
+    }
+
+    /// Says that something is wrong. The caller has the turn and keeps it: no thread goes on.
+    pub fn fail(&self, what: &str) -> ! {
+        // Who has heard of one failure need not hear of the next.
+        let _ = self.results.lock().send(Err(what.to_owned()));
+        loop {
+            std::thread::park();
+        }
+    }
+
+    /// Unix time in milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        self.time.load(Relaxed)
+    }
+
+    /// The time in which it happens.
+    pub fn time(&self) -> Time {
+        Arc::clone(&self.time)
+    }
+
+    /// Lets time pass.
+    pub fn pass_time(&self, ms: i64) {
+        self.time.fetch_add(ms, Relaxed);
+    }
+
+    /// Another connection in the history.
+    pub fn add_lane(&self) -> usize {
+        let mut history = self.history.lock();
+        history.lanes.push(Vec::new());
+        history.lanes.len() - 1
+    }
+
+    /// Client `number` has connected; returns its number in the history.
+    pub fn connect(&self, number: usize, handle: &Arc<ClientHandle>) -> usize {
+        let lane = self.add_lane();
+        self.clients.lock().connections[number] = Some(Connection { lane, handle: Arc::clone(handle) });
+        lane
+    }
+
+    /// The connection of a client.
+    pub fn connection(&self, number: usize) -> Option<Connection> {
+        self.clients.lock().connections[number].clone()
+    }
+
+    /// Notes that a connection will be killed.
+    pub fn note_kill(&self, lane: usize) {
+        self.clients.lock().killed.push(lane);
+    }
+
+    /// Notes that nothing is executed for a connection any more.
+    pub fn note_end_of_lane(&self, lane: usize) {
+        let now_ms = self.now_ms();
+        let mut history = self.history.lock();
+        let now = history.tick();
+        for call in history.lanes[lane].iter_mut().filter(|call| call.fate == Fate::Lost) {
+            (call.ended, call.ended_ms) = (now, now_ms);
+        }
+    }
+
+    /// Whether a connection was killed.
+    pub fn was_killed(&self, lane: usize) -> bool {
+        self.clients.lock().killed.contains(&lane)
+    }
+
+    /// Notes the reply of a call.
+    pub fn note_reply(&self, lane: usize, call: usize, reply: Reply) {
+        let now_ms = self.now_ms();
+        let mut history = self.history.lock();
+        let now = history.tick();
+        let call = &mut history.lanes[lane][call];
+        (call.ended, call.ended_ms, call.fate) = (now, now_ms, Fate::Replied(reply));
+        self.scheduler.note_progress();
+    }
+
+    /// Notes what a client is up to.
+    pub fn set_standing(&self, number: usize, standing: Standing) {
+        self.clients.lock().standings[number] = standing;
+    }
+
+    /// Whether no client has anything to send or a reply to come, and no long command is under way.
+    pub fn is_quiet(&self) -> bool {
+        !self.clients.lock().standings.contains(&Standing::Busy) && !self.engine.offload.is_busy()
+    }
+
+    /// Whether the present round is over.
+    pub fn is_round_over(&self) -> bool {
+        self.is_round_over.load(Relaxed)
+    }
+
+    /// The present round is over.
+    pub fn end_round(&self) {
+        self.is_round_over.store(true, Relaxed);
+    }
+
+    /// The number of the present round.
+    pub fn round(&self) -> usize {
+        self.round.load(Relaxed)
+    }
+
+    /// A thread has done with the present round.
+    pub fn arrive(&self) {
+        self.arrived.fetch_add(1, Relaxed);
+    }
+
+    /// How many threads have.
+    pub fn arrived(&self) -> usize {
+        self.arrived.load(Relaxed)
+    }
+
+    /// Begins the next round.
+    pub fn begin_round(&self) {
+        let mut history = self.history.lock();
+        let mut outcome = self.outcome.lock();
+        let mut hasher = DefaultHasher::new();
+        (outcome.hash, history.lines(|_| true)).hash(&mut hasher);
+        outcome.hash = hasher.finish();
+        *history = History::default();
+        let mut clients = self.clients.lock();
+        *clients = Clients::new(clients.standings.len());
+        self.arrived.store(0, Relaxed);
+        self.is_round_over.store(false, Relaxed);
+        self.round.fetch_add(1, Relaxed);
+    }
+}

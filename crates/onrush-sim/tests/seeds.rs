@@ -1,0 +1,31 @@
+//! Some seeds of the simulator, and that a seed is repeated exactly.
+
+use std::time::{Duration, Instant};
+
+use onrush_sim::simulation::run;
+
+/// How long seeds are run.
+const TIME: Duration = Duration::from_secs(15);
+
+#[test]
+fn the_same_seed_makes_the_same_history() {
+    for seed in 1..=6 {
+        let first = run(seed).unwrap_or_else(|failure| panic!("{}", failure.what));
+        let second = run(seed).unwrap_or_else(|failure| panic!("{}", failure.what));
+        assert_eq!(first, second);
+        assert!(first.commands > 100 && first.hash != run(seed + 1_000).expect("no fault").hash);
+    }
+}
+
+#[test]
+fn what_clients_see_is_explained_by_one_order_of_their_commands() {
+    let started = Instant::now();
+    for seed in 100.. {
+        if let Err(failure) = run(seed) {
+            panic!("seed {seed}: {}", failure.what);
+        }
+        if started.elapsed() > TIME {
+            break;
+        }
+    }
+}
