@@ -243,7 +243,7 @@ mod tests {
         let lost = |ended, seen| {
             let mut history = history([
                 (0, 1, ended, set("a"), Reply::ok()),
-                (1, 2, 3, Command::Get(0), Reply::Nil),
+                (1, 3, 4, Command::Get(0), Reply::Nil),
                 (1, 6, 7, Command::Get(0), seen),
             ]);
             history.lanes[0][0].fate = Fate::Lost;
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(lost(u64::MAX, bulk("a")), Verdict::Explained);
         assert_eq!(lost(u64::MAX, Reply::Nil), Verdict::Explained);
         assert_eq!(lost(5, bulk("a")), Verdict::Explained);
-        assert_eq!(lost(2, bulk("a")), Verdict::Refused, "it was over before the first GET ended");
+        assert_eq!(lost(2, bulk("a")), Verdict::Refused, "it was over before the first GET was sent");
     }
 
     #[test]
