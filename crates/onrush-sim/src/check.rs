@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_expires_at_some_time_within_a_call_and_stays_away() {
+    fn a_key_expires_at_some_time_within_a_call() {
         let seen = |first: Option<&str>, second: Option<&str>, ended_ms| {
             let expire_at_ms = Some(10);
             let set = Command::Set { key: 0, value: "a".to_owned(), only_new: false, get: false, expire_at_ms };
@@ -278,7 +278,11 @@ mod tests {
             check(&history)
         };
         assert_eq!(seen(Some("a"), None, 10), Verdict::Explained);
-        assert_eq!(seen(None, Some("a"), 10), Verdict::Refused);
+        assert_eq!(
+            seen(None, Some("a"), 10),
+            Verdict::Explained,
+            "their threads may have taken the time in another order"
+        );
         assert_eq!(seen(Some("a"), None, 9), Verdict::Refused);
     }
 

@@ -7,6 +7,9 @@ use crate::command::{Command, DATABASES, KEYS_MAX, Key, Side};
 use crate::history::Call;
 use crate::reply::Reply;
 
+/// So many milliseconds after its expiry no command takes a key for present: none lasts that long.
+const LAG_MAX_MS: i64 = 1_000;
+
 const WRONG_TYPE: &str = "WRONGTYPE";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 const NO_SUCH_KEY: &str = "ERR no such key";
@@ -34,6 +37,32 @@ pub struct State {
     paused_until_ms: i64,
 }
 
+/// What a command sees. A thread takes the time once for a chunk, so what has expired for one command may be there for another
+/// one of the same time, as long as nobody has deleted it.
+#[derive(Clone)]
+struct Seen {
+    /// Without what has expired for the command.
+    state: State,
+    /// What has.
+    gone: Vec<(usize, Key, Rc<Entry>)>,
+}
+
+impl Seen {
+    fn expire(&mut self, db: usize, key: Key) {
+        self.gone.extend(self.state.databases[db][key].take().map(|entry| (db, key, entry)));
+    }
+
+    /// The states that there may be after a call: what has expired is deleted, or not yet.
+    fn after(self, call: &Call) -> Vec<State> {
+        let Some(deleted) = self.state.stepped(call) else { return Vec::new() };
+        let mut left = deleted.clone();
+        for (db, key, entry) in self.gone {
+            left.databases[db][key].get_or_insert(entry);
+        }
+        if left == deleted { vec![deleted] } else { vec![deleted, left] }
+    }
+}
+
 /// A reply that is an error comes early.
 type Stepped = Result<Reply, &'static str>;
 
@@ -44,29 +73,43 @@ impl State {
         if call.command.is_write() && call.ended_ms < self.paused_until_ms {
             return Vec::new();
         }
-        let mut before = vec![self.clone()];
+        let mut before = vec![Seen { state: self.without_old(call.sent_ms), gone: Vec::new() }];
         for (db, key) in call.command.keys(call.db) {
             let Some(at_ms) = self.databases[db][key].as_ref().and_then(|entry| entry.expires_ms) else { continue };
             if at_ms <= call.ended_ms {
-                let mut expired = before.clone();
-                expired.iter_mut().for_each(|state| state.databases[db][key] = None);
-                before = if at_ms <= call.sent_ms { expired } else { [before, expired].concat() };
+                let mut gone = before.clone();
+                gone.iter_mut().for_each(|seen| seen.expire(db, key));
+                before = if at_ms <= call.sent_ms { gone } else { [before, gone].concat() };
             }
         }
-        let mut after: Vec<Self> = before.into_iter().filter_map(|state| state.stepped(call)).collect();
-        if let Command::ExpireAt { key, at_ms } | Command::Set { key, expire_at_ms: Some(at_ms), .. } = call.command
-            && at_ms <= call.ended_ms
-        {
-            // The command deletes the key at once if the time is over.
-            let slots = |state: &mut Self| {
-                let slot = &mut state.databases[call.db][key];
-                *slot = slot.take().filter(|entry| entry.expires_ms != Some(at_ms));
-            };
-            let mut expired = after.clone();
-            expired.iter_mut().for_each(slots);
-            after = if at_ms <= call.sent_ms { expired } else { [after, expired].concat() };
+        before.into_iter().flat_map(|seen| seen.after(call)).flat_map(|state| state.with_expired(call)).collect()
+    }
+
+    /// Without keys that have been expired for so long that nobody takes them for present.
+    fn without_old(&self, now_ms: i64) -> Self {
+        let mut state = self.clone();
+        for slot in state.databases.iter_mut().flatten() {
+            let is_old = |entry: &Rc<Entry>| entry.expires_ms.is_some_and(|at_ms| at_ms + LAG_MAX_MS <= now_ms);
+            slot.take_if(|entry| is_old(entry));
         }
-        after
+        state
+    }
+
+    /// The states that there may be after a command that has given a key an expiry: with the key, and without.
+    fn with_expired(self, call: &Call) -> Vec<Self> {
+        let (key, at_ms) = match call.command {
+            Command::ExpireAt { key, at_ms } | Command::Set { key, expire_at_ms: Some(at_ms), .. } => (key, at_ms),
+            _ => return vec![self],
+        };
+        let has_it = |entry: &Rc<Entry>| entry.expires_ms == Some(at_ms);
+        if at_ms > call.ended_ms || !self.databases[call.db][key].as_ref().is_some_and(has_it) {
+            return vec![self];
+        }
+        let mut without = self.clone();
+        without.databases[call.db][key] = None;
+        // PEXPIREAT deletes at once what is due; SET leaves that to whoever comes next.
+        let is_deleted = at_ms <= call.sent_ms && matches!(call.command, Command::ExpireAt { .. });
+        if is_deleted { vec![without] } else { vec![self, without] }
     }
 
     /// Whether the keys that a call waits for are still none that it can take from.
