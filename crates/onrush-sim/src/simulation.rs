@@ -109,6 +109,7 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
         elements_max: plan.elements_max,
         workers: plan.workers,
         time: time::SOURCE,
+        hash_seed: Some(seed),
         seed,
         ..Parts::default()
     };
