@@ -1,6 +1,7 @@
 //! How waiting ends.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::Reply;
 
@@ -34,6 +35,8 @@ impl Waiter {
         if self.keys.len() > LEAVE_AT_ONCE_MAX {
             shared.lazyfree.free_later(Box::new(leaving), 0);
         }
+        // Until its connection has a turn it is neither waiting nor idle.
+        self.client.activity.last_interaction_ms.store(shared.clock.unix_ms(), Relaxed);
         // Before the connection can see the reply: then it may wait anew.
         self.client.waiter.lock().take_if(|waiter| Arc::ptr_eq(waiter, self));
     }
