@@ -60,15 +60,15 @@ impl Conditions {
         self.pause == Pause::None
             && !run.shard.is_some_and(Shard::is_held_long)
             && !ctx.commit.is_logged()
-            && ctx.session.authenticated
+            && ctx.session.states.is_empty()
             && ctx.session.reply_mode == ReplyMode::On
             && !(self.full && run.command.is_some_and(Command::is_denied_oom))
     }
 
-    /// Whether any short command may be executed, as no password is missing and memory is within its limit.
+    /// Whether any short command may be executed, as its connection is in no special state and memory is within its limit.
     #[inline]
     pub(crate) fn admit_all_short(&self, ctx: &Ctx<'_>) -> bool {
-        ctx.session.authenticated && !self.full
+        ctx.session.states.is_empty() && !self.full
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
-    ctx.session.authenticated && !(full && command.is_denied_oom())
+    ctx.session.states.is_empty() && !(full && command.is_denied_oom())
 }
 
 /// Whether the session may execute a command with these arguments. `full`: memory is not within its limit.
@@ -92,7 +92,7 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
     let stats = &ctx.engine.stats.threads[ctx.thread];
     let refused = if !command.accepts(ctx.argv.len()) {
         command.wrong_arity()
-    } else if !ctx.session.authenticated && !command.flags.contains(Flags::NO_AUTH) {
+    } else if !ctx.session.is_authenticated() && !command.flags.contains(Flags::NO_AUTH) {
         stats.auth_denied.add(1);
         error::NO_AUTH
     } else if full && command.is_denied_oom() {

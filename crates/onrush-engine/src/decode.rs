@@ -8,7 +8,7 @@ use onrush_resp::{Decoded, Decoder, Limits};
 use crate::chunk::{Chunk, Part, Planned};
 use crate::ctx::Engine;
 use crate::plan::Planner;
-use crate::session::{ReplyMode, Session};
+use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
 
 /// Decodes and plans the commands of one connection from where `part` begins, which is made longer by them, until the chunk is
@@ -23,14 +23,14 @@ pub(crate) fn decode<'i>(
     planner: &mut Planner<'i>,
 ) {
     let hot = &engine.settings;
-    if !session.authenticated && !hot.password_set.load(Relaxed) {
+    if !session.is_authenticated() && !hot.password_set.load(Relaxed) {
         cold_path();
         // The password was taken away since this client connected.
-        session.authenticated = true;
+        session.states.remove(States::LOGGED_OUT);
     }
     let limits = Limits {
         bulk_len_max: hot.bulk_len_max.load(Relaxed),
-        unauthenticated: !session.authenticated,
+        unauthenticated: !session.is_authenticated(),
         ..Limits::default()
     };
     chunk.db = engine.keyspace.db(session.db as usize);

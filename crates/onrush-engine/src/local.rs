@@ -66,7 +66,7 @@ impl LocalClient {
 
     #[cfg(test)]
     pub(crate) fn log_out(&mut self) {
-        self.session.authenticated = false;
+        self.session.states.insert(crate::session::States::LOGGED_OUT);
     }
 
     /// Sends bytes and executes what is complete of them, for a slice of work at most.

@@ -20,14 +20,27 @@ pub enum ReplyMode {
     Skip,
 }
 
+bitflags::bitflags! {
+    /// Why a connection's commands are not simply executed. While nothing of it is set, short commands need no further look.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct States: u8 {
+        /// The client has to authenticate first.
+        const LOGGED_OUT = 1 << 0;
+        /// MULTI: commands are queued until EXEC.
+        const QUEUES = 1 << 1;
+        /// The client has subscribed in RESP2: only commands about subscriptions are executed.
+        const SUBSCRIBED = 1 << 2;
+    }
+}
+
 /// State of one connection that commands read and change.
 pub struct Session {
     /// The shared part.
     pub handle: Arc<ClientHandle>,
     /// Selected database.
     pub db: u32,
-    /// Whether commands may run.
-    pub authenticated: bool,
+    /// Why its commands are not simply executed.
+    pub states: States,
     /// CLIENT REPLY.
     pub reply_mode: ReplyMode,
     /// CLIENT NO-TOUCH.
@@ -50,7 +63,7 @@ impl Session {
         Self {
             handle,
             db: 0,
-            authenticated,
+            states: if authenticated { States::empty() } else { States::LOGGED_OUT },
             reply_mode: ReplyMode::On,
             no_touch: false,
             is_replay: false,
@@ -59,6 +72,12 @@ impl Session {
             waits_silently: false,
             deny_blocking: false,
         }
+    }
+
+    /// Whether its client has authenticated, or need not.
+    #[inline]
+    pub fn is_authenticated(&self) -> bool {
+        !self.states.contains(States::LOGGED_OUT)
     }
 
     /// RESET: back to the state of a new connection.

@@ -413,7 +413,7 @@ impl Connection {
                 self.socket.shutdown();
                 return After::End;
             }
-        } else if !self.session.authenticated && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {
+        } else if !self.session.is_authenticated() && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {
             tracing::warn!("Closing client {}: too many replies before it authenticated", self.session.handle.addr);
             return After::End;
         }

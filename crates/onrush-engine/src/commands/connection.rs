@@ -8,6 +8,7 @@ use crate::commands::client::set_name;
 use crate::commands::server::REDIS_VERSION;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::session::States;
 
 const WRONG_PASSWORD: CommandError =
     CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
@@ -44,7 +45,7 @@ fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> CommandResul
     if !ctx.engine.process.authenticates(user, password) {
         return Err(WRONG_PASSWORD);
     }
-    ctx.session.authenticated = true;
+    ctx.session.states.remove(States::LOGGED_OUT);
     ctx.session.handle.names.lock().user = DEFAULT_USER.to_vec();
     Ok(())
 }
@@ -75,7 +76,7 @@ pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
             ));
         }
     }
-    if !ctx.session.authenticated {
+    if !ctx.session.is_authenticated() {
         return Err(HELLO_NO_AUTH);
     }
     if let Some(proto) = proto {
