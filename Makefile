@@ -9,6 +9,9 @@ NODE_FOLDER := $(TARGET)/node
 ORACLE := $(TARGET)/oracle
 REDIS_NEWER_SERVER_BIN ?= $(ORACLE)/redis-server
 CLIENTS := tests/clients
+# Test files of their own line below; all others run side by side.
+APART := pipelining large memory siege audit
+TESTS := $(filter-out $(APART),$(basename $(notdir $(wildcard tests/tests/*.rs))))
 ARGS ?=
 FUZZ_SECONDS ?= 30
 
@@ -35,11 +38,11 @@ unit: ## unit and property tests beside the code
 	cargo test --workspace --exclude onrush-tests --locked
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
-	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins --test differential --test cases --test protocol --test command_table --test connection --test rounds --test blocking --test waiters --test client --test redis_crate --test tls --test life --test set_order --test client_pairing --test client_reconnect --test access_clock --test replay --test long_commands --test gather --test eviction
+	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins $(addprefix --test ,$(TESTS))
 	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
 	cargo test -p onrush-tests --locked --test siege
 	cargo test -p onrush-tests --locked --test audit
-	$(MAKE) sim ARGS="--seed 1 --seconds 40"
+	$(MAKE) sim ARGS="--seed 1 --seconds 60"
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)

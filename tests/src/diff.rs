@@ -8,7 +8,7 @@ use crate::argv::{Argv, quote};
 use crate::client::Conn;
 use crate::compare::Compare;
 use crate::exceptions::{compare_for, modernized};
-use crate::resp::{Value, pretty};
+use crate::resp::{Value, pretty, reply_len};
 use crate::rng::Rng;
 use crate::server::{Oracle, Server, is_stand_in};
 use crate::{argv, families::Family};
@@ -18,6 +18,9 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Databases whose contents are compared.
 const DATABASES: usize = 16;
+
+/// Commands of one transaction at most.
+const TRANSACTION_LEN_MAX: usize = 12;
 
 /// Runs spent on making a failing sequence shorter.
 const SHRINK_RUNS_MAX: usize = 400;
@@ -71,6 +74,8 @@ pub enum Mode {
     Pipeline,
     /// As `Pipeline`, but the bytes go out to us in random pieces.
     Pieces,
+    /// Neighbouring commands on a connection go out as transactions of some commands each.
+    Transactions,
 }
 
 /// What came back for a command.
@@ -164,9 +169,13 @@ impl Runner {
         self.start_over().map_err(|what| Mismatch { step: None, what })?;
         let mut at = 0;
         while at < sequence.steps.len() {
-            let batch = if mode == Mode::Single { 1 } else { batch_len(&sequence.steps[at..]) };
+            let batch = match mode {
+                Mode::Single => 1,
+                Mode::Pipeline | Mode::Pieces => batch_len(&sequence.steps[at..]),
+                Mode::Transactions => batch_len(&sequence.steps[at..]).min(1 + self.rng.below(TRANSACTION_LEN_MAX)),
+            };
             let steps = &sequence.steps[at..at + batch.max(1)];
-            self.run_steps(sequence.protocol, steps, mode == Mode::Pieces)
+            self.run_steps(sequence.protocol, steps, mode)
                 .map_err(|(offset, what)| Mismatch { step: Some(at + offset), what })?;
             at += steps.len();
         }
@@ -212,10 +221,11 @@ impl Runner {
     }
 
     /// Runs steps that are one call, one special step, or a batch of calls on one connection.
-    fn run_steps(&mut self, protocol: u8, steps: &[Step], cut: bool) -> Result<(), (usize, String)> {
+    fn run_steps(&mut self, protocol: u8, steps: &[Step], mode: Mode) -> Result<(), (usize, String)> {
         let conn = steps[0].conn;
         match &steps[0].action {
-            Action::Call { .. } => self.run_batch(protocol, conn, steps, cut),
+            Action::Call { .. } if mode == Mode::Transactions => self.run_transaction(protocol, conn, steps),
+            Action::Call { .. } => self.run_batch(protocol, conn, steps, mode == Mode::Pieces),
             Action::ScanAll(options) => {
                 let pair = self.pair(conn, protocol);
                 let (ours, oracle) = (scan_all(&mut pair.ours, options), scan_all(&mut pair.oracle, options));
@@ -258,6 +268,55 @@ impl Runner {
                 self.pairs[conn] = None;
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Sends the steps between MULTI and EXEC; the replies that EXEC brings are compared each as its command says.
+    fn run_transaction(&mut self, protocol: u8, conn: usize, steps: &[Step]) -> Result<(), (usize, String)> {
+        let release = self.release;
+        // What only one of the two refuses would end the whole transaction there.
+        let is_for_both = |argv: &Argv| !matches!(compare_for(release, argv), Compare::Anything | Compare::Literal(_));
+        let calls = || {
+            steps.iter().filter_map(|step| match &step.action {
+                Action::Call { argv, expect: None } if is_for_both(argv) => Some((argv, None)),
+                _ => None,
+            })
+        };
+        let mut bytes = Vec::new();
+        argv!["MULTI"].encode(&mut bytes);
+        calls().for_each(|(argv, _)| argv.encode(&mut bytes));
+        argv!["EXEC"].encode(&mut bytes);
+        let pair = self.pair(conn, protocol);
+        for conn in [&mut pair.oracle, &mut pair.ours] {
+            let _ = conn.send(&bytes);
+        }
+        let (multi, exec) = (argv!["MULTI"], argv!["EXEC"]);
+        let mut executed = Vec::new();
+        let mut ends = None;
+        for (index, (argv, expect)) in std::iter::once((&multi, None)).chain(calls()).chain([(&exec, None)]).enumerate()
+        {
+            let replies = [&mut pair.ours, &mut pair.oracle].map(Outcome::read);
+            let is_queued = |reply: &Outcome| matches!(reply, Outcome::Reply(raw) if raw == b"+QUEUED\r\n");
+            let [ours, oracle] = replies;
+            let step = index.saturating_sub(1).min(steps.len() - 1);
+            if is_queued(&ours) && is_queued(&oracle) {
+                executed.push((step, argv, expect));
+            } else if argv == &exec && matches!(&oracle, Outcome::Reply(raw) if raw.starts_with(b"*")) {
+                ends = Some((ours, oracle));
+            } else {
+                judge(release, argv, expect, &ours, &oracle.modernized(release)).map_err(|what| (step, what))?;
+            }
+        }
+        let Some((Outcome::Reply(ours), Outcome::Reply(oracle))) = ends else { return Ok(()) };
+        let last = steps.len() - 1;
+        let (ours, oracle) = (array_items(&ours), array_items(&oracle));
+        if ours.len() != executed.len() || oracle.len() != executed.len() {
+            return Err((last, format!("EXEC brings {} replies, the oracle's {}", ours.len(), oracle.len())));
+        }
+        for ((step, argv, expect), (ours, oracle)) in executed.into_iter().zip(ours.into_iter().zip(oracle)) {
+            let oracle = Outcome::Reply(oracle.to_vec()).modernized(release);
+            judge(release, argv, expect, &Outcome::Reply(ours.to_vec()), &oracle).map_err(|what| (step, what))?;
         }
         Ok(())
     }
@@ -324,6 +383,18 @@ impl Runner {
         let _ = write!(text, "{}", self.ours.log_tail());
         text
     }
+}
+
+/// The replies in an array of replies.
+fn array_items(raw: &[u8]) -> Vec<&[u8]> {
+    let header = raw.iter().position(|&byte| byte == b'\n').map_or(raw.len(), |end| end + 1);
+    let mut rest = &raw[header..];
+    let mut items = Vec::new();
+    while let Ok(Some(len @ 1..)) = reply_len(rest) {
+        items.push(&rest[..len]);
+        rest = &rest[len..];
+    }
+    items
 }
 
 /// The number of calls on one connection that stand at the front.

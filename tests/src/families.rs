@@ -62,7 +62,41 @@ pub const FAMILIES: &[Family] = &[
     HYPERLOGLOG,
     GEO,
     SORT,
+    TRANSACTIONS,
 ];
+
+/// Transactions and what they watch. All other families are tried inside of transactions as well.
+pub const TRANSACTIONS: Family = Family {
+    name: "transactions",
+    args: &[],
+    pipelined: true,
+    reset: &[],
+    newer_lines: &[],
+    lines: &[
+        (6, "MULTI"),
+        (6, "EXEC"),
+        (1, "DISCARD"),
+        (5, "WATCH key..."),
+        (1, "UNWATCH"),
+        (6, "SET key value"),
+        (4, "GET key"),
+        (4, "INCR key"),
+        (2, "MSET (key value)..."),
+        (2, "DEL key..."),
+        (2, "RPUSH key value..."),
+        (2, "LPOP key"),
+        (2, "SADD key member..."),
+        (2, "HSET key (member value)..."),
+        (1, "EXPIRE key seconds"),
+        (1, "PERSIST key"),
+        (1, "RENAME key key"),
+        (1, "SELECT db"),
+        (1, "FLUSHDB"),
+        (1, "SWAPDB db db"),
+        (1, "DBSIZE"),
+        (1, "NOSUCH key"),
+    ],
+};
 
 /// Values of all sizes and the commands on them.
 pub const STRINGS: Family = Family {
@@ -321,7 +355,10 @@ impl Family {
         let is_held_back = self.name == CONNECTION.name && self.oracle(seed) == Oracle::Newer;
         let modes = if self.pipelined && !is_held_back { 3 } else { 1 };
         let mode = [Mode::Single, Mode::Pipeline, Mode::Pieces][(seed / 2 % modes) as usize];
-        (protocol, mode)
+        let is_about_data = ![CONNECTION.name, AUTH.name, SERVER.name, TRANSACTIONS.name].contains(&self.name);
+        // Both oracles and both protocols within twelve seeds.
+        let in_transactions = is_about_data && seed / 12 % 3 == 2;
+        (protocol, if in_transactions { Mode::Transactions } else { mode })
     }
 
     /// The oracle that belongs to a seed.

@@ -113,6 +113,11 @@ fn sort_reply_as_the_oracle_does() {
 }
 
 #[test]
+fn transactions_reply_as_the_oracle_does() {
+    random_sequences(&families::TRANSACTIONS);
+}
+
+#[test]
 fn any_number_of_arguments_replies_as_the_oracle_does() {
     let mut failures = Vec::new();
     for family in FAMILIES {

@@ -38,6 +38,11 @@ impl<'a> Argv<'a> {
         self.ranges[index].owned_index().map(|at| &self.owned[at])
     }
 
+    /// Where the arguments stand, relative to the first byte of the command.
+    pub(crate) fn ranges(&self) -> &'a [ArgRange] {
+        self.ranges
+    }
+
     /// The command as a multibulk, if it was sent as one and stands in one piece.
     #[inline]
     pub(crate) fn multibulk(&self) -> Option<&'a [u8]> {

@@ -11,10 +11,12 @@ use onrush_resp::{Decoder, Reply};
 use crate::admission::Conditions;
 use crate::argv::Argv;
 use crate::chunk::{Chunk, Part, Planned, Tally};
+use crate::command::Command;
 use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine, PlannedKeys};
-use crate::execute::{encode, execute};
-use crate::session::{ReplyMode, Session};
+use crate::execute::{encode, execute, fail, leave_out};
+use crate::inside::queue;
+use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
 
 /// One connection, as far as executing its commands needs it.
@@ -147,6 +149,11 @@ impl Steps<'_> {
             cold_path();
             return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv).into()) }));
         }
+        if !self.plain && ctx.session.states.contains(States::QUEUES) && self.queue(ctx, run.command) {
+            cold_path();
+            self.tally.refused.push(at);
+            return None;
+        }
         let long_ns = execute(ctx, run.command, self.plain, self.conditions.full);
         if long_ns > 0 {
             cold_path();
@@ -167,6 +174,20 @@ impl Steps<'_> {
             }
         }
         ctx.session.close_after_reply.then_some((false, ChunkEnd::Close))
+    }
+
+    /// Queues the next command of a transaction; false if it is to be executed at once.
+    #[inline(never)]
+    fn queue(&self, ctx: &mut Ctx<'_>, planned: Option<&'static Command>) -> bool {
+        let mark = ctx.out.mark();
+        let Some(queued) = queue(ctx, planned, self.conditions.full) else { return false };
+        if let Err(error) = queued {
+            fail(ctx, mark, &error);
+        }
+        if ctx.session.reply_mode != ReplyMode::On {
+            leave_out(ctx, mark);
+        }
+        true
     }
 
     #[inline(never)]

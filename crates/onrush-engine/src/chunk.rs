@@ -237,7 +237,11 @@ impl Tally {
 
     #[inline(never)]
     fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took_ns: u64) {
-        let refused = |run: usize| self.refused.iter().filter(|refused| **refused == run).count() as u64;
+        // They were noted in their order.
+        let refused = |run: usize| {
+            let first = self.refused.partition_point(|refused| *refused < run);
+            self.refused[first..].iter().take_while(|refused| **refused == run).count() as u64
+        };
         let short = || parts.iter().flat_map(|part| part.short_commands(chunk));
         let short_len: u64 = short().map(|(_, run, times)| times - refused(run)).sum();
         if short_len == 0 {

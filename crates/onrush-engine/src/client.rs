@@ -12,6 +12,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use crate::blocking::waiter::Waiter;
+use crate::watched::Watcher;
 
 /// The part of a connection that other threads may read, and the means to wake or kill it.
 ///
@@ -47,6 +48,14 @@ pub struct ClientHandle {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
+    /// Commands queued since MULTI; negative if it has not been sent.
+    pub transaction_len: AtomicI64,
+    /// Bytes of memory that they take.
+    pub transaction_bytes: AtomicU64,
+    /// Bytes of their arguments.
+    pub transaction_args_bytes: AtomicU64,
+    /// Whether a key that it watches has changed.
+    pub watcher: Mutex<Option<Arc<Watcher>>>,
     /// What it waits for.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     waker: Mutex<Option<Waker>>,
@@ -103,6 +112,10 @@ impl ClientHandle {
             reply_capacity_bytes: AtomicU64::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            transaction_len: AtomicI64::new(-1),
+            transaction_bytes: AtomicU64::new(0),
+            transaction_args_bytes: AtomicU64::new(0),
+            watcher: Mutex::new(None),
             waiter: Mutex::new(None),
             waker: Mutex::new(None),
             is_aside: AtomicBool::new(false),
@@ -128,7 +141,8 @@ impl ClientHandle {
     /// Memory of its buffers in bytes.
     pub fn buffer_bytes(&self) -> u64 {
         let query = self.query_bytes.load(Relaxed) + self.query_free_bytes.load(Relaxed);
-        query + self.reply_capacity_bytes.load(Relaxed).max(self.reply_bytes.load(Relaxed))
+        let reply = self.reply_capacity_bytes.load(Relaxed).max(self.reply_bytes.load(Relaxed));
+        query + reply + self.transaction_bytes.load(Relaxed)
     }
 
     /// Its line in CLIENT LIST, with the line end. `command_name` tells the name of a command by its number.
@@ -145,15 +159,18 @@ impl ClientHandle {
         let command = command_name(last).unwrap_or("NULL");
         line.extend_from_slice(
             format!(
-                " age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi=-1 qbuf={} qbuf-free={} argv-mem=0 \
-                 multi-mem=0 rbs={capacity_bytes} rbp={capacity_bytes} obl={reply_bytes} oll=0 omem=0 tot-mem={} \
+                " age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={} \
+                 multi-mem={} rbs={capacity_bytes} rbp={capacity_bytes} obl={reply_bytes} oll=0 omem=0 tot-mem={} \
                  events={events} cmd={command} user=",
                 seconds_since(self.created_ms),
                 seconds_since(self.activity.last_interaction_ms.load(Relaxed)),
                 self.flags(),
                 self.activity.db.load(Relaxed),
+                self.transaction_len.load(Relaxed),
                 self.query_bytes.load(Relaxed),
                 self.query_free_bytes.load(Relaxed),
+                self.transaction_args_bytes.load(Relaxed),
+                self.transaction_bytes.load(Relaxed),
                 self.buffer_bytes() + size_of::<Self>() as u64,
             )
             .as_bytes(),
@@ -170,8 +187,16 @@ impl ClientHandle {
     /// The letters CLIENT LIST shows, `N` if there are none.
     fn flags(&self) -> String {
         let waits = self.waiter.lock().is_some();
-        let letters =
-            [(waits, 'b'), (self.unix, 'U'), (self.no_evict.load(Relaxed), 'e'), (self.no_touch.load(Relaxed), 'T')];
+        let is_outdated = self.watcher.lock().as_ref().is_some_and(|watcher| watcher.is_outdated());
+        let queues = self.transaction_len.load(Relaxed) >= 0;
+        let letters = [
+            (queues, 'x'),
+            (waits, 'b'),
+            (is_outdated, 'd'),
+            (self.unix, 'U'),
+            (self.no_evict.load(Relaxed), 'e'),
+            (self.no_touch.load(Relaxed), 'T'),
+        ];
         let flags: String = letters.into_iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();
         if flags.is_empty() { "N".to_owned() } else { flags }
     }

@@ -221,8 +221,35 @@ impl<'a> Ctx<'a> {
 
     /// As [`Ctx::changed`], of a change that gives nobody what he waits for.
     #[inline]
-    pub fn changed_quietly(&mut self, _class: EventClass, _event: &'static str, _key: &[u8]) {
+    pub fn changed_quietly(&mut self, _class: EventClass, _event: &'static str, key: &[u8]) {
         self.changes += 1;
+        if !self.engine.watched.is_empty() {
+            cold_path();
+            self.engine.watched.changed(self.commit.db(), key, self.hash_of(key));
+        }
+    }
+
+    /// Notes a change of the consumer groups of a stream, which who watches the stream is not told of. It may concern who waits.
+    #[inline]
+    pub fn changed_groups(&mut self, _event: &'static str, key: &[u8]) {
+        self.changes += 1;
+        if !self.engine.waiters.is_empty() {
+            cold_path();
+            self.note_ready(self.commit.db(), key);
+        }
+    }
+
+    /// As [`Ctx::changed_groups`], of a change that gives nobody what he waits for.
+    #[inline]
+    pub fn changed_groups_quietly(&mut self, _event: &'static str, _key: &[u8]) {
+        self.changes += 1;
+    }
+
+    /// As [`Ctx::changed_quietly`], of `times` equal commands at once.
+    #[inline]
+    pub fn changed_by_run(&mut self, times: u32, class: EventClass, event: &'static str, key: &[u8]) {
+        self.changed_quietly(class, event, key);
+        self.changes += u64::from(times) - 1;
     }
 
     /// As [`Ctx::changed`] for a key in database `db`.
@@ -232,6 +259,10 @@ impl<'a> Ctx<'a> {
         if !self.engine.waiters.is_empty() {
             cold_path();
             self.note_ready(db, key);
+        }
+        if !self.engine.watched.is_empty() {
+            cold_path();
+            self.engine.watched.changed(db, key, self.hash_of(key));
         }
     }
 

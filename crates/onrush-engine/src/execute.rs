@@ -17,6 +17,7 @@ use crate::command::find_keys::find_keys;
 use crate::commit::{Commit, Refused};
 use crate::ctx::{Ctx, Engine};
 use crate::error::CommandError;
+use crate::inside::{abort, is_exec, refuse};
 use crate::offload;
 use crate::session::{ReplyMode, Session};
 
@@ -106,7 +107,7 @@ fn finish(ctx: &mut Ctx<'_>) {
 
 /// CLIENT REPLY: drops the reply of the command that just ran.
 #[cold]
-fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
+pub(crate) fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
     ctx.session.waits_silently = ctx.session.waiter.is_some() && ctx.session.reply_mode != ReplyMode::SkipNext;
     match ctx.session.reply_mode {
         ReplyMode::On => {}
@@ -246,7 +247,7 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
     let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
     if let Err(error) = admit(ctx, command, full) {
         ctx.refused = true;
-        return Err(error);
+        return Err(if is_exec(command) { abort(ctx, &error) } else { refuse(ctx, error) });
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
     ctx.executing.note(command.id);
@@ -283,7 +284,7 @@ fn is_http(word: &[u8]) -> bool {
 }
 
 #[cold]
-fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
+pub(crate) fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
     ctx.out.rewind(mark);
     ctx.out.error_bytes(error.as_bytes());
     ctx.engine.stats.threads[ctx.thread].error_replies.add(1);

@@ -25,6 +25,7 @@ pub mod eviction;
 mod execute;
 pub mod gate;
 pub mod glob;
+mod inside;
 mod kept;
 pub mod lazyfree;
 pub mod local;
@@ -39,8 +40,10 @@ pub mod settings;
 pub mod shared;
 pub mod slice;
 pub mod stats;
+pub mod transaction;
 pub mod types;
 pub mod units;
+pub mod watched;
 
 /// Eviction goes by what this allocator counts.
 #[cfg(test)]

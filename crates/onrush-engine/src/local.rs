@@ -169,9 +169,7 @@ impl LocalClient {
 
 impl Drop for LocalClient {
     fn drop(&mut self) {
-        if let Some(waiter) = self.session.waiter.take() {
-            waiter.forget(self.engine);
-        }
+        self.session.end(self.engine);
         self.engine.clients.remove(self.session.handle.id);
     }
 }

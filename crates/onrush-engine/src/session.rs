@@ -5,6 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::blocking::waiter::Waiter;
 use crate::client::ClientHandle;
+use crate::shared::Shared;
+use crate::transaction::Transaction;
+use crate::watched::Watching;
 
 /// CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +52,10 @@ pub struct Session {
     pub is_replay: bool,
     /// Close once the replies so far are written.
     pub close_after_reply: bool,
+    /// What was queued since MULTI.
+    pub transaction: Option<Box<Transaction>>,
+    /// The keys that it watches.
+    pub watching: Option<Box<Watching>>,
     /// What the client waits for.
     pub waiter: Option<Arc<Waiter>>,
     /// Whether the reply to the command that waits is to be left out.
@@ -68,10 +75,57 @@ impl Session {
             no_touch: false,
             is_replay: false,
             close_after_reply: false,
+            transaction: None,
+            watching: None,
             waiter: None,
             waits_silently: false,
             deny_blocking: false,
         }
+    }
+
+    /// Watches nothing any more.
+    pub fn unwatch(&mut self, shared: &Shared) {
+        if let Some(watching) = self.watching.take() {
+            *self.handle.watcher.lock() = None;
+            watching.end(&shared.watched);
+        }
+    }
+
+    /// Begins to queue commands.
+    pub(crate) fn begin_transaction(&mut self) {
+        self.resume_transaction(Box::new(Transaction::new(self.db)));
+    }
+
+    /// What was queued, which is queued no more; `None` if MULTI has not been sent.
+    pub(crate) fn end_transaction(&mut self) -> Option<Box<Transaction>> {
+        let transaction = self.transaction.take()?;
+        self.states.remove(States::QUEUES);
+        self.handle.transaction_len.store(-1, Relaxed);
+        self.handle.transaction_bytes.store(0, Relaxed);
+        self.handle.transaction_args_bytes.store(0, Relaxed);
+        Some(transaction)
+    }
+
+    /// Queues again what [`Session::end_transaction`] returned.
+    pub(crate) fn resume_transaction(&mut self, transaction: Box<Transaction>) {
+        self.show_transaction(&transaction);
+        self.transaction = Some(transaction);
+        self.states.insert(States::QUEUES);
+    }
+
+    /// Lets others see how much is queued.
+    pub(crate) fn show_transaction(&self, transaction: &Transaction) {
+        self.handle.transaction_len.store(transaction.len() as i64, Relaxed);
+        self.handle.transaction_bytes.store(transaction.memory_bytes() as u64, Relaxed);
+        self.handle.transaction_args_bytes.store(transaction.args_bytes() as u64, Relaxed);
+    }
+
+    /// The connection ends: it leaves nothing behind.
+    pub fn end(&mut self, shared: &'static Shared) {
+        if let Some(waiter) = self.waiter.take() {
+            waiter.forget(shared);
+        }
+        self.unwatch(shared);
     }
 
     /// Whether its client has authenticated, or need not.
@@ -81,7 +135,9 @@ impl Session {
     }
 
     /// RESET: back to the state of a new connection.
-    pub fn reset(&mut self, authenticated: bool) {
+    pub fn reset(&mut self, shared: &Shared, authenticated: bool) {
+        self.unwatch(shared);
+        self.end_transaction();
         self.handle.no_evict.store(false, Relaxed);
         self.handle.no_touch.store(false, Relaxed);
         let mut names = self.handle.names.lock();

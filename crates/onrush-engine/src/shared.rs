@@ -19,6 +19,7 @@ use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
 use crate::settings::{Options, Settings};
 use crate::stats::Stats;
+use crate::watched::Watched;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -73,6 +74,8 @@ pub struct Shared {
     pub clients: Registry,
     /// Those that wait for keys.
     pub waiters: Waiters,
+    /// Keys that clients watch.
+    pub watched: Watched,
     /// Counters.
     pub stats: Stats,
     /// The log of effects.
@@ -116,6 +119,7 @@ impl Shared {
             gate: Gate::new(threads),
             clients: Registry::default(),
             waiters: Waiters::default(),
+            watched: Watched::default(),
             stats: Stats::new(threads, commands),
             log: CommandLog::new(),
             eviction: Eviction::default(),
@@ -144,6 +148,22 @@ impl Shared {
     /// A number to begin a stream of random numbers with, or to draw one thing by.
     pub fn draw_seed(&self) -> u64 {
         self.random.lock().next()
+    }
+
+    /// Tells who watches a key that it was deleted because it was past its time. The lock of its shard is held.
+    #[inline]
+    pub(crate) fn note_expired(&self, db: u32, key: &[u8]) {
+        if !self.watched.is_empty() {
+            self.watched.expired(db, key, self.keyspace.hash(key));
+        }
+    }
+
+    /// Tells who watches a key that it has changed otherwise than by a command. The lock of its shard is held.
+    #[inline]
+    pub(crate) fn note_changed(&self, db: u32, key: &[u8]) {
+        if !self.watched.is_empty() {
+            self.watched.changed(db, key, self.keyspace.hash(key));
+        }
     }
 
     /// Number of the maintenance thread, in counters and at the gate.

@@ -19,7 +19,7 @@ use onrush_engine::batch::Lane;
 use onrush_engine::blocking::waiter::Outcome;
 use onrush_engine::client::ClientHandle;
 use onrush_engine::runner::{Input as Bytes, Lanes};
-use onrush_engine::session::Session;
+use onrush_engine::session::{Session, States};
 use onrush_engine::settings::Pause;
 use onrush_engine::slice::{SliceEnd, SliceResult};
 use onrush_engine::stats::ThreadStats;
@@ -303,7 +303,8 @@ impl Connection {
 
     /// Takes note of how its slice of work on `input`, which [`Connection::receive`] has read, ended; writes the replies.
     pub fn settle(&mut self, input: &[u8], result: &mut SliceResult, replies: &mut ReplyBuffers) -> After {
-        if result.end == SliceEnd::InputUsedUp && result.consumed == input.len() {
+        let queues = self.session.states.contains(States::QUEUES);
+        if result.end == SliceEnd::InputUsedUp && result.consumed == input.len() && !queues {
             match self.write_all(replies) {
                 Ok(true) => {
                     if !self.query.is_empty() {
@@ -319,7 +320,7 @@ impl Connection {
         }
         self.note_end(result);
         self.keep_rest(input, result);
-        if self.query_len() > self.server.host.query_limit_bytes.load(Relaxed) {
+        if self.is_over_query_limit() {
             self.over_query_limit();
             return After::End;
         }
@@ -366,7 +367,7 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return self.after_writing(),
                 Err(_) => return After::End,
             }
-            if self.query_len() > self.server.host.query_limit_bytes.load(Relaxed) {
+            if self.is_over_query_limit() {
                 self.over_query_limit();
                 return After::End;
             }
@@ -500,15 +501,21 @@ impl Connection {
     }
 
     #[cold]
+    fn is_over_query_limit(&self) -> bool {
+        let queued = self.session.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
+        self.query_len() + queued > self.server.host.query_limit_bytes.load(Relaxed)
+    }
+
     fn over_query_limit(&self) {
         let handle = &self.session.handle;
         self.stats.query_buffer_limit_disconnections.add(1);
         tracing::warn!(
-            "Closing client id={} addr={}: its query buffer of {} bytes passed client-query-buffer-limit \
-             ({} bytes of its replies are unread)",
+            "Closing client id={} addr={}: its query buffer of {} bytes, with {} bytes queued since MULTI, passed \
+             client-query-buffer-limit ({} bytes of its replies are unread)",
             handle.id,
             handle.addr,
             self.query_len(),
+            handle.transaction_args_bytes.load(Relaxed),
             self.reply.len()
         );
     }
@@ -811,9 +818,7 @@ impl Lanes for Alone<'_> {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(waiter) = self.session.waiter.take() {
-            waiter.forget(self.server);
-        }
+        self.session.end(self.server);
         if let Some(big) = self.big.take().filter(|big| big.buf.capacity() >= huge::BYTES_MIN) {
             self.server.lazyfree.free_later(Box::new(big.buf), 0);
         }

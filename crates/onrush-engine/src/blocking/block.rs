@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::waiter::{Command, OnTimeout, State, Waiter, WaitsFor};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
+use crate::inside::Carried;
 use crate::offload::Task;
 
 /// How a command waits.
@@ -53,6 +54,7 @@ impl Ctx<'_> {
             is_offloaded: false,
             no_touch: false,
             deny_blocking: false,
+            carried: Mutex::new(None),
             state: Mutex::new(State::Waiting),
         });
         waiters.add(&waiter, |key| self.engine.keyspace.hash(key));
@@ -107,7 +109,7 @@ impl Ctx<'_> {
     }
 
     /// The hash of a key; the planner has mostly made it.
-    fn hash_of(&self, key: &[u8]) -> KeyHash {
+    pub(crate) fn hash_of(&self, key: &[u8]) -> KeyHash {
         match self.planned.hashes.first() {
             Some(&hash) if std::ptr::eq(self.argv.get(self.planned.first as usize), key) => hash,
             _ => self.engine.keyspace.hash(key),
@@ -130,8 +132,10 @@ pub(crate) fn offload(ctx: &mut Ctx<'_>) {
         is_offloaded: true,
         no_touch: ctx.session.no_touch,
         deny_blocking: ctx.session.deny_blocking,
+        carried: Mutex::new(Carried::take(ctx.session)),
         state: Mutex::new(State::Waiting),
     });
+    ctx.commit.set_db(ctx.session.db);
     ctx.session.handle.set_aside(true);
     ctx.session.waiter = Some(Arc::clone(&waiter));
     ctx.engine.offload.post(Task::Execute(waiter));

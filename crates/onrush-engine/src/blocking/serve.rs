@@ -19,6 +19,9 @@ impl Waiter {
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         let mut session = Session::new(Arc::clone(&self.client), true);
         (session.db, session.no_touch, session.deny_blocking) = (self.db, self.no_touch, self.deny_blocking);
+        if let Some(carried) = self.carried.lock().take() {
+            carried.give(&mut session);
+        }
         execute_offloaded(outer, &mut session, self.command.argv(), &mut out);
         let mut state = self.lock_state();
         let is_gone = matches!(*state, State::Gone);

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::argv::Argv;
 use crate::client::ClientHandle;
+use crate::inside::Carried;
 
 /// Arguments from this length on may be owned, and are not copied then.
 const OWNED_LEN_MIN: usize = 32 * 1024;
@@ -109,6 +110,8 @@ pub struct Waiter {
     /// CLIENT NO-TOUCH is on; commands that would block reply at once instead.
     pub(super) no_touch: bool,
     pub(super) deny_blocking: bool,
+    /// The transaction whose EXEC is executed.
+    pub(super) carried: Mutex<Option<Carried>>,
     pub(super) state: Mutex<State>,
 }
 

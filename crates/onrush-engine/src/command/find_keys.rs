@@ -40,7 +40,7 @@ pub fn find_keys<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<V
 /// The error to answer: the command is unknown, has no keys, or does not take these arguments.
 pub fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A) -> Result<Vec<KeyRef>, CommandError> {
     let command = table.resolve(argv).map_err(|_| INVALID_COMMAND)?;
-    if !has_keys(command) {
+    if !command.has_keys() {
         return Err(NO_KEY_ARGUMENTS);
     }
     if !command.accepts(argv.len()) {
@@ -51,11 +51,6 @@ pub fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A) -> Re
         _ if command.flags.contains(Flags::NO_MANDATORY_KEYS) => Ok(Vec::new()),
         _ => Err(INVALID_ARGUMENTS),
     }
-}
-
-fn has_keys(command: &Command) -> bool {
-    let finds_keys = |spec: &KeySpec| !spec.flags.contains(KeyFlags::NOT_KEY);
-    command.spec.get_keys.is_some() || command.spec.keys.iter().any(finds_keys)
 }
 
 /// Appends the keys one spec tells.

@@ -1,6 +1,6 @@
 //! The command table: from a name to its command, and what is derived from specs once at start.
 
-use super::key_spec::{self, KeyRange};
+use super::key_spec::{self, KeyFlags, KeyRange, KeySpec};
 use super::name_index::{CommandId, NO_ID, NO_PARENT, NameIndex, Named};
 use super::spec::{Categories, Flags, Spec};
 use crate::argv::Arguments;
@@ -78,6 +78,12 @@ impl Command {
     #[inline]
     pub fn is_short(&self) -> bool {
         self.flags.contains(Flags::SHORT)
+    }
+
+    /// Whether it names keys in its arguments.
+    pub fn has_keys(&self) -> bool {
+        let finds_keys = |spec: &KeySpec| !spec.flags.contains(KeyFlags::NOT_KEY);
+        self.spec.get_keys.is_some() || self.spec.keys.iter().any(finds_keys)
     }
 
     /// Whether it has subcommands.

@@ -74,12 +74,14 @@ pub fn setbit(ctx: &mut Ctx<'_>) -> CommandResult {
         _ => return Err(bad_bit),
     };
     let key = ctx.key(1);
-    let (old, _) = edit_string(ctx, &key, offset / 8 + 1, |bytes| {
+    let (old, grew) = edit_string(ctx, &key, offset / 8 + 1, |bytes| {
         let old = bitmap::get_bit(bytes, offset);
         bitmap::set_bit(bytes, offset, value);
         old
     })?;
-    ctx.changed(EventClass::String, "setbit", key.bytes);
+    if grew || old != value {
+        ctx.changed(EventClass::String, "setbit", key.bytes);
+    }
     ctx.out.int(i64::from(old));
     Ok(())
 }

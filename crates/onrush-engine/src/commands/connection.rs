@@ -156,7 +156,7 @@ pub fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `RESET`
 pub fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
     let authenticated = !ctx.engine.settings.password_set.load(Relaxed);
-    ctx.session.reset(authenticated);
+    ctx.session.reset(ctx.engine, authenticated);
     ctx.select(0);
     ctx.commit.set_no_touch(false);
     set_proto(ctx, Proto::Resp2);

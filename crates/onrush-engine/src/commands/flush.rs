@@ -35,6 +35,8 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>) -> CommandResult {
         _ => return Err(error::SYNTAX),
     };
     ctx.commit.lock_keyspace()?;
+    let concerned = databases.clone();
+    outdate(ctx, |ctx, db, key| concerned.contains(&db) && is_there(ctx, db, key));
     let mut cleared: Vec<Cleared> = Vec::new();
     for db in databases {
         cleared.extend(ctx.commit.clear(db));
@@ -50,12 +52,30 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>) -> CommandResult {
     Ok(())
 }
 
+/// Tells who watches keys that these are about to change. The whole keyspace is locked.
+fn outdate(ctx: &mut Ctx<'_>, mut concerns: impl FnMut(&mut Ctx<'_>, u32, &[u8]) -> bool) {
+    let engine = ctx.engine;
+    if !engine.watched.is_empty() {
+        engine.watched.changed_databases(|key| engine.keyspace.hash(key), |db, key| concerns(ctx, db, key));
+        // What is done to the databases takes the locks of shards by itself.
+        ctx.commit.release();
+    }
+}
+
+fn is_there(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) -> bool {
+    let key = ctx.commit.key(key);
+    ctx.commit.peek_in(db, &key).is_some()
+}
+
 /// `SWAPDB index1 index2`
 pub fn swapdb(ctx: &mut Ctx<'_>) -> CommandResult {
     let number = |index, error| parse_i64(ctx.arg(index)).and_then(|number| i32::try_from(number).ok()).ok_or(error);
     let (first, second) = (number(1, INVALID_FIRST_DB)?, number(2, INVALID_SECOND_DB)?);
     let (first, second) = (check_db(ctx, first)?, check_db(ctx, second)?);
     ctx.commit.lock_keyspace()?;
+    outdate(ctx, |ctx, db, key| {
+        (db == first || db == second) && (is_there(ctx, first, key) || is_there(ctx, second, key))
+    });
     ctx.commit.swap(first, second);
     ctx.changed_keyspace(1);
     ctx.out.ok();

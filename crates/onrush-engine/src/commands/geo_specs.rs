@@ -59,7 +59,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "georadius",
         arity: -6,
-        flags: flags("write denyoom"),
+        flags: flags("write denyoom other_keys"),
         keys: &[
             KeySpec::key("RO access"),
             KeySpec::keyword("OW update", "STORE", 6),
@@ -94,7 +94,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "georadiusbymember",
         arity: -5,
-        flags: flags("write denyoom"),
+        flags: flags("write denyoom other_keys"),
         keys: &[
             KeySpec::key("RO access"),
             KeySpec::keyword("OW update", "STORE", 5),

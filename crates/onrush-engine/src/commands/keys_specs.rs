@@ -194,7 +194,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "copy",
         arity: -3,
-        flags: flags("write denyoom"),
+        flags: flags("write denyoom other_keys"),
         keys: &[KeySpec::key("RO access"), KeySpec::keys("OW update", 2, 0, 1)],
         since: "6.2.0",
         complexity: "O(N) for a collection of N elements, O(1) for a string",
@@ -206,7 +206,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "move",
         arity: 3,
-        flags: flags("write fast"),
+        flags: flags("write fast other_keys"),
         keys: &[KeySpec::key("RW access update")],
         summary: "Moves a key to another database.",
         syntax: "key db",

@@ -77,6 +77,11 @@ fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, deadline_ms: Option<i64>)
         ctx.log_instead(&[b"LMOVE", ctx.arg(1), ctx.arg(2), name(from), name(to)]);
         return Ok(());
     }
+    if ctx.session.deny_blocking {
+        // Not the null array of other commands, nor that of its own timeout.
+        ctx.out.null();
+        return Ok(());
+    }
     wait(ctx, 1..2, WaitsFor::List, deadline_ms);
     Ok(())
 }

@@ -52,6 +52,8 @@ pub mod string_conditions;
 pub mod strings;
 pub mod strings_many;
 mod strings_specs;
+pub mod transactions;
+mod transactions_specs;
 
 /// The specs of all families, in the order in which COMMAND tells them.
 pub static FAMILIES: &[&[Spec]] = &[
@@ -65,6 +67,7 @@ pub static FAMILIES: &[&[Spec]] = &[
     geo_specs::SPECS,
     streams_specs::SPECS,
     sort_specs::SPECS,
+    transactions_specs::SPECS,
     keys_specs::SPECS,
     connection_specs::SPECS,
     server_specs::SPECS,

@@ -9,7 +9,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "sort",
         arity: -2,
-        flags: flags("write denyoom"),
+        flags: flags("write denyoom other_keys"),
         keys: &[KeySpec::key("RO access"), KeySpec::unknown("RO access"), KeySpec::unknown("OW update")],
         categories: categories("not_of_group dangerous list set sortedset"),
         complexity: "O(N + M log M), N elements, M of them returned",
@@ -22,7 +22,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "sort_ro",
         arity: -2,
-        flags: flags("readonly"),
+        flags: flags("readonly other_keys"),
         keys: &[KeySpec::key("RO access"), KeySpec::unknown("RO access")],
         categories: categories("not_of_group dangerous list set sortedset"),
         since: "7.0.0",

@@ -108,7 +108,7 @@ pub fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
         });
     }
     if outcomes.iter().any(|&outcome| outcome != NOT_FOUND) {
-        ctx.changed_quietly(EventClass::Stream, "xack", key.bytes);
+        ctx.changed_groups_quietly("xack", key.bytes);
     }
     if outcomes.contains(&DELETED) {
         ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);

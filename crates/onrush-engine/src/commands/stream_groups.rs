@@ -87,7 +87,11 @@ pub fn create(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let entries_read = options.entries_read.flatten();
     stream.groups_mut().insert(name.to_vec(), Group { last_id, entries_read, ..Group::default() });
-    ctx.changed(EventClass::Stream, "xgroup-create", key.bytes);
+    if last.is_some() {
+        ctx.changed_groups("xgroup-create", key.bytes);
+    } else {
+        ctx.changed(EventClass::Stream, "xgroup-create", key.bytes);
+    }
     ctx.out.ok();
     Ok(())
 }
@@ -118,7 +122,7 @@ pub fn setid(ctx: &mut Ctx<'_>) -> CommandResult {
         Ok(())
     })?;
     let key = ctx.key(2);
-    ctx.changed(EventClass::Stream, "xgroup-setid", key.bytes);
+    ctx.changed_groups("xgroup-setid", key.bytes);
     ctx.out.ok();
     Ok(())
 }
@@ -129,7 +133,7 @@ pub fn destroy(ctx: &mut Ctx<'_>) -> CommandResult {
     let stream = ctx.commit.write_as::<Stream>(&key)?.ok_or(KEY_MISSING)?;
     let destroyed = stream.groups_mut().remove(ctx.argv.get(3)).is_some();
     if destroyed {
-        ctx.changed(EventClass::Stream, "xgroup-destroy", key.bytes);
+        ctx.changed_groups("xgroup-destroy", key.bytes);
     }
     ctx.out.int(i64::from(destroyed));
     Ok(())
@@ -141,7 +145,7 @@ pub fn createconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     let created = with_group(ctx, |group, _| Ok(group.consumer(name, now_ms)))?;
     let key = ctx.key(2);
     if created {
-        ctx.changed_quietly(EventClass::Stream, "xgroup-createconsumer", key.bytes);
+        ctx.changed_groups_quietly("xgroup-createconsumer", key.bytes);
     }
     ctx.out.int(i64::from(created));
     Ok(())
@@ -153,7 +157,7 @@ pub fn delconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     let had = with_group(ctx, |group, _| Ok(group.remove_consumer(name)))?;
     let key = ctx.key(2);
     if had.is_some() {
-        ctx.changed_quietly(EventClass::Stream, "xgroup-delconsumer", key.bytes);
+        ctx.changed_groups_quietly("xgroup-delconsumer", key.bytes);
     }
     ctx.out.int(had.unwrap_or(0) as i64);
     Ok(())

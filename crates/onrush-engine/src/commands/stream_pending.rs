@@ -4,7 +4,7 @@ use onrush_store::{Group, Pending, Stream, StreamId};
 
 use super::streams::{parse_bound, parse_id, reply_entry, reply_id};
 use crate::commit::Key;
-use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
 /// Entries that XAUTOCLAIM claims if it is not told how many, and how many more it looks at.
@@ -34,7 +34,7 @@ pub fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
     let group = ctx.commit.write_as::<Stream>(&key)?.and_then(|stream| stream.groups_mut().get_mut(name));
     let acknowledged = group.map_or(0, |group| ids.into_iter().filter(|&id| group.acknowledge(id)).count());
     if acknowledged > 0 {
-        ctx.changed_quietly(EventClass::Stream, "xack", key.bytes);
+        ctx.changed_groups_quietly("xack", key.bytes);
     }
     ctx.out.int(acknowledged as i64);
     Ok(())
@@ -249,7 +249,7 @@ fn finish(
             }
         }
     }
-    ctx.changed_quietly(EventClass::Stream, "xclaim", key.bytes);
+    ctx.changed_groups_quietly("xclaim", key.bytes);
     if ctx.is_logged() {
         ctx.logs_itself();
         if logged.is_empty() {

@@ -8,7 +8,7 @@ use super::streams::{count_argument, parse_id, reply_entry, reply_id};
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor, flatten};
 use crate::commit::Key;
-use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
 /// From where on a stream is read.
@@ -242,7 +242,7 @@ pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let mut body = std::mem::replace(ctx.out, before);
     for key in created {
-        ctx.changed_quietly(EventClass::Stream, "xgroup-createconsumer", key.bytes);
+        ctx.changed_groups_quietly("xgroup-createconsumer", key.bytes);
         ctx.log_instead(&[b"XGROUP", b"CREATECONSUMER", key.bytes, group_name, consumer_name]);
     }
     if streams == 0 {
@@ -331,7 +331,7 @@ fn deliver(
         consumer.active_ms = now_ms;
     }
     let (last, read) = (group.last_id.to_string(), entries_read);
-    ctx.changed_quietly(EventClass::Stream, "xreadgroup", key.bytes);
+    ctx.changed_groups_quietly("xreadgroup", key.bytes);
     if ctx.is_logged() {
         let time = now_ms.to_string();
         for id in ids.iter().filter(|_| !no_ack) {

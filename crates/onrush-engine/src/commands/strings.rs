@@ -571,7 +571,7 @@ fn add_run(ctx: &mut Ctx<'_>, increment: i64, times: u32) -> u32 {
     let displaced = slot.set_int(sum);
     ctx.commit.discard(displaced);
     ctx.out.ints(old + increment, increment, times);
-    ctx.changes += u64::from(times);
+    ctx.changed_by_run(times, EventClass::String, "incrby", key.bytes);
     times
 }
 

@@ -9,6 +9,7 @@ use onrush_store::{CollectionType, Entry, NewValue, Removed, Slot, Table};
 use super::{Commit, Key};
 use crate::error::{self, CommandError};
 use crate::settings::Pause;
+use crate::watched::WatchedKey;
 
 impl Commit {
     /// A key with its hash.
@@ -57,6 +58,20 @@ impl Commit {
     pub fn peek_in(&mut self, db: u32, key: &Key<'_>) -> Option<&Entry> {
         let due_ms = self.moment.due_ms;
         self.table(db, key).get(key.bytes, key.hash).filter(|entry| !entry.is_expired(due_ms))
+    }
+
+    /// Whether a key of the present database is there only because nobody has looked for it since its time passed.
+    pub fn peek_expired(&mut self, key: &Key<'_>, now_ms: i64) -> bool {
+        let db = self.db;
+        self.table(db, key).get(key.bytes, key.hash).is_some_and(|entry| entry.is_expired(now_ms))
+    }
+
+    /// As [`Commit::peek_expired`], of a watched key in its own database.
+    pub(crate) fn is_past_its_time(&mut self, key: &WatchedKey, now_ms: i64) -> bool {
+        let db = std::mem::replace(&mut self.db, key.db);
+        let is_expired = self.peek_expired(&Key { bytes: &key.key, hash: key.hash, shard: None }, now_ms);
+        self.db = db;
+        is_expired
     }
 
     /// As [`Commit::peek_in`] for the present database.
@@ -114,7 +129,7 @@ impl Commit {
     /// Apart, since two words are returned in registers and an error is not.
     #[inline]
     fn open_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Option<T::Mut<'_>> {
-        let Self { locks, record, moment, left, db, .. } = self;
+        let Self { shared, locks, record, moment, left, db, .. } = self;
         let table = locks.table(record, *db, key);
         if record.is_on() {
             cold_path();
@@ -128,6 +143,7 @@ impl Commit {
             moment.clock.fresh(),
             &mut |removed| {
                 record.expired(*db, removed.key());
+                shared.note_expired(*db, removed.key());
                 left.expired.push(removed);
             },
         );
@@ -209,6 +225,7 @@ impl Commit {
             if shared.settings.pause(moment.now_ms) == Pause::None {
                 let removed = slot.remove();
                 record.expired(db, removed.key());
+                shared.note_expired(db, removed.key());
                 left.expired.push(removed);
             }
             *misses += count;

@@ -16,7 +16,15 @@ impl Commit {
     #[inline]
     pub fn keep_within_memory(&mut self) -> Memory {
         let eviction = &self.shared.eviction;
-        if eviction.maxmemory() == 0 || !eviction.is_due() { Memory::Within } else { self.evict() }
+        let memory = if eviction.maxmemory() == 0 || !eviction.is_due() { Memory::Within } else { self.evict() };
+        self.is_stuck = memory == Memory::Stuck;
+        memory
+    }
+
+    /// Whether commands that use memory are refused, as [`Commit::keep_within_memory`] has found.
+    #[inline]
+    pub fn is_stuck(&self) -> bool {
+        self.is_stuck
     }
 
     #[cold]
@@ -40,6 +48,7 @@ impl Commit {
         let result = pick(locks.lock_shard(shard), evicted);
         for removed in &*evicted {
             record.also(db, [b"DEL", removed.key()].into_iter());
+            shared.note_changed(db, removed.key());
             if !shared.waiters.is_empty() && shared.waiters.may_have(shared.keyspace.hash(removed.key())) {
                 left.ready.push((db, removed.key().to_vec()));
             }

@@ -73,6 +73,8 @@ pub(super) struct Locks {
     pub(super) planned_db: u32,
     one: Option<ShardGuard<'static>>,
     many: Vec<Held>,
+    /// Whether keys are looked for among `many` only: it has locks, or an outer commit has declared no key.
+    several: bool,
     /// Stands in for the table of a key that was not declared: empty, and dropped at the end.
     limbo: Option<Box<Table>>,
     /// Whether such a key was asked for.
@@ -93,6 +95,7 @@ impl Locks {
             planned_db: 0,
             one: None,
             many: Vec::new(),
+            several: false,
             limbo: None,
             went_outside: false,
             defers: thread < shared.workers,
@@ -114,7 +117,7 @@ impl Locks {
     /// The locked table of a key in database `db`. The record that is open is closed before another lock goes back.
     #[inline(always)]
     pub(super) fn table<'a>(&'a mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &'a mut Table {
-        if !self.many.is_empty() {
+        if self.several {
             cold_path();
             return self.table_among(db, key.hash);
         }
@@ -192,6 +195,7 @@ impl Locks {
             cold_path();
             self.many.clear();
         }
+        self.several = !self.many.is_empty();
         locked
     }
 
@@ -249,23 +253,28 @@ impl Locks {
         }
     }
 
+    /// Whether commands run inside of another one's commit.
+    pub(super) fn is_lent(&self) -> bool {
+        self.scope != Scope::Command
+    }
+
     pub(super) fn has_keyspace(&self) -> bool {
         matches!(self.gate, Gate::Exclusive(_))
     }
 
     pub(super) fn has_many(&self) -> bool {
-        !self.many.is_empty()
+        self.several
     }
 
     /// Gives the shards' locks back, unless they are an outer commit's.
     #[inline]
     pub(super) fn release(&mut self) {
-        if !self.many.is_empty() {
+        if self.several {
             cold_path();
             if self.scope == Scope::Declared {
                 return;
             }
-            self.many.clear();
+            self.clear_many();
         }
         self.one = None;
     }
@@ -273,7 +282,7 @@ impl Locks {
     /// Gives back what a command with several keys or with the whole keyspace has locked; a single lock may stay.
     pub(super) fn release_many(&mut self) {
         if self.scope != Scope::Declared {
-            self.many.clear();
+            self.clear_many();
         }
         if self.scope == Scope::Command && self.has_keyspace() {
             self.one = None;
@@ -285,10 +294,16 @@ impl Locks {
         }
     }
 
+    fn clear_many(&mut self) {
+        self.many.clear();
+        self.several = false;
+    }
+
     /// From here on what is locked is an outer commit's: commands run inside of it and neither lock anything outside of it
-    /// nor give any of it back, until [`Locks::take_back`]. Either several locks are held or the whole keyspace.
+    /// nor give any of it back, until [`Locks::take_back`].
     pub(super) fn lend(&mut self) {
         self.scope = if self.has_keyspace() { Scope::Everything } else { Scope::Declared };
+        self.several = self.scope == Scope::Declared;
         self.went_outside = false;
     }
 
@@ -298,6 +313,7 @@ impl Locks {
     /// A key was asked for that was not declared: whatever was done to it is dropped.
     pub(super) fn take_back(&mut self) -> Result<(), Refused> {
         self.scope = Scope::Command;
+        self.several = !self.many.is_empty();
         self.limbo = None;
         if std::mem::take(&mut self.went_outside) { Err(Refused::Undeclared) } else { Ok(()) }
     }

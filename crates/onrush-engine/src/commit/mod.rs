@@ -61,6 +61,8 @@ pub struct Commit {
     refused: Option<Refused>,
     /// What makes room when too much memory is in use.
     evictor: Option<Box<dyn Evicts>>,
+    /// Whether too much memory is in use, and nothing may be evicted, as far as was found out last.
+    is_stuck: bool,
     /// Lookups for reading that found their key, and that did not.
     hits: u64,
     misses: u64,
@@ -79,6 +81,7 @@ impl Commit {
             left: Leftovers::default(),
             refused: None,
             evictor: None,
+            is_stuck: false,
             hits: 0,
             misses: 0,
         }
@@ -229,6 +232,17 @@ impl Commit {
         self.note(locked)
     }
 
+    /// As [`Commit::lock_keyspace`], after whatever long command runs.
+    ///
+    /// # Errors
+    /// As of [`Commit::lock_keyspace`].
+    pub fn wait_for_keyspace(&mut self) -> Result<(), Refused> {
+        let defers = std::mem::replace(&mut self.locks.defers, false);
+        let locked = self.lock_keyspace();
+        self.locks.defers = defers;
+        locked
+    }
+
     /// Whether the whole keyspace is locked.
     pub fn has_keyspace(&self) -> bool {
         self.locks.has_keyspace()
@@ -269,7 +283,7 @@ impl Commit {
     /// Whether commands may be put off, or go to the thread for long ones.
     #[inline]
     pub(crate) fn may_defer(&self) -> bool {
-        self.locks.defers && self.shared.offload.is_there()
+        self.locks.defers && self.shared.offload.is_there() && !self.locks.is_lent()
     }
 
     /// Whether the shard of a key in the present database is held by somebody who takes long.
@@ -297,6 +311,7 @@ impl Commit {
     /// [`Commit::end_nested`] they can neither lock anything else nor give a lock back.
     pub fn begin_nested(&mut self) {
         self.locks.lend();
+        self.record.hold(true);
     }
 
     /// Ends what [`Commit::begin_nested`] began; the locks are still held.
@@ -304,7 +319,20 @@ impl Commit {
     /// # Errors
     /// A command asked for a key that was not declared. It found none, and what it did to it is dropped.
     pub fn end_nested(&mut self) -> Result<(), Refused> {
+        self.record.hold(false);
         self.locks.take_back()
+    }
+
+    /// Ends a command that made `changes` inside of another one's commit, whose record it becomes a part of.
+    pub(crate) fn end_inside(&mut self, argv: &Argv<'_>, changes: u64) {
+        if changes > 0 && self.record.is_on() {
+            self.record.sent(self.db, argv);
+        }
+        self.record.end_command();
+        self.locks.release_many();
+        if !self.left.expired.is_empty() {
+            self.count_expired();
+        }
     }
 
     /// A database, made if it was not there yet. The caller locks its shards by itself, and only reads.
@@ -394,11 +422,12 @@ impl Commit {
         if shard.is_held_long() {
             return (0, 0, false);
         }
-        let Self { locks, record, left, .. } = self;
+        let Self { shared, locks, record, left, .. } = self;
         let table = locks.lock_shard(shard);
         let mut keys = 0;
         table.expire_due(now_ms, 0, usize::MAX, &mut |removed| {
             record.expired(db, removed.key());
+            shared.note_expired(db, removed.key());
             left.garbage.push(removed.into());
             keys += 1;
         });
@@ -409,6 +438,7 @@ impl Commit {
             &mut |key: &[u8], names: &[Vec<u8>]| {
                 fields += names.len();
                 let names = names.iter().map(Vec::as_slice);
+                shared.note_changed(db, key);
                 record.also(db, [&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>().into_iter());
             },
             &mut |removed| left.garbage.push(removed.into()),
@@ -465,6 +495,7 @@ impl Drop for Commit {
             if recorded.is_err() {
                 tracing::error!("A key that a panic left behind could not be recorded");
             }
+            record.hold(false);
             record.close();
             record.submit();
         }

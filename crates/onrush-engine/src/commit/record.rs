@@ -19,6 +19,8 @@ pub(super) struct Recorder {
     is_on: bool,
     /// Whether there is something in the open record.
     is_open: bool,
+    /// Whether the record stays open until an outer commit ends.
+    is_held: bool,
     /// Whether the present command has said by itself what it did.
     is_rewritten: bool,
     effects: Effects,
@@ -68,6 +70,7 @@ impl Recorder {
             log,
             is_on,
             is_open: false,
+            is_held: false,
             is_rewritten: false,
             effects: Effects::default(),
             touched: Touched::default(),
@@ -137,6 +140,12 @@ impl Recorder {
         self.touched.clear();
     }
 
+    /// Keeps the record open, however often it is closed, until this is called again with `false`: what several commands do
+    /// inside of one commit is one record.
+    pub(super) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
     /// Gives the open record its number, if there is one. Its locks are still held.
     #[inline(always)]
     pub(super) fn close(&mut self) {
@@ -146,6 +155,9 @@ impl Recorder {
     }
 
     fn close_open(&mut self) {
+        if self.is_held {
+            return;
+        }
         self.is_open = false;
         schedule::point();
         self.log.close(&mut self.effects);

@@ -1,0 +1,142 @@
+//! Commands of a transaction: queued by their connection, executed inside of the commit of EXEC.
+
+use std::hint::cold_path;
+
+use crate::admission::admit;
+use crate::command::{Command, Flags};
+use crate::commit::Refused;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::execute::fail;
+use crate::session::Session;
+use crate::transaction::Transaction;
+
+const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed inside a transaction");
+
+/// Commands that are executed at once, also behind MULTI.
+const AT_ONCE: [&str; 6] = ["exec", "discard", "multi", "watch", "quit", "reset"];
+
+/// Queues the present command behind MULTI; `None` if it is one that is executed at once. `full`: memory is not within its
+/// limit.
+///
+/// # Errors
+/// The error to reply with: the command is not queued, and EXEC is refused.
+pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> Option<CommandResult> {
+    let command = match planned.map_or_else(|| ctx.engine.commands.resolve(&ctx.argv), Ok) {
+        Ok(command) => command,
+        Err(error) => return Some(Err(refuse(ctx, error))),
+    };
+    if command.parent.is_none() && AT_ONCE.contains(&command.spec.name) {
+        return None;
+    }
+    Some(queue_command(ctx, command, full))
+}
+
+fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> CommandResult {
+    if let Err(error) = admit(ctx, command, false) {
+        return Err(refuse(ctx, error));
+    }
+    if full || command.flags.contains(Flags::NO_MULTI) {
+        cold_path();
+        // What is queued takes memory, whatever the command does.
+        let error = if full { error::OUT_OF_MEMORY } else { NOT_IN_MULTI };
+        ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].rejected.add(1);
+        return Err(refuse(ctx, error));
+    }
+    let Some(mut transaction) = ctx.session.transaction.take() else { return Ok(()) };
+    transaction.push(ctx, command);
+    ctx.session.show_transaction(&transaction);
+    ctx.session.transaction = Some(transaction);
+    ctx.out.simple("QUEUED");
+    Ok(())
+}
+
+/// Whether a command executes a transaction.
+pub(crate) fn is_exec(command: &Command) -> bool {
+    command.spec.name == "exec" && command.parent.is_none()
+}
+
+/// Ends a transaction because EXEC is refused with `error`; returns what is replied.
+#[cold]
+pub(crate) fn abort(ctx: &mut Ctx<'_>, error: &CommandError) -> CommandError {
+    ctx.session.end_transaction();
+    ctx.session.unwatch(ctx.engine);
+    let reason = error.as_bytes();
+    let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
+    CommandError::bytes([b"EXECABORT Transaction discarded because of: ", reason].concat())
+}
+
+/// Notes that a command is refused with `error`, which is returned: if it was sent behind MULTI, EXEC is refused too.
+#[cold]
+pub(crate) fn refuse(ctx: &mut Ctx<'_>, error: CommandError) -> CommandError {
+    if let Some(transaction) = &mut ctx.session.transaction {
+        transaction.fail();
+    }
+    error
+}
+
+/// Executes the commands of a transaction, whose locks are held, and appends an array of their replies.
+///
+/// # Errors
+/// A command asked for a key that was not locked. What it did to it is dropped.
+pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Result<(), Refused> {
+    let (engine, thread) = (ctx.engine, ctx.thread);
+    let stats = &engine.stats.threads[thread];
+    let started = engine.clock.now();
+    ctx.out.array(transaction.len());
+    ctx.commit.begin_nested();
+    let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
+    let mut inner = Ctx::new(engine, thread, &mut *ctx.session, &mut *ctx.out, &mut *ctx.commit);
+    let mut changes = 0;
+    for (command, argv, planned) in transaction.commands() {
+        (inner.command, inner.argv, inner.planned) = (command, argv, planned);
+        execute_inside(&mut inner);
+        changes += std::mem::take(&mut inner.changes);
+    }
+    ctx.session.deny_blocking = denied_blocking;
+    let ended = ctx.commit.end_nested();
+    ctx.executing.note(ctx.command.id);
+    stats.changes.add(changes);
+    stats.commands_processed.add(transaction.len() as u64);
+    let each_ns = (engine.clock.now() - started).as_nanos() as u64 / transaction.len().max(1) as u64;
+    for (command, ..) in transaction.commands() {
+        stats.commands[command.id as usize].calls.add(1);
+        stats.commands[command.id as usize].nanos.add(each_ns);
+    }
+    ended
+}
+
+/// Executes the command of a context inside of another commit. An error becomes its reply.
+fn execute_inside(ctx: &mut Ctx<'_>) {
+    let mark = ctx.out.mark();
+    ctx.executing.note(ctx.command.id);
+    if let Err(error) = (ctx.command.handler)(ctx) {
+        cold_path();
+        ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
+        fail(ctx, mark, &error);
+    }
+    ctx.commit.end_inside(&ctx.argv, ctx.changes);
+}
+
+/// A transaction, and what it needs of its session, on its way to another thread.
+pub(crate) struct Carried {
+    transaction: Box<Transaction>,
+    watching: Option<Box<crate::watched::Watching>>,
+}
+
+impl Carried {
+    /// Takes a session's transaction along, if there is one; the session goes on as if it was over.
+    pub(crate) fn take(session: &mut Session) -> Option<Self> {
+        let transaction = session.end_transaction()?;
+        if let Some(db) = transaction.final_db() {
+            session.db = db;
+        }
+        Some(Self { transaction, watching: session.watching.take() })
+    }
+
+    /// Gives it to the session that executes EXEC.
+    pub(crate) fn give(self, session: &mut Session) {
+        session.resume_transaction(self.transaction);
+        session.watching = self.watching;
+    }
+}
