@@ -68,7 +68,8 @@ impl Execution<'_> {
         let owned = &chunk.owned[part.owned.clone()];
         let mut ctx = Ctx::new(engine, thread, &mut *lane.session, &mut *lane.reply, commit);
         let plain = conditions.admit_all_short(&ctx);
-        let mut steps = Steps { conditions, tally, plain, spilled: *lane.spilled };
+        let states = ctx.session.states;
+        let mut steps = Steps { conditions, tally, plain, states, spilled: *lane.spilled };
         let mut end = None;
         let (mut runs, mut of_next, mut more) = (0, 0, 0);
         'runs: for run in planned {
@@ -138,6 +139,8 @@ struct Steps<'a> {
     conditions: &'a mut Conditions,
     tally: &'a mut Tally,
     plain: bool,
+    /// The states of the session that `plain` is about.
+    states: States,
     spilled: bool,
 }
 
@@ -173,7 +176,13 @@ impl Steps<'_> {
                 return Some((false, ChunkEnd::Blocked { consumed: run.nth_start(nth + 1) }));
             }
         }
-        ctx.session.close_after_reply.then_some((false, ChunkEnd::Close))
+        if ctx.session.states == self.states {
+            return None;
+        }
+        cold_path();
+        self.states = ctx.session.states;
+        self.plain = self.conditions.admit_all_short(ctx);
+        self.states.contains(States::CLOSES).then_some((false, ChunkEnd::Close))
     }
 
     /// Queues the next command of a transaction; false if it is to be executed at once.

@@ -2,6 +2,7 @@
 
 use std::hint::cold_path;
 use std::ops::Deref;
+use std::time::Instant;
 
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{KeyHash, Shard};
@@ -102,6 +103,8 @@ pub struct Ctx<'a> {
     /// Where it is noted which command runs.
     pub(crate) executing: &'static Executing,
     pub(crate) planned: PlannedKeys<'a>,
+    /// When the command began, if it is not short.
+    pub(crate) started: Instant,
     pub(crate) changes: u64,
     /// Whether the command is executed for a client that waits.
     pub(crate) serving: bool,
@@ -133,6 +136,7 @@ impl<'a> Ctx<'a> {
             thread,
             executing: &engine.stats.threads[thread].executing,
             planned: PlannedKeys::default(),
+            started: engine.started,
             changes: 0,
             serving: false,
             still_waits: false,

@@ -3,7 +3,6 @@
 use std::hint::cold_path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use onrush_resp::Reply;
 
@@ -15,11 +14,11 @@ use crate::client::ClientHandle;
 use crate::command::Command;
 use crate::command::find_keys::find_keys;
 use crate::commit::{Commit, Refused};
-use crate::ctx::{Ctx, Engine};
+use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::CommandError;
 use crate::inside::{abort, is_exec, refuse};
 use crate::offload;
-use crate::session::{ReplyMode, Session};
+use crate::session::{ReplyMode, Session, States};
 
 /// The command as it came.
 pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
@@ -37,14 +36,12 @@ pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
 #[inline(always)]
 pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plain: bool, full: bool) -> u64 {
     let mark = ctx.out.mark();
-    let result;
     let mut timed = 0;
     match planned {
         Some(command) if admit_short(ctx, command, plain, full) => {
             ctx.command = command;
             ctx.executing.note(command.id);
-            result = (command.handler)(ctx);
-            if let Err(error) = result {
+            if let Err(error) = (command.handler)(ctx) {
                 cold_path();
                 if put_off(ctx, mark) {
                     timed = 1;
@@ -59,15 +56,19 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
             let started = ctx.engine.clock.now();
             // Its time is that of its own start; those behind it have theirs.
             ctx.commit.set_time(ctx.engine.clock.unix_ms_at(started));
-            result = execute_long(ctx, full, started);
+            ctx.started = started;
+            let (executed, result) = execute_long(ctx, full);
+            let ended = ctx.engine.clock.now();
+            timed = ((ended - started).as_nanos() as u64).max(1);
+            if let Some(command) = executed {
+                count(ctx, command, timed, result.is_err());
+            }
             if let Err(error) = result
                 && !put_off(ctx, mark)
             {
                 fail(ctx, mark, &error);
             }
-            let ended = ctx.engine.clock.now();
             ctx.commit.set_time(ctx.engine.clock.unix_ms_at(ended));
-            timed = ((ended - started).as_nanos() as u64).max(1);
         }
     }
     if ctx.commit.has_aftermath() {
@@ -194,13 +195,11 @@ pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv
     outer.commit.begin_part(session);
     let mut ctx = inside(outer, session, out, argv, command);
     ctx.executing.note(command.id);
-    let started = ctx.engine.clock.now();
+    ctx.started = ctx.engine.clock.now();
     let mark = ctx.out.mark();
     let result = (command.handler)(&mut ctx);
-    let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
-    counters.calls.add(u64::from(!command.is_short()));
-    counters.nanos.add((ctx.engine.clock.now() - started).as_nanos() as u64);
-    counters.failed.add(u64::from(result.is_err()));
+    let took = ctx.engine.clock.now() - ctx.started;
+    count(&ctx, command, took.as_nanos() as u64, result.is_err());
     if let Err(error) = result {
         fail(&mut ctx, mark, &error);
     }
@@ -223,9 +222,25 @@ fn inside<'a>(
     ctx
 }
 
-/// Commands that may take long, that need a subcommand looked up, or with which something is wrong.
+/// Counts a command that was timed by itself.
+fn count(ctx: &Ctx<'_>, command: &Command, took_ns: u64, failed: bool) {
+    let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
+    counters.failed.add(u64::from(failed));
+    // Calls of short ones are counted by the chunk.
+    counters.calls.add(u64::from(!command.is_short()));
+    counters.nanos.add(took_ns);
+}
+
+/// Commands that may take long, that need a subcommand looked up, or with which something is wrong. Also returns the command if
+/// it was executed.
 #[cold]
-fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), CommandError> {
+fn execute_long(ctx: &mut Ctx<'_>, full: bool) -> (Option<&'static Command>, CommandResult) {
+    let result = execute_admitted(ctx, full);
+    let executed = (!ctx.refused && !ctx.commit.is_refused()).then_some(ctx.command);
+    (executed, result)
+}
+
+fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
     let command = match ctx.engine.commands.resolve(&ctx.argv) {
         Ok(command) => command,
         Err(_) if is_http(ctx.arg(0)) => {
@@ -234,7 +249,7 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
                 "Possible security attack: HTTP request from {}, closing its connection",
                 ctx.session.handle.addr
             );
-            ctx.session.close_after_reply = true;
+            ctx.session.states.insert(States::CLOSES);
             ctx.refused = true;
             return Ok(());
         }
@@ -244,7 +259,6 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
         }
     };
     ctx.command = command;
-    let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
     if let Err(error) = admit(ctx, command, full) {
         ctx.refused = true;
         return Err(if is_exec(command) { abort(ctx, &error) } else { refuse(ctx, error) });
@@ -260,15 +274,7 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool, started: Instant) -> Result<(), C
     if ctx.engine.offload.is_busy() && wants_held(ctx) {
         return Err(ctx.commit.refuse(Refused::HeldLong).into());
     }
-    let result = (command.handler)(ctx);
-    if ctx.commit.is_refused() {
-        return result;
-    }
-    counters.failed.add(u64::from(result.is_err()));
-    // Calls of short ones are counted by the chunk.
-    counters.calls.add(u64::from(!command.is_short()));
-    counters.nanos.add((ctx.engine.clock.now() - started).as_nanos() as u64);
-    result
+    (command.handler)(ctx)
 }
 
 /// Whether one of the present command's keys is in a shard that is held for long.

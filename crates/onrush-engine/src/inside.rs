@@ -82,7 +82,6 @@ pub(crate) fn refuse(ctx: &mut Ctx<'_>, error: CommandError) -> CommandError {
 pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Result<(), Refused> {
     let (engine, thread) = (ctx.engine, ctx.thread);
     let stats = &engine.stats.threads[thread];
-    let started = engine.clock.now();
     ctx.out.array(transaction.len());
     ctx.commit.begin_nested();
     let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
@@ -98,7 +97,8 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Resul
     ctx.executing.note(ctx.command.id);
     stats.changes.add(changes);
     stats.commands_processed.add(transaction.len() as u64);
-    let each_ns = (engine.clock.now() - started).as_nanos() as u64 / transaction.len().max(1) as u64;
+    // Their time is not taken one by one.
+    let each_ns = (engine.clock.now() - ctx.started).as_nanos() as u64 / transaction.len().max(1) as u64;
     for (command, ..) in transaction.commands() {
         stats.commands[command.id as usize].calls.add(1);
         stats.commands[command.id as usize].nanos.add(each_ns);

@@ -33,6 +33,8 @@ bitflags::bitflags! {
         const QUEUES = 1 << 1;
         /// The client has subscribed in RESP2: only commands about subscriptions are executed.
         const SUBSCRIBED = 1 << 2;
+        /// The connection closes once the replies so far are written.
+        const CLOSES = 1 << 3;
     }
 }
 
@@ -50,8 +52,6 @@ pub struct Session {
     pub no_touch: bool,
     /// Whether the commands are those of a log: nothing expires before them.
     pub is_replay: bool,
-    /// Close once the replies so far are written.
-    pub close_after_reply: bool,
     /// What was queued since MULTI.
     pub transaction: Option<Box<Transaction>>,
     /// The keys that it watches.
@@ -74,7 +74,6 @@ impl Session {
             reply_mode: ReplyMode::On,
             no_touch: false,
             is_replay: false,
-            close_after_reply: false,
             transaction: None,
             watching: None,
             waiter: None,
@@ -91,11 +90,6 @@ impl Session {
         }
     }
 
-    /// Begins to queue commands.
-    pub(crate) fn begin_transaction(&mut self) {
-        self.resume_transaction(Box::new(Transaction::new(self.db)));
-    }
-
     /// What was queued, which is queued no more; `None` if MULTI has not been sent.
     pub(crate) fn end_transaction(&mut self) -> Option<Box<Transaction>> {
         let transaction = self.transaction.take()?;
@@ -106,7 +100,7 @@ impl Session {
         Some(transaction)
     }
 
-    /// Queues again what [`Session::end_transaction`] returned.
+    /// Queues commands from now on, behind those of `transaction`.
     pub(crate) fn resume_transaction(&mut self, transaction: Box<Transaction>) {
         self.show_transaction(&transaction);
         self.transaction = Some(transaction);

@@ -9,6 +9,7 @@ use crate::argv::Argv;
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags, Group};
 use crate::ctx::{Ctx, PlannedKeys};
+use crate::kept::KEPT_BYTES_MAX;
 
 /// A queued command.
 struct Queued {
@@ -63,6 +64,30 @@ impl Transaction {
             needs_keyspace: false,
             is_personal: false,
         }
+    }
+
+    /// Forgets everything but the memory, for a transaction in database `db`.
+    pub(crate) fn begin_anew(mut self: Box<Self>, db: u32) -> Box<Self> {
+        self.clear();
+        self.db = db;
+        self
+    }
+
+    fn clear(&mut self) {
+        let Self { bytes, args, owned, hashes, commands, keys, .. } = self;
+        bytes.clear();
+        args.clear();
+        owned.clear();
+        hashes.clear();
+        commands.clear();
+        keys.clear();
+        (self.owned_bytes, self.flags) = (0, Flags::empty());
+        (self.is_broken, self.needs_keyspace, self.is_personal) = (false, false, false);
+    }
+
+    /// Whether its memory is worth keeping for the next one.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.owned.is_empty() && self.memory_bytes() <= KEPT_BYTES_MAX
     }
 
     /// Number of commands.

@@ -10,7 +10,7 @@ use crate::client::ClientHandle;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::session::ReplyMode;
+use crate::session::{ReplyMode, States};
 
 const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
 const BAD_CLIENT_ID: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
@@ -174,7 +174,7 @@ pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         killed += 1;
         if client.id == me {
-            ctx.session.close_after_reply = true;
+            ctx.session.states.insert(States::CLOSES);
         } else {
             kill(ctx.engine, &client);
         }

@@ -148,7 +148,7 @@ fn parse_db(text: &[u8], databases: usize) -> Result<u32, CommandError> {
 
 /// `QUIT`
 pub fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.session.close_after_reply = true;
+    ctx.session.states.insert(States::CLOSES);
     ctx.out.ok();
     Ok(())
 }

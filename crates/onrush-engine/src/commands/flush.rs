@@ -74,7 +74,7 @@ pub fn swapdb(ctx: &mut Ctx<'_>) -> CommandResult {
     let (first, second) = (check_db(ctx, first)?, check_db(ctx, second)?);
     ctx.commit.lock_keyspace()?;
     outdate(ctx, |ctx, db, key| {
-        (db == first || db == second) && (is_there(ctx, first, key) || is_there(ctx, second, key))
+        first != second && (db == first || db == second) && (is_there(ctx, first, key) || is_there(ctx, second, key))
     });
     ctx.commit.swap(first, second);
     ctx.changed_keyspace(1);

@@ -6,6 +6,7 @@ use onrush_resp::parse_i64;
 
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::session::States;
 
 /// The version of Redis whose commands and replies the server has: clients choose features by it.
 pub const REDIS_VERSION: &str = "7.2.0";
@@ -75,7 +76,7 @@ pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
             return Err(SHUTDOWN_FAILED);
         }
     }
-    ctx.session.close_after_reply = true;
+    ctx.session.states.insert(States::CLOSES);
     ctx.engine.process.shut_down();
     Ok(())
 }

@@ -20,14 +20,16 @@ pub fn multi(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.transaction.is_some() {
         return Err(NESTED_MULTI);
     }
-    ctx.session.begin_transaction();
+    let transaction = ctx.commit.new_transaction(ctx.session.db);
+    ctx.session.resume_transaction(transaction);
     ctx.out.ok();
     Ok(())
 }
 
 /// `DISCARD`
 pub fn discard(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.session.end_transaction().ok_or(DISCARD_WITHOUT_MULTI)?;
+    let transaction = ctx.session.end_transaction().ok_or(DISCARD_WITHOUT_MULTI)?;
+    ctx.commit.keep_transaction(transaction);
     ctx.session.unwatch(ctx.engine);
     ctx.out.ok();
     Ok(())
@@ -81,11 +83,12 @@ pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.null_array();
         return Ok(());
     }
-    if execute_all(ctx, &transaction).is_err() {
+    let executed = execute_all(ctx, &transaction);
+    ctx.commit.keep_transaction(transaction);
+    executed.map_err(|_| {
         tracing::error!("A transaction has worked on a key that it has not locked");
-        return Err(error::UNDECLARED);
-    }
-    Ok(())
+        error::UNDECLARED
+    })
 }
 
 fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {

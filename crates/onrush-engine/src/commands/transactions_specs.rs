@@ -7,7 +7,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "multi",
         arity: 1,
-        flags: flags("noscript loading stale fast allow_busy"),
+        flags: flags("noscript loading stale fast allow_busy short"),
         group: Group::Transactions,
         since: "1.2.0",
         summary: "Begins a transaction: the commands that follow are queued.",
@@ -39,7 +39,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "watch",
         arity: -2,
-        flags: flags("noscript loading stale fast allow_busy"),
+        flags: flags("noscript loading stale fast allow_busy short"),
         keys: &[KeySpec::keys("RO", 1, -1, 1)],
         group: Group::Transactions,
         since: "2.2.0",

@@ -23,6 +23,7 @@ use crate::kept::shrink;
 use crate::lazyfree::Garbage;
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::transaction::Transaction;
 
 pub use key::Key;
 use locks::Locks;
@@ -59,6 +60,8 @@ pub struct Commit {
     moment: Moment,
     left: Leftovers,
     refused: Option<Refused>,
+    /// The memory of the transaction that was executed last.
+    spare: Option<Box<Transaction>>,
     /// What makes room when too much memory is in use.
     evictor: Option<Box<dyn Evicts>>,
     /// Whether too much memory is in use, and nothing may be evicted, as far as was found out last.
@@ -80,11 +83,25 @@ impl Commit {
             moment: Moment::new(shared.draw_seed()),
             left: Leftovers::default(),
             refused: None,
+            spare: None,
             evictor: None,
             is_stuck: false,
             hits: 0,
             misses: 0,
         }
+    }
+
+    /// A transaction with nothing in it, in database `db`.
+    pub(crate) fn new_transaction(&mut self, db: u32) -> Box<Transaction> {
+        match self.spare.take() {
+            Some(spare) => spare.begin_anew(db),
+            None => Box::new(Transaction::new(db)),
+        }
+    }
+
+    /// Takes a transaction back that is over, for its memory.
+    pub(crate) fn keep_transaction(&mut self, transaction: Box<Transaction>) {
+        self.spare = Some(transaction).filter(|transaction| transaction.is_kept());
     }
 
     /// Enters the gate, shared.
