@@ -237,19 +237,25 @@ impl Tally {
 
     #[inline(never)]
     fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took_ns: u64) {
-        // They were noted in their order.
-        let refused = |run: usize| {
-            let first = self.refused.partition_point(|refused| *refused < run);
-            self.refused[first..].iter().take_while(|refused| **refused == run).count() as u64
+        // Those refused were noted in the order of the runs.
+        let short = || {
+            let mut refused = self.refused.iter().peekable();
+            let all = parts.iter().flat_map(|part| part.short_commands(chunk));
+            all.map(move |(command, run, times)| {
+                while refused.next_if(|refused| **refused < run).is_some() {}
+                let mut executed = times;
+                while refused.next_if(|refused| **refused == run).is_some() {
+                    executed -= 1;
+                }
+                (command, executed)
+            })
         };
-        let short = || parts.iter().flat_map(|part| part.short_commands(chunk));
-        let short_len: u64 = short().map(|(_, run, times)| times - refused(run)).sum();
+        let short_len: u64 = short().map(|(_, times)| times).sum();
         if short_len == 0 {
             return;
         }
         let each_ns = took_ns.saturating_sub(self.timed_ns) / short_len;
-        for (command, run, times) in short() {
-            let times = times - refused(run);
+        for (command, times) in short() {
             let counters = &stats.commands[command.id as usize];
             counters.calls.add(times);
             counters.nanos.add(each_ns * times);

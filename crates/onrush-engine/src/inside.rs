@@ -13,9 +13,6 @@ use crate::transaction::Transaction;
 
 const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed inside a transaction");
 
-/// Commands that are executed at once, also behind MULTI.
-const AT_ONCE: [&str; 6] = ["exec", "discard", "multi", "watch", "quit", "reset"];
-
 /// Queues the present command behind MULTI; `None` if it is one that is executed at once. `full`: memory is not within its
 /// limit.
 ///
@@ -26,16 +23,19 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         Ok(command) => command,
         Err(error) => return Some(Err(refuse(ctx, error))),
     };
-    if command.parent.is_none() && AT_ONCE.contains(&command.spec.name) {
+    if command.flags.contains(Flags::NOT_QUEUED) {
         return None;
+    }
+    // Planning has seen that the number of arguments is right.
+    if (planned.is_none() || !ctx.session.is_authenticated())
+        && let Err(error) = admit(ctx, command, false)
+    {
+        return Some(Err(refuse(ctx, error)));
     }
     Some(queue_command(ctx, command, full))
 }
 
 fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> CommandResult {
-    if let Err(error) = admit(ctx, command, false) {
-        return Err(refuse(ctx, error));
-    }
     if full || command.flags.contains(Flags::NO_MULTI) {
         cold_path();
         // What is queued takes memory, whatever the command does.

@@ -52,6 +52,8 @@ bitflags::bitflags! {
         const MOVABLEKEYS = 1 << 18;
         /// Allowed while a script has run past its time limit.
         const ALLOW_BUSY = 1 << 19;
+        /// Internal: it is executed at once, not queued, behind MULTI.
+        const NOT_QUEUED = 1 << 28;
         /// Internal: it may work on keys that its key specs do not tell.
         const OTHER_KEYS = 1 << 29;
         /// Internal: its run time is negligible, so it is not timed by itself.
@@ -82,8 +84,12 @@ pub const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::ALLOW_BUSY, "allow_busy"),
 ];
 
-const UNTOLD_FLAG_NAMES: &[(Flags, &str)] =
-    &[(Flags::MAY_REPLICATE, "may_replicate"), (Flags::OTHER_KEYS, "other_keys"), (Flags::SHORT, "short")];
+const UNTOLD_FLAG_NAMES: &[(Flags, &str)] = &[
+    (Flags::NOT_QUEUED, "not_queued"),
+    (Flags::MAY_REPLICATE, "may_replicate"),
+    (Flags::OTHER_KEYS, "other_keys"),
+    (Flags::SHORT, "short"),
+];
 
 /// Flags by their names, separated by single spaces; evaluated by the compiler in a `static`.
 ///

@@ -62,7 +62,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "quit",
         arity: -1,
-        flags: flags("noscript loading stale fast no_auth allow_busy"),
+        flags: flags("noscript loading stale fast no_auth allow_busy not_queued"),
         group: Group::Connection,
         summary: "Closes the connection once earlier replies are sent.",
         handler: super::connection::quit,
@@ -71,7 +71,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "reset",
         arity: 1,
-        flags: flags("noscript loading stale fast no_auth allow_busy"),
+        flags: flags("noscript loading stale fast no_auth allow_busy not_queued"),
         group: Group::Connection,
         since: "6.2.0",
         summary: "Puts the connection back into the state it began in.",

@@ -7,7 +7,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "multi",
         arity: 1,
-        flags: flags("noscript loading stale fast allow_busy short"),
+        flags: flags("noscript loading stale fast allow_busy short not_queued"),
         group: Group::Transactions,
         since: "1.2.0",
         summary: "Begins a transaction: the commands that follow are queued.",
@@ -17,7 +17,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "exec",
         arity: 1,
-        flags: flags("noscript loading stale skip_slowlog"),
+        flags: flags("noscript loading stale skip_slowlog not_queued"),
         group: Group::Transactions,
         since: "1.2.0",
         complexity: "That of the commands queued",
@@ -28,7 +28,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "discard",
         arity: 1,
-        flags: flags("noscript loading stale fast allow_busy"),
+        flags: flags("noscript loading stale fast allow_busy not_queued"),
         group: Group::Transactions,
         since: "2.0.0",
         complexity: "O(N), N the number of commands queued",
@@ -39,7 +39,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "watch",
         arity: -2,
-        flags: flags("noscript loading stale fast allow_busy short"),
+        flags: flags("noscript loading stale fast allow_busy short not_queued"),
         keys: &[KeySpec::keys("RO", 1, -1, 1)],
         group: Group::Transactions,
         since: "2.2.0",

@@ -19,6 +19,9 @@ use crate::shared::Shared;
 /// From so many keys of a command on, their shards are put in order by marking them instead of sorting.
 const MARKED_KEYS_MIN: usize = 1_000;
 
+/// Up to so many locks are gone through one by one to find one of them.
+const FEW_LOCKS: usize = 16;
+
 /// One of the locks of a command with several keys.
 struct Held {
     db: u32,
@@ -149,6 +152,13 @@ impl Locks {
     fn table_among(&mut self, db: u32, hash: KeyHash) -> &mut Table {
         let database = self.shared.keyspace.db_or_create(db as usize);
         let shard = database.shard_index(hash);
+        if self.many.len() <= FEW_LOCKS {
+            let at = self.many.iter().position(|held| held.shard == shard && held.db == db);
+            return match at {
+                Some(at) => &mut self.many[at].guard,
+                None => self.table_outside(),
+            };
+        }
         // Where it is if the shards are spread evenly, as they are when a command with very many keys has them all.
         let guess = shard * self.many.len() / database.shard_count();
         if self.many.get(guess).is_some_and(|held| held.shard == shard && held.db == db) {
@@ -156,11 +166,15 @@ impl Locks {
         }
         match self.many.binary_search_by_key(&(db, shard), |held| (held.db, held.shard)) {
             Ok(at) => &mut self.many[at].guard,
-            Err(_) => {
-                self.went_outside = true;
-                self.limbo.get_or_insert_with(|| Box::new(self.shared.keyspace.new_table()))
-            }
+            Err(_) => self.table_outside(),
         }
+    }
+
+    /// Stands in for the table of a key that an outer commit has not declared.
+    #[cold]
+    fn table_outside(&mut self) -> &mut Table {
+        self.went_outside = true;
+        self.limbo.get_or_insert_with(|| Box::new(self.shared.keyspace.new_table()))
     }
 
     /// The table of a key, if it is locked.
