@@ -41,6 +41,8 @@ const LAG: &str = "there are no radix trees, and 8.2 takes less for granted when
 const CURSORS: &str = "8.2 takes an empty text for no cursor, 7.2 for the first";
 const COORDINATES: &str =
     "8.2 spells coordinates with as few digits as tell them apart, 7.2 with 17, and reckons distances otherwise";
+const PAYLOADS: &str = "7.2 tells that payloads are checked";
+const NO_MODULES: &str = "no directive allows modules";
 const INTERNAL: &str = "depends on the server's insides";
 
 /// All declared differences. The first that matches counts.
@@ -164,6 +166,19 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("XGROUP HELP", Compare::Type, OWN_WORDS),
     exception("XINFO HELP", Compare::Type, OWN_WORDS),
     exception("DEBUG HELP", Compare::Type, OWN_WORDS),
+    exception("ACL HELP", Compare::Type, OWN_WORDS),
+    exception("MODULE HELP", Compare::Type, OWN_WORDS),
+    older("ACL LIST", Compare::Type, PAYLOADS),
+    older("ACL GETUSER DEFAULT", Compare::Type, PAYLOADS),
+    exception("ACL CAT _", Compare::Type, "7.2 has more commands than the oracle"),
+    exception("ACL GENPASS", Compare::Type, "it is random"),
+    exception("ACL DRYRUN DEFAULT _", Compare::Anything, "7.2 has other commands than the oracle"),
+    exception("LASTSAVE", Compare::Type, TIME),
+    newer("ROLE", Compare::Shape, "8.2 counts what nobody reads"),
+    newer("MODULE LIST", Compare::Type, "8.2 has modules"),
+    exception("MODULE LOAD", Compare::Anything, NO_MODULES),
+    exception("MODULE LOADEX", Compare::Anything, NO_MODULES),
+    exception("MODULE UNLOAD", Compare::Anything, NO_MODULES),
 ];
 
 /// Wire texts of an oracle that 7.2 has otherwise: the oracle, its words and those of 7.2.

@@ -5,6 +5,7 @@ mod geo;
 mod hashes;
 mod hyperloglog;
 mod lists;
+mod probes;
 mod sets;
 mod sort;
 mod sorted_sets;
@@ -22,6 +23,7 @@ pub use geo::GEO;
 pub use hashes::HASHES;
 pub use hyperloglog::HYPERLOGLOG;
 pub use lists::LISTS;
+pub use probes::PROBES;
 pub use sets::SETS;
 pub use sort::SORT;
 pub use sorted_sets::{LEX, SORTED_SETS};
@@ -52,6 +54,7 @@ pub const FAMILIES: &[Family] = &[
     CONNECTION,
     AUTH,
     SERVER,
+    PROBES,
     LISTS,
     HASHES,
     SETS,

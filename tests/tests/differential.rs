@@ -63,6 +63,11 @@ fn server_commands_reply_as_the_oracle_does() {
 }
 
 #[test]
+fn probes_reply_as_the_oracle_does() {
+    random_sequences(&families::PROBES);
+}
+
+#[test]
 fn lists_reply_as_the_oracle_does() {
     random_sequences(&families::LISTS);
 }

@@ -37,6 +37,7 @@ pub mod process;
 pub mod runner;
 pub mod session;
 pub mod settings;
+mod sha256;
 pub mod shared;
 pub mod slice;
 pub mod stats;

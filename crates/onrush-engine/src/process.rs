@@ -12,6 +12,15 @@ pub trait Process: Send + Sync {
     /// Whether a user may come in with this password (AUTH, HELLO).
     fn authenticates(&self, user: &[u8], password: &[u8]) -> bool;
 
+    /// The default user's password, empty if there is none: for its digest, which ACL shows.
+    fn password(&self) -> Vec<u8>;
+
+    /// Fills all of `bytes` with numbers nobody can foresee (ACL GENPASS).
+    ///
+    /// # Errors
+    /// The system's.
+    fn fill_with_random(&self, bytes: &mut [u8]) -> io::Result<()>;
+
     /// Directives whose names match one of the glob patterns, with their values (CONFIG GET).
     fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)>;
 
@@ -114,6 +123,14 @@ const NOT_THERE: CommandError =
 impl Process for NoProcess {
     fn authenticates(&self, _: &[u8], _: &[u8]) -> bool {
         true
+    }
+
+    fn password(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn fill_with_random(&self, _: &mut [u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn config_matching(&self, _: &[&[u8]]) -> Vec<(String, Vec<u8>)> {

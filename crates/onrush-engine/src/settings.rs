@@ -40,6 +40,8 @@ pub struct Options {
     pub password_set: bool,
     /// Whether FLUSHALL and FLUSHDB free in the background unless told otherwise (`lazyfree-lazy-user-flush`).
     pub lazy_flush: bool,
+    /// Entries that ACL LOG keeps (`acllog-max-len`).
+    pub acl_log_len_max: usize,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             lfu_decay_minutes: 1,
             password_set: false,
             lazy_flush: false,
+            acl_log_len_max: 128,
         }
     }
 }
@@ -84,6 +87,8 @@ pub struct Settings {
     pub password_set: AtomicBool,
     /// See [`Options::lazy_flush`].
     pub lazy_flush: AtomicBool,
+    /// See [`Options::acl_log_len_max`].
+    pub acl_log_len_max: AtomicUsize,
     /// Whether active expiry is off (`DEBUG SET-ACTIVE-EXPIRE`).
     pub expiry_is_off: AtomicBool,
     /// CLIENT PAUSE: 0 not paused, 1 writes, 2 everything.
@@ -118,6 +123,7 @@ impl Settings {
         self.lfu_decay_minutes.store(options.lfu_decay_minutes, Relaxed);
         self.password_set.store(options.password_set, Relaxed);
         self.lazy_flush.store(options.lazy_flush, Relaxed);
+        self.acl_log_len_max.store(options.acl_log_len_max, Relaxed);
     }
 
     /// What is paused at a time.

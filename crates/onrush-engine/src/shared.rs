@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use crate::blocking::waiters::Waiters;
 use crate::client::Registry;
 use crate::clock::{Clock, TimeSource};
+use crate::commands::acl_log::AclLog;
 use crate::eviction::state::Eviction;
 use crate::gate::Gate;
 use crate::lazyfree::LazyFree;
@@ -78,6 +79,8 @@ pub struct Shared {
     pub watched: Watched,
     /// Counters.
     pub stats: Stats,
+    /// What was denied lately.
+    pub acl_log: AclLog,
     /// The log of effects.
     pub log: Arc<CommandLog>,
     /// Eviction: its settings and its state.
@@ -121,6 +124,7 @@ impl Shared {
             waiters: Waiters::default(),
             watched: Watched::default(),
             stats: Stats::new(threads, commands),
+            acl_log: AclLog::default(),
             log: CommandLog::new(),
             eviction: Eviction::default(),
             lazyfree: LazyFree::default(),
@@ -174,6 +178,12 @@ impl Shared {
     /// Number of the thread for long commands, likewise.
     pub fn long_thread(&self) -> usize {
         self.workers + 1
+    }
+
+    /// Unix time in seconds when it started.
+    pub fn started_unix_s(&self) -> i64 {
+        let uptime_s = (self.clock.now() - self.started).as_secs();
+        self.clock.unix_us() / 1_000_000 - uptime_s as i64
     }
 
     /// Memory in use, in bytes.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -145,6 +145,14 @@ impl Process for Host {
     fn authenticates(&self, user: &[u8], password: &[u8]) -> bool {
         let config = self.config.read();
         user == DEFAULT_USER && (config.requirepass.is_empty() || same_secret(&config.requirepass, password))
+    }
+
+    fn password(&self) -> Vec<u8> {
+        self.config.read().requirepass.to_vec()
+    }
+
+    fn fill_with_random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        File::open("/dev/urandom")?.read_exact(bytes)
     }
 
     fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {

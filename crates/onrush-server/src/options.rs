@@ -33,6 +33,7 @@ pub fn options(config: &Config) -> Options {
         lfu_decay_minutes: config.lfu_decay_time as u32,
         password_set: !config.requirepass.is_empty(),
         lazy_flush: config.lazyfree_lazy_user_flush,
+        acl_log_len_max: usize::try_from(config.acllog_max_len).unwrap_or(usize::MAX),
     }
 }
 

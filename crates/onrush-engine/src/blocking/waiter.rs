@@ -21,6 +21,10 @@ pub enum OnTimeout {
     NullArray,
     /// Null (`$-1` in RESP2).
     Null,
+    /// 0: no replica has acknowledged anything.
+    Zero,
+    /// The same of two counts: neither this server nor a replica has.
+    Zeros,
 }
 
 impl OnTimeout {
@@ -29,6 +33,12 @@ impl OnTimeout {
         match self {
             Self::NullArray => out.null_array(),
             Self::Null => out.null(),
+            Self::Zero => out.int(0),
+            Self::Zeros => {
+                out.array(2);
+                out.int(0);
+                out.int(0);
+            }
         }
     }
 }

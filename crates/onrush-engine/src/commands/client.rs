@@ -31,10 +31,15 @@ pub fn client_id(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `CLIENT INFO`
 pub fn client_info(ctx: &mut Ctx<'_>) -> CommandResult {
-    publish_self(ctx);
-    let line = ctx.session.handle.info_line(|id| name_of(ctx, id), ctx.engine.clock.unix_ms());
+    let line = info_line(ctx);
     ctx.out.verbatim("txt", &line);
     Ok(())
+}
+
+/// The line of this connection in CLIENT LIST.
+pub(super) fn info_line(ctx: &Ctx<'_>) -> Vec<u8> {
+    publish_self(ctx);
+    ctx.session.handle.info_line(|id| name_of(ctx, id), ctx.engine.clock.unix_ms())
 }
 
 /// `CLIENT LIST [TYPE type | ID id [id ...]]`

@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::{Proto, parse_i64};
 
+use crate::commands::acl::DEFAULT_USER;
+use crate::commands::acl_log::note_failed_login;
 use crate::commands::client::set_name;
 use crate::commands::server::REDIS_VERSION;
 use crate::ctx::{CommandResult, Ctx};
@@ -25,9 +27,6 @@ const PROTO_NOT_INTEGER: CommandError = CommandError::fixed("ERR Protocol versio
 const NOT_I32: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
 
-/// The only user there is.
-const DEFAULT_USER: &[u8] = b"default";
-
 /// `AUTH [username] password`
 pub fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
@@ -43,6 +42,7 @@ pub fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
 /// Lets the connection in if the password is right; if not, it stays what it was.
 fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> CommandResult {
     if !ctx.engine.process.authenticates(user, password) {
+        note_failed_login(ctx, user);
         return Err(WRONG_PASSWORD);
     }
     ctx.session.states.remove(States::LOGGED_OUT);

@@ -213,14 +213,12 @@ fn memory(engine: &Engine, text: &mut Text) {
 }
 
 fn persistence(engine: &Engine, text: &mut Text) {
-    let uptime_s = (engine.clock.now() - engine.started).as_secs();
-    let started_s = engine.clock.unix_us() / 1_000_000 - uptime_s as i64;
     text.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     text.line("current_fork_perc", "0.00");
     text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
     text.line("rdb_changes_since_last_save", engine.stats.changes());
     text.line("rdb_bgsave_in_progress", 0);
-    text.line("rdb_last_save_time", started_s);
+    text.line("rdb_last_save_time", engine.started_unix_s());
     text.line("rdb_last_bgsave_status", "ok");
     text.line("rdb_last_bgsave_time_sec", -1);
     text.line("rdb_current_bgsave_time_sec", -1);

@@ -2,10 +2,15 @@
 
 use crate::command::Spec;
 
+pub mod acl;
+pub mod acl_log;
+mod acl_specs;
 pub mod bit_fields;
 pub mod bits;
 mod bits_specs;
 pub mod client;
+pub mod cluster;
+mod cluster_specs;
 pub mod command;
 pub mod config;
 pub mod connection;
@@ -29,6 +34,9 @@ pub mod lists;
 pub mod lists_blocking;
 mod lists_specs;
 pub mod memory;
+pub mod modules;
+pub mod replication;
+mod replication_specs;
 pub mod scan;
 pub mod server;
 mod server_specs;
@@ -71,4 +79,7 @@ pub static FAMILIES: &[&[Spec]] = &[
     keys_specs::SPECS,
     connection_specs::SPECS,
     server_specs::SPECS,
+    replication_specs::SPECS,
+    cluster_specs::SPECS,
+    acl_specs::SPECS,
 ];

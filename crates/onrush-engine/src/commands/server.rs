@@ -1,4 +1,4 @@
-//! The server as a whole: its clock, its role, its end, and LOLWUT.
+//! The server as a whole: its clock, its end, and LOLWUT.
 
 use std::fmt::Write;
 
@@ -20,15 +20,6 @@ pub fn time(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.array(2);
     ctx.out.bulk_int(now_us / 1_000_000);
     ctx.out.bulk_int(now_us % 1_000_000);
-    Ok(())
-}
-
-/// `ROLE`: a primary without replicas
-pub fn role(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.array(3);
-    ctx.out.bulk(b"master");
-    ctx.out.int(0);
-    ctx.out.array(0);
     Ok(())
 }
 

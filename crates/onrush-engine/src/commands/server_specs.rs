@@ -203,17 +203,6 @@ pub static SPECS: &[Spec] = &[
         ..Spec::DEFAULT
     },
     Spec {
-        name: "role",
-        arity: 1,
-        flags: flags("noscript loading stale fast"),
-        categories: categories("admin dangerous"),
-        group: Group::Server,
-        since: "2.8.12",
-        summary: "Returns the server's role in replication.",
-        handler: super::server::role,
-        ..Spec::DEFAULT
-    },
-    Spec {
         name: "lolwut",
         arity: -1,
         flags: flags("readonly fast"),

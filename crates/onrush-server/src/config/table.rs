@@ -143,7 +143,7 @@ pub static DIRECTIVES: &[Directive] = &[
     text("requirepass", "").sensitive().apply(),
     text("aclfile", "").immutable().only_default("ACL files are not supported yet"),
     one_of("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").no_effect(NO_ACL),
-    integer("acllog-max-len", 0, I64_MAX, "128").no_effect(NO_ACL),
+    integer("acllog-max-len", 0, I64_MAX, "128"),
     one_of("enable-protected-configs", WHO, "no").immutable(),
     one_of("enable-debug-command", WHO, "no").immutable(),
     one_of("enable-module-command", WHO, "no").immutable().no_effect(NO_MODULES),

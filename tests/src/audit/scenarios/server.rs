@@ -138,6 +138,35 @@ pub const SCENARIOS: &[Scenario] = &[
         ",
     ),
     Scenario::new(
+        "what clients probe",
+        "
+        > each/4 WAIT 0 0
+        > each/4 WAITAOF 0 0 0
+        > each/4 LASTSAVE
+        > each/4 REPLICAOF NO ONE
+        >? each/4 FAILOVER
+        >? each/4 READONLY
+        >? each/4 CLUSTER INFO
+        >? all CLUSTER ADDSLOTS | {i}
+        > each/4 MODULE LIST
+        > each/4 ACL WHOAMI
+        > each/4 ACL GETUSER default
+        > x100 ACL LIST
+        > x20 ACL CAT
+        > x20 ACL CAT slow
+        > x100 ACL GENPASS
+        > all ACL DELUSER | u{i}
+        > all ACL DRYRUN default MSET | k:{i} v
+        >? x5 ACL DRYRUN {bytes*8} GET k
+        >? x5 ACL CAT {bytes*8}
+        >? each/4 AUTH u{i} x
+        >? x5 AUTH {bytes*8} x
+        > x20 ACL LOG -1
+        > x20 ACL LOG 1000000
+        > once ACL LOG RESET
+        ",
+    ),
+    Scenario::new(
         "short commands in a long pipeline",
         "
         > each PING

@@ -1,0 +1,115 @@
+//! Replication and persistence, as a primary without replicas, snapshots or an append-only file answers.
+
+use crate::blocking::Block;
+use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+
+const NO_REPLICATION: CommandError = CommandError::fixed("ERR replication is not supported yet");
+const NO_SNAPSHOTS: CommandError = CommandError::fixed("ERR snapshots are not supported yet");
+const NO_APPEND_ONLY_FILE: CommandError = CommandError::fixed("ERR the append-only file is not supported yet");
+const BAD_PRIMARY_PORT: CommandError = CommandError::fixed("ERR Invalid master port");
+const NOT_A_FLAG: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
+const NOTHING_LOCAL: CommandError =
+    CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+const NO_FAILOVER: CommandError = CommandError::fixed("ERR No failover in progress.");
+const NO_REPLICAS: CommandError = CommandError::fixed("ERR FAILOVER requires connected replicas.");
+const BAD_FAILOVER_TIMEOUT: CommandError = CommandError::fixed("ERR FAILOVER timeout must be greater than 0");
+
+/// `ROLE`: a primary without replicas
+pub fn role(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.array(3);
+    ctx.out.bulk(b"master");
+    ctx.out.int(0);
+    ctx.out.array(0);
+    Ok(())
+}
+
+/// `REPLICAOF host port | NO ONE`, also as SLAVEOF: the server stays a primary
+pub fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
+    if !(ctx.is(1, "NO") && ctx.is(2, "ONE")) {
+        let port = ctx.int_or(2, BAD_PRIMARY_PORT)?;
+        return Err(if (0..=65535).contains(&port) { NO_REPLICATION } else { BAD_PRIMARY_PORT });
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `WAIT numreplicas timeout`: no replica ever acknowledges a write, so the client waits until its time is over
+pub fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
+    let wanted = ctx.int(1)?;
+    let deadline_ms = ctx.deadline_from_ms(2)?;
+    wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zero);
+    Ok(())
+}
+
+/// `WAITAOF numlocal numreplicas timeout`: as WAIT, and there is no file of this server to wait for
+pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
+    let of_this_server = ctx.int(1)?;
+    if !(0..=1).contains(&of_this_server) {
+        return Err(NOT_A_FLAG);
+    }
+    let wanted = ctx.int_or(2, error::NOT_POSITIVE)?;
+    if wanted < 0 {
+        return Err(error::NOT_POSITIVE);
+    }
+    let deadline_ms = ctx.deadline_from_ms(3)?;
+    if of_this_server > 0 {
+        return Err(NOTHING_LOCAL);
+    }
+    wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zeros);
+    Ok(())
+}
+
+fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, on_timeout: OnTimeout) {
+    if wanted <= 0 {
+        on_timeout.append_to(ctx.out);
+        return;
+    }
+    // It waits for no key, so only time ends this, or CLIENT UNBLOCK.
+    ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
+}
+
+/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is nobody to take over
+pub fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (mut has_host, mut has_timeout, mut is_forced, mut aborts) = (false, false, false, false);
+    let mut at = 1;
+    while at < ctx.argc() {
+        let behind = ctx.argc() - at - 1;
+        if ctx.is(at, "TIMEOUT") && behind >= 1 && !has_timeout {
+            if ctx.int(at + 1)? <= 0 {
+                return Err(BAD_FAILOVER_TIMEOUT);
+            }
+            (has_timeout, at) = (true, at + 2);
+        } else if ctx.is(at, "TO") && behind >= 2 && !has_host {
+            ctx.int(at + 2)?;
+            (has_host, at) = (true, at + 3);
+        } else if ctx.is(at, "ABORT") && ctx.argc() == 2 {
+            (aborts, at) = (true, at + 1);
+        } else if ctx.is(at, "FORCE") && !is_forced {
+            (is_forced, at) = (true, at + 1);
+        } else {
+            return Err(error::SYNTAX);
+        }
+    }
+    Err(if aborts { NO_FAILOVER } else { NO_REPLICAS })
+}
+
+/// `LASTSAVE`: when the server started, as Redis tells before its first snapshot
+pub fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.int(ctx.engine.started_unix_s());
+    Ok(())
+}
+
+/// `SAVE`, `BGSAVE [SCHEDULE]`
+pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.argc() > 2 || (ctx.argc() == 2 && !ctx.is(1, "SCHEDULE")) {
+        return Err(error::SYNTAX);
+    }
+    Err(NO_SNAPSHOTS)
+}
+
+/// `BGREWRITEAOF`
+pub fn bgrewriteaof(_: &mut Ctx<'_>) -> CommandResult {
+    Err(NO_APPEND_ONLY_FILE)
+}
