@@ -10,6 +10,7 @@ mod sets;
 mod sort;
 mod sorted_sets;
 mod streams;
+mod watch;
 
 use crate::arguments::Arguments;
 use crate::argv::Argv;
@@ -28,6 +29,7 @@ pub use sets::SETS;
 pub use sort::SORT;
 pub use sorted_sets::{LEX, SORTED_SETS};
 pub use streams::STREAMS;
+pub use watch::WATCH;
 
 /// A family of commands that are tried together.
 pub struct Family {
@@ -55,6 +57,7 @@ pub const FAMILIES: &[Family] = &[
     AUTH,
     SERVER,
     PROBES,
+    WATCH,
     LISTS,
     HASHES,
     SETS,

@@ -24,6 +24,8 @@ pub(crate) struct Conditions {
     pause: Pause,
     /// Whether commands that use memory have to be refused.
     pub(crate) full: bool,
+    /// Whether short commands are timed one by one.
+    times_each: bool,
 }
 
 /// Arguments of a command that still counts as short.
@@ -36,6 +38,7 @@ impl Conditions {
             reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
             pause: engine.settings.pause(commit.now_ms()),
             full: commit.keep_within_memory() == Memory::Stuck,
+            times_each: engine.settings.watch.times_each(),
         }
     }
 
@@ -62,13 +65,15 @@ impl Conditions {
             && !ctx.commit.is_logged()
             && ctx.session.states.is_empty()
             && ctx.session.reply_mode == ReplyMode::On
+            && !self.times_each
             && !(self.full && run.command.is_some_and(Command::is_denied_oom))
     }
 
-    /// Whether any short command may be executed, as its connection is in no special state and memory is within its limit.
+    /// Whether any short command may be executed, as its connection is in no special state, memory is within its limit, and
+    /// nobody wants to know what each takes.
     #[inline]
     pub(crate) fn admit_all_short(&self, ctx: &Ctx<'_>) -> bool {
-        ctx.session.states.is_empty() && !self.full
+        ctx.session.states.is_empty() && !self.full && !self.times_each
     }
 }
 
@@ -81,7 +86,7 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
-    ctx.session.states.is_empty() && !(full && command.is_denied_oom())
+    ctx.session.states.is_empty() && !(full && command.is_denied_oom()) && !ctx.engine.settings.watch.times_each()
 }
 
 /// Whether the session may execute a command with these arguments. `full`: memory is not within its limit.

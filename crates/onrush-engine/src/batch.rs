@@ -167,6 +167,8 @@ impl Steps<'_> {
             self.tally.timed_ns += long_ns;
             if std::mem::take(&mut ctx.refused) {
                 self.tally.refused.push(at);
+            } else if run.command.is_some_and(Command::is_short) {
+                self.tally.timed.push(at);
             }
             ctx.commit.release();
             *self.conditions = Conditions::now(ctx.engine, ctx.commit);

@@ -205,61 +205,77 @@ pub(crate) struct Tally {
     pub(crate) len: u64,
     /// The runs of refused commands in the chunk, once for each command.
     pub(crate) refused: Vec<usize>,
+    /// Likewise those of short commands that are timed and counted by themselves.
+    pub(crate) timed: Vec<usize>,
     /// Time of those that are timed by themselves, in nanoseconds.
     pub(crate) timed_ns: u64,
 }
 
 impl Tally {
     /// Counts what was executed of a chunk and spreads its time evenly over the short commands; long ones were timed by
-    /// themselves. Begins anew.
+    /// themselves. `tracks`: commands have histograms. Returns the time of the short ones in nanoseconds, and begins anew.
     #[inline]
-    pub(crate) fn count(&mut self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took: Duration) {
+    pub(crate) fn count(
+        &mut self,
+        stats: &ThreadStats,
+        chunk: &Chunk,
+        parts: &[Part],
+        took: Duration,
+        tracks: bool,
+    ) -> u64 {
         let took_ns = took.as_nanos() as u64;
+        let short_ns = took_ns.saturating_sub(self.timed_ns);
         let len = self.len - self.refused.len() as u64;
         stats.commands_processed.add(len);
         stats.commands_nanos.add(took_ns);
         if !chunk.is_mixed
             && self.refused.is_empty()
+            && self.timed.is_empty()
             && let Some(Planned { command: Some(command), .. }) = chunk.planned.first()
             && command.is_short()
         {
-            let counters = &stats.commands[command.id as usize];
-            counters.calls.add(len);
-            counters.nanos.add(took_ns.saturating_sub(self.timed_ns));
-            (self.len, self.timed_ns) = (0, 0);
-            return;
+            stats.commands[command.id as usize].count(len, short_ns, tracks);
+        } else {
+            cold_path();
+            self.count_each(stats, chunk, parts, (short_ns, tracks));
+            self.refused.clear();
+            self.timed.clear();
         }
-        cold_path();
-        self.count_each(stats, chunk, parts, took_ns);
-        self.refused.clear();
         (self.len, self.timed_ns) = (0, 0);
+        short_ns
     }
 
     #[inline(never)]
-    fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], took_ns: u64) {
-        // Those refused were noted in the order of the runs.
-        let short = || {
-            let mut refused = self.refused.iter().peekable();
-            let all = parts.iter().flat_map(|part| part.short_commands(chunk));
-            all.map(move |(command, run, times)| {
-                while refused.next_if(|refused| **refused < run).is_some() {}
-                let mut executed = times;
-                while refused.next_if(|refused| **refused == run).is_some() {
-                    executed -= 1;
-                }
-                (command, executed)
-            })
-        };
-        let short_len: u64 = short().map(|(_, times)| times).sum();
+    fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], (short_ns, tracks): (u64, bool)) {
+        let counted = || parts.iter().flat_map(|part| self.short_commands(chunk, part));
+        let short_len: u64 = counted().map(|(_, _, times)| times).sum();
         if short_len == 0 {
             return;
         }
-        let each_ns = took_ns.saturating_sub(self.timed_ns) / short_len;
-        for (command, times) in short() {
-            let counters = &stats.commands[command.id as usize];
-            counters.calls.add(times);
-            counters.nanos.add(each_ns * times);
+        let each_ns = short_ns / short_len;
+        for (command, _, times) in counted() {
+            stats.commands[command.id as usize].count(times, each_ns * times, tracks);
         }
+    }
+
+    /// The short commands of a part that the chunk counts, with their runs in the chunk and how often each was executed.
+    pub(crate) fn short_commands<'a>(
+        &'a self,
+        chunk: &'a Chunk,
+        part: &'a Part,
+    ) -> impl Iterator<Item = (&'static Command, usize, u64)> + 'a {
+        // Those refused, and those timed by themselves, were noted in the order of the runs.
+        let (mut refused, mut timed) = (self.refused.iter().peekable(), self.timed.iter().peekable());
+        part.short_commands(chunk).map(move |(command, run, times)| {
+            let mut counted = times;
+            for apart in [&mut refused, &mut timed] {
+                while apart.next_if(|apart| **apart < run).is_some() {}
+                while apart.next_if(|apart| **apart == run).is_some() {
+                    counted -= 1;
+                }
+            }
+            (command, run, counted)
+        })
     }
 }
 

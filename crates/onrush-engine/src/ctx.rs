@@ -326,6 +326,16 @@ impl<'a> Ctx<'a> {
         self.commit.random().next()
     }
 
+    /// The error of a subcommand that takes fewer arguments than it got.
+    #[cold]
+    pub fn wrong_subcommand(&self) -> CommandError {
+        let container = self.command.parent.map_or(self.command, |id| self.engine.commands.command(id));
+        let try_help = format!("'. Try {} HELP.", container.spec.name.to_ascii_uppercase());
+        let name = error::quoted(self.arg(1));
+        let what = b"ERR unknown subcommand or wrong number of arguments for '";
+        CommandError::bytes([what, name, try_help.as_bytes()].concat())
+    }
+
     /// Changes the selected database.
     pub fn select(&mut self, db: u32) {
         self.session.db = db;

@@ -19,6 +19,7 @@ use crate::error::CommandError;
 use crate::inside::{abort, is_exec, refuse};
 use crate::offload;
 use crate::session::{ReplyMode, Session, States};
+use crate::watch::note_command;
 
 /// The command as it came.
 pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
@@ -226,9 +227,8 @@ fn inside<'a>(
 fn count(ctx: &Ctx<'_>, command: &Command, took_ns: u64, failed: bool) {
     let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
     counters.failed.add(u64::from(failed));
-    // Calls of short ones are counted by the chunk.
-    counters.calls.add(u64::from(!command.is_short()));
-    counters.nanos.add(took_ns);
+    counters.count(1, took_ns, ctx.engine.settings.watch.tracks());
+    note_command(ctx, took_ns);
 }
 
 /// Commands that may take long, that need a subcommand looked up, or with which something is wrong. Also returns the command if

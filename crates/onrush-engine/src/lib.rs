@@ -26,7 +26,9 @@ mod execute;
 pub mod gate;
 pub mod glob;
 mod inside;
+pub mod histogram;
 mod kept;
+pub mod latency;
 pub mod lazyfree;
 pub mod local;
 pub mod long;
@@ -40,11 +42,14 @@ pub mod settings;
 mod sha256;
 pub mod shared;
 pub mod slice;
+mod slow_chunk;
+pub mod slowlog;
 pub mod stats;
 pub mod transaction;
 pub mod types;
 pub mod units;
 pub mod watched;
+pub mod watch;
 
 /// Eviction goes by what this allocator counts.
 #[cfg(test)]

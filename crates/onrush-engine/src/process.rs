@@ -91,6 +91,8 @@ pub struct Facts {
     pub repl_backlog_bytes: u64,
     /// Workers that have connections.
     pub workers_used: usize,
+    /// `latency-tracking-info-percentiles`.
+    pub latency_percentiles: Vec<f64>,
 }
 
 /// What INFO tells of the machine and the operating system.

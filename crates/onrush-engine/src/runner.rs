@@ -24,6 +24,7 @@ use crate::eviction::evictor::Evictor;
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::session::Session;
 use crate::slice::{SliceEnd, SliceResult};
+use crate::slow_chunk::SlowChunk;
 
 /// When the runner was at work.
 #[derive(Clone, Copy, Debug)]
@@ -127,10 +128,10 @@ impl Runner {
             let mut conditions = Conditions::now(engine, &mut self.commit);
             prefetch_entries(&self.chunk);
             self.execute(space, inputs, next, lanes, &mut conditions);
-            self.chunk.owned.clear();
             let now = engine.clock.now();
             span = Some(Span { first: span.map_or(chunk_started, |span| span.first), last: now });
-            self.tally.count(&engine.stats.threads[self.thread], &self.chunk, &self.parts, now - chunk_started);
+            self.count(space, &inputs[next..], (lanes, next), now - chunk_started);
+            self.chunk.owned.clear();
             let last_input = next + self.parts.len() - 1;
             if let Some(part) = self.parts.last_mut()
                 && part.goes_on()
@@ -203,6 +204,7 @@ impl Runner {
             lanes.lane(next + at).session.handle.kill();
             let (part, input) = (&mut self.parts[at], &inputs[next + at]);
             self.tally.refused.retain(|run| *run < part.first);
+            self.tally.timed.retain(|run| *run < part.first);
             part.give_up(input.end - input.start);
             at += 1;
         }
@@ -229,6 +231,23 @@ impl Runner {
             }
             *at += 1;
         }
+    }
+
+    /// Counts what was executed of the chunk, which took so long.
+    #[inline]
+    fn count<L: Lanes>(&mut self, space: &[u8], inputs: &[Input], (lanes, next): (&mut L, usize), took: Duration) {
+        let Self { engine, thread, commit, chunk, parts, tally } = self;
+        let watch = &engine.settings.watch;
+        if watch.is_long(took.as_nanos() as u64) {
+            cold_path();
+            let nanos = (took.as_nanos() as u64).saturating_sub(tally.timed_ns + commit.evicting_ns());
+            if watch.is_long_for_chunk(nanos) {
+                let inputs: Vec<&[u8]> = inputs.iter().map(|input| input.of(space)).collect();
+                let slow = SlowChunk { shared: engine, chunk, parts, tally, inputs: &inputs };
+                slow.note(nanos, |part| &lanes.decoding(next + part).1.handle);
+            }
+        }
+        tally.count(&engine.stats.threads[*thread], chunk, parts, took, watch.tracks());
     }
 
     /// Ends the work on inputs whose parts are their last ones.

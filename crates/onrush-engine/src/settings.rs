@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, A
 
 use crate::encodings::{EncodingLimits, Encodings};
 use crate::eviction::state::EvictionOptions;
+use crate::watch::{Watch, WatchOptions};
 
 /// Of what entries keep a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Options {
     pub lazy_flush: bool,
     /// Entries that ACL LOG keeps (`acllog-max-len`).
     pub acl_log_len_max: usize,
+    /// What is watched: slow commands, latencies.
+    pub watch: WatchOptions,
 }
 
 impl Default for Options {
@@ -58,6 +61,7 @@ impl Default for Options {
             password_set: false,
             lazy_flush: false,
             acl_log_len_max: 128,
+            watch: WatchOptions::default(),
         }
     }
 }
@@ -89,6 +93,8 @@ pub struct Settings {
     pub lazy_flush: AtomicBool,
     /// See [`Options::acl_log_len_max`].
     pub acl_log_len_max: AtomicUsize,
+    /// See [`Options::watch`].
+    pub watch: Watch,
     /// Whether active expiry is off (`DEBUG SET-ACTIVE-EXPIRE`).
     pub expiry_is_off: AtomicBool,
     /// CLIENT PAUSE: 0 not paused, 1 writes, 2 everything.
@@ -124,6 +130,7 @@ impl Settings {
         self.password_set.store(options.password_set, Relaxed);
         self.lazy_flush.store(options.lazy_flush, Relaxed);
         self.acl_log_len_max.store(options.acl_log_len_max, Relaxed);
+        self.watch.store(&options.watch);
     }
 
     /// What is paused at a time.

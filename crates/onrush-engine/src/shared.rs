@@ -15,10 +15,12 @@ use crate::clock::{Clock, TimeSource};
 use crate::commands::acl_log::AclLog;
 use crate::eviction::state::Eviction;
 use crate::gate::Gate;
+use crate::latency::Monitor;
 use crate::lazyfree::LazyFree;
 use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
 use crate::settings::{Options, Settings};
+use crate::slowlog::SlowLog;
 use crate::stats::Stats;
 use crate::watched::Watched;
 
@@ -81,6 +83,10 @@ pub struct Shared {
     pub stats: Stats,
     /// What was denied lately.
     pub acl_log: AclLog,
+    /// Commands that took long.
+    pub slowlog: SlowLog,
+    /// Events that took long.
+    pub latency: Monitor,
     /// The log of effects.
     pub log: Arc<CommandLog>,
     /// Eviction: its settings and its state.
@@ -125,6 +131,8 @@ impl Shared {
             watched: Watched::default(),
             stats: Stats::new(threads, commands),
             acl_log: AclLog::default(),
+            slowlog: SlowLog::default(),
+            latency: Monitor::default(),
             log: CommandLog::new(),
             eviction: Eviction::default(),
             lazyfree: LazyFree::default(),
@@ -147,6 +155,9 @@ impl Shared {
     pub fn set(&self, options: &Options) {
         self.settings.store(options);
         self.eviction.store(&options.eviction);
+        if options.watch.slow_us >= 0 {
+            self.slowlog.trim(options.watch.slowlog_len_max);
+        }
     }
 
     /// A number to begin a stream of random numbers with, or to draw one thing by.

@@ -1,15 +1,23 @@
 //! Counters, one set for each thread so that counting never contends; INFO adds them up.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+
+use crate::histogram::{Distribution, Histogram};
 
 /// A counter with one writer and any number of readers: adding is a plain load and store.
 #[derive(Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
+    /// Zero.
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
     /// Adds `n`. Only the owning thread may call this.
     #[inline]
     pub fn add(&self, n: u64) {
@@ -60,6 +68,30 @@ pub struct CommandCounters {
     pub rejected: Counter,
     /// Times execution ended in an error.
     pub failed: Counter,
+    /// The times that single executions took, once there was one.
+    latency: OnceLock<Box<Histogram>>,
+}
+
+impl CommandCounters {
+    /// Counts executions that took so many nanoseconds, all together. `tracks`: the time of each goes into the histogram.
+    #[inline]
+    pub fn count(&self, calls: u64, nanos: u64, tracks: bool) {
+        self.calls.add(calls);
+        self.nanos.add(nanos);
+        if tracks && calls > 0 {
+            self.track(nanos / calls, calls);
+        }
+    }
+
+    #[inline]
+    fn track(&self, nanos: u64, calls: u64) {
+        self.latency.get_or_init(Histogram::new).add(nanos, calls);
+    }
+
+    /// The histogram of its times, if there is one.
+    pub fn latency(&self) -> Option<&Histogram> {
+        self.latency.get().map(|histogram| &**histogram)
+    }
 }
 
 macro_rules! counters {
@@ -99,6 +131,7 @@ macro_rules! counters {
                     command.nanos.reset();
                     command.rejected.reset();
                     command.failed.reset();
+                    command.latency().inspect(|histogram| histogram.reset());
                 }
             }
         }
@@ -214,6 +247,11 @@ impl Stats {
     /// The sum of one counter over all threads.
     pub fn sum(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
         self.threads.iter().map(|thread| counter(thread).get()).sum()
+    }
+
+    /// The times of a command, on all threads.
+    pub fn latency(&self, command: u16) -> Distribution {
+        Distribution::of(self.threads.iter().filter_map(|thread| thread.commands[command as usize].latency()))
     }
 
     /// Changes to the keyspace so far.

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use onrush_alloc as alloc;
 use onrush_engine::blocking::kill;
 use onrush_engine::commit::Commit;
+use onrush_engine::latency::Event;
 use onrush_engine::settings::Pause;
 use onrush_engine::stats::Samples;
+use onrush_engine::watch::note_event;
 use onrush_store::{Shard, clock};
 
 use crate::gather::Gather;
@@ -180,7 +182,9 @@ impl ExpireCycle {
                 break;
             }
         }
-        self.server.stats.expire_cycle_us.fetch_add(started.elapsed().as_micros() as u64, Relaxed);
+        let took = started.elapsed();
+        self.server.stats.expire_cycle_us.fetch_add(took.as_micros() as u64, Relaxed);
+        note_event(self.server, Event::ExpireCycle, took);
     }
 
     fn next_db(&mut self) {

@@ -215,6 +215,7 @@ impl Process for Host {
             maxmemory_policy: config.maxmemory_policy,
             repl_backlog_bytes: number(config.get("repl-backlog-size")),
             workers_used: self.workers_used.load(Relaxed),
+            latency_percentiles: config.latency_tracking_info_percentiles.clone(),
         }
     }
 

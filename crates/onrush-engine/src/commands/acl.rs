@@ -104,7 +104,7 @@ pub fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
             let of_category = table.all().filter(|command| command.categories.contains(*category));
             of_category.map(|command| command.full_name.as_ref()).collect()
         }
-        _ => return Err(wrong_subcommand(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     };
     ctx.out.array(names.len());
     for name in names {
@@ -135,7 +135,7 @@ pub fn acl_genpass(ctx: &mut Ctx<'_>) -> CommandResult {
     let bits = match ctx.argc() {
         2 => PASSWORD_BITS,
         3 => ctx.int(2)?,
-        _ => return Err(wrong_subcommand(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     };
     if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
         return Err(BAD_BITS);
@@ -171,11 +171,4 @@ pub fn acl_file(_: &mut Ctx<'_>) -> CommandResult {
 pub fn acl_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
-}
-
-pub(super) fn wrong_subcommand(ctx: &Ctx<'_>) -> CommandError {
-    let name = error::quoted(ctx.arg(1));
-    CommandError::bytes(
-        [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try ACL HELP."].concat(),
-    )
 }

@@ -89,7 +89,7 @@ pub fn acl_log(ctx: &mut Ctx<'_>) -> CommandResult {
     let count = match ctx.argc() {
         2 => TOLD,
         3 => ctx.int(2)?,
-        _ => return Err(super::acl::wrong_subcommand(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     };
     let now_ms = ctx.now_ms();
     let entries = ctx.engine.acl_log.0.lock();

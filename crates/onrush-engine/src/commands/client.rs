@@ -266,7 +266,7 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
         4 if ctx.is(3, "WRITE") => PAUSE_WRITES,
         4 if ctx.is(3, "ALL") => PAUSE_ALL,
         4 => return Err(BAD_PAUSE_MODE),
-        _ => return Err(wrong_subcommand(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     };
     let timeout_ms = ctx.int_or(2, TIMEOUT_NOT_INTEGER)?;
     if timeout_ms < 0 {
@@ -367,7 +367,7 @@ pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
         3 => {}
         4 if ctx.is(3, "TIMEOUT") || ctx.is(3, "ERROR") => {}
         4 => return Err(BAD_UNBLOCK_REASON),
-        _ => return Err(wrong_subcommand(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     }
     let id = ctx.int(2)?;
     let client = u64::try_from(id).ok().and_then(|id| ctx.engine.clients.get(id));
@@ -386,15 +386,6 @@ pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn client_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
-}
-
-/// The error of a subcommand that takes fewer arguments than it got.
-fn wrong_subcommand(ctx: &Ctx<'_>) -> CommandError {
-    let name = ctx.arg(1);
-    CommandError::bytes(
-        [b"ERR unknown subcommand or wrong number of arguments for '", error::quoted(name), b"'. Try CLIENT HELP."]
-            .concat(),
-    )
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ const SECTIONS: &[Section] = &[
     section("modules", "Modules", |_, _| {}),
     Section { by_default: false, ..section("commandstats", "Commandstats", commandstats) },
     section("errorstats", "Errorstats", errorstats),
-    Section { by_default: false, ..section("latencystats", "Latencystats", |_, _| {}) },
+    Section { by_default: false, ..section("latencystats", "Latencystats", latencystats) },
     section("cluster", "Cluster", |_, text| text.line("cluster_enabled", 0)),
     section("keyspace", "Keyspace", keyspace),
 ];
@@ -383,6 +383,22 @@ fn commandstats(engine: &Engine, text: &mut Text) {
         if sum.calls + sum.rejected + sum.failed > 0 {
             text.push(format_args!("cmdstat_{}:{sum}\r\n", command.full_name));
         }
+    }
+}
+
+fn latencystats(engine: &Engine, text: &mut Text) {
+    if !engine.settings.watch.tracks() {
+        return;
+    }
+    let percentiles = engine.process.facts().latency_percentiles;
+    for command in engine.commands.all() {
+        let times = engine.stats.latency(command.id);
+        if times.total == 0 {
+            continue;
+        }
+        let micros = |percent: f64| times.percentile(percent) as f64 / 1000.0;
+        let values: Vec<String> = percentiles.iter().map(|p| format!("p{p}={:.3}", micros(*p))).collect();
+        text.push(format_args!("latency_percentiles_usec_{}:{}\r\n", command.full_name, values.join(",")));
     }
 }
 

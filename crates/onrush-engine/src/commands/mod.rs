@@ -29,6 +29,7 @@ mod hyperloglog_specs;
 pub mod info;
 pub mod keys;
 mod keys_specs;
+pub mod latency;
 pub mod lcs;
 pub mod lists;
 pub mod lists_blocking;
@@ -43,6 +44,7 @@ mod server_specs;
 pub mod set_algebra;
 pub mod sets;
 mod sets_specs;
+pub mod slowlog;
 pub mod sort;
 mod sort_specs;
 pub mod sorted_set_algebra;
@@ -62,6 +64,7 @@ pub mod strings_many;
 mod strings_specs;
 pub mod transactions;
 mod transactions_specs;
+mod watch_specs;
 
 /// The specs of all families, in the order in which COMMAND tells them.
 pub static FAMILIES: &[&[Spec]] = &[
@@ -82,4 +85,5 @@ pub static FAMILIES: &[&[Spec]] = &[
     replication_specs::SPECS,
     cluster_specs::SPECS,
     acl_specs::SPECS,
+    watch_specs::SPECS,
 ];

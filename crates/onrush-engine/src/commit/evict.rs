@@ -4,6 +4,8 @@ use onrush_store::{Removed, Shard, Table};
 
 use super::{Commit, Evicts};
 use crate::eviction::state::Memory;
+use crate::latency::Event;
+use crate::watch::note_event;
 
 impl Commit {
     /// The same, which evicts with `evictor` where too much memory is in use.
@@ -30,9 +32,18 @@ impl Commit {
     #[cold]
     fn evict(&mut self) -> Memory {
         let Some(mut evictor) = self.evictor.take() else { return Memory::Within };
+        let started = self.shared.clock.now();
         let memory = evictor.evict(self);
+        let took = self.shared.clock.now() - started;
         self.evictor = Some(evictor);
+        self.evicting_ns += took.as_nanos() as u64;
+        note_event(self.shared, Event::EvictionCycle, took);
         memory
+    }
+
+    /// Nanoseconds that eviction has taken since the present chunk began.
+    pub(crate) fn evicting_ns(&self) -> u64 {
+        self.evicting_ns
     }
 
     /// Takes entries out of a shard that are evicted: `pick` puts them into the list, which is empty before. They are recorded

@@ -66,6 +66,8 @@ pub struct Commit {
     evictor: Option<Box<dyn Evicts>>,
     /// Whether too much memory is in use, and nothing may be evicted, as far as was found out last.
     is_stuck: bool,
+    /// Nanoseconds that eviction has taken since the present chunk began.
+    evicting_ns: u64,
     /// Lookups for reading that found their key, and that did not.
     hits: u64,
     misses: u64,
@@ -86,6 +88,7 @@ impl Commit {
             spare: None,
             evictor: None,
             is_stuck: false,
+            evicting_ns: 0,
             hits: 0,
             misses: 0,
         }
@@ -169,6 +172,7 @@ impl Commit {
     pub fn begin_chunk(&mut self, now_ms: i64) {
         self.moment.begin(&self.shared.settings, now_ms);
         self.record.look();
+        self.evicting_ns = 0;
     }
 
     /// Takes another time for now, in the middle of a chunk.

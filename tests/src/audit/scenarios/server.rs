@@ -138,6 +138,28 @@ pub const SCENARIOS: &[Scenario] = &[
         ",
     ),
     Scenario::new(
+        "a long slow log",
+        "
+        once CONFIG SET slowlog-max-len 1000000
+        once CONFIG SET slowlog-log-slower-than 0
+        > each/4 SET k:{i} v
+        > each/4 LATENCY LATEST
+        > all MSET | k:{i} v
+        > x5 SET k {bytes*8}
+        > x100 SLOWLOG GET
+        > x20 SLOWLOG LEN
+        > once SLOWLOG GET -1
+        > once SLOWLOG RESET
+        > once CONFIG SET slowlog-log-slower-than 10000
+        > once CONFIG SET slowlog-max-len 128
+        > x20 LATENCY HISTOGRAM
+        > x20 LATENCY HISTOGRAM set
+        > all LATENCY HISTOGRAM | c{i}
+        > all LATENCY RESET | e{i}
+        > x20 INFO latencystats
+        ",
+    ),
+    Scenario::new(
         "what clients probe",
         "
         > each/4 WAIT 0 0

@@ -1,0 +1,143 @@
+//! What the slow log, the histograms and the latency monitor tell, as far as no oracle can say it.
+
+use onrush_tests::argv;
+use onrush_tests::argv::Argv;
+use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Server, is_stand_in, wait_until};
+
+/// The arguments of the entries of the slow log, the latest first, each joined by blanks.
+fn slow_commands(conn: &mut Conn) -> Vec<String> {
+    let reply = conn.run("SLOWLOG GET -1");
+    let entry = |entry: &Value| {
+        let args = entry.items().expect("an entry")[3].items().expect("arguments");
+        args.iter().map(Value::text).collect::<Vec<_>>().join(" ")
+    };
+    reply.items().expect("entries").iter().map(entry).collect()
+}
+
+fn number(value: &Value) -> i64 {
+    match value {
+        Value::Int(number) => *number,
+        other => panic!("no number: {other}"),
+    }
+}
+
+/// The values of an INFO section by their fields.
+fn info(conn: &mut Conn, section: &str, field: &str) -> Option<String> {
+    let text = conn.run(&format!("INFO {section}")).text();
+    text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::to_owned)
+}
+
+#[test]
+fn every_command_of_a_pipeline_is_logged_when_all_count_as_slow() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    conn.run("CLIENT SETNAME me");
+    conn.run("CONFIG SET slowlog-log-slower-than 0");
+    conn.run("SLOWLOG RESET");
+    let lines = ["SET a 1", "SET a 1", "SET a 1", "GET a", "NOSUCH", "GET", "KEYS *", "INCR a", "LPUSH a x", "PING"];
+    let commands: Vec<Argv> = lines.iter().map(|line| Argv::parse(line).expect("a line")).collect();
+    conn.pipeline(&commands);
+    // What is no command, or has too few arguments, is not executed.
+    let mut expected: Vec<&str> =
+        lines.iter().copied().filter(|line| !["NOSUCH", "GET"].contains(line)).rev().collect();
+    expected.push("SLOWLOG RESET");
+    assert_eq!(slow_commands(&mut conn), expected);
+    let latest = conn.run("SLOWLOG GET 1");
+    let entry = latest.items().expect("entries")[0].items().expect("an entry").to_vec();
+    assert_eq!((entry.len(), entry[5].text()), (6, "me".to_owned()));
+    assert!(entry[4].text().starts_with("127.0.0.1:"));
+    assert!(number(&entry[2]) >= 0);
+    conn.run("CONFIG SET slowlog-log-slower-than -1");
+    let len = number(&conn.run("SLOWLOG LEN"));
+    conn.run("SET a 1");
+    assert_eq!(number(&conn.run("SLOWLOG LEN")), len);
+}
+
+#[test]
+fn arguments_are_cut_and_passwords_are_not_shown() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    conn.run("CONFIG SET slowlog-log-slower-than 0");
+    conn.run("CONFIG SET masterauth secret");
+    conn.run("AUTH secret");
+    conn.run("SLOWLOG LEN");
+    let logged = slow_commands(&mut conn);
+    assert_eq!(logged[..3], ["SLOWLOG LEN", "AUTH (redacted)", "CONFIG SET masterauth (redacted)"]);
+    conn.call(&argv!["SET", "k", "x".repeat(200)]);
+    let mut words = vec!["DEL".to_owned()];
+    words.extend((0..40).map(|n| format!("k{n}")));
+    conn.call(&Argv::new(&words));
+    let logged = slow_commands(&mut conn);
+    assert_eq!(logged[0], words[..31].join(" ") + " ... (10 more arguments)");
+    assert_eq!(logged[1], format!("SET k {}... (72 more bytes)", "x".repeat(128)));
+}
+
+#[test]
+fn waiting_is_not_slow() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    conn.run("CONFIG SET slowlog-log-slower-than 30000");
+    conn.run("BLPOP k 0.06");
+    let logged = slow_commands(&mut conn);
+    assert!(!logged.iter().any(|command| command.starts_with("BLPOP")), "{logged:?}");
+}
+
+#[test]
+fn a_slow_command_is_logged_and_its_event_noted() {
+    let server = Server::start_onrush(&["--enable-debug-command", "yes"]);
+    let mut conn = server.connect();
+    assert!(conn.run("LATENCY DOCTOR").text().contains("not monitored") || is_stand_in());
+    conn.run("CONFIG SET latency-monitor-threshold 20");
+    conn.run("DEBUG SLEEP 0.06");
+    assert!(slow_commands(&mut conn).contains(&"DEBUG SLEEP 0.06".to_owned()));
+    let latest = conn.run("LATENCY LATEST");
+    let event = latest.items().expect("events")[0].items().expect("an event").to_vec();
+    assert_eq!(event[0].text(), "command");
+    assert!(number(&event[2]) >= 60 && number(&event[3]) >= 60);
+    let history = conn.run("LATENCY HISTORY command");
+    assert_eq!(history.items().map(|samples| samples.len()), Some(1));
+    assert!(conn.run("LATENCY GRAPH command").text().starts_with("command - high "));
+    assert!(conn.run("LATENCY DOCTOR").text().contains("1 spike") || is_stand_in());
+    assert_eq!(conn.run("LATENCY RESET nosuch command"), Value::Int(1));
+    assert!(conn.run("LATENCY GRAPH command").is_error());
+}
+
+#[test]
+fn histograms_count_what_commandstats_counts() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut conn = server.connect();
+    let commands: Vec<Argv> = (0..500).flat_map(|n| [argv!["SET", format!("k{n}"), "1"], argv!["GET", "k1"]]).collect();
+    conn.pipeline(&commands);
+    conn.run("KEYS nothing*");
+    conn.run("CONFIG GET maxmemory");
+    for (name, calls) in [("set", 500), ("get", 500), ("keys", 1), ("config|get", 1)] {
+        let stats = info(&mut conn, "commandstats", &format!("cmdstat_{name}")).expect("a line");
+        assert!(stats.starts_with(&format!("calls={calls},")), "{name}: {stats}");
+        let reply = conn.call(&argv!["LATENCY", "HISTOGRAM", name]);
+        let told = reply.pairs().expect("pairs");
+        assert_eq!(told[0].0.text(), name);
+        let fields = told[0].1.pairs().expect("fields");
+        assert_eq!(fields[0].1, Value::Int(calls));
+        let powers = fields[1].1.pairs().expect("powers");
+        assert_eq!(powers.last().map(|(_, calls)| calls.clone()), Some(Value::Int(calls)), "{name}");
+        let percentiles = info(&mut conn, "latencystats", &format!("latency_percentiles_usec_{name}"));
+        let percentiles = percentiles.expect("a line");
+        let words: Vec<&str> = percentiles.split(',').map(|word| word.split('=').next().expect("a name")).collect();
+        assert_eq!(words, ["p50", "p99", "p99.9"]);
+    }
+    // The container stands for its subcommands.
+    let of_config = conn.run("LATENCY HISTOGRAM config nosuch");
+    assert_eq!(of_config.pairs().map(|pairs| pairs[0].0.text()), Some("config|get".to_owned()));
+    conn.run("CONFIG SET latency-tracking-info-percentiles \"0 100\"");
+    assert!(info(&mut conn, "latencystats", "latency_percentiles_usec_set").expect("a line").contains(",p100="));
+    conn.run("CONFIG RESETSTAT");
+    wait_until("the counters of the chunk before are in", || {
+        conn.run("LATENCY HISTOGRAM set get keys").pairs().is_some_and(|pairs| pairs.is_empty())
+    });
+    conn.run("CONFIG SET latency-tracking no");
+    conn.run("SET a 1");
+    assert!(conn.run("LATENCY HISTOGRAM set").pairs().is_some_and(|pairs| pairs.is_empty()));
+    assert_eq!(info(&mut conn, "latencystats", "latency_percentiles_usec_get"), None);
+}
