@@ -19,7 +19,7 @@ const TRIED_BY_HAND: &[&str] =
 const NOT_COMPARABLE: &[&str] = &["lolwut", "memory|doctor", "memory|malloc-stats", "memory|purge", "memory|stats"];
 
 /// Commands that no oracle has: `conditions.rs` says what they do.
-const NEWER_THAN_ORACLES: &[&str] = &["delex", "digest", "msetex"];
+const NEWER_THAN_ORACLES: &[&str] = &["delex", "digest", "increx", "msetex"];
 
 /// Commands that take another number of arguments than in the older oracle.
 const CHANGED_ARITY: &[&str] = &["zrank", "zrevrank"];

@@ -62,6 +62,16 @@ impl LongDouble {
         self.infinite
     }
 
+    /// The number with the other sign.
+    pub fn negated(self) -> Self {
+        Self { negative: !self.negative, ..self }
+    }
+
+    /// Whether it is less than another one. Both zeros are the same.
+    pub fn is_less_than(self, other: Self) -> bool {
+        self.checked_add(other.negated()).is_some_and(|rest| rest.negative && (rest.infinite || rest.mantissa > 0))
+    }
+
     /// The sum; `None` for infinity minus infinity.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         match (self.infinite, other.infinite) {

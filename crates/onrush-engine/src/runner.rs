@@ -392,6 +392,17 @@ mod tests {
     }
 
     #[test]
+    fn bounded_counters_are_logged_as_what_they_are_now() {
+        let mut harness = Harness::new();
+        let effects = harness.effects(
+            "INCREX a UBOUND 1 PXAT 99999999999999 ENX\nINCREX a UBOUND 1\nINCREX a BYINT 5 UBOUND 3 SATURATE PXAT \
+             99999999999000 ENX\nINCREX a BYINT -1 PERSIST\nINCREX b BYFLOAT 0.5\nINCREX b\nINCREX c UBOUND 0\n",
+        );
+        let expected = ["0 SET a 1 PXAT 99999999999999", "0 SET a 3 PXAT 99999999999999", "0 SET a 2", "0 SET b 0.5"];
+        assert_eq!(effects, expected);
+    }
+
+    #[test]
     fn nothing_is_logged_of_commands_that_fail_or_change_nothing() {
         let mut harness = Harness::new();
         harness.effects("SET s x\n");

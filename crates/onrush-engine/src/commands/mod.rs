@@ -8,6 +8,7 @@ mod acl_specs;
 pub mod bit_fields;
 pub mod bits;
 mod bits_specs;
+pub mod bounded_counters;
 pub mod client;
 pub mod cluster;
 mod cluster_specs;

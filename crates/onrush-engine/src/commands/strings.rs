@@ -37,7 +37,7 @@ impl ExpiryUnit {
     }
 
     /// Argument `index`, a positive number in this unit, as Unix time in milliseconds.
-    fn read(self, ctx: &Ctx<'_>, index: usize) -> Result<i64, CommandError> {
+    pub(super) fn read(self, ctx: &Ctx<'_>, index: usize) -> Result<i64, CommandError> {
         let value = ctx.int(index)?;
         let invalid = || CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.command.full_name));
         if value <= 0 {
@@ -576,7 +576,7 @@ fn add_run(ctx: &mut Ctx<'_>, increment: i64, times: u32) -> u32 {
 }
 
 #[inline]
-fn integer(value: ValueRef<'_>) -> Result<i64, CommandError> {
+pub(super) fn integer(value: ValueRef<'_>) -> Result<i64, CommandError> {
     match value {
         ValueRef::Int(value) => Ok(value),
         ValueRef::Bytes(bytes) => parse_i64(bytes).ok_or(error::NOT_INTEGER),
@@ -607,7 +607,7 @@ pub fn incrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-fn float(value: ValueRef<'_>) -> Result<LongDouble, CommandError> {
+pub(super) fn float(value: ValueRef<'_>) -> Result<LongDouble, CommandError> {
     match value {
         ValueRef::Int(value) => Ok(LongDouble::from_i64(value)),
         ValueRef::Bytes(bytes) => LongDouble::parse(bytes).ok_or(error::NOT_FLOAT),

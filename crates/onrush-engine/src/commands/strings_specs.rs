@@ -302,6 +302,18 @@ pub static SPECS: &[Spec] = &[
         ..Spec::DEFAULT
     },
     Spec {
+        name: "increx",
+        arity: -2,
+        flags: flags("write denyoom fast short"),
+        keys: &[KeySpec::key("RW access update")],
+        group: Group::String,
+        since: "8.8.0",
+        summary: "Adds to a number within bounds and sets its expiry; returns the new value and what was added.",
+        syntax: "key [BYFLOAT increment | BYINT increment] [LBOUND lower-bound] [UBOUND upper-bound] [SATURATE] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]",
+        handler: super::bounded_counters::increx,
+        ..Spec::DEFAULT
+    },
+    Spec {
         name: "incrbyfloat",
         arity: 3,
         flags: flags("write denyoom fast short"),

@@ -60,6 +60,8 @@ pub const SCENARIOS: &[Scenario] = &[
         > each/10 SET k:{i} v IFNE v
         > each/10 SET k:{i} w IFEQ v
         > each/10 DIGEST k:{i}
+        > each/10 INCREX n:{i} UBOUND 5 EX 10000 ENX
+        > each/10 INCREX n:{i} BYFLOAT 0.5 LBOUND 0 UBOUND 5 SATURATE PERSIST
         > each/10 DELEX k:{i} IFEQ w
         once SET k {bytes*10}
         > x5 DIGEST k
