@@ -117,6 +117,7 @@ impl Execution<'_> {
         (part.runs, part.of_next) = (runs, of_next);
         let len = runs as u64 + u64::from(of_next) + more;
         steps.tally.len += len;
+        part.result.commands += len as u32;
         if len > 0
             && let Some(last) = planned[runs - usize::from(of_next == 0)].command
             && last.is_short()

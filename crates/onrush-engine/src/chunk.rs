@@ -171,11 +171,12 @@ impl Part {
         self.result.end == SliceEnd::ChunkFull
     }
 
-    /// One that begins behind what is planned of a chunk, and at `consumed` in the connection's input.
+    /// One that begins behind what is planned of a chunk, and at `consumed` in the connection's input, of which so many commands
+    /// were executed in earlier chunks.
     #[inline]
-    pub(crate) fn of(chunk: &Chunk, consumed: usize) -> Self {
+    pub(crate) fn of(chunk: &Chunk, consumed: usize, commands: u32) -> Self {
         let (first, owned) = (chunk.planned.len(), chunk.owned.len()..chunk.owned.len());
-        let result = SliceResult { consumed, end: SliceEnd::ChunkFull, requeue: None, ended_ms: 0 };
+        let result = SliceResult { consumed, end: SliceEnd::ChunkFull, requeue: None, ended_ms: 0, commands };
         Self { first, len: 0, owned, runs: 0, of_next: 0, result }
     }
 
@@ -183,7 +184,7 @@ impl Part {
     #[cold]
     pub(crate) fn give_up(&mut self, input_len: usize) {
         self.len = 0;
-        self.result = SliceResult { consumed: input_len, end: SliceEnd::Close, requeue: None, ended_ms: 0 };
+        self.result = SliceResult { consumed: input_len, end: SliceEnd::Close, ..SliceResult::default() };
     }
 
     /// The short commands executed, with their runs in the chunk and how often each was.

@@ -12,6 +12,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use crate::blocking::waiter::Waiter;
+use crate::pipeline::mean_depth;
 use crate::watched::Watcher;
 
 /// The part of a connection that other threads may read, and the means to wake or kill it.
@@ -44,6 +45,14 @@ pub struct ClientHandle {
     pub reply_bytes: AtomicU64,
     /// Bytes allocated for replies.
     pub reply_capacity_bytes: AtomicU64,
+    /// Times it had to give way to others, with commands or replies left.
+    pub gave_way: AtomicU64,
+    /// Times its unread replies passed their limit.
+    pub over_reply_limit: AtomicU64,
+    /// Most bytes that waited in the query buffer.
+    pub query_bytes_max: AtomicU64,
+    /// Most bytes of unread replies.
+    pub reply_bytes_max: AtomicU64,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
@@ -73,6 +82,33 @@ pub struct Activity {
     /// Selected database.
     pub db: AtomicU32,
     killed: AtomicBool,
+    /// Commands executed.
+    pub commands: AtomicU64,
+    /// Reads that brought some.
+    pub batches: AtomicU64,
+    /// Those that brought only one.
+    pub singles: AtomicU64,
+    /// Milliseconds from the batch before to each of those, where they followed soon.
+    pub singles_ms: AtomicU64,
+}
+
+/// A command that comes so many milliseconds after the one before did not wait for its reply.
+const SOON_MS: i64 = 500;
+
+impl Activity {
+    /// Notes a batch of commands executed at this time. Only the connection's thread may call this.
+    #[inline]
+    pub fn note_batch(&self, now_ms: i64, commands: u32) {
+        let add = |counter: &AtomicU64, n: u64| counter.store(counter.load(Relaxed) + n, Relaxed);
+        let since_ms = now_ms - self.last_interaction_ms.load(Relaxed);
+        add(&self.commands, commands.into());
+        add(&self.batches, u64::from(commands > 0));
+        if commands == 1 {
+            add(&self.singles, 1);
+            add(&self.singles_ms, if (0..SOON_MS).contains(&since_ms) { since_ms as u64 } else { 0 });
+        }
+        self.last_interaction_ms.store(now_ms, Relaxed);
+    }
 }
 
 /// Names a client gave itself.
@@ -103,6 +139,10 @@ impl ClientHandle {
                 last_command: AtomicU32::new(u32::MAX),
                 db: AtomicU32::new(0),
                 killed: AtomicBool::new(false),
+                commands: AtomicU64::new(0),
+                batches: AtomicU64::new(0),
+                singles: AtomicU64::new(0),
+                singles_ms: AtomicU64::new(0),
             },
             names: Mutex::new(Names { user: b"default".to_vec(), ..Names::default() }),
             resp: AtomicU32::new(2),
@@ -110,6 +150,10 @@ impl ClientHandle {
             query_free_bytes: AtomicU64::new(0),
             reply_bytes: AtomicU64::new(0),
             reply_capacity_bytes: AtomicU64::new(0),
+            gave_way: AtomicU64::new(0),
+            over_reply_limit: AtomicU64::new(0),
+            query_bytes_max: AtomicU64::new(0),
+            reply_bytes_max: AtomicU64::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             transaction_len: AtomicI64::new(-1),
@@ -180,8 +224,22 @@ impl ClientHandle {
         line.extend_from_slice(&names.lib_name);
         line.extend_from_slice(b" lib-ver=");
         line.extend_from_slice(&names.lib_ver);
+        line.extend_from_slice(self.pipelining().as_bytes());
         line.push(b'\n');
         line
+    }
+
+    /// How it pipelines, as CLIENT LIST tells behind the fields of Redis.
+    fn pipelining(&self) -> String {
+        let [commands, batches] = [&self.activity.commands, &self.activity.batches].map(|count| count.load(Relaxed));
+        let deferrals = self.gave_way.load(Relaxed) + self.over_reply_limit.load(Relaxed);
+        format!(
+            " tot-cmds={commands} batches={batches} depth={:.2} rtt-saved={} deferrals={deferrals} qbuf-max={} rbuf-max={}",
+            mean_depth(commands, batches),
+            commands.saturating_sub(batches),
+            self.query_bytes_max.load(Relaxed),
+            self.reply_bytes_max.load(Relaxed),
+        )
     }
 
     /// The letters CLIENT LIST shows, `N` if there are none.
@@ -303,12 +361,16 @@ mod tests {
         let line = client.info_line(|_| None, 3_500);
         let line = String::from_utf8(line).unwrap();
         assert!(line.starts_with("id=7 addr=127.0.0.1:5 laddr=127.0.0.1:6379 fd=9 name=me age=2 idle=2 flags=e db=0 "));
-        assert!(line.ends_with(" events=r cmd=NULL user=default redir=-1 resp=2 lib-name=lib lib-ver=\n"));
+        assert!(
+            line.contains(" events=r cmd=NULL user=default redir=-1 resp=2 lib-name=lib lib-ver= tot-cmds="),
+            "{line}"
+        );
         let fields: Vec<_> = line.split(' ').map(|field| field.split('=').next().unwrap()).collect();
         assert_eq!(
             fields.join(" "),
             "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl \
-             oll omem tot-mem events cmd user redir resp lib-name lib-ver"
+             oll omem tot-mem events cmd user redir resp lib-name lib-ver \
+             tot-cmds batches depth rtt-saved deferrals qbuf-max rbuf-max"
         );
     }
 }

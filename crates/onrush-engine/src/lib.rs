@@ -34,6 +34,7 @@ pub mod local;
 pub mod long;
 pub mod long_double;
 pub mod offload;
+pub mod pipeline;
 mod plan;
 pub mod process;
 pub mod runner;

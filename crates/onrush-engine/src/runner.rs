@@ -43,6 +43,8 @@ pub struct Input {
     pub end: usize,
     /// Bytes of it that are done with.
     consumed: usize,
+    /// Commands of it that are.
+    commands: u32,
     /// When its first command was executed.
     started: Option<Instant>,
 }
@@ -50,7 +52,7 @@ pub struct Input {
 impl Input {
     /// The bytes at `start..end`.
     pub fn new(start: usize, end: usize) -> Self {
-        Self { start, end, consumed: 0, started: None }
+        Self { start, end, consumed: 0, commands: 0, started: None }
     }
 
     fn of<'s>(&self, space: &'s [u8]) -> &'s [u8] {
@@ -138,7 +140,7 @@ impl Runner {
             {
                 cold_path();
                 let input = &mut inputs[last_input];
-                input.consumed = part.result.consumed;
+                (input.consumed, input.commands) = (part.result.consumed, part.result.commands);
                 let started = *input.started.get_or_insert(chunk_started);
                 let slice = Duration::from_micros(engine.settings.slice_us.load(Relaxed));
                 if now - started < slice {
@@ -177,7 +179,7 @@ impl Runner {
         planner: &mut Planner<'s>,
     ) {
         for (at, input) in inputs.iter().enumerate().skip(next + self.parts.len()) {
-            self.parts.push(Part::of(&self.chunk, input.consumed));
+            self.parts.push(Part::of(&self.chunk, input.consumed, input.commands));
             let Some(part) = self.parts.last_mut() else { unreachable!("just pushed") };
             decode(self.engine, lanes.decoding(at), input.of(space), &mut self.chunk, part, planner);
             if part.goes_on() || self.chunk.is_full() {

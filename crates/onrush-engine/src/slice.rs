@@ -45,4 +45,6 @@ pub struct SliceResult {
     pub requeue: Option<Box<[u8]>>,
     /// The time of its last chunk, in Unix milliseconds.
     pub ended_ms: i64,
+    /// Commands executed.
+    pub commands: u32,
 }

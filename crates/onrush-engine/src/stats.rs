@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use crate::histogram::{Distribution, Histogram};
+use crate::pipeline::{PipelineStats, Summary};
 
 /// A counter with one writer and any number of readers: adding is a plain load and store.
 #[derive(Default)]
@@ -22,6 +23,14 @@ impl Counter {
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Raises it to `n` if it is less. Only the owning thread may call this.
+    #[inline]
+    pub fn raise(&self, n: u64) {
+        if self.0.load(Relaxed) < n {
+            self.0.store(n, Relaxed);
+        }
     }
 
     /// The count.
@@ -108,6 +117,8 @@ macro_rules! counters {
             cpu_clock: AtomicI32,
             /// The command that runs, or ran last.
             pub executing: Executing,
+            /// How its connections pipeline.
+            pub pipeline: PipelineStats,
             /// By command id.
             pub commands: Box<[CommandCounters]>,
         }
@@ -120,12 +131,14 @@ macro_rules! counters {
                     cpu_noted_nanos: Counter::default(),
                     cpu_clock: AtomicI32::new(0),
                     executing: Executing::default(),
+                    pipeline: PipelineStats::default(),
                     commands: (0..commands_len).map(|_| CommandCounters::default()).collect(),
                 }
             }
 
             fn reset(&self) {
                 $(self.$name.reset();)*
+                self.pipeline.reset();
                 for command in &self.commands {
                     command.calls.reset();
                     command.nanos.reset();
@@ -247,6 +260,11 @@ impl Stats {
     /// The sum of one counter over all threads.
     pub fn sum(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
         self.threads.iter().map(|thread| counter(thread).get()).sum()
+    }
+
+    /// How connections pipeline, on all threads.
+    pub fn pipelining(&self) -> Summary {
+        Summary::of(self.threads.iter().map(|thread| &thread.pipeline))
     }
 
     /// The times of a command, on all threads.

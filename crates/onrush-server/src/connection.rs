@@ -164,6 +164,11 @@ pub struct Connection {
     closing: bool,
     /// Time of the last slice in Unix milliseconds, until it is published.
     unpublished_ms: Option<i64>,
+    /// Commands executed in a batch that is not done with.
+    batch_commands: u32,
+    /// Commands of batches that are not published, and replies that are not all written.
+    unpublished_commands: u32,
+    unwritten_replies: u32,
     /// Whether others see empty buffers.
     is_published_idle: bool,
     alarm: Option<Instant>,
@@ -198,6 +203,9 @@ impl Connection {
             eof: false,
             closing: false,
             unpublished_ms: None,
+            batch_commands: 0,
+            unpublished_commands: 0,
+            unwritten_replies: 0,
             is_published_idle: true,
             alarm: None,
         }
@@ -305,13 +313,13 @@ impl Connection {
     pub fn settle(&mut self, input: &[u8], result: &mut SliceResult, replies: &mut ReplyBuffers) -> After {
         let queues = self.session.states.contains(States::QUEUES);
         if result.end == SliceEnd::InputUsedUp && result.consumed == input.len() && !queues {
-            match self.write_all(replies) {
+            match self.write_all(replies, result.commands) {
                 Ok(true) => {
                     if !self.query.is_empty() {
                         cold_path();
                         self.query = Vec::new();
                     }
-                    self.publish(result.ended_ms);
+                    self.publish(result.ended_ms, result.commands);
                     return if self.socket.is_readable() { After::Again } else { After::Wait };
                 }
                 Ok(false) => {}
@@ -351,7 +359,11 @@ impl Connection {
             if self.closing {
                 return self.after_writing();
             }
-            if time_up || turn.is_over(self.server) {
+            if time_up {
+                return After::Again;
+            }
+            if turn.is_over(self.server) {
+                self.note_deferral();
                 return After::Again;
             }
             // Of a pause this also sets the alarm.
@@ -374,10 +386,10 @@ impl Connection {
         }
     }
 
-    /// Writes the replies if they are in one piece, with one call; says whether all are written, which they mostly are. Then
-    /// their buffer goes back.
+    /// Writes the replies of so many commands if they are in one piece, with one call; says whether all are written, which they
+    /// mostly are. Then their buffer goes back.
     #[inline]
-    fn write_all(&mut self, replies: &mut ReplyBuffers) -> io::Result<bool> {
+    fn write_all(&mut self, replies: &mut ReplyBuffers, commands: u32) -> io::Result<bool> {
         let Some(bytes) = self.reply.as_single_slice() else { return Ok(false) };
         if !bytes.is_empty() {
             let len = bytes.len();
@@ -392,6 +404,12 @@ impl Connection {
                 self.reply.advance(written);
                 return Ok(false);
             }
+            if commands > 0 {
+                self.stats.pipeline.note_exchange(commands, len);
+            }
+        } else if commands > 0 {
+            cold_path();
+            self.stats.pipeline.note_read(commands);
         }
         replies.give(self.reply.take_buffer());
         Ok(true)
@@ -410,6 +428,9 @@ impl Connection {
         }
         if self.reply.is_empty() {
             replies.give(self.reply.take_buffer());
+            if self.unwritten_replies > 0 {
+                self.stats.pipeline.note_write(std::mem::take(&mut self.unwritten_replies));
+            }
             if self.closing || (self.eof && self.input == Input::UsedUp) {
                 self.socket.shutdown();
                 return After::End;
@@ -419,7 +440,8 @@ impl Connection {
             return After::End;
         }
         if let Some(now_ms) = self.unpublished_ms.take() {
-            self.publish(now_ms);
+            let commands = std::mem::take(&mut self.unpublished_commands);
+            self.publish(now_ms, commands);
         }
         After::Wait
     }
@@ -641,6 +663,18 @@ impl Connection {
                 Input::UsedUp
             }
         };
+        match result.end {
+            SliceEnd::ReplyLimit => _ = self.session.handle.over_reply_limit.fetch_add(1, Relaxed),
+            SliceEnd::HeldLong => self.stats.pipeline.held_back.add(1),
+            SliceEnd::TimeUp => self.note_deferral(),
+            _ => {}
+        }
+        self.batch_commands += result.commands;
+        self.unwritten_replies += result.commands;
+        if self.input == Input::UsedUp && self.batch_commands > 0 {
+            self.stats.pipeline.note_read(self.batch_commands);
+            self.unpublished_commands += std::mem::take(&mut self.batch_commands);
+        }
         self.unpublished_ms = Some(result.ended_ms);
     }
 
@@ -650,11 +684,18 @@ impl Connection {
         self.alarm = Some(Instant::now() + Duration::from_millis(left_ms as u64));
     }
 
-    /// Lets others see how this connection is.
+    /// The connection gives way to others.
+    #[cold]
+    fn note_deferral(&self) {
+        self.stats.pipeline.gave_way.add(1);
+        self.session.handle.gave_way.fetch_add(1, Relaxed);
+    }
+
+    /// Lets others see how this connection is, which has executed so many commands since the last time.
     #[inline]
-    fn publish(&mut self, now_ms: i64) {
+    fn publish(&mut self, now_ms: i64, commands: u32) {
         let activity = &self.session.handle.activity;
-        activity.last_interaction_ms.store(now_ms, Relaxed);
+        activity.note_batch(now_ms, commands);
         activity.db.store(self.session.db, Relaxed);
         let is_idle = self.reply.capacity() == 0 && self.query.capacity() == 0 && self.input == Input::UsedUp;
         if !(is_idle && self.is_published_idle) {
@@ -667,9 +708,14 @@ impl Connection {
     #[inline(never)]
     fn publish_buffers(&self) {
         let handle = &self.session.handle;
-        handle.reply_bytes.store(self.reply.len() as u64, Relaxed);
+        let (reply_bytes, query_bytes) = (self.reply.len() as u64, self.query_len() as u64);
+        handle.reply_bytes.store(reply_bytes, Relaxed);
         handle.reply_capacity_bytes.store(self.reply.capacity() as u64, Relaxed);
-        handle.query_bytes.store(self.query_len() as u64, Relaxed);
+        handle.query_bytes.store(query_bytes, Relaxed);
+        handle.reply_bytes_max.fetch_max(reply_bytes, Relaxed);
+        handle.query_bytes_max.fetch_max(query_bytes, Relaxed);
+        self.stats.pipeline.note_reply_bytes(reply_bytes);
+        self.stats.pipeline.note_query_bytes(query_bytes);
         handle.query_free_bytes.store((self.query.capacity() - self.query.len()) as u64, Relaxed);
     }
 

@@ -93,6 +93,7 @@ pub const CONSTANT: &[(&str, &str)] = &[
     ("module|unload", REFUSED),
     ("object|help", "answers with a fixed text"),
     ("pfselftest", "tests a fixed amount of data of its own"),
+    ("pipeline|help", "answers with a fixed text"),
     ("quit", "closes the connection"),
     ("latency|doctor", "tells of at most 160 samples of 4 events"),
     ("latency|graph", "draws at most 80 samples"),

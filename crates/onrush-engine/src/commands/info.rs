@@ -33,6 +33,7 @@ const SECTIONS: &[Section] = &[
     section("memory", "Memory", memory),
     section("persistence", "Persistence", persistence),
     section("stats", "Stats", stats),
+    section("pipeline", "Pipeline", pipeline),
     section("replication", "Replication", replication),
     section("cpu", "CPU", cpu),
     section("modules", "Modules", |_, _| {}),
@@ -318,6 +319,26 @@ fn traffic(engine: &Engine, text: &mut Text) {
     text.line("instantaneous_output_repl_kbps", "0.00");
     text.line("rejected_connections", engine.stats.connections_rejected.load(Relaxed));
     text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+}
+
+fn pipeline(engine: &Engine, text: &mut Text) {
+    let stats = &engine.stats;
+    let sum = stats.pipelining();
+    text.line("pipeline_commands", sum.commands);
+    text.line("pipeline_batches", sum.batches());
+    text.line("pipeline_mean_depth", format_args!("{:.2}", sum.mean_depth()));
+    text.line("pipeline_commands_per_read", sum.commands_per_read());
+    text.line("pipeline_replies_per_write", sum.replies_per_write());
+    text.line("pipeline_reads", stats.sum(|thread| &thread.reads_processed));
+    text.line("pipeline_writes", stats.sum(|thread| &thread.writes_processed));
+    text.line("pipeline_input_bytes", stats.sum(|thread| &thread.net_input_bytes));
+    text.line("pipeline_output_bytes", stats.sum(|thread| &thread.net_output_bytes));
+    text.line("pipeline_round_trips_saved", sum.round_trips_saved());
+    text.line("pipeline_deferrals_turn_over", sum.gave_way);
+    text.line("pipeline_deferrals_reply_limit", stats.sum(|thread| &thread.reply_limit_pauses));
+    text.line("pipeline_deferrals_long_command", sum.held_back);
+    text.line("pipeline_query_buffer_max", sum.query_bytes_max);
+    text.line("pipeline_reply_buffer_max", sum.reply_bytes_max);
 }
 
 fn replication(engine: &Engine, text: &mut Text) {

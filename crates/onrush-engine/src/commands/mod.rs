@@ -37,6 +37,7 @@ pub mod lists_blocking;
 mod lists_specs;
 pub mod memory;
 pub mod modules;
+pub mod pipeline;
 pub mod replication;
 mod replication_specs;
 pub mod scan;

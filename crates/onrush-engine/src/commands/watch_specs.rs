@@ -1,6 +1,6 @@
 //! Rows of the command table: the commands that show what takes time.
 
-use super::{latency, slowlog};
+use super::{latency, pipeline, slowlog};
 use crate::command::spec::{Group, Spec, flags};
 
 /// The commands that show what takes time.
@@ -150,6 +150,39 @@ pub static SPECS: &[Spec] = &[
                 summary: "Forgets the samples of some events, or of all.",
                 syntax: "[event [event ...]]",
                 handler: latency::latency_reset,
+                ..Spec::DEFAULT
+            },
+        ],
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "pipeline",
+        arity: -2,
+        group: Group::Server,
+        since: "0.1.0",
+        complexity: "Depends on the subcommand",
+        summary: "Container of commands about pipelining.",
+        subcommands: &[
+            Spec {
+                name: "doctor",
+                arity: 2,
+                flags: flags("admin noscript loading stale"),
+                tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
+                group: Group::Server,
+                since: "0.1.0",
+                complexity: "O(N), N the number of connections",
+                summary: "Tells in words which clients would gain by other batches.",
+                handler: pipeline::pipeline_doctor,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "help",
+                arity: 2,
+                flags: flags("loading stale"),
+                group: Group::Server,
+                since: "0.1.0",
+                summary: "Returns help on the subcommands.",
+                handler: pipeline::pipeline_help,
                 ..Spec::DEFAULT
             },
         ],

@@ -10,6 +10,7 @@ pub const SCENARIOS: &[Scenario] = &[
         > connect/25 CLIENT SETNAME name{i}
         > rest
         > once CLIENT LIST
+        > x5 PIPELINE DOCTOR
         > x5 CLIENT LIST TYPE normal
         > all/25 CLIENT LIST ID | {i+1}
         > x100 CLIENT INFO
