@@ -143,3 +143,47 @@ def test_many_connections_at_once(server):
         assert one.incr("n") == number + 1
     for one in clients:
         one.close()
+
+
+def next_message(subscriber, type):
+    message = subscriber.get_message(timeout=10)
+    assert message["type"] == type, message
+    return message
+
+
+def test_pubsub(client):
+    with client.pubsub() as subscriber:
+        subscriber.subscribe("news")
+        next_message(subscriber, "subscribe")
+        subscriber.psubscribe("n*")
+        next_message(subscriber, "psubscribe")
+        assert client.pubsub_channels("new*") == ["news"]
+        assert client.pubsub_numsub("news", "other") == [("news", 1), ("other", 0)]
+        assert client.pubsub_numpat() == 1
+        assert client.publish("news", "hello") == 2
+        assert next_message(subscriber, "message")["data"] == "hello"
+        assert next_message(subscriber, "pmessage") == {
+            "type": "pmessage", "pattern": "n*", "channel": "news", "data": "hello"
+        }
+        subscriber.unsubscribe()
+        assert next_message(subscriber, "unsubscribe")["data"] == 1
+        assert client.publish("news", "again") == 1
+        assert next_message(subscriber, "pmessage")["data"] == "again"
+
+
+def test_pubsub_handlers_get_messages_in_order(client):
+    seen = []
+    with client.pubsub() as subscriber:
+        subscriber.subscribe(numbers=lambda message: seen.append(int(message["data"])))
+        next_message(subscriber, "subscribe")
+        pipe = client.pipeline(transaction=False)
+        for number in range(5_000):
+            pipe.publish("numbers", number)
+        assert pipe.execute() == [1] * 5_000
+        thread = subscriber.run_in_thread(sleep_time=0.01)
+        deadline = time.monotonic() + 20
+        while len(seen) < 5_000 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        thread.stop()
+        thread.join()
+    assert seen == list(range(5_000))

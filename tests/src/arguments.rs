@@ -192,6 +192,8 @@ const KINDS: &[(&str, &str)] = &[
     ("count", "1|2|10|100|1000000"),
     ("type", "string|STRING|list|hash|zset|stream|set"),
     ("proto", "2|3|3|1|4|abc||03|-3"),
+    ("chan", "ab|ab|bc|x|a|"),
+    ("chan-pattern", "a*|a*|b?|y*"),
     ("user", "default|default|nobody|"),
     ("user-rare", "nobody||somebody"),
     ("pass", "secret|secret|wrong||secret "),

@@ -162,6 +162,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("CLIENT HELP", Compare::Type, OWN_WORDS),
     exception("CONFIG HELP", Compare::Type, OWN_WORDS),
     exception("OBJECT HELP", Compare::Type, OWN_WORDS),
+    exception("PUBSUB HELP", Compare::Type, OWN_WORDS),
     exception("MEMORY HELP", Compare::Type, OWN_WORDS),
     exception("XGROUP HELP", Compare::Type, OWN_WORDS),
     exception("XINFO HELP", Compare::Type, OWN_WORDS),

@@ -6,6 +6,7 @@ mod hashes;
 mod hyperloglog;
 mod lists;
 mod probes;
+mod pubsub;
 mod sets;
 mod sort;
 mod sorted_sets;
@@ -25,6 +26,7 @@ pub use hashes::HASHES;
 pub use hyperloglog::HYPERLOGLOG;
 pub use lists::LISTS;
 pub use probes::PROBES;
+pub use pubsub::PUBSUB;
 pub use sets::SETS;
 pub use sort::SORT;
 pub use sorted_sets::{LEX, SORTED_SETS};
@@ -54,6 +56,7 @@ pub const FAMILIES: &[Family] = &[
     KEYS,
     EXPIRY,
     CONNECTION,
+    PUBSUB,
     AUTH,
     SERVER,
     PROBES,
@@ -342,6 +345,7 @@ pub const SERVER: Family = Family {
         (2, "ROLE"),
         (3, "MEMORY USAGE key [SAMPLES int]"),
         (1, "MEMORY HELP"),
+        (1, "PUBSUB HELP"),
         (1, "MEMORY name"),
         (1, "!DEBUG SLEEP 0"),
         (2, "DEBUG JMAP"),
@@ -369,8 +373,13 @@ impl Family {
 
     /// The oracle that belongs to a seed.
     pub fn oracle(&self, seed: u64) -> Oracle {
-        // SORT takes hexadecimal numbers, as all of Redis did before 8.
-        if self.name == SORT.name { Oracle::Older } else { Oracle::ALL[(seed / 6 % 2) as usize] }
+        match self.name {
+            // SORT takes hexadecimal numbers, as all of Redis did before 8.
+            name if name == SORT.name => Oracle::Older,
+            // Before 7.2 a client got its own message before the reply to PUBLISH.
+            name if name == PUBSUB.name => Oracle::Newer,
+            _ => Oracle::ALL[(seed / 6 % 2) as usize],
+        }
     }
 }
 
@@ -384,6 +393,8 @@ pub struct Generator {
     lines: Vec<Syntax>,
     weights: Vec<u32>,
     words: Arguments,
+    /// Connections of a sequence that uses several.
+    conns: usize,
 }
 
 impl Generator {
@@ -395,13 +406,15 @@ impl Generator {
             lines: lines().map(|(_, line)| Syntax::parse(line)).collect(),
             weights: lines().map(|(weight, _)| *weight).collect(),
             words: Arguments::new(),
+            // With messages there are more replies than commands: nobody knows when another connection's command is done.
+            conns: if family.name == PUBSUB.name { 1 } else { 3 },
         }
     }
 
     /// A random sequence of `len` steps, the same for the same state of `rng` (but for Unix times). One in four
     /// uses several connections.
     pub fn sequence(&mut self, rng: &mut Rng, protocol: u8, len: usize) -> Sequence {
-        let conns = if rng.percent(25) { 3 } else { 1 };
+        let conns = if rng.percent(25) { self.conns } else { 1 };
         let step = |_| Step { conn: rng.below(conns), action: self.action(rng) };
         Sequence { protocol, steps: (0..len).map(step).collect() }
     }

@@ -53,6 +53,11 @@ fn connection_commands_reply_as_the_oracle_does() {
 }
 
 #[test]
+fn pubsub_replies_and_messages_are_the_oracles() {
+    random_sequences(&families::PUBSUB);
+}
+
+#[test]
 fn authentication_replies_as_the_oracle_does() {
     random_sequences(&families::AUTH);
 }

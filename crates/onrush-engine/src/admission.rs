@@ -14,7 +14,7 @@ use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::eviction::state::Memory;
-use crate::session::ReplyMode;
+use crate::session::{ReplyMode, States};
 use crate::settings::Pause;
 use crate::slice::SliceEnd;
 
@@ -86,7 +86,9 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
-    ctx.session.states.is_empty() && !(full && command.is_denied_oom()) && !ctx.engine.settings.watch.times_each()
+    (ctx.session.states - States::HEARS).is_empty()
+        && !(full && command.is_denied_oom())
+        && !ctx.engine.settings.watch.times_each()
 }
 
 /// Whether the session may execute a command with these arguments. `full`: memory is not within its limit.
@@ -102,11 +104,26 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         error::NO_AUTH
     } else if full && command.is_denied_oom() {
         error::OUT_OF_MEMORY
+    } else if ctx.session.states.contains(States::SUBSCRIBED) && !may_subscriber(command) {
+        not_for_subscribers(command)
     } else {
         return Ok(());
     };
     stats.commands[command.id as usize].rejected.add(1);
     Err(refused)
+}
+
+/// Whether a client that has subscribed in RESP2 may send a command.
+fn may_subscriber(command: &Command) -> bool {
+    let is_about_subscriptions = command.flags.contains(Flags::PUBSUB | Flags::NOSCRIPT);
+    is_about_subscriptions || matches!(command.spec.name, "ping" | "quit" | "reset") && command.parent.is_none()
+}
+
+fn not_for_subscribers(command: &Command) -> CommandError {
+    CommandError::text(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        command.full_name
+    ))
 }
 
 /// Whether CLIENT PAUSE applies to a command.

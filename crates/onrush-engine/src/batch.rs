@@ -14,7 +14,7 @@ use crate::chunk::{Chunk, Part, Planned, Tally};
 use crate::command::Command;
 use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine, PlannedKeys};
-use crate::execute::{encode, execute, fail, leave_out};
+use crate::execute::{encode, execute, fail, hear, leave_out};
 use crate::inside::queue;
 use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
@@ -126,6 +126,10 @@ impl Execution<'_> {
             ctx.session.handle.activity.last_command.store(u32::from(last.id), Relaxed);
         }
         ctx.commit.release();
+        if !steps.plain {
+            cold_path();
+            hear(&mut ctx);
+        }
         ctx.commit.free_garbage();
         if ctx.changes > 0 {
             engine.stats.threads[thread].changes.add(ctx.changes);
@@ -149,6 +153,10 @@ impl Steps<'_> {
     /// Executes the `nth` command of run `at`; says why to stop in front of it (true) or behind it (false), if so.
     #[inline(always)]
     fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, (at, nth): (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        if !self.plain {
+            cold_path();
+            hear(ctx);
+        }
         if let Some(end) = self.conditions.stop(ctx, run) {
             cold_path();
             return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv).into()) }));

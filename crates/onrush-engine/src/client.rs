@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU32, AtomicU64,
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::task::Waker;
@@ -12,6 +12,8 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use crate::blocking::waiter::Waiter;
+use crate::messages::Kind;
+use crate::messages::outbox::Outbox;
 use crate::pipeline::mean_depth;
 use crate::watched::Watcher;
 
@@ -65,6 +67,10 @@ pub struct ClientHandle {
     pub transaction_args_bytes: AtomicU64,
     /// Whether a key that it watches has changed.
     pub watcher: Mutex<Option<Arc<Watcher>>>,
+    /// How many channels, patterns and shard channels it has subscribed to, by [`Kind`].
+    pub subscriptions: [AtomicU32; 3],
+    /// Messages for it.
+    pub(crate) outbox: Outbox,
     /// What it waits for.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     waker: Mutex<Option<Waker>>,
@@ -81,7 +87,6 @@ pub struct Activity {
     pub last_command: AtomicU32,
     /// Selected database.
     pub db: AtomicU32,
-    killed: AtomicBool,
     /// Commands executed.
     pub commands: AtomicU64,
     /// Reads that brought some.
@@ -90,10 +95,18 @@ pub struct Activity {
     pub singles: AtomicU64,
     /// Milliseconds from the batch before to each of those, where they followed soon.
     pub singles_ms: AtomicU64,
+    /// What its connection has to look at: [`KILLED`], [`MAIL`].
+    calls: AtomicU8,
 }
 
 /// A command that comes so many milliseconds after the one before did not wait for its reply.
 const SOON_MS: i64 = 500;
+
+/// Somebody asked the connection to close.
+const KILLED: u8 = 1 << 0;
+
+/// There are messages in the outbox.
+const MAIL: u8 = 1 << 1;
 
 impl Activity {
     /// Notes a batch of commands executed at this time. Only the connection's thread may call this.
@@ -108,6 +121,16 @@ impl Activity {
             add(&self.singles_ms, if (0..SOON_MS).contains(&since_ms) { since_ms as u64 } else { 0 });
         }
         self.last_interaction_ms.store(now_ms, Relaxed);
+    }
+
+    /// There are messages in the outbox, which is locked.
+    pub(crate) fn note_mail(&self) {
+        self.calls.fetch_or(MAIL, Relaxed);
+    }
+
+    /// There are no more messages in the outbox, which is locked.
+    pub(crate) fn no_more_mail(&self) {
+        self.calls.fetch_and(!MAIL, Relaxed);
     }
 }
 
@@ -138,11 +161,11 @@ impl ClientHandle {
                 last_interaction_ms: AtomicI64::new(now_ms),
                 last_command: AtomicU32::new(u32::MAX),
                 db: AtomicU32::new(0),
-                killed: AtomicBool::new(false),
                 commands: AtomicU64::new(0),
                 batches: AtomicU64::new(0),
                 singles: AtomicU64::new(0),
                 singles_ms: AtomicU64::new(0),
+                calls: AtomicU8::new(0),
             },
             names: Mutex::new(Names { user: b"default".to_vec(), ..Names::default() }),
             resp: AtomicU32::new(2),
@@ -160,6 +183,8 @@ impl ClientHandle {
             transaction_bytes: AtomicU64::new(0),
             transaction_args_bytes: AtomicU64::new(0),
             watcher: Mutex::new(None),
+            subscriptions: [const { AtomicU32::new(0) }; 3],
+            outbox: Outbox::default(),
             waiter: Mutex::new(None),
             waker: Mutex::new(None),
             is_aside: AtomicBool::new(false),
@@ -182,7 +207,17 @@ impl ClientHandle {
         self.unix || peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
     }
 
-    /// Memory of its buffers in bytes.
+    /// Whether it speaks RESP3.
+    pub fn is_resp3(&self) -> bool {
+        self.resp.load(Relaxed) == 3
+    }
+
+    /// Whether it has subscribed to anything.
+    pub fn has_subscriptions(&self) -> bool {
+        self.subscriptions.iter().any(|count| count.load(Relaxed) > 0)
+    }
+
+    /// Memory of its buffers in bytes, without messages that it shares with others.
     pub fn buffer_bytes(&self) -> u64 {
         let query = self.query_bytes.load(Relaxed) + self.query_free_bytes.load(Relaxed);
         let reply = self.reply_capacity_bytes.load(Relaxed).max(self.reply_bytes.load(Relaxed));
@@ -192,30 +227,37 @@ impl ClientHandle {
     /// Its line in CLIENT LIST, with the line end. `command_name` tells the name of a command by its number.
     pub fn info_line<'c>(&self, command_name: impl Fn(usize) -> Option<&'c str>, now_ms: i64) -> Vec<u8> {
         let names = self.names.lock().clone();
+        let waiting = self.waiting();
+        let subscribed = |kind: Kind| self.subscriptions[kind as usize].load(Relaxed);
         let seconds_since = |at_ms: i64| (now_ms - at_ms).max(0) / 1000;
         let mut line =
             format!("id={} addr={} laddr={} fd={} name=", self.id, self.addr, self.laddr, self.fd).into_bytes();
         line.extend_from_slice(&names.name);
         let reply_bytes = self.reply_bytes.load(Relaxed);
         let capacity_bytes = self.reply_capacity_bytes.load(Relaxed);
-        let events = if reply_bytes > 0 { "rw" } else { "r" };
+        let events = if reply_bytes > 0 || waiting.bytes > 0 { "rw" } else { "r" };
         let last = self.activity.last_command.load(Relaxed) as usize;
         let command = command_name(last).unwrap_or("NULL");
         line.extend_from_slice(
             format!(
-                " age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={} \
-                 multi-mem={} rbs={capacity_bytes} rbp={capacity_bytes} obl={reply_bytes} oll=0 omem=0 tot-mem={} \
+                " age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={} qbuf-free={} argv-mem={} \
+                 multi-mem={} rbs={capacity_bytes} rbp={capacity_bytes} obl={reply_bytes} oll={} omem={} tot-mem={} \
                  events={events} cmd={command} user=",
                 seconds_since(self.created_ms),
                 seconds_since(self.activity.last_interaction_ms.load(Relaxed)),
                 self.flags(),
                 self.activity.db.load(Relaxed),
+                subscribed(Kind::Channel),
+                subscribed(Kind::Pattern),
+                subscribed(Kind::Shard),
                 self.transaction_len.load(Relaxed),
                 self.query_bytes.load(Relaxed),
                 self.query_free_bytes.load(Relaxed),
                 self.transaction_args_bytes.load(Relaxed),
                 self.transaction_bytes.load(Relaxed),
-                self.buffer_bytes() + size_of::<Self>() as u64,
+                waiting.parcels,
+                waiting.bytes,
+                self.buffer_bytes() + (waiting.bytes + size_of::<Self>()) as u64,
             )
             .as_bytes(),
         );
@@ -248,6 +290,7 @@ impl ClientHandle {
         let is_outdated = self.watcher.lock().as_ref().is_some_and(|watcher| watcher.is_outdated());
         let queues = self.transaction_len.load(Relaxed) >= 0;
         let letters = [
+            (self.has_subscriptions(), 'P'),
             (queues, 'x'),
             (waits, 'b'),
             (is_outdated, 'd'),
@@ -261,14 +304,26 @@ impl ClientHandle {
 
     /// Asks the connection to close, without replies that are still to come.
     pub fn kill(&self) {
-        self.activity.killed.store(true, Relaxed);
+        self.activity.calls.fetch_or(KILLED, Relaxed);
         self.wake();
     }
 
     /// Whether somebody asked the connection to close.
     #[inline]
     pub fn is_killed(&self) -> bool {
-        self.activity.killed.load(Relaxed)
+        self.activity.calls.load(Relaxed) & KILLED != 0
+    }
+
+    /// Whether messages wait in the outbox.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        self.activity.calls.load(Relaxed) & MAIL != 0
+    }
+
+    /// Whether somebody asked the connection to close, or messages wait in the outbox.
+    #[inline]
+    pub fn is_called(&self) -> bool {
+        self.activity.calls.load(Relaxed) != 0
     }
 
     /// Gives the connection a turn.

@@ -11,8 +11,8 @@ use crate::argv::Argv;
 use crate::blocking::offload;
 use crate::blocking::serve::serve;
 use crate::client::ClientHandle;
-use crate::command::Command;
 use crate::command::find_keys::find_keys;
+use crate::command::{Command, Flags};
 use crate::commit::{Commit, Refused};
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::CommandError;
@@ -107,9 +107,26 @@ fn finish(ctx: &mut Ctx<'_>) {
     }
 }
 
+/// Takes messages for the client itself over into its replies: those of its own commands come right behind their replies. No command
+/// is under way.
+#[cold]
+pub(crate) fn hear(ctx: &mut Ctx<'_>) {
+    if ctx.session.states.contains(States::HEARS) {
+        ctx.commit.tell();
+        if ctx.session.handle.has_mail() {
+            ctx.session.handle.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
+        }
+    }
+}
+
 /// CLIENT REPLY: drops the reply of the command that just ran.
 #[cold]
 pub(crate) fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
+    // Confirmations of subscriptions are messages, not replies.
+    let mark = match ctx.command.flags.contains(Flags::PUBSUB | Flags::NOSCRIPT) && !ctx.refused {
+        true => ctx.out.mark(),
+        false => mark,
+    };
     ctx.session.waits_silently = ctx.session.waiter.is_some() && ctx.session.reply_mode != ReplyMode::SkipNext;
     match ctx.session.reply_mode {
         ReplyMode::On => {}
@@ -268,7 +285,8 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
     // Nobody waits for the key of the command before, or for its record, while this one takes its time.
     ctx.commit.release();
     ctx.commit.submit();
-    if ctx.argc() > offload::ARGS_MAX && command.plan.is_some() && ctx.commit.may_defer() {
+    let has_keys = command.plan.is_some() && !command.flags.contains(Flags::PUBSUB);
+    if ctx.argc() > offload::ARGS_MAX && has_keys && ctx.commit.may_defer() {
         return Err(ctx.commit.refuse(Refused::TakesLong).into());
     }
     if ctx.engine.offload.is_busy() && wants_held(ctx) {

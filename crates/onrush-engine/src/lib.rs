@@ -25,14 +25,15 @@ pub mod eviction;
 mod execute;
 pub mod gate;
 pub mod glob;
-mod inside;
 pub mod histogram;
+mod inside;
 mod kept;
 pub mod latency;
 pub mod lazyfree;
 pub mod local;
 pub mod long;
 pub mod long_double;
+pub mod messages;
 pub mod offload;
 pub mod pipeline;
 mod plan;
@@ -49,8 +50,8 @@ pub mod stats;
 pub mod transaction;
 pub mod types;
 pub mod units;
-pub mod watched;
 pub mod watch;
+pub mod watched;
 
 /// Eviction goes by what this allocator counts.
 #[cfg(test)]

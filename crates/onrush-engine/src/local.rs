@@ -91,9 +91,14 @@ impl LocalClient {
         self.take_replies()
     }
 
-    /// The replies since the last call.
+    /// The replies since the last call, and the messages that have come.
     pub fn take_replies(&mut self) -> Vec<u8> {
-        flatten(&mut self.reply)
+        let mut bytes = flatten(&mut self.reply);
+        while self.session.handle.has_mail() {
+            self.session.handle.take_mail(&mut self.reply, 0);
+            bytes.append(&mut flatten(&mut self.reply));
+        }
+        bytes
     }
 
     /// Goes on with what it has sent, for a slice of work at most.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::blocking::waiter::Waiter;
 use crate::client::ClientHandle;
+use crate::messages::Subscriptions;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 use crate::watched::Watching;
@@ -35,6 +36,8 @@ bitflags::bitflags! {
         const SUBSCRIBED = 1 << 2;
         /// The connection closes once the replies so far are written.
         const CLOSES = 1 << 3;
+        /// The client has subscriptions: messages may have to come between its replies.
+        const HEARS = 1 << 4;
     }
 }
 
@@ -62,6 +65,8 @@ pub struct Session {
     pub waits_silently: bool,
     /// Whether commands that would block reply at once instead.
     pub deny_blocking: bool,
+    /// What it listens to; `None` if that is nothing.
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
 }
 
 impl Session {
@@ -79,6 +84,7 @@ impl Session {
             waiter: None,
             waits_silently: false,
             deny_blocking: false,
+            subscriptions: None,
         }
     }
 
@@ -128,10 +134,21 @@ impl Session {
         !self.states.contains(States::LOGGED_OUT)
     }
 
+    /// Brings the states up to date after a change of its subscriptions or its protocol.
+    pub(crate) fn note_subscriptions(&mut self) {
+        self.subscriptions.take_if(|subscriptions| subscriptions.is_empty());
+        let hears = self.subscriptions.is_some();
+        self.states.set(States::HEARS, hears);
+        self.states.set(States::SUBSCRIBED, hears && !self.handle.is_resp3());
+    }
+
     /// RESET: back to the state of a new connection.
     pub fn reset(&mut self, shared: &Shared, authenticated: bool) {
         self.unwatch(shared);
         self.end_transaction();
+        if let Some(subscriptions) = &mut self.subscriptions {
+            subscriptions.leave_all();
+        }
         self.handle.no_evict.store(false, Relaxed);
         self.handle.no_touch.store(false, Relaxed);
         let mut names = self.handle.names.lock();

@@ -2,8 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use parking_lot::RwLock;
+
 use crate::encodings::{EncodingLimits, Encodings};
 use crate::eviction::state::EvictionOptions;
+use crate::messages::outbox::OutputLimit;
 use crate::watch::{Watch, WatchOptions};
 
 /// Of what entries keep a clock.
@@ -45,6 +48,24 @@ pub struct Options {
     pub acl_log_len_max: usize,
     /// What is watched: slow commands, latencies.
     pub watch: WatchOptions,
+    /// What clients may leave unread (`client-output-buffer-limit`).
+    pub output_limits: OutputLimits,
+}
+
+/// What clients may leave unread, by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Of clients that only send commands.
+    pub normal: OutputLimit,
+    /// Of clients with subscriptions.
+    pub pubsub: OutputLimit,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        let pubsub = OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 };
+        Self { normal: OutputLimit::default(), pubsub }
+    }
 }
 
 impl Default for Options {
@@ -62,6 +83,7 @@ impl Default for Options {
             lazy_flush: false,
             acl_log_len_max: 128,
             watch: WatchOptions::default(),
+            output_limits: OutputLimits::default(),
         }
     }
 }
@@ -95,6 +117,8 @@ pub struct Settings {
     pub acl_log_len_max: AtomicUsize,
     /// See [`Options::watch`].
     pub watch: Watch,
+    /// See [`Options::output_limits`].
+    output_limits: RwLock<OutputLimits>,
     /// Whether active expiry is off (`DEBUG SET-ACTIVE-EXPIRE`).
     pub expiry_is_off: AtomicBool,
     /// CLIENT PAUSE: 0 not paused, 1 writes, 2 everything.
@@ -131,6 +155,12 @@ impl Settings {
         self.lazy_flush.store(options.lazy_flush, Relaxed);
         self.acl_log_len_max.store(options.acl_log_len_max, Relaxed);
         self.watch.store(&options.watch);
+        *self.output_limits.write() = options.output_limits;
+    }
+
+    /// What clients may leave unread.
+    pub fn output_limits(&self) -> OutputLimits {
+        *self.output_limits.read()
     }
 
     /// What is paused at a time.

@@ -17,6 +17,7 @@ use crate::eviction::state::Eviction;
 use crate::gate::Gate;
 use crate::latency::Monitor;
 use crate::lazyfree::LazyFree;
+use crate::messages::Messages;
 use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
 use crate::settings::{Options, Settings};
@@ -79,6 +80,8 @@ pub struct Shared {
     pub waiters: Waiters,
     /// Keys that clients watch.
     pub watched: Watched,
+    /// Those that listen to channels.
+    pub messages: Messages,
     /// Counters.
     pub stats: Stats,
     /// What was denied lately.
@@ -129,6 +132,7 @@ impl Shared {
             clients: Registry::default(),
             waiters: Waiters::default(),
             watched: Watched::default(),
+            messages: Messages::new(secret(parts.seed)),
             stats: Stats::new(threads, commands),
             acl_log: AclLog::default(),
             slowlog: SlowLog::default(),
@@ -203,6 +207,11 @@ impl Shared {
         self.peak_memory.fetch_max(used, Relaxed);
         used
     }
+}
+
+/// A number that tells nothing about the seed.
+fn secret(seed: u64) -> u64 {
+    xxh3_128_with_seed(b"channels", seed) as u64
 }
 
 /// 40 hexadecimal digits that tell nothing about the seed.

@@ -174,6 +174,8 @@ counters! {
     error_replies,
     /// Connections closed because their query buffer passed its limit.
     query_buffer_limit_disconnections,
+    /// Connections closed because they left more unread than `client-output-buffer-limit` allows.
+    output_buffer_limit_disconnections,
     /// Times a connection's execution was held back because its replies were not read.
     reply_limit_pauses,
     /// Protocol errors.

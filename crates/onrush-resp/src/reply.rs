@@ -413,6 +413,15 @@ impl Reply {
         self.bytes.extend_from_slice(encoded);
     }
 
+    /// Bytes that are encoded already; from 16 KB on they are sent by reference.
+    pub fn raw_shared(&mut self, encoded: &Arc<Vec<u8>>) {
+        if encoded.len() < BY_REFERENCE_LEN_MIN {
+            return self.raw(encoded);
+        }
+        self.shared.push((self.bytes.len(), Arc::clone(encoded)));
+        self.shared_bytes += encoded.len();
+    }
+
     #[inline]
     fn crlf(&mut self) {
         self.bytes.extend_from_slice(b"\r\n");

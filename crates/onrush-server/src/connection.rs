@@ -4,9 +4,11 @@
 //! commands are read on but not executed; a slice of execution ends after a bounded time; a write that the kernel
 //! does not take yet keeps nothing else from going on.
 
+mod writing;
+
 use std::collections::VecDeque;
 use std::hint::cold_path;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
@@ -47,17 +49,8 @@ const BIG_BULK_GROWTH: usize = 4;
 /// Reads of one turn; then others get theirs.
 const TURN_READS_MAX: usize = 8;
 
-/// Unread replies a client may cause before it has authenticated, in bytes (as in Redis).
-const UNAUTHENTICATED_REPLY_BYTES_MAX: usize = 1024;
-
 /// The longest wait that is timed; a longer one has no end.
 const WAIT_MS_MAX: i64 = 365 * 86_400_000;
-
-/// Slices of one vectored write.
-const WRITE_SLICES_MAX: usize = 64;
-
-/// Bytes written to a client that reads as fast as it is written to before others have their turn.
-const WRITE_BUDGET_BYTES: usize = 1024 * 1024;
 
 /// What a connection wants after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,7 +257,7 @@ impl Connection {
             && self.big.is_none()
             && !self.eof
             && !self.closing
-            && !self.session.handle.is_killed()
+            && !self.session.handle.is_called()
     }
 
     /// Reads up to `len_max` bytes behind what is left of an unfinished command, all of it into `space`; returns the bytes that
@@ -339,19 +332,15 @@ impl Connection {
         if goes_on && !self.closing { After::Again } else { self.after_writing() }
     }
 
-    /// What is wanted when there is nothing to do but to write.
-    fn after_writing(&self) -> After {
-        // No event tells of a socket that takes more: it was not found full.
-        if !self.reply.is_empty() && self.socket.is_writable() { After::Again } else { After::Wait }
-    }
-
     /// Reads and executes for a bounded time.
     pub fn turn(&mut self, scratch: &mut Scratch) -> After {
-        let mut turn = Turn::begin(self.input != Input::UsedUp || !self.reply.is_empty());
+        let handle = &self.session.handle;
+        let mut turn = Turn::begin(self.input != Input::UsedUp || !self.reply.is_empty() || handle.has_mail());
         loop {
             if self.is_killed() {
                 return After::End;
             }
+            self.take_mail(&mut scratch.replies);
             let time_up = self.may_execute() && self.execute_query(scratch);
             if self.write_and_publish(&mut scratch.replies) == After::End {
                 return After::End;
@@ -370,6 +359,9 @@ impl Connection {
             if self.input != Input::UsedUp && self.may_execute() {
                 continue;
             }
+            if self.reply.is_empty() && self.session.handle.has_mail() {
+                continue;
+            }
             if self.eof {
                 return if self.waits_for_keys() { After::End } else { self.after_writing() };
             }
@@ -384,66 +376,6 @@ impl Connection {
                 return After::End;
             }
         }
-    }
-
-    /// Writes the replies of so many commands if they are in one piece, with one call; says whether all are written, which they
-    /// mostly are. Then their buffer goes back.
-    #[inline]
-    fn write_all(&mut self, replies: &mut ReplyBuffers, commands: u32) -> io::Result<bool> {
-        let Some(bytes) = self.reply.as_single_slice() else { return Ok(false) };
-        if !bytes.is_empty() {
-            let len = bytes.len();
-            let written = match self.socket.write(bytes) {
-                Ok(written) => written,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error),
-            };
-            self.count_write(written);
-            if written < len {
-                cold_path();
-                self.reply.advance(written);
-                return Ok(false);
-            }
-            if commands > 0 {
-                self.stats.pipeline.note_exchange(commands, len);
-            }
-        } else if commands > 0 {
-            cold_path();
-            self.stats.pipeline.note_read(commands);
-        }
-        replies.give(self.reply.take_buffer());
-        Ok(true)
-    }
-
-    #[inline]
-    fn count_write(&self, len: usize) {
-        self.stats.net_output_bytes.add(len as u64);
-        self.stats.writes_processed.add(1);
-    }
-
-    /// Writes what the kernel takes; [`After::End`] if the connection is done with.
-    fn write_and_publish(&mut self, replies: &mut ReplyBuffers) -> After {
-        if !self.reply.is_empty() && self.write().is_err() {
-            return After::End;
-        }
-        if self.reply.is_empty() {
-            replies.give(self.reply.take_buffer());
-            if self.unwritten_replies > 0 {
-                self.stats.pipeline.note_write(std::mem::take(&mut self.unwritten_replies));
-            }
-            if self.closing || (self.eof && self.input == Input::UsedUp) {
-                self.socket.shutdown();
-                return After::End;
-            }
-        } else if !self.session.is_authenticated() && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {
-            tracing::warn!("Closing client {}: too many replies before it authenticated", self.session.handle.addr);
-            return After::End;
-        }
-        if let Some(now_ms) = self.unpublished_ms.take() {
-            let commands = std::mem::take(&mut self.unpublished_commands);
-            self.publish(now_ms, commands);
-        }
-        After::Wait
     }
 
     fn reply_limit(&self) -> usize {
@@ -806,34 +738,6 @@ impl Connection {
             self.input = Input::Pending;
         }
         Ok(len)
-    }
-
-    /// Writes what the kernel takes, up to a budget.
-    fn write(&mut self) -> io::Result<()> {
-        let mut budget = WRITE_BUDGET_BYTES;
-        while !self.reply.is_empty() && budget > 0 {
-            let written = match self.reply.as_single_slice() {
-                Some(bytes) => self.socket.write(bytes),
-                None => {
-                    let mut slices = [IoSlice::new(&[]); WRITE_SLICES_MAX];
-                    let count = self.reply.slices(&mut slices);
-                    self.socket.write_vectored(&slices[..count])
-                }
-            };
-            match written {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(len) => {
-                    self.count_write(len);
-                    self.reply.advance(len);
-                    budget = budget.saturating_sub(len);
-                    // Who reads its replies is not idle.
-                    self.note_time();
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }
 

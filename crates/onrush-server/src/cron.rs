@@ -72,6 +72,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
             last_timeouts = Instant::now();
             close_idle(server);
+            close_slow(server);
         }
     }
 }
@@ -128,14 +129,25 @@ fn close_idle(server: &'static Server) {
     }
     let now_ms = server.clock.unix_ms();
     for client in server.clients.all() {
-        // Who waits for keys is not idle.
-        if client.is_aside() || client.waiter.lock().is_some() {
+        // Who waits for keys or listens to channels is not idle.
+        if client.is_aside() || client.has_subscriptions() || client.waiter.lock().is_some() {
             continue;
         }
         if now_ms - client.activity.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {
             tracing::debug!("Closing idle client id={} addr={}", client.id, client.addr);
             kill(server, &client);
         }
+    }
+}
+
+/// Closes clients that have left more messages unread than the soft limit allows, for too long. Those that get more are closed
+/// by who sends it.
+fn close_slow(server: &'static Server) {
+    if server.messages.waiting_bytes() == 0 {
+        return;
+    }
+    for client in server.clients.all() {
+        client.closes_as_slow(client.reply_bytes.load(Relaxed), server, server.maintenance_thread());
     }
 }
 

@@ -3,7 +3,7 @@
 use onrush_engine::encodings::EncodingLimits;
 use onrush_engine::eviction::policy::Policy;
 use onrush_engine::eviction::state::EvictionOptions;
-use onrush_engine::settings::{ClockOf, Options};
+use onrush_engine::settings::{ClockOf, Options, OutputLimits};
 use onrush_engine::watch::WatchOptions;
 use onrush_store::{ListLimits, PairLimits, SetLimits, StreamLimits};
 
@@ -40,6 +40,10 @@ pub fn options(config: &Config) -> Options {
             slowlog_len_max: usize::try_from(config.slowlog_max_len).unwrap_or(usize::MAX),
             latency_ms: config.latency_monitor_threshold,
             tracks: config.latency_tracking,
+        },
+        output_limits: OutputLimits {
+            normal: config.client_output_buffer_limit.normal,
+            pubsub: config.client_output_buffer_limit.pubsub,
         },
     }
 }

@@ -48,10 +48,10 @@ pub fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
     let clients = &ctx.engine.clients;
     let listed: Vec<Arc<ClientHandle>> = match ctx.argc() {
         2 => clients.all(),
-        4 if ctx.is(2, "TYPE") => match ClientType::parse(ctx.arg(3))? {
-            ClientType::Normal => clients.all(),
-            ClientType::Other => Vec::new(),
-        },
+        4 if ctx.is(2, "TYPE") => {
+            let kind = ClientType::parse(ctx.arg(3))?;
+            clients.all().into_iter().filter(|client| kind == ClientType::of(client)).collect()
+        }
         4.. if ctx.is(2, "ID") => {
             let ids = (3..ctx.argc()).map(|index| ctx.int_or(index, INVALID_CLIENT_ID));
             let ids = ids.collect::<Result<Vec<i64>, _>>()?;
@@ -83,9 +83,11 @@ fn publish_self(ctx: &Ctx<'_>) {
 /// What kind a client is, as filters tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientType {
-    /// Every client there is so far.
+    /// Without subscriptions.
     Normal,
-    /// `master`, `replica` (or `slave`) and `pubsub`.
+    /// With subscriptions.
+    Pubsub,
+    /// `master` and `replica` (or `slave`): there are none.
     Other,
 }
 
@@ -93,9 +95,14 @@ impl ClientType {
     fn parse(word: &[u8]) -> Result<Self, CommandError> {
         match word.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Self::Normal),
-            b"master" | b"replica" | b"slave" | b"pubsub" => Ok(Self::Other),
+            b"pubsub" => Ok(Self::Pubsub),
+            b"master" | b"replica" | b"slave" => Ok(Self::Other),
             _ => Err(CommandError::bytes([b"ERR Unknown client type '", error::quoted(word), b"'"].concat())),
         }
+    }
+
+    fn of(client: &ClientHandle) -> Self {
+        if client.has_subscriptions() { Self::Pubsub } else { Self::Normal }
     }
 }
 
@@ -149,7 +156,7 @@ impl<'a> KillFilter<'a> {
 
     fn matches(&self, client: &ClientHandle, me: u64, now_ms: i64) -> bool {
         self.id.is_none_or(|id| id == client.id)
-            && self.kind.is_none_or(|kind| kind == ClientType::Normal)
+            && self.kind.is_none_or(|kind| kind == ClientType::of(client))
             && self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
             && self.laddr.is_none_or(|laddr| laddr == client.laddr.as_bytes())
             && self.user.is_none_or(|user| user == client.names.lock().user)

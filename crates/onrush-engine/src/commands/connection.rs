@@ -111,11 +111,17 @@ fn set_proto(ctx: &mut Ctx<'_>, proto: Proto) {
     ctx.out.set_proto(proto);
     let version = if proto == Proto::Resp3 { 3 } else { 2 };
     ctx.session.handle.resp.store(version, Relaxed);
+    ctx.session.note_subscriptions();
 }
 
 /// `PING [message]`
 pub fn ping(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
+        1 | 2 if ctx.session.states.contains(States::SUBSCRIBED) => {
+            ctx.out.array(2);
+            ctx.out.bulk(b"pong");
+            ctx.out.bulk(if ctx.argc() == 2 { ctx.arg(1) } else { b"" });
+        }
         1 => ctx.out.simple("PONG"),
         2 => ctx.out.bulk(ctx.arg(1)),
         _ => return Err(ctx.command.wrong_arity()),

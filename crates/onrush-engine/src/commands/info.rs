@@ -9,6 +9,7 @@ use crate::commands::memory::Overview;
 use crate::commands::server::REDIS_VERSION;
 use crate::ctx::Engine;
 use crate::ctx::{CommandResult, Ctx};
+use crate::messages::Kind;
 use crate::stats::CommandCounters;
 
 /// A section of INFO.
@@ -155,14 +156,16 @@ fn clients(engine: &Engine, text: &mut Text) {
     let clients = engine.clients.all();
     let most = |bytes: fn(&crate::client::ClientHandle) -> u64| clients.iter().map(|client| bytes(client)).max();
     let input = most(|client| client.query_bytes.load(Relaxed) + client.query_free_bytes.load(Relaxed));
-    let output = most(|client| client.reply_bytes.load(Relaxed));
+    let output = most(|client| client.reply_bytes.load(Relaxed) + client.waiting().bytes as u64);
     text.line("connected_clients", clients.len());
     text.line("cluster_connections", 0);
     text.line("maxclients", engine.process.facts().maxclients);
     text.line("client_recent_max_input_buffer", input.unwrap_or(0));
     text.line("client_recent_max_output_buffer", output.unwrap_or(0));
     text.line("blocked_clients", engine.waiters.len());
-    text.zeros(&["tracking_clients", "clients_in_timeout_table"]);
+    text.zeros(&["tracking_clients"]);
+    text.line("pubsub_clients", engine.messages.clients_len());
+    text.zeros(&["clients_in_timeout_table"]);
     text.line("total_blocking_keys", engine.waiters.keys_len());
     text.zeros(&["total_blocking_keys_on_nokey"]);
 }
@@ -254,10 +257,10 @@ fn stats(engine: &Engine, text: &mut Text) {
     text.line("current_eviction_exceeded_time", exceeded.current_ms);
     text.line("keyspace_hits", stats.sum(|thread| &thread.keyspace_hits));
     text.line("keyspace_misses", stats.sum(|thread| &thread.keyspace_misses));
+    text.line("pubsub_channels", engine.messages.len(Kind::Channel));
+    text.line("pubsub_patterns", engine.messages.len(Kind::Pattern));
+    text.line("pubsubshard_channels", engine.messages.len(Kind::Shard));
     text.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",
@@ -280,10 +283,13 @@ fn stats(engine: &Engine, text: &mut Text) {
     text.zeros(&[
         "io_threaded_reads_processed",
         "io_threaded_writes_processed",
-        "client_output_buffer_limit_disconnections",
         "reply_buffer_shrinks",
         "reply_buffer_expands",
     ]);
+    text.line(
+        "client_output_buffer_limit_disconnections",
+        stats.sum(|thread| &thread.output_buffer_limit_disconnections),
+    );
     text.line(
         "client_query_buffer_limit_disconnections",
         stats.sum(|thread| &thread.query_buffer_limit_disconnections),

@@ -61,7 +61,8 @@ impl Overview {
             peak: shared.peak_memory.load(Relaxed).max(used),
             startup: shared.startup_memory.load(Relaxed),
             rss: alloc::resident_bytes(),
-            clients: shared.clients.all().iter().map(|client| client.buffer_bytes()).sum(),
+            clients: shared.messages.waiting_bytes()
+                + shared.clients.all().iter().map(|client| client.buffer_bytes()).sum::<u64>(),
             dbs: dbs.collect(),
         }
     }

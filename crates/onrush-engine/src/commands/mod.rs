@@ -38,6 +38,8 @@ mod lists_specs;
 pub mod memory;
 pub mod modules;
 pub mod pipeline;
+pub mod pubsub;
+mod pubsub_specs;
 pub mod replication;
 mod replication_specs;
 pub mod scan;
@@ -83,6 +85,7 @@ pub static FAMILIES: &[&[Spec]] = &[
     transactions_specs::SPECS,
     keys_specs::SPECS,
     connection_specs::SPECS,
+    pubsub_specs::SPECS,
     server_specs::SPECS,
     replication_specs::SPECS,
     cluster_specs::SPECS,

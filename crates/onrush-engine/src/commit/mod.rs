@@ -15,12 +15,15 @@ mod moment;
 mod rebuild;
 mod record;
 
+use std::sync::Arc;
+
 use onrush_store::{Cleared, Db, KeyHash, Removed, Shard, schedule};
 
 use crate::argv::Argv;
 use crate::eviction::state::Memory;
 use crate::kept::shrink;
 use crate::lazyfree::Garbage;
+use crate::messages::Kind;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
@@ -81,7 +84,7 @@ impl Commit {
             thread,
             db: 0,
             locks: Locks::new(shared, thread),
-            record: Recorder::new(shared.log.clone()),
+            record: Recorder::new(shared, thread),
             moment: Moment::new(shared.draw_seed()),
             left: Leftovers::default(),
             refused: None,
@@ -228,6 +231,30 @@ impl Commit {
     #[inline]
     pub(crate) fn logs_itself(&mut self) {
         self.record.logs_itself();
+    }
+
+    /// Publishes a message on a channel, which is handed out when the commit ends; `owned` is the message if it is a value of its own.
+    /// Returns how many clients get it. O(subscribers + patterns).
+    pub(crate) fn publish(
+        &mut self,
+        kind: Kind,
+        channel: &[u8],
+        message: &[u8],
+        owned: Option<&Arc<Vec<u8>>>,
+    ) -> usize {
+        self.record.publish(kind, channel, message, owned)
+    }
+
+    /// Hands out what the commands so far have to tell. No command is under way, or what it did is a whole.
+    pub(crate) fn tell(&mut self) {
+        if !self.is_nested() {
+            self.record.close();
+        }
+    }
+
+    /// Whether commands run inside of another commit.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.locks.is_lent()
     }
 
     /// Locks the shards of several keys at once, in order; they stay locked until the command ends. The keys may come in any
@@ -506,7 +533,7 @@ impl Commit {
 }
 
 impl Drop for Commit {
-    /// After a panic: what was applied is recorded while the locks are still held.
+    /// After a panic: what was applied is recorded, and what was published is told, while the locks are still held.
     fn drop(&mut self) {
         let Self { shared, locks, record, moment, .. } = self;
         if record.is_on() {
@@ -516,10 +543,10 @@ impl Drop for Commit {
             if recorded.is_err() {
                 tracing::error!("A key that a panic left behind could not be recorded");
             }
-            record.hold(false);
-            record.close();
-            record.submit();
         }
+        record.hold(false);
+        record.close();
+        record.submit();
     }
 }
 

@@ -8,6 +8,9 @@ use onrush_store::{KeyHash, Table, schedule};
 use super::rebuild::rebuild;
 use crate::argv::Argv;
 use crate::kept::KEPT_BYTES_MAX;
+use crate::messages::Kind;
+use crate::messages::outgoing::Outgoing;
+use crate::shared::Shared;
 
 /// Records a thread's commits while somebody follows the log, and does nothing otherwise.
 ///
@@ -17,14 +20,18 @@ pub(super) struct Recorder {
     log: Arc<CommandLog>,
     /// Whether anybody follows the log.
     is_on: bool,
-    /// Whether there is something in the open record.
+    /// Whether there is something in the open record, or something to tell.
     is_open: bool,
     /// Whether the record stays open until an outer commit ends.
     is_held: bool,
     /// Whether the present command has said by itself what it did.
     is_rewritten: bool,
     effects: Effects,
+    /// Whether the open record has effects.
+    has_effects: bool,
     touched: Touched,
+    /// What is to be told when the record is closed.
+    outgoing: Outgoing,
 }
 
 /// Keys that the present command has got hold of for changing them.
@@ -64,16 +71,18 @@ impl Touched {
 }
 
 impl Recorder {
-    pub(super) fn new(log: Arc<CommandLog>) -> Self {
-        let is_on = log.is_listening();
+    pub(super) fn new(shared: &'static Shared, thread: usize) -> Self {
+        let is_on = shared.log.is_listening();
         Self {
-            log,
+            log: Arc::clone(&shared.log),
             is_on,
             is_open: false,
             is_held: false,
             is_rewritten: false,
             effects: Effects::default(),
+            has_effects: false,
             touched: Touched::default(),
+            outgoing: Outgoing::new(shared, thread),
         }
     }
 
@@ -122,7 +131,7 @@ impl Recorder {
         }
         match argv.multibulk() {
             Some(multibulk) => {
-                self.is_open = true;
+                (self.is_open, self.has_effects) = (true, true);
                 self.effects.encoded(db, multibulk);
             }
             None => self.command(db, argv.iter()),
@@ -130,8 +139,21 @@ impl Recorder {
     }
 
     fn command<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.is_open = true;
+        (self.is_open, self.has_effects) = (true, true);
         self.effects.command(db, args);
+    }
+
+    /// Publishes a message when the record is closed; returns how many clients get it.
+    pub(super) fn publish(
+        &mut self,
+        kind: Kind,
+        channel: &[u8],
+        message: &[u8],
+        owned: Option<&Arc<Vec<u8>>>,
+    ) -> usize {
+        let receivers = self.outgoing.publish(kind, channel, message, owned);
+        self.is_open |= receivers > 0;
+        receivers
     }
 
     /// Ends what is remembered of the present command.
@@ -146,7 +168,7 @@ impl Recorder {
         self.is_held = is_held;
     }
 
-    /// Gives the open record its number, if there is one. Its locks are still held.
+    /// Gives the open record its number, if there is one, and tells what is to be told. Its locks are still held.
     #[inline(always)]
     pub(super) fn close(&mut self) {
         if self.is_open {
@@ -159,9 +181,14 @@ impl Recorder {
             return;
         }
         self.is_open = false;
-        schedule::point();
-        self.log.close(&mut self.effects);
-        schedule::point();
+        if std::mem::take(&mut self.has_effects) {
+            schedule::point();
+            self.log.close(&mut self.effects);
+            schedule::point();
+        }
+        if !self.outgoing.is_empty() {
+            self.outgoing.deliver();
+        }
     }
 
     /// Hands closed records to the log.

@@ -2,20 +2,10 @@
 
 use std::fmt;
 
+use onrush_engine::messages::outbox::OutputLimit;
 use onrush_engine::units::parse_memory;
 
 use super::words::{Reason, parse_integer, with_unit};
-
-/// Bounds on the unread replies of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutputLimit {
-    /// Bytes above which the client is closed at once; 0 is no limit.
-    pub hard_bytes: u64,
-    /// Bytes above which it is closed after [`soft_seconds`](Self::soft_seconds); 0 is no limit.
-    pub soft_bytes: u64,
-    /// How long it may stay above the soft limit.
-    pub soft_seconds: u64,
-}
 
 /// The bounds of each class of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

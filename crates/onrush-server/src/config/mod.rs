@@ -32,7 +32,7 @@ use std::sync::LazyLock;
 pub use arguments::{CommandLine, Invocation, parse_arguments, usage, version};
 pub use directive::{Directive, Flags, Kind, TextRule};
 pub use events::EventClasses;
-pub use limits::{OutputLimit, OutputLimits};
+pub use limits::OutputLimits;
 pub use load::{LineSource, Loaded, StartError, load};
 pub use rewrite::RewriteError;
 pub use settings::{Access, Secret, Settings};

@@ -1,0 +1,156 @@
+//! Messages that clients get without asking each time: pub/sub.
+//!
+//! A client subscribes to channels and patterns ([`Subscriptions`]); [`Messages`] knows who listens to what. A message is put into
+//! the open record of its publisher's commit ([`outgoing`]) and handed out when that record is closed: what a transaction publishes is
+//! heard when the transaction is done. It is encoded once for each protocol and shared by all its subscribers: each client has an
+//! outbox ([`outbox`]) of references, which only the client's own worker empties into its reply buffer, between two commands.
+//!
+//! Order: a thread hands its messages out one after the other, so a client gets the messages of one publisher in the order in which
+//! they were published. No message of a channel comes before the confirmation of its subscription or behind that of its end.
+//!
+//! Lock order: a part of the directory, then a channel's subscribers, then an outbox; a client's waker comes last.
+
+mod channel;
+mod directory;
+pub mod outbox;
+pub(crate) mod outgoing;
+mod subscribers;
+mod subscriptions;
+
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use parking_lot::RwLock;
+
+use crate::client::ClientHandle;
+use crate::glob::glob_match;
+use channel::{Channel, NameHash, Names};
+use directory::Directory;
+
+pub use channel::Kind;
+pub(crate) use subscriptions::Subscriptions;
+
+/// Who listens to what. See the module's text.
+pub struct Messages {
+    channels: Directory,
+    shard_channels: Directory,
+    patterns: RwLock<Names>,
+    patterns_len: AtomicUsize,
+    /// Rises with every subscription that begins or ends.
+    version: AtomicU64,
+    /// Clients with subscriptions.
+    clients: AtomicUsize,
+    /// Bytes of messages in outboxes, each counted once.
+    parcel_bytes: AtomicU64,
+    hash: NameHash,
+}
+
+impl Messages {
+    /// Nobody listens. Names of channels are hashed with `seed`: who knows it can choose names that make a table slow.
+    pub(crate) fn new(seed: u64) -> Self {
+        let hash = NameHash(seed);
+        Self {
+            channels: Directory::new(hash),
+            shard_channels: Directory::new(hash),
+            patterns: RwLock::new(Names::with_hasher(hash)),
+            patterns_len: AtomicUsize::new(0),
+            version: AtomicU64::new(0),
+            clients: AtomicUsize::new(0),
+            parcel_bytes: AtomicU64::new(0),
+            hash,
+        }
+    }
+
+    /// How many channels of a kind somebody listens to.
+    pub fn len(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Channel => self.channels.len(),
+            Kind::Shard => self.shard_channels.len(),
+            Kind::Pattern => self.patterns_len.load(Relaxed),
+        }
+    }
+
+    /// How many clients have subscriptions.
+    pub fn clients_len(&self) -> usize {
+        self.clients.load(Relaxed)
+    }
+
+    /// Bytes of messages that wait in outboxes, each counted once however many clients are to get it.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.parcel_bytes.load(Relaxed)
+    }
+
+    /// Names of channels of a kind that match a pattern, of all if there is none. O(channels).
+    pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Arc<Channel>> {
+        let mut found = Vec::new();
+        let look = |channel: &Arc<Channel>| {
+            if pattern.is_none_or(|pattern| glob_match(pattern, &channel.name, false)) {
+                found.push(Arc::clone(channel));
+            }
+        };
+        match kind {
+            Kind::Channel => self.channels.for_each(look),
+            Kind::Shard => self.shard_channels.for_each(look),
+            Kind::Pattern => self.patterns.read().values().for_each(look),
+        }
+        found
+    }
+
+    /// How many clients have subscribed to a channel by its name. O(1).
+    pub fn subscribers_len(&self, kind: Kind, name: &[u8]) -> usize {
+        self.find(kind, name).map_or(0, |channel| channel.subscribers.lock().len())
+    }
+
+    fn directory(&self, kind: Kind) -> &Directory {
+        if kind == Kind::Shard { &self.shard_channels } else { &self.channels }
+    }
+
+    fn find(&self, kind: Kind, name: &[u8]) -> Option<Arc<Channel>> {
+        self.directory(kind).find(name)
+    }
+
+    /// The patterns that a channel's name matches. O(patterns); one load if there are none.
+    fn patterns_of(&self, name: &[u8]) -> Vec<Arc<Channel>> {
+        if self.patterns_len.load(Relaxed) == 0 {
+            return Vec::new();
+        }
+        let patterns = self.patterns.read();
+        patterns.values().filter(|pattern| pattern.takes(name)).map(Arc::clone).collect()
+    }
+
+    /// Adds a client to the subscribers of a channel, which it is not among. O(log subscribers).
+    fn join(&self, kind: Kind, name: &[u8], client: &Arc<ClientHandle>) -> Arc<Channel> {
+        let channel = match kind {
+            Kind::Channel | Kind::Shard => self.directory(kind).join(kind, name, client),
+            Kind::Pattern => {
+                let mut patterns = self.patterns.write();
+                let channel = channel::join(&mut patterns, kind, name, client);
+                self.patterns_len.store(patterns.len(), Relaxed);
+                channel
+            }
+        };
+        self.version.fetch_add(1, Release);
+        channel
+    }
+
+    /// Takes a client out of the subscribers of a channel: none of its messages comes any more when this returns.
+    /// O(log subscribers).
+    fn leave(&self, channel: &Channel, client: &ClientHandle) {
+        match channel.kind {
+            Kind::Channel | Kind::Shard => self.directory(channel.kind).leave(channel, client),
+            Kind::Pattern => {
+                let mut patterns = self.patterns.write();
+                channel::leave(&mut patterns, channel, client);
+                self.patterns_len.store(patterns.len(), Relaxed);
+            }
+        }
+        self.version.fetch_add(1, Release);
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+}

@@ -1,0 +1,184 @@
+//! What a commit has to tell, until it ends.
+//!
+//! Messages that follow each other on one channel are encoded together: a subscriber gets one reference for all of them. Who
+//! listens to a channel is looked up once for as long as no subscription begins or ends.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::channel::{Channel, Kind};
+use super::outbox::Parcel;
+use crate::kept::shrink;
+use crate::shared::Shared;
+
+/// Messages on one channel that were published one behind the other.
+struct Group {
+    kind: Kind,
+    channel: Option<Arc<Channel>>,
+    /// Patterns that its name matches.
+    patterns: Arc<[Arc<Channel>]>,
+    name: Range<usize>,
+    /// The messages in the list of payloads.
+    payloads: Range<usize>,
+}
+
+/// A channel as it was when something was published on it last.
+struct Known {
+    kind: Kind,
+    name: Vec<u8>,
+    version: u64,
+    channel: Option<Arc<Channel>>,
+    patterns: Arc<[Arc<Channel>]>,
+    receivers: usize,
+    /// Whether the last group is of this channel.
+    is_last: bool,
+}
+
+/// A message that was published.
+enum Payload {
+    Copied(Range<usize>),
+    Shared(Arc<Vec<u8>>),
+}
+
+/// See the module's text.
+pub(crate) struct Outgoing {
+    shared: &'static Shared,
+    thread: usize,
+    known: Option<Known>,
+    groups: Vec<Group>,
+    payloads: Vec<Payload>,
+    /// Names and payloads.
+    bytes: Vec<u8>,
+}
+
+impl Outgoing {
+    pub(crate) fn new(shared: &'static Shared, thread: usize) -> Self {
+        Self { shared, thread, known: None, groups: Vec::new(), payloads: Vec::new(), bytes: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Publishes a message on a channel; `owned` is the message if it is a value of its own. Returns how many will get it: 0 if
+    /// nothing has to be told.
+    pub(crate) fn publish(&mut self, kind: Kind, name: &[u8], payload: &[u8], owned: Option<&Arc<Vec<u8>>>) -> usize {
+        let version = self.shared.messages.version();
+        let known = match &mut self.known {
+            Some(known) if known.version == version && known.kind == kind && known.name == name => known,
+            known => known.insert(look_up(self.shared, kind, name, version)),
+        };
+        if known.receivers == 0 {
+            return 0;
+        }
+        if !std::mem::replace(&mut known.is_last, true) {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(name);
+            self.groups.push(Group {
+                kind,
+                channel: known.channel.clone(),
+                patterns: Arc::clone(&known.patterns),
+                name: start..self.bytes.len(),
+                payloads: self.payloads.len()..self.payloads.len(),
+            });
+        }
+        let start = self.bytes.len();
+        self.payloads.push(match owned {
+            Some(value) => Payload::Shared(Arc::clone(value)),
+            None => {
+                self.bytes.extend_from_slice(payload);
+                Payload::Copied(start..self.bytes.len())
+            }
+        });
+        if let Some(group) = self.groups.last_mut() {
+            group.payloads.end = self.payloads.len();
+        }
+        known.receivers
+    }
+
+    /// Hands out what was published, in order.
+    #[cold]
+    pub(crate) fn deliver(&mut self) {
+        for group in std::mem::take(&mut self.groups) {
+            if group.patterns.is_empty() {
+                self.tell_channel(&group, group.payloads.clone());
+                continue;
+            }
+            for at in group.payloads.clone() {
+                self.tell_channel(&group, at..at + 1);
+                for pattern in &*group.patterns {
+                    self.tell(pattern, &group, Some(&pattern.name), at..at + 1);
+                }
+            }
+        }
+        self.payloads.clear();
+        self.bytes.clear();
+        shrink(&mut self.payloads);
+        shrink(&mut self.bytes);
+        if let Some(known) = &mut self.known {
+            known.is_last = false;
+        }
+    }
+
+    fn tell_channel(&self, group: &Group, payloads: Range<usize>) {
+        if let Some(channel) = &group.channel {
+            self.tell(channel, group, None, payloads);
+        }
+    }
+
+    /// Puts messages into the outboxes of a channel's subscribers, or of those of the pattern that its name matches.
+    fn tell(&self, to: &Channel, group: &Group, pattern: Option<&[u8]>, payloads: Range<usize>) {
+        let encode = |is_resp3| {
+            let name = &self.bytes[group.name.clone()];
+            let kind = if pattern.is_some() { Kind::Pattern } else { group.kind };
+            let mut bytes = Vec::new();
+            let head = head(kind, pattern, name, is_resp3);
+            for payload in &self.payloads[payloads.clone()] {
+                let payload = match payload {
+                    Payload::Copied(range) => &self.bytes[range.clone()],
+                    Payload::Shared(value) => value,
+                };
+                bytes.extend_from_slice(&head);
+                push_bulk(&mut bytes, payload);
+            }
+            Parcel::new(bytes, &self.shared.messages)
+        };
+        let limits = self.shared.settings.output_limits();
+        let mut parcels: [Option<Arc<Parcel>>; 2] = [None, None];
+        let subscribers = to.subscribers.lock();
+        for client in subscribers.iter() {
+            let is_resp3 = client.is_resp3();
+            let parcel = parcels[usize::from(is_resp3)].get_or_insert_with(|| encode(is_resp3));
+            client.send(parcel, &limits, self.shared, self.thread);
+        }
+    }
+}
+
+fn look_up(shared: &Shared, kind: Kind, name: &[u8], version: u64) -> Known {
+    let messages = &shared.messages;
+    let channel = messages.find(kind, name);
+    let patterns = if kind == Kind::Channel { messages.patterns_of(name) } else { Vec::new() };
+    let receivers = channel.iter().chain(&patterns).map(|channel| channel.subscribers.lock().len()).sum();
+    Known { kind, name: name.to_vec(), version, channel, patterns: patterns.into(), receivers, is_last: false }
+}
+
+/// What all messages of a channel begin with.
+fn head(kind: Kind, pattern: Option<&[u8]>, name: &[u8], is_resp3: bool) -> Vec<u8> {
+    let mut head = vec![if is_resp3 { b'>' } else { b'*' }];
+    head.extend_from_slice(if pattern.is_some() { b"4\r\n" } else { b"3\r\n" });
+    push_bulk(&mut head, kind.message().as_bytes());
+    if let Some(pattern) = pattern {
+        push_bulk(&mut head, pattern);
+    }
+    push_bulk(&mut head, name);
+    head
+}
+
+fn push_bulk(bytes: &mut Vec<u8>, text: &[u8]) {
+    bytes.push(b'$');
+    bytes.extend_from_slice(itoa::Buffer::new().format(text.len()).as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(text);
+    bytes.extend_from_slice(b"\r\n");
+}
