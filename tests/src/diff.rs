@@ -136,6 +136,8 @@ pub struct Runner {
     reset: Vec<Argv>,
     password: Option<String>,
     pairs: Vec<Option<Pair>>,
+    /// Connections that hear keyspace events, which are compared after each step.
+    listeners: Option<Pair>,
     rng: Rng,
 }
 
@@ -146,12 +148,22 @@ impl Runner {
         let oracle = Server::start_oracle(release, args);
         let password = args.iter().position(|a| *a == "--requirepass").map(|i| args[i + 1].to_owned());
         let reset = reset.iter().map(|l| Argv::parse(l).expect("a well-quoted line")).collect();
-        Runner { ours, oracle, release, reset, password, pairs: Vec::new(), rng: Rng::new(1) }
+        Runner { ours, oracle, release, reset, password, pairs: Vec::new(), listeners: None, rng: Rng::new(1) }
     }
 
     /// The runner for a family of commands.
     pub fn for_family(family: &Family, release: Oracle) -> Runner {
         Runner::new(family.args, family.reset, release)
+    }
+
+    /// Compares the keyspace events of these classes, too. Only for steps that travel one by one.
+    pub fn listen(&mut self, classes: &str) {
+        let mut pair = self.open(3);
+        for conn in [&mut pair.ours, &mut pair.oracle] {
+            conn.call(&argv!["CONFIG", "SET", "notify-keyspace-events", classes]);
+            conn.call(&argv!["PSUBSCRIBE", "__key*"]);
+        }
+        self.listeners = Some(pair);
     }
 
     /// The oracle.
@@ -176,6 +188,7 @@ impl Runner {
             };
             let steps = &sequence.steps[at..at + batch.max(1)];
             self.run_steps(sequence.protocol, steps, mode)
+                .and_then(|()| self.compare_events(&steps[0]).map_err(|what| (0, what)))
                 .map_err(|(offset, what)| Mismatch { step: Some(at + offset), what })?;
             at += steps.len();
         }
@@ -191,7 +204,28 @@ impl Runner {
             pair.ours.try_call(argv).map_err(|e| format!("no reply to {argv} before the sequence: {e}"))?;
             pair.oracle.call(argv);
         }
+        if let Some(pair) = &mut self.listeners {
+            events(&mut pair.ours)?;
+            events(&mut pair.oracle)?;
+        }
         Ok(())
+    }
+
+    /// Compares the events of a step, unless not even its replies are.
+    fn compare_events(&mut self, step: &Step) -> Result<(), String> {
+        let Some(pair) = &mut self.listeners else { return Ok(()) };
+        let (ours, oracle) = (events(&mut pair.ours)?, events(&mut pair.oracle)?);
+        if let Action::Call { argv, .. } = &step.action
+            && compare_for(self.release, argv) == Compare::Anything
+        {
+            return Ok(());
+        }
+        let same = ours.iter().zip(&oracle).take_while(|(ours, oracle)| ours == oracle).count();
+        if same == ours.len().max(oracle.len()) {
+            return Ok(());
+        }
+        let rest = [&ours[same..], &oracle[same..]].map(<[String]>::concat);
+        Err(format!("events differ behind {same} that are the same: ours\n{}oracle's\n{}", rest[0], rest[1]))
     }
 
     /// Opens a pair of connections that speak `protocol`.
@@ -395,6 +429,31 @@ fn array_items(raw: &[u8]) -> Vec<&[u8]> {
         rest = &rest[len..];
     }
     items
+}
+
+/// The keyspace events that have come, each as a line of its channel and its message.
+fn events(conn: &mut Conn) -> Result<Vec<String>, String> {
+    const MARK: &str = "__key-mark";
+    conn.send_command(&argv!["PUBLISH", MARK, "x"]).map_err(|error| error.to_string())?;
+    let (mut events, mut has_replied) = (Vec::new(), false);
+    loop {
+        let value = Value::parse(&conn.read_reply().map_err(|error| format!("no events: {error}"))?)?;
+        let Some([_, _, channel, message]) = value.items() else {
+            // Before 7.2 the message comes before the reply.
+            if std::mem::replace(&mut has_replied, true) || events.last().is_some_and(|last| last == MARK) {
+                events.retain(|event| event != MARK);
+                return Ok(events);
+            }
+            continue;
+        };
+        if channel.text() != MARK {
+            events.push(format!("  {} {}\n", channel.text(), message.text()));
+        } else if has_replied {
+            return Ok(events);
+        } else {
+            events.push(MARK.to_owned());
+        }
+    }
 }
 
 /// The number of calls on one connection that stand at the front.

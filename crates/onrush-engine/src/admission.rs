@@ -62,7 +62,7 @@ impl Conditions {
     pub(crate) fn admit_run(&self, ctx: &Ctx<'_>, run: &Planned) -> bool {
         self.pause == Pause::None
             && !run.shard.is_some_and(Shard::is_held_long)
-            && !ctx.commit.is_logged()
+            && !ctx.commit.is_observed()
             && ctx.session.states.is_empty()
             && ctx.session.reply_mode == ReplyMode::On
             && !self.times_each

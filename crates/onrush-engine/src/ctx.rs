@@ -11,6 +11,7 @@ use crate::argv::Argv;
 use crate::command::table::{Command, CommandTable};
 use crate::commit::{Commit, Key};
 use crate::error::{self, CommandError};
+use crate::messages::events::EventClasses;
 use crate::session::Session;
 use crate::shared::{Parts, Shared};
 use crate::stats::Executing;
@@ -69,6 +70,29 @@ pub enum EventClass {
     Expired,
     /// `e`: eviction.
     Evicted,
+    /// `n`: keys that are new.
+    New,
+    /// `m`: keys looked for and not found.
+    KeyMiss,
+}
+
+impl EventClass {
+    /// The class as a flag of `notify-keyspace-events`.
+    pub(crate) const fn flag(self) -> EventClasses {
+        match self {
+            Self::Generic => EventClasses::GENERIC,
+            Self::String => EventClasses::STRING,
+            Self::List => EventClasses::LIST,
+            Self::Set => EventClasses::SET,
+            Self::Hash => EventClasses::HASH,
+            Self::SortedSet => EventClasses::ZSET,
+            Self::Stream => EventClasses::STREAM,
+            Self::Expired => EventClasses::EXPIRED,
+            Self::Evicted => EventClasses::EVICTED,
+            Self::New => EventClasses::NEW,
+            Self::KeyMiss => EventClasses::KEY_MISS,
+        }
+    }
 }
 
 /// Keys of the present command whose hashes the planner made.
@@ -225,28 +249,30 @@ impl<'a> Ctx<'a> {
 
     /// As [`Ctx::changed`], of a change that gives nobody what he waits for.
     #[inline]
-    pub fn changed_quietly(&mut self, _class: EventClass, _event: &'static str, key: &[u8]) {
+    pub fn changed_quietly(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes += 1;
-        if !self.engine.watched.is_empty() {
+        if !self.engine.watched.is_empty() | self.commit.tells_events() {
             cold_path();
-            self.engine.watched.changed(self.commit.db(), key, self.hash_of(key));
+            self.tell_change(self.commit.db(), class, event, key);
         }
     }
 
     /// Notes a change of the consumer groups of a stream, which who watches the stream is not told of. It may concern who waits.
     #[inline]
-    pub fn changed_groups(&mut self, _event: &'static str, key: &[u8]) {
+    pub fn changed_groups(&mut self, event: &'static str, key: &[u8]) {
         self.changes += 1;
         if !self.engine.waiters.is_empty() {
             cold_path();
             self.note_ready(self.commit.db(), key);
         }
+        self.notify(EventClass::Stream, event, key);
     }
 
     /// As [`Ctx::changed_groups`], of a change that gives nobody what he waits for.
     #[inline]
-    pub fn changed_groups_quietly(&mut self, _event: &'static str, _key: &[u8]) {
+    pub fn changed_groups_quietly(&mut self, event: &'static str, key: &[u8]) {
         self.changes += 1;
+        self.notify(EventClass::Stream, event, key);
     }
 
     /// As [`Ctx::changed_quietly`], of `times` equal commands at once.
@@ -258,15 +284,41 @@ impl<'a> Ctx<'a> {
 
     /// As [`Ctx::changed`] for a key in database `db`.
     #[inline]
-    pub fn changed_in(&mut self, db: u32, _class: EventClass, _event: &'static str, key: &[u8]) {
+    pub fn changed_in(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes += 1;
-        if !self.engine.waiters.is_empty() {
+        if !self.engine.waiters.is_empty() | !self.engine.watched.is_empty() | self.commit.tells_events() {
             cold_path();
-            self.note_ready(db, key);
+            if !self.engine.waiters.is_empty() {
+                self.note_ready(db, key);
+            }
+            self.tell_change(db, class, event, key);
         }
+    }
+
+    #[inline(never)]
+    fn tell_change(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
         if !self.engine.watched.is_empty() {
-            cold_path();
             self.engine.watched.changed(db, key, self.hash_of(key));
+        }
+        self.commit.notify(db, class, event, key);
+    }
+
+    /// Counts a change that nobody watches or waits for and that has no event, unless a key is new.
+    #[inline]
+    pub fn changed_untold(&mut self) {
+        self.changes += 1;
+        if self.commit.tells_events() {
+            cold_path();
+            self.commit.notify_new();
+        }
+    }
+
+    /// Tells of an event that belongs to a change which is noted, of `key` in the present database.
+    #[inline]
+    pub fn notify(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        if self.commit.tells_events() {
+            cold_path();
+            self.commit.notify(self.commit.db(), class, event, key);
         }
     }
 

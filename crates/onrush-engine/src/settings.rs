@@ -6,6 +6,7 @@ use parking_lot::RwLock;
 
 use crate::encodings::{EncodingLimits, Encodings};
 use crate::eviction::state::EvictionOptions;
+use crate::messages::events::EventClasses;
 use crate::messages::outbox::OutputLimit;
 use crate::watch::{Watch, WatchOptions};
 
@@ -48,6 +49,8 @@ pub struct Options {
     pub acl_log_len_max: usize,
     /// What is watched: slow commands, latencies.
     pub watch: WatchOptions,
+    /// Which keyspace events are published (`notify-keyspace-events`).
+    pub events: EventClasses,
     /// What clients may leave unread (`client-output-buffer-limit`).
     pub output_limits: OutputLimits,
 }
@@ -83,6 +86,7 @@ impl Default for Options {
             lazy_flush: false,
             acl_log_len_max: 128,
             watch: WatchOptions::default(),
+            events: EventClasses::empty(),
             output_limits: OutputLimits::default(),
         }
     }
@@ -117,6 +121,8 @@ pub struct Settings {
     pub acl_log_len_max: AtomicUsize,
     /// See [`Options::watch`].
     pub watch: Watch,
+    /// See [`Options::events`]: their bits.
+    events: AtomicU32,
     /// See [`Options::output_limits`].
     output_limits: RwLock<OutputLimits>,
     /// Whether active expiry is off (`DEBUG SET-ACTIVE-EXPIRE`).
@@ -155,7 +161,14 @@ impl Settings {
         self.lazy_flush.store(options.lazy_flush, Relaxed);
         self.acl_log_len_max.store(options.acl_log_len_max, Relaxed);
         self.watch.store(&options.watch);
+        self.events.store(if options.events.publishes() { options.events.bits() } else { 0 }, Relaxed);
         *self.output_limits.write() = options.output_limits;
+    }
+
+    /// Keyspace events that are published; none if there is no channel for them.
+    #[inline]
+    pub fn events(&self) -> EventClasses {
+        EventClasses::from_bits_retain(self.events.load(Relaxed))
     }
 
     /// What clients may leave unread.

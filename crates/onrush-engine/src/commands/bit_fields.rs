@@ -126,17 +126,21 @@ pub fn bitfield(ctx: &mut Ctx<'_>) -> CommandResult {
     let end = steps.iter().filter(writes).map(|step| step.at + step.width.bits as usize).max();
     let Some(end) = end else { return read_fields(ctx, &steps) };
     let key = ctx.key(1);
-    let (mut results, mut changes) = (Vec::new(), 0);
+    let (mut results, mut changes, mut writes_any) = (Vec::new(), 0, false);
     let ((), grew) = edit_string(ctx, &key, end.div_ceil(8), |bytes| {
         for step in &steps {
+            let before = bitmap::get_number(bytes, step.at, step.width.bits);
             let result = step.run(bytes);
-            changes += usize::from(result.is_some() && writes(&step));
+            writes_any |= result.is_some() && writes(&step);
             results.push(result);
+            changes += usize::from(before != bitmap::get_number(bytes, step.at, step.width.bits));
         }
     })?;
-    // Where all steps have failed the string may be longer all the same.
-    if changes > 0 || grew {
+    if changes > 0 || (grew && writes_any) {
         ctx.changed(EventClass::String, "setbit", key.bytes);
+    } else if grew {
+        // Where all steps have failed the string may be longer all the same.
+        ctx.changed_untold();
     }
     ctx.out.array(results.len());
     for result in results {

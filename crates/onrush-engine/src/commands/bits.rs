@@ -229,7 +229,9 @@ pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
             len = len.max(entry.value().len());
         }
     }
-    let may_reuse = len > onrush_store::EMBED_VALUE_LEN_MAX && !keys.contains(&target);
+    let is_large = len > onrush_store::EMBED_VALUE_LEN_MAX;
+    // To reuse the target's buffer takes the key away, so that it would be told as new.
+    let may_reuse = is_large && !keys.contains(&target) && !ctx.commit.tells_events();
     let spare = if may_reuse { take_buffer(ctx, &target, len) } else { Vec::new() };
     let mut digits: Vec<itoa::Buffer> = vec![itoa::Buffer::new(); keys.len()];
     let sources: Vec<&[u8]> = keys

@@ -93,7 +93,7 @@ fn sides(ctx: &Ctx<'_>, index: usize) -> Result<(Shape, f64), CommandError> {
 /// The place of a member; none if there is no such key.
 fn place_of(ctx: &mut Ctx<'_>, source: &Key<'_>, index: usize) -> Result<Option<Position>, CommandError> {
     let member = ctx.arg(index);
-    match ctx.commit.read_as::<SortedSet>(source)? {
+    match ctx.commit.look_as::<SortedSet>(source)? {
         Some(set) => set.score(member).map(|score| Some(Position::from_score(score))).ok_or(NO_SUCH_MEMBER),
         None => Ok(None),
     }
@@ -244,7 +244,7 @@ impl<'a> Query<'a> {
 
     /// Searches, and replies or stores.
     fn run(&self, ctx: &mut Ctx<'a>, source: &Key<'_>, event: &'static str) -> CommandResult {
-        let hits = match ctx.commit.read_as::<SortedSet>(source)? {
+        let hits = match ctx.commit.look_as::<SortedSet>(source)? {
             Some(set) => self.find(set),
             None => Vec::new(),
         };

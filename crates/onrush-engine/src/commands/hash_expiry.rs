@@ -236,12 +236,13 @@ pub fn hpexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn reply_times(ctx: &mut Ctx<'_>, show: fn(i64, i64) -> i64) -> CommandResult {
-    check_type(ctx)?;
-    let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
+    ctx.commit.read_as::<Hash>(&key)?;
+    let first = fields_at(ctx, 2)?;
     remove_due(ctx, &key);
     let now_ms = ctx.now_ms();
-    let Some(hash) = ctx.commit.read_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
+    let hash = ctx.commit.peek(&key).and_then(|entry| entry.collection::<Hash>());
+    let Some(hash) = hash else { return reply_no_fields(ctx, first) };
     ctx.out.array(ctx.argv.len() - first);
     for index in first..ctx.argv.len() {
         ctx.out.int(match hash.field(ctx.argv.get(index)) {
@@ -286,7 +287,7 @@ pub fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
-    ctx.commit.read_as::<Hash>(&key)?;
+    ctx.commit.look_as::<Hash>(&key)?;
     let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else {
         ctx.out.array(ctx.argv.len() - first);
         (first..ctx.argv.len()).for_each(|_| ctx.out.null());
@@ -330,12 +331,12 @@ enum Lifetime {
 /// `HGETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] FIELDS
 /// numfields field [field …]`
 pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
+    check_type(ctx)?;
     let (lifetime, at) = match ExpiryUnit::from_option(ctx.arg(2)) {
         Some(unit) => (Lifetime::At(read_time(ctx, unit, 3)?), 4),
         None if ctx.is(2, "PERSIST") => (Lifetime::Persist, 3),
         None => (Lifetime::Unsaid, 2),
     };
-    check_type(ctx)?;
     let first = fields_at(ctx, at)?;
     let key = ctx.key(1);
     remove_due(ctx, &key);
@@ -439,7 +440,7 @@ pub fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     remove_due(ctx, &key);
     let due_ms = ctx.due_ms();
-    let hash = ctx.commit.read_as::<Hash>(&key)?;
+    let hash = ctx.commit.look_as::<Hash>(&key)?;
     let found = |index: usize| hash.is_some_and(|hash| hash.get(ctx.argv.get(index)).is_some());
     let mut names = (first..ctx.argv.len()).step_by(2);
     if wants_found.is_some_and(|wanted| names.any(|index| found(index) != wanted)) {
@@ -471,8 +472,9 @@ fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first
     }
     let emptied = hash.is_empty();
     drop(hash);
-    ctx.changed(EventClass::Hash, if is_over { "hdel" } else { "hset" }, key.bytes);
+    ctx.changed(EventClass::Hash, "hset", key.bytes);
     if let Lifetime::At(at) = lifetime {
+        ctx.notify(EventClass::Hash, if is_over { "hdel" } else { "hexpire" }, key.bytes);
         time_fields(ctx, key);
         if ctx.is_logged() && is_over {
             let names = (first..ctx.argv.len()).step_by(2).map(|index| ctx.argv.get(index));

@@ -151,7 +151,7 @@ pub fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     let target = &keys[0];
-    let mut bytes = match ctx.commit.read(target) {
+    let mut bytes = match ctx.commit.look(target) {
         Some(entry) => bytes_of(entry)?.to_vec(),
         None => hyperloglog::empty(),
     };
@@ -169,7 +169,7 @@ pub fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `PFDEBUG <GETREG | DECODE | ENCODING | TODENSE> key`
 pub fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
-    let Some(entry) = ctx.commit.read(&key) else {
+    let Some(entry) = ctx.commit.look(&key) else {
         return Err(CommandError::fixed("ERR The specified key does not exist"));
     };
     let mut bytes = bytes_of(entry)?.to_vec();

@@ -95,6 +95,11 @@ pub(super) fn inspect<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&En
     ctx.commit.untouched(|keys| keys.read(key).map(look))
 }
 
+/// As [`inspect`] for OBJECT, which asks about a key that may not be there: that is no event.
+fn inspect_object<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&Entry) -> R) -> Option<R> {
+    ctx.commit.untouched(|keys| keys.look(key).map(look))
+}
+
 /// What going through a whole value costs, in elements of a collection. O(1), of small collections O(elements).
 pub(super) fn work_on(entry: &Entry) -> usize {
     /// Bytes that take about as long as an element.
@@ -180,6 +185,8 @@ fn copy_generic(
     replace: bool,
 ) -> Result<bool, CommandError> {
     if !lock_across(ctx, source, (target_db, target))? {
+        // It is not there.
+        ctx.commit.read(source);
         return Ok(false);
     }
     let work = ctx.commit.peek(source).map_or(0, work_on);
@@ -311,7 +318,7 @@ pub fn dbsize(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `OBJECT ENCODING key`
 pub fn object_encoding(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
-    match inspect(ctx, &key, Entry::encoding) {
+    match inspect_object(ctx, &key, Entry::encoding) {
         Some(encoding) => ctx.out.bulk(encoding.name().as_bytes()),
         None => ctx.out.null(),
     }
@@ -328,7 +335,7 @@ pub fn object_refcount(ctx: &mut Ctx<'_>) -> CommandResult {
 
     let key = ctx.key(2);
     let is_small = |entry: &Entry| matches!(entry.value(), ValueRef::Int(value) if SHARED_INTEGERS.contains(&value));
-    match inspect(ctx, &key, is_small) {
+    match inspect_object(ctx, &key, is_small) {
         Some(small) => {
             let shared = small && !evicts_by_clock(ctx);
             ctx.out.int(if shared { SHARED } else { 1 });
@@ -345,7 +352,7 @@ fn evicts_by_clock(ctx: &Ctx<'_>) -> bool {
 /// `OBJECT IDLETIME key`
 pub fn object_idletime(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
-    let Some(clock) = inspect(ctx, &key, Entry::clock) else {
+    let Some(clock) = inspect_object(ctx, &key, Entry::clock) else {
         ctx.out.null();
         return Ok(());
     };
@@ -359,7 +366,7 @@ pub fn object_idletime(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `OBJECT FREQ key`
 pub fn object_freq(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
-    let Some(clock) = inspect(ctx, &key, Entry::clock) else {
+    let Some(clock) = inspect_object(ctx, &key, Entry::clock) else {
         ctx.out.null();
         return Ok(());
     };

@@ -35,9 +35,9 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, CommandEr
     let db = ctx.commit.db();
     ctx.commit.lock_all([(db, source.hash), (db, target.hash)])?;
     let limits = ctx.engine.settings.encodings.list();
-    let Some(list) = ctx.commit.read_as::<List>(&source)? else { return Ok(false) };
+    let Some(list) = ctx.commit.look_as::<List>(&source)? else { return Ok(false) };
     let Some(element) = list.peek(from).map(|element| element.as_bytes().to_vec()) else { return Ok(false) };
-    ctx.commit.read_as::<List>(&target)?;
+    ctx.commit.look_as::<List>(&target)?;
     let mut emptied = false;
     if let Some(mut list) = ctx.commit.write_as::<List>(&source)? {
         list.drop_one(from, &limits);
@@ -140,7 +140,7 @@ pub(super) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Result<
 /// The first key that is there, which must be a list.
 fn first_list<'a>(ctx: &mut Ctx<'_>, keys: &[Key<'a>]) -> Result<Option<Key<'a>>, CommandError> {
     for key in keys {
-        if ctx.commit.read_as::<List>(key)?.is_some() {
+        if ctx.commit.look_as::<List>(key)?.is_some() {
             return Ok(Some(*key));
         }
     }

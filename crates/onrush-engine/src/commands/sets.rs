@@ -69,12 +69,12 @@ pub fn smove(ctx: &mut Ctx<'_>) -> CommandResult {
     let (source, target, member) = (ctx.key(1), ctx.key(2), ctx.arg(3));
     let db = ctx.commit.db();
     ctx.commit.lock_all([(db, source.hash), (db, target.hash)])?;
-    let Some(set) = ctx.commit.read_as::<Set>(&source)? else {
+    let Some(set) = ctx.commit.look_as::<Set>(&source)? else {
         ctx.out.int(0);
         return Ok(());
     };
     let found = set.contains(member);
-    ctx.commit.read_as::<Set>(&target)?;
+    ctx.commit.look_as::<Set>(&target)?;
     if !found || source.bytes == target.bytes {
         ctx.out.int(i64::from(found));
         return Ok(());

@@ -173,7 +173,7 @@ fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>>
     let name = [&name[..star], element, &name[star + 1..]].concat();
     let key = ctx.commit.key(&name);
     let now_ms = ctx.now_ms();
-    let entry = ctx.commit.peek(&key)?;
+    let entry = ctx.commit.read(&key)?;
     match field {
         Some(field) => {
             let (value, expiry) = entry.collection::<Hash>()?.field(field)?;

@@ -27,7 +27,7 @@ fn pop(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     let count = if has_count { ctx.int_or(2, error::NOT_POSITIVE)? } else { 1 };
     let count = usize::try_from(count).map_err(|_| error::NOT_POSITIVE)?;
     let key = ctx.key(1);
-    let Some(set) = ctx.commit.read_as::<SortedSet>(&key)? else {
+    let Some(set) = ctx.commit.look_as::<SortedSet>(&key)? else {
         ctx.out.array(0);
         return Ok(());
     };
@@ -64,7 +64,7 @@ fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize, 
 /// The first key that is there, which must be a sorted set.
 fn first_set<'a>(ctx: &mut Ctx<'_>, keys: &[Key<'a>]) -> Result<Option<Key<'a>>, CommandError> {
     for key in keys {
-        if ctx.commit.read_as::<SortedSet>(key)?.is_some() {
+        if ctx.commit.look_as::<SortedSet>(key)?.is_some() {
             return Ok(Some(*key));
         }
     }

@@ -79,9 +79,11 @@ pub fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
     let ids = request.ids(ctx)?;
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };
     let outcomes: Vec<i64> = ids.into_iter().map(|id| request.delete(stream, id)).collect();
-    // Of an entry that is gone there may have been references.
-    if outcomes.contains(&DELETED) || request.references == References::Delete {
+    if outcomes.contains(&DELETED) {
         ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);
+    } else if request.references == References::Delete {
+        // Of an entry that is gone there may have been references.
+        ctx.changed_untold();
     }
     reply(ctx, &outcomes);
     Ok(())
@@ -108,7 +110,7 @@ pub fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
         });
     }
     if outcomes.iter().any(|&outcome| outcome != NOT_FOUND) {
-        ctx.changed_groups_quietly("xack", key.bytes);
+        ctx.changed_untold();
     }
     if outcomes.contains(&DELETED) {
         ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);

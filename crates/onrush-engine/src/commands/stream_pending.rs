@@ -4,7 +4,7 @@ use onrush_store::{Group, Pending, Stream, StreamId};
 
 use super::streams::{parse_bound, parse_id, reply_entry, reply_id};
 use crate::commit::Key;
-use crate::ctx::{CommandResult, Ctx};
+use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
 /// Entries that XAUTOCLAIM claims if it is not told how many, and how many more it looks at.
@@ -34,7 +34,7 @@ pub fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
     let group = ctx.commit.write_as::<Stream>(&key)?.and_then(|stream| stream.groups_mut().get_mut(name));
     let acknowledged = group.map_or(0, |group| ids.into_iter().filter(|&id| group.acknowledge(id)).count());
     if acknowledged > 0 {
-        ctx.changed_groups_quietly("xack", key.bytes);
+        ctx.changed_untold();
     }
     ctx.out.int(acknowledged as i64);
     Ok(())
@@ -185,7 +185,7 @@ pub fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     let exists: Vec<bool> = ids.iter().map(|&id| stream.get(id).is_some()).collect();
     let Some(group) = stream.groups_mut().get_mut(name) else { return Ok(()) };
     group.last_id = group.last_id.max(claim.last_id.unwrap_or(StreamId::MIN));
-    touch(group, consumer, now_ms);
+    let is_new = touch(group, consumer, now_ms);
     let (mut claimed, mut gone) = (Vec::new(), Vec::new());
     for (id, exists) in ids.into_iter().zip(exists) {
         if !exists {
@@ -210,14 +210,23 @@ pub fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
             claimed.push(id);
         }
     }
+    note_consumer(ctx, &key, is_new);
     finish(ctx, &key, name, consumer, &claimed, &gone, claim.just_id)
 }
 
-/// Notes that a consumer, who is made if he is not there, was heard of.
-fn touch(group: &mut Group, consumer: &[u8], now_ms: i64) {
+/// Notes that a consumer, who is made if he is not there, was heard of; says whether he was made.
+fn touch(group: &mut Group, consumer: &[u8], now_ms: i64) -> bool {
+    let is_new = !group.consumers.contains_key(consumer);
     group.consumer(consumer, now_ms);
     if let Some(consumer) = group.consumers.get_mut(consumer) {
         consumer.seen_ms = now_ms;
+    }
+    is_new
+}
+
+fn note_consumer(ctx: &mut Ctx<'_>, key: &Key<'_>, is_new: bool) {
+    if is_new {
+        ctx.notify(EventClass::Stream, "xgroup-createconsumer", key.bytes);
     }
 }
 
@@ -249,7 +258,7 @@ fn finish(
             }
         }
     }
-    ctx.changed_groups_quietly("xclaim", key.bytes);
+    ctx.changed_untold();
     if ctx.is_logged() {
         ctx.logs_itself();
         if logged.is_empty() {
@@ -327,14 +336,16 @@ pub fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
             claimed.push(id);
         }
     }
+    let mut is_new = false;
     if let Some(group) = stream.groups_mut().get_mut(name) {
-        touch(group, consumer, now_ms);
+        is_new = touch(group, consumer, now_ms);
         gone.iter().for_each(|&id| _ = group.acknowledge(id));
         for &id in &claimed {
             let count = group.pending.get(&id).map_or(1, |pending| pending.count + u64::from(!just_id));
             group.assign(id, Pending { consumer: consumer.to_vec(), delivered_ms: now_ms, count });
         }
     }
+    note_consumer(ctx, &key, is_new);
     ctx.out.array(3);
     reply_id(ctx.out, next);
     finish(ctx, &key, name, consumer, &claimed, &gone, just_id)?;

@@ -331,7 +331,7 @@ fn deliver(
         consumer.active_ms = now_ms;
     }
     let (last, read) = (group.last_id.to_string(), entries_read);
-    ctx.changed_groups_quietly("xreadgroup", key.bytes);
+    ctx.changed_untold();
     if ctx.is_logged() {
         let time = now_ms.to_string();
         for id in ids.iter().filter(|_| !no_ack) {

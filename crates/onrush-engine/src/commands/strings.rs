@@ -243,6 +243,9 @@ fn set_generic(ctx: &mut Ctx<'_>, options: &Options<'_>, value_index: usize) -> 
     let value = new_value(ctx, value_index);
     store(ctx, &key, value, expire);
     ctx.changed(EventClass::String, "set", key.bytes);
+    if options.expiry.is_some() {
+        ctx.notify(EventClass::Generic, "expire", key.bytes);
+    }
     if ctx.is_logged() {
         log_set(ctx, options, &key, (value_index, expire));
     }

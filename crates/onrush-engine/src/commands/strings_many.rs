@@ -118,6 +118,9 @@ pub fn msetex(ctx: &mut Ctx<'_>) -> CommandResult {
         let value = new_value(ctx, FIRST_KEY + 2 * nth + 1);
         store(ctx, key, value, expire);
         ctx.changed(EventClass::String, "set", key.bytes);
+        if expire.is_some() && !options.keep_ttl {
+            ctx.notify(EventClass::Generic, "expire", key.bytes);
+        }
     }
     if ctx.is_logged() {
         log_pairs(ctx, &options, (end, expire));

@@ -7,6 +7,7 @@ use std::hint::cold_path;
 use onrush_store::{CollectionType, Entry, NewValue, Removed, Slot, Table};
 
 use super::{Commit, Key};
+use crate::ctx::EventClass;
 use crate::error::{self, CommandError};
 use crate::settings::Pause;
 use crate::watched::WatchedKey;
@@ -50,7 +51,13 @@ impl Commit {
     /// A key's entry for reading: an expired one is deleted, a hit or miss counted, the access noted.
     #[inline]
     pub fn read(&mut self, key: &Key<'_>) -> Option<&Entry> {
-        self.find::<false>(self.db, key).map(Slot::into_entry)
+        self.find::<false, true>(self.db, key).map(Slot::into_entry)
+    }
+
+    /// As [`Commit::read`], where a miss is no event: a command that changes keys looks, or one that asks about a key.
+    #[inline]
+    pub fn look(&mut self, key: &Key<'_>) -> Option<&Entry> {
+        self.find::<false, false>(self.db, key).map(Slot::into_entry)
     }
 
     /// A key's entry without any trace of the access, in database `db`; an expired one is not there.
@@ -83,13 +90,13 @@ impl Commit {
     /// A key's entry for changing it: an expired one is deleted first, the access noted.
     #[inline]
     pub fn write(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
-        self.find::<true>(self.db, key)
+        self.find::<true, false>(self.db, key)
     }
 
     /// As [`Commit::write`] in database `db`.
     #[inline]
     pub fn write_in(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
-        self.find::<true>(db, key)
+        self.find::<true, false>(db, key)
     }
 
     /// A key's entry for changing it once more, which was found before in the same command.
@@ -105,6 +112,15 @@ impl Commit {
     #[inline]
     pub fn read_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&T>, CommandError> {
         self.read(key).map(|entry| entry.collection().ok_or(error::WRONG_TYPE)).transpose()
+    }
+
+    /// As [`Commit::read_as`], where a miss is no event.
+    ///
+    /// # Errors
+    /// `WRONGTYPE …` when the key holds something else.
+    #[inline]
+    pub fn look_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&T>, CommandError> {
+        self.look(key).map(|entry| entry.collection().ok_or(error::WRONG_TYPE)).transpose()
     }
 
     /// As [`Commit::read_as`], for changing it: a small one goes back into its entry when what is returned is dropped. One that
@@ -149,6 +165,9 @@ impl Commit {
         );
         if found {
             moment.clock.touch::<true>(&mut slot, &mut moment.random);
+        } else if record.tells_new() {
+            cold_path();
+            record.note_new(*db, key.bytes);
         }
         slot.into_collection_mut::<T>()
     }
@@ -168,6 +187,10 @@ impl Commit {
     /// Gives a key of the present database a value and an expiry, whatever it was before.
     #[inline(always)]
     pub fn set(&mut self, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
+        if self.record.tells_events() {
+            cold_path();
+            self.note_overwritten(self.db, key);
+        }
         let clock = self.moment.clock.fresh();
         let displaced = self.table_for_change(self.db, key).set(key.bytes, key.hash, value, expire, clock);
         self.discard(displaced);
@@ -183,11 +206,31 @@ impl Commit {
     /// As [`Commit::insert`] in database `db`, with an expiry and an access clock.
     #[inline(always)]
     pub fn insert_in(&mut self, db: u32, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>, clock: u32) {
+        if self.record.tells_new() {
+            cold_path();
+            self.record.note_new(db, key.bytes);
+        }
         self.table_for_change(db, key).insert(key.bytes, key.hash, value, expire, clock);
+    }
+
+    /// A key is about to be overwritten: it may be new, or be past its time.
+    #[inline(never)]
+    fn note_overwritten(&mut self, db: u32, key: &Key<'_>) {
+        let due_ms = self.moment.due_ms;
+        let is_expired = self.table(db, key).get(key.bytes, key.hash).map(|entry| entry.is_expired(due_ms));
+        if is_expired == Some(true) {
+            self.record.notify(db, EventClass::Expired, "expired", key.bytes);
+        }
+        if is_expired != Some(false) && self.record.tells_new() {
+            self.record.note_new(db, key.bytes);
+        }
     }
 
     /// Adds an entry that [`Commit::remove`] took out to database `db`, where its key is not there.
     pub fn insert_entry(&mut self, db: u32, key: &Key<'_>, entry: Removed) {
+        if self.record.tells_new() {
+            self.record.note_new(db, key.bytes);
+        }
         self.table_for_change(db, key).insert_entry(entry, key.hash);
     }
 
@@ -199,15 +242,18 @@ impl Commit {
 
     /// Deletes a key of the present database; it is freed off the lock. Says whether it was there.
     pub fn delete(&mut self, key: &Key<'_>) -> bool {
+        if self.record.tells_new() {
+            self.record.forget_new(self.db, key.bytes);
+        }
         let removed = self.remove(key);
         let found = removed.is_some();
         self.discard(removed);
         found
     }
 
-    /// Finds a key, to change it or to read it; only a lookup for reading counts as a hit or a miss.
+    /// Finds a key, to change it or to read it; only a lookup for reading counts as a hit or a miss. `TELLS`: a miss is an event.
     #[inline(always)]
-    fn find<const CHANGES: bool>(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
+    fn find<const CHANGES: bool, const TELLS: bool>(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
         let Self { shared, locks, record, moment, left, hits, misses, .. } = self;
         let table = locks.table(record, db, key);
         if CHANGES && record.is_on() {
@@ -217,6 +263,10 @@ impl Commit {
         let count = u64::from(!CHANGES);
         let Some(mut slot) = table.find(key.bytes, key.hash) else {
             *misses += count;
+            if TELLS && record.tells_misses() {
+                cold_path();
+                record.notify(db, EventClass::KeyMiss, "keymiss", key.bytes);
+            }
             return None;
         };
         if slot.is_expired(moment.due_ms) {
@@ -229,6 +279,9 @@ impl Commit {
                 left.expired.push(removed);
             }
             *misses += count;
+            if TELLS && record.tells_misses() {
+                record.notify(db, EventClass::KeyMiss, "keymiss", key.bytes);
+            }
             return None;
         }
         *hits += count;

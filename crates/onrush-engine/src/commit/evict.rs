@@ -3,6 +3,7 @@
 use onrush_store::{Removed, Shard, Table};
 
 use super::{Commit, Evicts};
+use crate::ctx::EventClass;
 use crate::eviction::state::Memory;
 use crate::latency::Event;
 use crate::watch::note_event;
@@ -60,6 +61,7 @@ impl Commit {
         for removed in &*evicted {
             record.also(db, [b"DEL", removed.key()].into_iter());
             shared.note_changed(db, removed.key());
+            record.notify(db, EventClass::Evicted, "evicted", removed.key());
             if !shared.waiters.is_empty() && shared.waiters.may_have(shared.keyspace.hash(removed.key())) {
                 left.ready.push((db, removed.key().to_vec()));
             }

@@ -15,11 +15,13 @@ mod moment;
 mod rebuild;
 mod record;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use onrush_store::{Cleared, Db, KeyHash, Removed, Shard, schedule};
 
 use crate::argv::Argv;
+use crate::ctx::EventClass;
 use crate::eviction::state::Memory;
 use crate::kept::shrink;
 use crate::lazyfree::Garbage;
@@ -174,7 +176,7 @@ impl Commit {
     #[inline]
     pub fn begin_chunk(&mut self, now_ms: i64) {
         self.moment.begin(&self.shared.settings, now_ms);
-        self.record.look();
+        self.record.look(&self.shared.settings);
         self.evicting_ns = 0;
     }
 
@@ -216,10 +218,32 @@ impl Commit {
         self.record.is_on()
     }
 
-    /// Looks again whether anybody follows the command log, after a command that may have changed it.
+    /// Whether anybody follows the command log or is told of keyspace events.
+    #[inline(always)]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.record.is_on() || self.record.tells_events()
+    }
+
+    /// Whether keyspace events are published.
+    #[inline(always)]
+    pub(crate) fn tells_events(&self) -> bool {
+        self.record.tells_events()
+    }
+
+    /// Tells of a keyspace event of a class that is published, when the commit ends.
+    pub(crate) fn notify(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
+        self.record.notify(db, class, event, key);
+    }
+
+    /// Tells of keys that are new.
+    pub(crate) fn notify_new(&mut self) {
+        self.record.notify_new();
+    }
+
+    /// Looks again whether anybody follows the command log or is told of events, after a command that may have changed it.
     #[inline]
     pub(crate) fn look_for_log(&mut self) {
-        self.record.look();
+        self.record.look(&self.shared.settings);
     }
 
     /// Records a part of what the present command did, in its database.
@@ -466,7 +490,7 @@ impl Commit {
         now_ms: i64,
         fields_max: usize,
     ) -> (usize, usize, bool) {
-        self.record.look();
+        self.record.look(&self.shared.settings);
         if shard.is_held_long() {
             return (0, 0, false);
         }
@@ -480,16 +504,22 @@ impl Commit {
             keys += 1;
         });
         let mut fields = 0;
+        let told = RefCell::new(record);
         let more = table.expire_fields(
             now_ms,
             fields_max,
             &mut |key: &[u8], names: &[Vec<u8>]| {
                 fields += names.len();
+                let mut record = told.borrow_mut();
+                record.notify(db, EventClass::Hash, "hexpired", key);
                 let names = names.iter().map(Vec::as_slice);
                 shared.note_changed(db, key);
                 record.also(db, [&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>().into_iter());
             },
-            &mut |removed| left.garbage.push(removed.into()),
+            &mut |removed| {
+                told.borrow_mut().notify(db, EventClass::Generic, "del", removed.key());
+                left.garbage.push(removed.into());
+            },
         );
         self.record.end_command();
         self.release();

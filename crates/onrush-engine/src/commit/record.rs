@@ -7,9 +7,12 @@ use onrush_store::{KeyHash, Table, schedule};
 
 use super::rebuild::rebuild;
 use crate::argv::Argv;
+use crate::ctx::EventClass;
 use crate::kept::KEPT_BYTES_MAX;
 use crate::messages::Kind;
+use crate::messages::events::EventClasses;
 use crate::messages::outgoing::Outgoing;
+use crate::settings::Settings;
 use crate::shared::Shared;
 
 /// Records a thread's commits while somebody follows the log, and does nothing otherwise.
@@ -20,6 +23,8 @@ pub(super) struct Recorder {
     log: Arc<CommandLog>,
     /// Whether anybody follows the log.
     is_on: bool,
+    /// Keyspace events that are published.
+    events: EventClasses,
     /// Whether there is something in the open record, or something to tell.
     is_open: bool,
     /// Whether the record stays open until an outer commit ends.
@@ -32,6 +37,8 @@ pub(super) struct Recorder {
     touched: Touched,
     /// What is to be told when the record is closed.
     outgoing: Outgoing,
+    /// Keys that are new, with their databases, until their first event.
+    fresh: Vec<(u32, Vec<u8>)>,
 }
 
 /// Keys that the present command has got hold of for changing them.
@@ -76,6 +83,7 @@ impl Recorder {
         Self {
             log: Arc::clone(&shared.log),
             is_on,
+            events: shared.settings.events(),
             is_open: false,
             is_held: false,
             is_rewritten: false,
@@ -83,6 +91,7 @@ impl Recorder {
             has_effects: false,
             touched: Touched::default(),
             outgoing: Outgoing::new(shared, thread),
+            fresh: Vec::new(),
         }
     }
 
@@ -92,10 +101,29 @@ impl Recorder {
         self.is_on
     }
 
-    /// Looks again whether anybody follows the log.
+    /// Whether keyspace events are published.
+    #[inline(always)]
+    pub(super) fn tells_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Whether it is published when a key is new.
+    #[inline(always)]
+    pub(super) fn tells_new(&self) -> bool {
+        self.events.contains(EventClasses::NEW)
+    }
+
+    /// Whether it is published when a key is not found.
+    #[inline(always)]
+    pub(super) fn tells_misses(&self) -> bool {
+        self.events.contains(EventClasses::KEY_MISS)
+    }
+
+    /// Looks again whether anybody follows the log or is told of events.
     #[inline]
-    pub(super) fn look(&mut self) {
+    pub(super) fn look(&mut self, settings: &Settings) {
         self.is_on = self.log.is_listening();
+        self.events = settings.events();
     }
 
     /// Notes that a key is about to be changed.
@@ -104,8 +132,38 @@ impl Recorder {
         self.touched.push(db, key);
     }
 
+    /// A key is new. It is told with its first event, if there is one: a command may take it back before.
+    #[cold]
+    pub(super) fn note_new(&mut self, db: u32, key: &[u8]) {
+        self.fresh.push((db, key.to_vec()));
+    }
+
+    /// A key that was new is gone before anybody was told.
+    #[cold]
+    pub(super) fn forget_new(&mut self, db: u32, key: &[u8]) {
+        self.fresh.retain(|(other, name)| *other != db || name != key);
+    }
+
+    /// Tells of an event when the record is closed, if its class is published.
+    pub(super) fn notify(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
+        self.notify_new();
+        if self.events.contains(class.flag()) {
+            self.outgoing.publish_event(self.events, db, event, key);
+        }
+        self.is_open |= !self.outgoing.is_empty();
+    }
+
+    /// Tells of keys that are new when the record is closed.
+    pub(super) fn notify_new(&mut self) {
+        for (db, key) in std::mem::take(&mut self.fresh) {
+            self.outgoing.publish_event(self.events, db, "new", &key);
+        }
+        self.is_open |= !self.outgoing.is_empty();
+    }
+
     /// A key has expired.
     pub(super) fn expired(&mut self, db: u32, key: &[u8]) {
+        self.notify(db, EventClass::Expired, "expired", key);
         if self.is_on {
             self.command(db, [&b"DEL"[..], key].into_iter());
         }

@@ -12,6 +12,7 @@
 
 mod channel;
 mod directory;
+pub mod events;
 pub mod outbox;
 pub(crate) mod outgoing;
 mod subscribers;
@@ -71,6 +72,11 @@ impl Messages {
             Kind::Shard => self.shard_channels.len(),
             Kind::Pattern => self.patterns_len.load(Relaxed),
         }
+    }
+
+    /// Whether nobody listens to any channel that is not a shard channel.
+    fn is_deaf(&self) -> bool {
+        self.len(Kind::Channel) + self.len(Kind::Pattern) == 0
     }
 
     /// How many clients have subscriptions.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::channel::{Channel, Kind};
+use super::events::EventClasses;
 use super::outbox::Parcel;
 use crate::kept::shrink;
 use crate::shared::Shared;
@@ -95,6 +96,23 @@ impl Outgoing {
             group.payloads.end = self.payloads.len();
         }
         known.receivers
+    }
+
+    /// Publishes a keyspace event on the channel of its key and on its own, as `classes` say.
+    #[cold]
+    pub(crate) fn publish_event(&mut self, classes: EventClasses, db: u32, event: &str, key: &[u8]) {
+        if self.shared.messages.is_deaf() {
+            return;
+        }
+        let db = itoa::Buffer::new().format(db).to_owned();
+        if classes.contains(EventClasses::KEYSPACE) {
+            let channel = [b"__keyspace@", db.as_bytes(), b"__:", key].concat();
+            self.publish(Kind::Channel, &channel, event.as_bytes(), None);
+        }
+        if classes.contains(EventClasses::KEYEVENT) {
+            let channel = [b"__keyevent@", db.as_bytes(), b"__:", event.as_bytes()].concat();
+            self.publish(Kind::Channel, &channel, key, None);
+        }
     }
 
     /// Hands out what was published, in order.

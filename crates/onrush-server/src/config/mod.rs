@@ -13,7 +13,6 @@ mod arguments;
 mod directive;
 #[cfg(test)]
 mod docs;
-mod events;
 mod limits;
 mod line;
 mod load;
@@ -31,7 +30,6 @@ use std::sync::LazyLock;
 
 pub use arguments::{CommandLine, Invocation, parse_arguments, usage, version};
 pub use directive::{Directive, Flags, Kind, TextRule};
-pub use events::EventClasses;
 pub use limits::OutputLimits;
 pub use load::{LineSource, Loaded, StartError, load};
 pub use rewrite::RewriteError;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::events::EventClasses;
+use onrush_engine::messages::events::EventClasses;
+
 use super::limits::OutputLimits;
 use super::value::{SavePoint, Value};
 use super::{DIRECTIVES, find};

@@ -5,10 +5,10 @@ use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use onrush_engine::messages::events::EventClasses;
 use onrush_engine::units::parse_memory;
 
 use super::directive::{Directive, Kind};
-use super::events::EventClasses;
 use super::limits::OutputLimits;
 use super::line;
 use super::text::check_text;

@@ -4,8 +4,6 @@ use std::fmt::{self, Write};
 
 use bitflags::bitflags;
 
-use super::words::Reason;
-
 bitflags! {
     /// Which keyspace events are published, and where.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,13 +63,13 @@ impl EventClasses {
     /// Reads a string of class letters.
     ///
     /// # Errors
-    /// A letter that stands for no class.
-    pub fn parse(letters: &[u8]) -> Result<Self, Reason> {
+    /// A letter stands for no class: what to tell the user.
+    pub fn parse(letters: &[u8]) -> Result<Self, &'static str> {
         letters.iter().try_fold(Self::empty(), |classes, &letter| match letter {
             b'A' => Ok(classes | Self::ALL),
             _ => match LETTERS.iter().find(|(known, _)| *known == letter as char) {
                 Some((_, class)) => Ok(classes | *class),
-                None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
+                None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
             },
         })
     }
