@@ -365,7 +365,8 @@ impl Family {
         let is_held_back = self.name == CONNECTION.name && self.oracle(seed) == Oracle::Newer;
         let modes = if self.pipelined && !is_held_back { 3 } else { 1 };
         let mode = [Mode::Single, Mode::Pipeline, Mode::Pieces][(seed / 2 % modes) as usize];
-        let is_about_data = ![CONNECTION.name, AUTH.name, SERVER.name, TRANSACTIONS.name].contains(&self.name);
+        let is_about_data =
+            ![CONNECTION.name, PUBSUB.name, AUTH.name, SERVER.name, TRANSACTIONS.name].contains(&self.name);
         // Both oracles and both protocols within twelve seeds.
         let in_transactions = is_about_data && seed / 12 % 3 == 2;
         (protocol, if in_transactions { Mode::Transactions } else { mode })

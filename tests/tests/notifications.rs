@@ -38,7 +38,8 @@ fn events_of(family: &Family, classes: &str) {
         let mut rng = Rng::new(seed);
         let sequence = generator.sequence(&mut rng, 2, COMMANDS_PER_SEQUENCE);
         let name = format!("events of {} ONRUSH_TEST_SEED={seed}", family.name);
-        runner.check(&name, &sequence, Mode::Single).unwrap_or_else(|difference| panic!("{difference}"));
+        let mode = if seed % 4 == 3 { Mode::Transactions } else { Mode::Single };
+        runner.check(&name, &sequence, mode).unwrap_or_else(|difference| panic!("{difference}"));
     }
 }
 

@@ -134,6 +134,36 @@ const SCRIPTS: &[&str] = &[
     1> READ
     3> CLIENT KILL TYPE pubsub
     ",
+    "
+    2> SUBSCRIBE a
+    1> HELLO 3
+    1> SUBSCRIBE b
+    1> MULTI
+    1> PUBLISH a 1
+    1> PUBLISH b 2
+    1> SET k v
+    1> SUBSCRIBE c
+    1> PUBLISH c 3
+    1> EXEC
+    1> READ
+    1> READ
+    1> PING
+    2> READ
+    1> MULTI
+    1> UNSUBSCRIBE b
+    1> PUBLISH b 4
+    1> EXEC
+    1> PING
+    1> RESET
+    1> MULTI
+    1> SUBSCRIBE d
+    1> GET k
+    1> PING
+    1> EXEC
+    1> GET k
+    1> PING
+    1> MULTI
+    ",
 ];
 
 #[test]
