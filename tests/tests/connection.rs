@@ -401,9 +401,13 @@ fn active_expiry_is_over_once_a_pause_has_replied() {
     let (mut conn, mut boss) = (server.connect(), server.connect());
     let mut interrupted = 0;
     for round in 0..10 {
-        let set = |at| argv!["SET", format!("key:{round}:{at}"), "v", "PX", "30"];
+        let set = |at| argv!["SET", format!("key:{round}:{at}"), "v", "PX", "60"];
         conn.pipeline(&(0..50_000).map(set).collect::<Vec<_>>());
         let full = conn.run("DBSIZE");
+        if full == Value::Int(0) {
+            // The machine is so busy that all have expired already.
+            continue;
+        }
         wait_until("keys begin to expire", || conn.run("DBSIZE") != full);
         assert_eq!(boss.run("CLIENT PAUSE 60000 WRITE").text(), "OK");
         let first = conn.run("DBSIZE");
