@@ -1,0 +1,149 @@
+//! The functions of `redis.*` but those that execute commands.
+
+use crate::host::LogLevel;
+use crate::interpreter::sha1_hex;
+use crate::number::to_integer;
+use crate::stack::{Kind, Outcome, Stack, TOP};
+
+/// The version of Redis whose scripts run here.
+pub(crate) const REDIS_VERSION: &str = "7.2.0";
+
+const WRONG_ARGUMENTS: &str = "ERR wrong number or type of arguments";
+
+/// `redis.error_reply`
+pub(crate) fn error_reply(stack: &Stack<'_>) -> Outcome {
+    let Some(text) = one_string(stack) else {
+        stack.push_error_table(WRONG_ARGUMENTS.as_bytes());
+        return Ok(1);
+    };
+    // A code stands in front; of a text without one it is ERR.
+    let message = match text.strip_prefix(b"-") {
+        Some(rest) => rest.to_vec(),
+        None if text.contains(&b' ') => text.to_vec(),
+        None => [b"ERR ", text].concat(),
+    };
+    stack.push_error_table(&message);
+    Ok(1)
+}
+
+/// `redis.status_reply`
+pub(crate) fn status_reply(stack: &Stack<'_>) -> Outcome {
+    let Some(text) = one_string(stack) else {
+        stack.push_error_table(WRONG_ARGUMENTS.as_bytes());
+        return Ok(1);
+    };
+    stack.push_table(0, 1);
+    stack.push_bytes(text);
+    stack.set_field(-2, "ok");
+    Ok(1)
+}
+
+fn one_string<'s>(stack: &Stack<'s>) -> Option<&'s [u8]> {
+    if stack.top() == 1 { stack.bytes(1) } else { None }
+}
+
+/// `redis.sha1hex`
+pub(crate) fn sha1hex(stack: &Stack<'_>) -> Outcome {
+    if stack.top() != 1 {
+        return Err(stack.raise_table("ERR wrong number of arguments"));
+    }
+    stack.push_bytes(&sha1_hex(stack.text(1).unwrap_or_default()));
+    Ok(1)
+}
+
+/// `redis.log`
+pub(crate) fn log(stack: &Stack<'_>) -> Outcome {
+    let count = stack.top();
+    if count < 2 {
+        return Err(stack.raise_table("ERR redis.log() requires two arguments or more."));
+    }
+    if stack.number(1).is_none() {
+        return Err(stack.raise_table("ERR First argument must be a number (log level)."));
+    }
+    let level = match stack.number(1).map(to_integer) {
+        Some(0) => LogLevel::Debug,
+        Some(1) => LogLevel::Verbose,
+        Some(2) => LogLevel::Notice,
+        Some(3) => LogLevel::Warning,
+        _ => return Err(stack.raise_table("ERR Invalid log level.")),
+    };
+    let words: Vec<&[u8]> = (2..=count).filter_map(|index| stack.text(index)).collect();
+    stack.host(|host| host.log(level, &words.join(&b' ')));
+    Ok(0)
+}
+
+/// `redis.setresp`
+pub(crate) fn setresp(stack: &Stack<'_>) -> Outcome {
+    if stack.top() != 1 {
+        return Err(stack.raise_table("ERR redis.setresp() requires one argument."));
+    }
+    let version = stack.number(1).unwrap_or_default();
+    if version != 2.0 && version != 3.0 {
+        return Err(stack.raise_table("ERR RESP version must be 2 or 3."));
+    }
+    stack.world().is_resp3.set(version == 3.0);
+    Ok(0)
+}
+
+/// `redis.set_repl`
+pub(crate) fn set_repl(stack: &Stack<'_>) -> Outcome {
+    if stack.top() != 1 {
+        return Err(stack.raise_table("ERR redis.set_repl() requires one argument."));
+    }
+    match stack.number(1).map(to_integer) {
+        Some(flags @ 0..=3) => stack.host(|host| host.set_replication(flags as u8)),
+        _ => {
+            let problem = "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+            return Err(stack.raise_table(problem));
+        }
+    };
+    Ok(0)
+}
+
+/// `redis.replicate_commands`: effects are what is logged anyway.
+pub(crate) fn replicate_commands(stack: &Stack<'_>) -> Outcome {
+    stack.push_boolean(true);
+    Ok(1)
+}
+
+/// `redis.breakpoint`: there is no debugger.
+pub(crate) fn breakpoint(stack: &Stack<'_>) -> Outcome {
+    stack.push_boolean(false);
+    Ok(1)
+}
+
+/// `redis.debug`: likewise.
+pub(crate) fn debug(_: &Stack<'_>) -> Outcome {
+    Ok(0)
+}
+
+/// Makes of an error what the reply is made of: a table with the message, and with the place where it was raised.
+pub(crate) fn handle_error(stack: &Stack<'_>) -> Outcome {
+    stack.set_top(1);
+    if stack.kind(1) != Kind::Table {
+        let message = describe(stack);
+        stack.push_table(0, 3);
+        stack.push_bytes(&message);
+        stack.set_field(-2, "err");
+    }
+    if let Some((source, line)) = stack.place_of_error() {
+        stack.push_bytes(&source);
+        stack.set_field(-2, "source");
+        stack.push_number(f64::from(line));
+        stack.set_field(-2, "line");
+    }
+    debug_assert_eq!(stack.kind(TOP), Kind::Table);
+    Ok(1)
+}
+
+/// An error that is no table, as a message with a code.
+fn describe(stack: &Stack<'_>) -> Vec<u8> {
+    let mut message = b"ERR ".to_vec();
+    match stack.kind(1) {
+        Kind::String | Kind::Number => message.extend_from_slice(stack.text(1).unwrap_or_default()),
+        Kind::Boolean => message.extend_from_slice(if stack.truth(1) { b"true" } else { b"false" }),
+        Kind::None | Kind::Nil => message.extend_from_slice(b"nil"),
+        kind => message.extend_from_slice(format!("{}: {:#x}", kind.name(), stack.address(1)).as_bytes()),
+    }
+    message
+}

@@ -1,0 +1,167 @@
+//! `redis.call` and `redis.pcall`.
+
+use std::hint::cold_path;
+use std::io::IoSlice;
+
+use onrush_resp::{ArgRange, Proto, Reply};
+
+use crate::host::Interrupt;
+use crate::number::push_argument;
+use crate::stack::{Kind, Outcome, Stack, TOP};
+use crate::to_lua::push_reply;
+use crate::world::{BUFFER_KEPT_MAX, Command};
+
+const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
+const BAD_ARGUMENTS: &str = "ERR Lua redis lib command arguments must be strings or integers";
+const TOO_LONG: &str = "ERR the command is too long";
+const NOT_NOW: &str = "ERR redis.call/pcall can only be called inside a script invocation";
+
+/// `redis.call`: an error reply becomes an error.
+pub(crate) fn call(stack: &Stack<'_>) -> Outcome {
+    execute(stack, true)
+}
+
+/// `redis.pcall`: an error reply becomes a table.
+pub(crate) fn pcall(stack: &Stack<'_>) -> Outcome {
+    execute(stack, false)
+}
+
+#[inline(always)]
+fn execute(stack: &Stack<'_>, raises: bool) -> Outcome {
+    let world = stack.world();
+    let mut command = world.command.take();
+    let gathered = command.gather(stack);
+    if let Err(problem) = gathered {
+        cold_path();
+        world.command.set(command);
+        return fail(stack, raises, problem);
+    }
+    let mut reply = world.reply.take();
+    reply.set_proto(if world.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 });
+    let called = stack.host(|host| host.call(&command.multibulk, &command.args, &mut reply));
+    command.shrink();
+    world.command.set(command);
+    let Some(Interrupt::GoOn) = called else {
+        cold_path();
+        return match called {
+            Some(Interrupt::Abort(reason)) => Err(stack.abort(reason)),
+            _ => fail(stack, raises, NOT_NOW),
+        };
+    };
+    let is_error = push(stack, &mut reply)?;
+    let buffer = reply.take_buffer();
+    if buffer.capacity() <= BUFFER_KEPT_MAX {
+        reply.put_buffer(buffer);
+    }
+    world.reply.set(reply);
+    if is_error && raises { Err(crate::stack::Raised) } else { Ok(1) }
+}
+
+/// Pushes what a reply is in Lua; says whether it is an error.
+#[inline(always)]
+fn push(stack: &Stack<'_>, reply: &mut Reply) -> Result<bool, crate::stack::Raised> {
+    let mut slices = [IoSlice::new(&[]), IoSlice::new(&[])];
+    match reply.slices(&mut slices) {
+        1 => push_reply(stack, &slices[0]),
+        _ => {
+            cold_path();
+            push_reply(stack, &flatten(reply))
+        }
+    }
+}
+
+/// The bytes of a reply that refers to values.
+fn flatten(reply: &mut Reply) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(reply.len());
+    while !reply.is_empty() {
+        let mut slices = [IoSlice::new(&[]); 16];
+        let count = reply.slices(&mut slices);
+        slices[..count].iter().for_each(|slice| bytes.extend_from_slice(slice));
+        let len = slices[..count].iter().map(|slice| slice.len()).sum();
+        reply.advance(len);
+    }
+    bytes
+}
+
+#[cold]
+fn fail(stack: &Stack<'_>, raises: bool, problem: &str) -> Outcome {
+    // Nobody goes on after the end.
+    stack.check_aborted()?;
+    let error = stack.raise_table(problem);
+    if raises { Err(error) } else { Ok(1) }
+}
+
+impl Command {
+    /// Takes the arguments of the running function.
+    #[inline]
+    fn gather(&mut self, stack: &Stack<'_>) -> Result<(), &'static str> {
+        self.multibulk.clear();
+        self.args.clear();
+        let count = stack.top();
+        if count == 0 {
+            return Err(NO_ARGUMENTS);
+        }
+        self.line(b'*', count as usize);
+        for index in 1..=count {
+            match stack.kind(index) {
+                Kind::String => self.bulk(stack.bytes(index).unwrap_or_default()),
+                Kind::Number => self.number(stack.number(index).unwrap_or_default()),
+                _ => return Err(BAD_ARGUMENTS),
+            }
+        }
+        // Ranges are 32 bits wide.
+        if self.multibulk.len() >= u32::MAX as usize { Err(TOO_LONG) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn line(&mut self, kind: u8, number: usize) {
+        if number < 10 {
+            self.multibulk.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
+        } else {
+            self.multibulk.push(kind);
+            self.multibulk.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            self.multibulk.extend_from_slice(b"\r\n");
+        }
+    }
+
+    #[inline]
+    fn bulk(&mut self, bytes: &[u8]) {
+        self.line(b'$', bytes.len());
+        self.args.push(ArgRange::new(self.multibulk.len(), bytes.len()));
+        self.multibulk.extend_from_slice(bytes);
+        self.multibulk.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn number(&mut self, value: f64) {
+        if value as i64 as f64 == value && value.abs() < 1e15 {
+            self.bulk(itoa::Buffer::new().format(value as i64).as_bytes());
+        } else {
+            let mut text = Vec::new();
+            push_argument(&mut text, value);
+            self.bulk(&text);
+        }
+    }
+
+    fn shrink(&mut self) {
+        if self.multibulk.capacity() > BUFFER_KEPT_MAX {
+            *self = Self::default();
+        }
+    }
+}
+
+/// `redis.acl_check_cmd`
+pub(crate) fn acl_check_cmd(stack: &Stack<'_>) -> Outcome {
+    let count = stack.top();
+    if count == 0 {
+        return Err(stack.raise_table(NO_ARGUMENTS));
+    }
+    let args: Option<Vec<&[u8]>> = (1..=count).map(|index| stack.text(index)).collect();
+    let Some(args) = args else { return Err(stack.raise_table(BAD_ARGUMENTS)) };
+    match stack.host(|host| host.may_execute(&args)).flatten() {
+        Some(may) => stack.push_boolean(may),
+        None => return Err(stack.raise_table("ERR Invalid command passed to redis.acl_check_cmd()")),
+    }
+    debug_assert_ne!(stack.kind(TOP), Kind::None);
+    Ok(1)
+}

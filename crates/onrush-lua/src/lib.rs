@@ -1,0 +1,32 @@
+//! Lua scripts as Redis runs them, without a server around them.
+//!
+//! An [`Interpreter`] belongs to one thread. It compiles scripts and libraries of functions, keeps them compiled, and runs them
+//! with keys, arguments and a [`Host`], which executes the commands that they call. What a script returns is appended to a
+//! reply. Scripts run in a sandbox: they share no state with each other, reach no files, and have a limit of memory.
+//!
+//! Start reading at [`interpreter`](Interpreter); `stack` is the only file that touches Lua itself.
+
+mod api;
+mod base;
+mod bits;
+mod calls;
+mod functions;
+mod heap;
+mod host;
+mod interpreter;
+mod json;
+mod msgpack;
+mod number;
+mod packing;
+mod random;
+mod sandbox;
+mod stack;
+#[cfg(test)]
+mod test_host;
+mod to_lua;
+mod to_resp;
+mod world;
+
+pub use functions::{BAD_NAME, FunctionFlags, Registered, is_name};
+pub use host::{Host, Interrupt, LogLevel};
+pub use interpreter::{Ended, Interpreter, Limits, Sha1Hex, sha1_hex};

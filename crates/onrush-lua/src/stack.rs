@@ -1,0 +1,824 @@
+//! The stack of a Lua state: the only way to Lua's C interface.
+//!
+//! Lua raises errors by a jump over the frames in between. These rules keep such jumps away from Rust frames that own something:
+//! - Our functions get into Lua only as [`Function`]s. One that fails leaves an error value on the stack and returns; the
+//!   entry raises it when nothing of ours is left.
+//! - While one of them runs, the allocator refuses nothing ([`crate::heap`]).
+//! - Only raw accesses are made: no metamethod runs. There are no finalizers, as there is no userdata.
+//! - Lua code is called under protection only ([`Stack::call`]).
+//! - Stack space is asked for where more than [`SLOTS`] are pushed.
+//! - A [`Stack`] is not kept beyond the call it was made for.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+
+use mlua_sys as ffi;
+
+use crate::heap::Heap;
+use crate::host::{Host, Interrupt};
+use crate::world::World;
+
+/// Slots of the stack that every one of our functions has when it begins.
+pub(crate) const SLOTS: usize = ffi::LUA_MINSTACK as usize;
+
+/// Instructions between two questions to the host whether the script may go on.
+const INSTRUCTIONS_BETWEEN_QUESTIONS: c_int = 10_000;
+
+/// Our own functions follow tables and texts that are nested up to this: each level takes of the thread's stack.
+pub(crate) const NESTING_MAX: u32 = 1_000;
+
+/// What Lua says when it gets no memory; the state holds this string from its beginning.
+const NOT_ENOUGH_MEMORY: &[u8] = b"not enough memory";
+
+/// The error value is on top of the stack.
+#[derive(Debug)]
+pub(crate) struct Raised;
+
+/// How one of our functions ends: it leaves so many results on the stack, or an error.
+pub(crate) type Outcome = Result<usize, Raised>;
+
+/// A reference to a value that the registry keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept(c_int);
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// There is no such argument.
+    None,
+    Nil,
+    Boolean,
+    LightUserdata,
+    Number,
+    String,
+    Table,
+    Function,
+    Userdata,
+    Thread,
+}
+
+impl Kind {
+    /// The name that error messages give it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "no value",
+            Self::Nil => "nil",
+            Self::Boolean => "boolean",
+            Self::LightUserdata | Self::Userdata => "userdata",
+            Self::Number => "number",
+            Self::String => "string",
+            Self::Table => "table",
+            Self::Function => "function",
+            Self::Thread => "thread",
+        }
+    }
+}
+
+/// Where an index counts from.
+pub(crate) const TOP: i32 = -1;
+
+/// What belongs to a Lua state; the state's allocator points to it.
+pub(crate) struct Anchor {
+    pub(crate) heap: Heap,
+    pub(crate) world: World,
+    host: Cell<Option<NonNull<dyn Host>>>,
+    /// Why the script was ended from outside: nothing in it may catch that.
+    aborted: RefCell<Option<Vec<u8>>>,
+    /// A panic in one of our functions, on its way through Lua.
+    panic: Cell<Option<Box<dyn Any + Send>>>,
+}
+
+/// A Lua state.
+pub(crate) struct State {
+    state: NonNull<ffi::lua_State>,
+    anchor: NonNull<Anchor>,
+}
+
+impl State {
+    /// A new one with no globals; `None` if there is no memory for it.
+    pub(crate) fn new(world: World, memory_max_bytes: usize) -> Option<Self> {
+        let heap = Heap::new(memory_max_bytes);
+        let (host, aborted, panic) = (Cell::new(None), RefCell::new(None), Cell::new(None));
+        let anchor = NonNull::from(Box::leak(Box::new(Anchor { heap, world, host, aborted, panic })));
+        // SAFETY: the allocator keeps to its contract, and `anchor` lives until the state is closed.
+        let state = unsafe { ffi::lua_newstate(resize, anchor.as_ptr().cast()) };
+        match NonNull::new(state) {
+            Some(state) => Some(Self { state, anchor }),
+            None => {
+                // SAFETY: made above by `Box::leak`; nothing refers to it.
+                drop(unsafe { Box::from_raw(anchor.as_ptr()) });
+                None
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn stack(&mut self) -> Stack<'_> {
+        // SAFETY: the anchor lives as long as the state, and is only reached by shared references.
+        Stack { state: self.state.as_ptr(), anchor: unsafe { self.anchor.as_ref() } }
+    }
+
+    /// Lets scripts reach the host while `run` works.
+    #[inline]
+    pub(crate) fn with_host<R>(&mut self, host: &mut (dyn Host + '_), run: impl FnOnce(&Stack<'_>) -> R) -> R {
+        /// Takes the host away again, however `run` ends.
+        struct Reset<'a>(&'a Cell<Option<NonNull<dyn Host>>>);
+        impl Drop for Reset<'_> {
+            fn drop(&mut self) {
+                self.0.set(None);
+            }
+        }
+        let stack = self.stack();
+        let host: NonNull<dyn Host + '_> = NonNull::from(host);
+        // SAFETY: only the lifetime changes. The pointer is taken away before this function returns, which the borrow outlives.
+        let host: NonNull<dyn Host> = unsafe { std::mem::transmute(host) };
+        stack.anchor.host.set(Some(host));
+        let _reset = Reset(&stack.anchor.host);
+        run(&stack)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: the state was made by `lua_newstate` and is closed once; then nothing refers to the anchor.
+        unsafe {
+            ffi::lua_close(self.state.as_ptr());
+            drop(Box::from_raw(self.anchor.as_ptr()));
+        }
+    }
+}
+
+unsafe extern "C" fn resize(anchor: *mut c_void, block: *mut c_void, old_size: usize, new_size: usize) -> *mut c_void {
+    // SAFETY: Lua passes on what `State::new` gave it, and blocks with the sizes that they were made with.
+    unsafe { (*anchor.cast::<Anchor>()).heap.resize(block, old_size, new_size) }
+}
+
+/// The entry of one of our functions.
+unsafe extern "C-unwind" fn enter<F: Function>(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: Lua calls this with one of our states. `run` has returned, and with it everything that owns something, before
+    // an error leaves this frame.
+    unsafe {
+        let results = run::<F>(state);
+        if results < 0 { ffi::lua_error(state) } else { results }
+    }
+}
+
+/// Runs one of our functions; negative if it left an error on the stack.
+#[inline(always)]
+fn run<F: Function>(state: *mut ffi::lua_State) -> c_int {
+    const { assert!(size_of::<F>() == 0, "a function of ours owns nothing") };
+    let stack = Stack::of(state);
+    // SAFETY: a type without size that can be copied has one value, and `push_function` has seen it.
+    let function = unsafe { NonNull::<F>::dangling().read() };
+    let heap = &stack.anchor.heap;
+    heap.enter();
+    let outcome = catch_unwind(AssertUnwindSafe(|| function(&stack)));
+    let results = match outcome {
+        Ok(Ok(results)) if !heap.is_over() => results as c_int,
+        Ok(outcome) => stack.finish(outcome),
+        Err(panic) => stack.hold_panic(panic),
+    };
+    heap.leave();
+    results
+}
+
+/// Asks the host whether the script may go on.
+unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+    if ask(state) {
+        // SAFETY: nothing in this frame owns anything; the error is on the stack.
+        unsafe { ffi::lua_error(state) }
+    }
+}
+
+/// Whether the script has to end, with the error on the stack.
+fn ask(state: *mut ffi::lua_State) -> bool {
+    let stack = Stack::of(state);
+    stack.anchor.heap.enter();
+    let asked = catch_unwind(AssertUnwindSafe(|| stack.ask_host()));
+    let ends = match asked {
+        Ok(ends) => ends,
+        Err(panic) => stack.hold_panic(panic) < 0,
+    };
+    stack.anchor.heap.leave();
+    ends
+}
+
+/// A function of ours that Lua code can call.
+pub(crate) trait Function: Fn(&Stack<'_>) -> Outcome + Copy + 'static {}
+impl<F: Fn(&Stack<'_>) -> Outcome + Copy + 'static> Function for F {}
+
+/// The stack of a running function, or of a state at rest. Indexes count from 1, or from the top ([`TOP`]).
+pub(crate) struct Stack<'s> {
+    state: *mut ffi::lua_State,
+    anchor: &'s Anchor,
+}
+
+impl<'s> Stack<'s> {
+    fn of(state: *mut ffi::lua_State) -> Self {
+        let mut anchor = ptr::null_mut();
+        // SAFETY: `state` is one of ours, so its allocator's data is the anchor, which lives as long as the state.
+        let anchor = unsafe {
+            ffi::lua_getallocf(state, &mut anchor);
+            &*anchor.cast::<Anchor>()
+        };
+        Stack { state, anchor }
+    }
+
+    #[inline]
+    pub(crate) fn world(&self) -> &'s World {
+        &self.anchor.world
+    }
+
+    pub(crate) fn heap(&self) -> &'s Heap {
+        &self.anchor.heap
+    }
+
+    /// Lets the host do something; `None` while there is none, or while it is at work.
+    #[inline]
+    pub(crate) fn host<R>(&self, act: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+        let mut host = self.anchor.host.take()?;
+        // SAFETY: `State::with_host` has put it there and takes it away before the host ends. It is taken out meanwhile, so this
+        // is the only reference.
+        let result = act(unsafe { host.as_mut() });
+        self.anchor.host.set(Some(host));
+        Some(result)
+    }
+
+    // --- Reading ---
+
+    #[inline]
+    pub(crate) fn top(&self) -> i32 {
+        // SAFETY: reads the state.
+        unsafe { ffi::lua_gettop(self.state) }
+    }
+
+    /// What the value at an index is.
+    #[inline]
+    pub(crate) fn kind(&self, index: i32) -> Kind {
+        // SAFETY: reads the state; an index above the top is none.
+        match unsafe { ffi::lua_type(self.state, index) } {
+            ffi::LUA_TNIL => Kind::Nil,
+            ffi::LUA_TBOOLEAN => Kind::Boolean,
+            ffi::LUA_TLIGHTUSERDATA => Kind::LightUserdata,
+            ffi::LUA_TNUMBER => Kind::Number,
+            ffi::LUA_TSTRING => Kind::String,
+            ffi::LUA_TTABLE => Kind::Table,
+            ffi::LUA_TFUNCTION => Kind::Function,
+            ffi::LUA_TUSERDATA => Kind::Userdata,
+            ffi::LUA_TTHREAD => Kind::Thread,
+            _ => Kind::None,
+        }
+    }
+
+    /// Whether a value counts as true.
+    pub(crate) fn truth(&self, index: i32) -> bool {
+        // SAFETY: reads the state.
+        unsafe { ffi::lua_toboolean(self.state, index) != 0 }
+    }
+
+    /// The value as a number: one, or a string that spells one.
+    #[inline]
+    pub(crate) fn number(&self, index: i32) -> Option<f64> {
+        // SAFETY: reads the state.
+        unsafe { (ffi::lua_isnumber(self.state, index) != 0).then(|| ffi::lua_tonumber(self.state, index)) }
+    }
+
+    /// The bytes of a string; of anything else, none. They are there for as long as the value stays on the stack, which whoever
+    /// uses them sees to: arguments stay where they are.
+    #[inline]
+    pub(crate) fn bytes(&self, index: i32) -> Option<&'s [u8]> {
+        (self.kind(index) == Kind::String).then(|| self.string_at(index))
+    }
+
+    /// As [`Stack::bytes`]; a number becomes the string that spells it, in its place on the stack.
+    #[inline]
+    pub(crate) fn text(&self, index: i32) -> Option<&'s [u8]> {
+        matches!(self.kind(index), Kind::String | Kind::Number).then(|| self.string_at(index))
+    }
+
+    #[inline]
+    fn string_at(&self, index: i32) -> &'s [u8] {
+        let mut len = 0;
+        // SAFETY: the value is a string or a number, so Lua returns a block of `len` bytes that stays while the string does; the
+        // collector moves nothing.
+        unsafe {
+            let bytes = ffi::lua_tolstring(self.state, index, &mut len);
+            std::slice::from_raw_parts(bytes.cast(), len)
+        }
+    }
+
+    /// Identifies a table.
+    #[inline]
+    pub(crate) fn address(&self, index: i32) -> usize {
+        // SAFETY: reads the state.
+        unsafe { ffi::lua_topointer(self.state, index) as usize }
+    }
+
+    /// The border of a table, or the length of a string.
+    pub(crate) fn len(&self, index: i32) -> usize {
+        // SAFETY: reads the state.
+        unsafe { ffi::lua_objlen(self.state, index) }
+    }
+
+    // --- Pushing and moving ---
+
+    /// Whether there is space for `slots` more values; there is for [`SLOTS`] when a function begins.
+    #[inline]
+    pub(crate) fn has_space(&self, slots: usize) -> bool {
+        // SAFETY: makes space or says that there is none.
+        unsafe { ffi::lua_checkstack(self.state, slots as c_int) != 0 }
+    }
+
+    #[inline]
+    pub(crate) fn push_nil(&self) {
+        // SAFETY: there is space (the rules above); so below.
+        unsafe { ffi::lua_pushnil(self.state) }
+    }
+
+    #[inline]
+    pub(crate) fn push_boolean(&self, value: bool) {
+        // SAFETY: as above.
+        unsafe { ffi::lua_pushboolean(self.state, c_int::from(value)) }
+    }
+
+    #[inline]
+    pub(crate) fn push_number(&self, value: f64) {
+        // SAFETY: as above.
+        unsafe { ffi::lua_pushnumber(self.state, value) }
+    }
+
+    #[inline]
+    pub(crate) fn push_bytes(&self, bytes: &[u8]) {
+        // SAFETY: as above; Lua copies the bytes, which an empty slice has none of.
+        unsafe { ffi::lua_pushlstring_(self.state, bytes.as_ptr().cast(), bytes.len()) }
+    }
+
+    /// Pushes the value that JSON's null becomes: a null pointer.
+    pub(crate) fn push_null_pointer(&self) {
+        // SAFETY: as above.
+        unsafe { ffi::lua_pushlightuserdata(self.state, ptr::null_mut()) }
+    }
+
+    /// Whether a value is the null pointer.
+    pub(crate) fn is_null_pointer(&self, index: i32) -> bool {
+        // SAFETY: reads the state.
+        unsafe { self.kind(index) == Kind::LightUserdata && ffi::lua_touserdata(self.state, index).is_null() }
+    }
+
+    pub(crate) fn push_function<F: Function>(&self, _: F) {
+        // SAFETY: there is space, and `enter` is a function for Lua.
+        unsafe { ffi::lua_pushcclosure(self.state, enter::<F>, 0) }
+    }
+
+    /// As [`Stack::push_function`], with the topmost values as upvalues, which it takes.
+    pub(crate) fn push_closure<F: Function>(&self, _: F, upvalues: usize) {
+        // SAFETY: so many values are on the stack.
+        unsafe { ffi::lua_pushcclosure(self.state, enter::<F>, upvalues as c_int) }
+    }
+
+    /// The index of an upvalue of the running function, from 1.
+    pub(crate) fn upvalue(nth: i32) -> i32 {
+        ffi::lua_upvalueindex(nth)
+    }
+
+    #[inline]
+    pub(crate) fn push_table(&self, array: usize, fields: usize) {
+        let fit = |count: usize| count.min(c_int::MAX as usize) as c_int;
+        // SAFETY: there is space.
+        unsafe { ffi::lua_createtable(self.state, fit(array), fit(fields)) }
+    }
+
+    #[inline]
+    pub(crate) fn push_value(&self, index: i32) {
+        // SAFETY: there is space, and the index is of a value.
+        unsafe { ffi::lua_pushvalue(self.state, index) }
+    }
+
+    #[inline]
+    pub(crate) fn pop(&self, count: i32) {
+        // SAFETY: so many values are on the stack.
+        unsafe { ffi::lua_settop(self.state, -count - 1) }
+    }
+
+    #[inline]
+    pub(crate) fn set_top(&self, top: i32) {
+        // SAFETY: nothing above the top is lost but values; where it grows, there is space.
+        unsafe { ffi::lua_settop(self.state, top) }
+    }
+
+    /// Takes the topmost value and puts it in at an index; those above move up.
+    pub(crate) fn insert(&self, index: i32) {
+        // SAFETY: the index is of a value.
+        unsafe { ffi::lua_insert(self.state, index) }
+    }
+
+    pub(crate) fn remove(&self, index: i32) {
+        // SAFETY: the index is of a value.
+        unsafe { ffi::lua_remove(self.state, index) }
+    }
+
+    /// Joins the two topmost strings or numbers.
+    pub(crate) fn join(&self) {
+        // SAFETY: two strings or numbers are joined without a metamethod.
+        unsafe { ffi::lua_concat(self.state, 2) }
+    }
+
+    // --- Tables, without metamethods ---
+
+    /// Replaces the key on top by its value in the table at an index.
+    #[inline]
+    pub(crate) fn get(&self, table: i32) {
+        debug_assert_eq!(self.kind(table), Kind::Table);
+        // SAFETY: there is a table at the index.
+        unsafe { ffi::lua_rawget_(self.state, table) }
+    }
+
+    /// Pushes the value of a field, and says what it is.
+    #[inline]
+    pub(crate) fn get_field(&self, table: i32, name: &str) -> Kind {
+        let table = self.absolute(table);
+        self.push_bytes(name.as_bytes());
+        self.get(table);
+        self.kind(TOP)
+    }
+
+    #[inline]
+    pub(crate) fn get_nth(&self, table: i32, nth: i32) {
+        debug_assert_eq!(self.kind(table), Kind::Table);
+        // SAFETY: there is a table at the index.
+        unsafe { ffi::lua_rawgeti_(self.state, table, nth) }
+    }
+
+    /// Puts the value on top under the key below it into a table, and takes both. The key is neither nil nor NaN, which Lua
+    /// would refuse by an error.
+    #[inline]
+    pub(crate) fn set(&self, table: i32) {
+        debug_assert!(self.kind(table) == Kind::Table && !self.is_no_key(-2));
+        // SAFETY: there is a table at the index, and the key is one.
+        unsafe { ffi::lua_rawset(self.state, table) }
+    }
+
+    /// Whether a value cannot be a key.
+    pub(crate) fn is_no_key(&self, index: i32) -> bool {
+        match self.kind(index) {
+            Kind::Nil | Kind::None => true,
+            Kind::Number => self.number(index).is_none_or(f64::is_nan),
+            _ => false,
+        }
+    }
+
+    /// Takes the value on top and makes it a field.
+    #[inline]
+    pub(crate) fn set_field(&self, table: i32, name: &str) {
+        let table = self.absolute(table);
+        self.push_bytes(name.as_bytes());
+        self.insert(-2);
+        self.set(table);
+    }
+
+    #[inline]
+    pub(crate) fn set_nth(&self, table: i32, nth: i32) {
+        debug_assert_eq!(self.kind(table), Kind::Table);
+        // SAFETY: there is a table at the index.
+        unsafe { ffi::lua_rawseti_(self.state, table, nth) }
+    }
+
+    /// Replaces a key of the table by the next one and its value; at the end only takes the key. Begin with nil.
+    pub(crate) fn next(&self, table: i32) -> bool {
+        debug_assert_eq!(self.kind(table), Kind::Table);
+        // SAFETY: there is a table at the index, and the key came from it: then there is no error.
+        unsafe { ffi::lua_next(self.state, table) != 0 }
+    }
+
+    /// Pushes the metatable of a value, if it has one.
+    pub(crate) fn get_metatable(&self, index: i32) -> bool {
+        // SAFETY: there is space.
+        unsafe { ffi::lua_getmetatable(self.state, index) != 0 }
+    }
+
+    /// Takes the table or nil on top as the metatable of a value.
+    pub(crate) fn set_metatable(&self, index: i32) {
+        debug_assert!(matches!(self.kind(TOP), Kind::Table | Kind::Nil));
+        // SAFETY: there is a table or nil on top.
+        unsafe {
+            ffi::lua_setmetatable(self.state, index);
+        }
+    }
+
+    /// Pushes the globals of the state.
+    pub(crate) fn push_globals(&self) {
+        self.push_value(ffi::LUA_GLOBALSINDEX);
+    }
+
+    /// Takes the table on top as the globals of everything compiled from now on.
+    pub(crate) fn set_globals(&self) {
+        debug_assert_eq!(self.kind(TOP), Kind::Table);
+        // SAFETY: there is a table on top.
+        unsafe { ffi::lua_replace(self.state, ffi::LUA_GLOBALSINDEX) }
+    }
+
+    /// Takes the table on top as the globals of a Lua function.
+    pub(crate) fn set_globals_of(&self, function: i32) {
+        debug_assert_eq!(self.kind(TOP), Kind::Table);
+        // SAFETY: there is a table on top and a function at the index.
+        unsafe {
+            ffi::lua_setfenv(self.state, function);
+        }
+    }
+
+    fn absolute(&self, index: i32) -> i32 {
+        if index < 0 && index > ffi::LUA_REGISTRYINDEX { self.top() + index + 1 } else { index }
+    }
+
+    // --- The registry ---
+
+    /// Takes the value on top, and keeps it until [`Stack::release`].
+    pub(crate) fn keep(&self) -> Kept {
+        // SAFETY: there is a value on top.
+        Kept(unsafe { ffi::luaL_ref(self.state, ffi::LUA_REGISTRYINDEX) })
+    }
+
+    pub(crate) fn release(&self, kept: Kept) {
+        // SAFETY: changes the registry only.
+        unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, kept.0) }
+    }
+
+    #[inline]
+    pub(crate) fn push_kept(&self, kept: Kept) {
+        // SAFETY: there is space.
+        unsafe { ffi::lua_rawgeti_(self.state, ffi::LUA_REGISTRYINDEX, kept.0) }
+    }
+
+    // --- Code ---
+
+    /// Calls the function below the topmost `args` values under protection. Its results, or the error, take their place. A
+    /// handler is a function that is given the error first.
+    ///
+    /// # Errors
+    /// The function raised one.
+    #[inline]
+    pub(crate) fn call(&self, args: i32, handler: Option<i32>) -> Result<(), Raised> {
+        self.call_for(args, ffi::LUA_MULTRET, handler)
+    }
+
+    /// As [`Stack::call`], with exactly so many results.
+    #[inline]
+    pub(crate) fn call_for(&self, args: i32, results: i32, handler: Option<i32>) -> Result<(), Raised> {
+        let depth = self.anchor.heap.begin_lua();
+        // SAFETY: a function and so many arguments are on the stack. No error comes out of a protected call.
+        let status = unsafe { ffi::lua_pcall(self.state, args, results, handler.unwrap_or(0)) };
+        self.anchor.heap.end_lua(depth);
+        if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
+    }
+
+    /// Pushes a function compiled from a text, or an error message. Compiled code is taken for a text with errors.
+    ///
+    /// # Errors
+    /// The text is not Lua.
+    pub(crate) fn compile(&self, code: &[u8], name: &CStr) -> Result<(), Raised> {
+        let mut padded = Vec::new();
+        let mut code = code;
+        if code.first() == Some(&ffi::LUA_SIGNATURE[0]) {
+            // Behind a blank it does not look like compiled code any more.
+            padded.push(b' ');
+            padded.extend_from_slice(code);
+            code = &padded;
+        }
+        // SAFETY: Lua compiles under protection and copies what it keeps.
+        let status = unsafe { ffi::luaL_loadbuffer(self.state, code.as_ptr().cast(), code.len(), name.as_ptr()) };
+        if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
+    }
+
+    /// Puts the standard libraries, all but io, package and debug, into the globals.
+    pub(crate) fn open_libraries(&self) {
+        type Open = unsafe extern "C-unwind" fn(*mut ffi::lua_State) -> c_int;
+        let libraries: [(Open, &CStr); 5] = [
+            (ffi::luaopen_base, c""),
+            (ffi::luaopen_table, c"table"),
+            (ffi::luaopen_string, c"string"),
+            (ffi::luaopen_math, c"math"),
+            (ffi::luaopen_os, c"os"),
+        ];
+        for (open, name) in libraries {
+            // SAFETY: this is how the manual calls them: with their name, from the empty stack of a new state. Nothing in them
+            // fails but allocation, which is granted now.
+            unsafe {
+                ffi::lua_pushcclosure(self.state, open, 0);
+                ffi::lua_pushlstring_(self.state, name.as_ptr(), name.to_bytes().len());
+                ffi::lua_call(self.state, 1, 0);
+            }
+        }
+    }
+
+    /// Has the host asked from time to time whether the script may go on.
+    pub(crate) fn set_hook(&self) {
+        // SAFETY: `hook` keeps to the contract of hooks: it returns or raises an error.
+        unsafe { ffi::lua_sethook(self.state, Some(hook), ffi::LUA_MASKCOUNT, INSTRUCTIONS_BETWEEN_QUESTIONS) };
+    }
+
+    /// Frees everything that nothing refers to. O(memory in use).
+    pub(crate) fn collect(&self) {
+        // SAFETY: there are no finalizers, so no code runs.
+        unsafe { ffi::lua_gc(self.state, ffi::LUA_GCCOLLECT, 0) };
+    }
+
+    /// Advances the collection by `size` steps; says whether that ended a cycle.
+    pub(crate) fn collect_step(&self, size: i32) -> bool {
+        // SAFETY: as above.
+        unsafe { ffi::lua_gc(self.state, ffi::LUA_GCSTEP, size) != 0 }
+    }
+
+    // --- Errors ---
+
+    /// Leaves a message as the error, with the place of the running Lua function in front.
+    #[cold]
+    pub(crate) fn raise(&self, message: impl AsRef<[u8]>) -> Raised {
+        self.push_where(1);
+        self.push_bytes(message.as_ref());
+        self.join();
+        Raised
+    }
+
+    /// Leaves a message as the error, without a place.
+    #[cold]
+    pub(crate) fn raise_plain(&self, message: impl AsRef<[u8]>) -> Raised {
+        self.push_bytes(message.as_ref());
+        Raised
+    }
+
+    /// Leaves a table with `err` as the error, as `redis.*` functions do.
+    #[cold]
+    pub(crate) fn raise_table(&self, message: impl AsRef<[u8]>) -> Raised {
+        self.push_error_table(message.as_ref());
+        Raised
+    }
+
+    /// Pushes a table with `err`.
+    pub(crate) fn push_error_table(&self, message: &[u8]) {
+        self.push_table(0, 1);
+        self.push_bytes(message);
+        self.set_field(-2, "err");
+    }
+
+    /// Leaves the error of a wrong argument, which names the function as its caller does.
+    #[cold]
+    pub(crate) fn bad_argument(&self, nth: i32, problem: &str) -> Raised {
+        let name = self.name_of_running();
+        let name = name.as_deref().map_or("?".into(), String::from_utf8_lossy);
+        self.raise(format!("bad argument #{nth} to '{name}' ({problem})"))
+    }
+
+    /// Leaves the error of an argument of a wrong type.
+    #[cold]
+    pub(crate) fn wrong_type(&self, nth: i32, expected: &str) -> Raised {
+        self.bad_argument(nth, &format!("{expected} expected, got {}", self.kind(nth).name()))
+    }
+
+    /// Argument `nth` as a string or number.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub(crate) fn check_text(&self, nth: i32) -> Result<&'s [u8], Raised> {
+        self.text(nth).ok_or_else(|| self.wrong_type(nth, "string"))
+    }
+
+    /// Argument `nth` as a number.
+    ///
+    /// # Errors
+    /// It is none.
+    #[inline]
+    pub(crate) fn check_number(&self, nth: i32) -> Result<f64, Raised> {
+        self.number(nth).ok_or_else(|| self.wrong_type(nth, "number"))
+    }
+
+    /// Says whether memory is within its limit.
+    ///
+    /// # Errors
+    /// It is not.
+    #[inline]
+    pub(crate) fn check_memory(&self) -> Result<(), Raised> {
+        if self.anchor.heap.is_over() { Err(self.raise_no_memory()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn raise_no_memory(&self) -> Raised {
+        self.anchor.heap.take_over();
+        self.raise_plain(NOT_ENOUGH_MEMORY)
+    }
+
+    /// A function of ours has failed, or has gone beyond the limit of memory.
+    #[cold]
+    fn finish(&self, outcome: Outcome) -> c_int {
+        if self.anchor.heap.is_over() {
+            self.set_top(0);
+            self.raise_no_memory();
+            return -1;
+        }
+        outcome.map_or(-1, |results| results as c_int)
+    }
+
+    /// Keeps a panic until the script has ended, which it does now.
+    #[cold]
+    fn hold_panic(&self, panic: Box<dyn Any + Send>) -> c_int {
+        self.anchor.panic.set(Some(panic));
+        self.abort(b"ERR internal error".to_vec());
+        -1
+    }
+
+    /// The panic that ended the script, if one did.
+    pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.anchor.panic.take()
+    }
+
+    /// Leaves an error on the stack that nothing in the script can catch.
+    #[cold]
+    pub(crate) fn abort(&self, reason: Vec<u8>) -> Raised {
+        self.push_error_table(&reason);
+        self.anchor.aborted.borrow_mut().get_or_insert(reason);
+        Raised
+    }
+
+    /// Whatever catches an error asks this first.
+    ///
+    /// # Errors
+    /// The script has been ended from outside.
+    #[inline]
+    pub(crate) fn check_aborted(&self) -> Result<(), Raised> {
+        match &*self.anchor.aborted.borrow() {
+            None => Ok(()),
+            Some(reason) => {
+                self.push_error_table(reason);
+                Err(Raised)
+            }
+        }
+    }
+
+    /// Why the script was ended from outside, if it was.
+    pub(crate) fn take_aborted(&self) -> Option<Vec<u8>> {
+        self.anchor.aborted.borrow_mut().take()
+    }
+
+    /// Whether the script has to end, with the error on the stack.
+    fn ask_host(&self) -> bool {
+        if self.check_aborted().is_err() {
+            return true;
+        }
+        match self.host(|host| host.interrupt()) {
+            Some(Interrupt::Abort(reason)) => {
+                self.abort(reason);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    // --- Where the code is ---
+
+    /// Pushes `name:line:` of the Lua function at a level above the running one, or an empty string.
+    pub(crate) fn push_where(&self, level: i32) {
+        // SAFETY: pushes one string.
+        unsafe { ffi::luaL_where(self.state, level) }
+    }
+
+    /// The source and line of the Lua code that raised an error, as its handler sees it.
+    pub(crate) fn place_of_error(&self) -> Option<(Vec<u8>, i32)> {
+        let mut place = self.debug(1, c"Sl")?;
+        if place.what == b"C" {
+            place = self.debug(2, c"Sl")?;
+        }
+        Some((place.source, place.line))
+    }
+
+    fn name_of_running(&self) -> Option<Vec<u8>> {
+        self.debug(0, c"n")?.name
+    }
+
+    fn debug(&self, level: i32, what: &CStr) -> Option<Place> {
+        // SAFETY: Lua fills in what is asked for; a null pointer is a valid text that was not.
+        unsafe {
+            let mut debug: ffi::lua_Debug = std::mem::zeroed();
+            if ffi::lua_getstack(self.state, level, &mut debug) == 0
+                || ffi::lua_getinfo(self.state, what.as_ptr(), &mut debug) == 0
+            {
+                return None;
+            }
+            let text = |text: *const c_char| (!text.is_null()).then(|| CStr::from_ptr(text).to_bytes().to_vec());
+            Some(Place {
+                name: text(debug.name),
+                what: text(debug.what).unwrap_or_default(),
+                source: text(debug.source).unwrap_or_default(),
+                line: debug.currentline,
+            })
+        }
+    }
+}
+
+struct Place {
+    name: Option<Vec<u8>>,
+    what: Vec<u8>,
+    source: Vec<u8>,
+    line: i32,
+}

@@ -1,0 +1,176 @@
+//! What replies are in Lua.
+//!
+//! | reply | Lua |
+//! |---|---|
+//! | integer, bulk string | number, string |
+//! | status, error | table with `ok`, with `err` |
+//! | array | table |
+//! | null of RESP2, null of RESP3 | false, nil |
+//! | boolean, double | boolean, table with `double` |
+//! | map, set | table with `map`, with `set` (members are keys) |
+//! | big number, verbatim string | table with `big_number`, with `verbatim_string` (`string`, `format`) |
+
+use std::hint::cold_path;
+
+use onrush_resp::parse_i64;
+
+use crate::stack::{NESTING_MAX, Raised, Stack};
+
+/// Pushes a reply; says whether it is an error. O(length).
+///
+/// # Errors
+/// Memory is at its limit, or the reply is nested too deeply.
+#[inline]
+pub(crate) fn push_reply(stack: &Stack<'_>, bytes: &[u8]) -> Result<bool, Raised> {
+    let mut reader = Reader { bytes, at: 0, depth: 0 };
+    reader.value(stack)?;
+    Ok(bytes.first() == Some(&b'-'))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: u32,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, stack: &Stack<'_>) -> Result<(), Raised> {
+        let kind = self.bytes.get(self.at).copied();
+        let line = self.line();
+        match kind {
+            Some(b':') => stack.push_number(parse_i64(line).unwrap_or_default() as f64),
+            Some(b'$') => match parse_i64(line) {
+                Some(len @ 0..) => stack.push_bytes(self.take(len as usize)),
+                _ => stack.push_boolean(false),
+            },
+            Some(b'+') => {
+                stack.push_table(0, 1);
+                stack.push_bytes(line);
+                stack.set_field(-2, "ok");
+            }
+            Some(b'-') => {
+                cold_path();
+                stack.push_table(0, 2);
+                stack.push_bytes(line);
+                stack.set_field(-2, "err");
+                stack.push_boolean(true);
+                stack.set_field(-2, "ignore_error_stats_update");
+            }
+            Some(b'*') => match parse_i64(line) {
+                Some(len @ 0..) => self.array(stack, len as usize)?,
+                _ => stack.push_boolean(false),
+            },
+            _ => self.value_of_resp3(stack, kind, line)?,
+        }
+        Ok(())
+    }
+
+    fn value_of_resp3(&mut self, stack: &Stack<'_>, kind: Option<u8>, line: &'a [u8]) -> Result<(), Raised> {
+        let len = || parse_i64(line).map_or(0, |len| len.max(0) as usize);
+        match kind {
+            Some(b'#') => stack.push_boolean(line == b"t"),
+            Some(b',') => {
+                let value = std::str::from_utf8(line).ok().and_then(|text| text.parse().ok());
+                stack.push_table(0, 1);
+                stack.push_number(value.unwrap_or(f64::NAN));
+                stack.set_field(-2, "double");
+            }
+            Some(b'(') => {
+                stack.push_table(0, 1);
+                stack.push_bytes(line);
+                stack.set_field(-2, "big_number");
+            }
+            Some(b'=') => {
+                let (format, string) = self.take(len()).split_at_checked(4).unwrap_or_default();
+                stack.push_table(0, 1);
+                stack.push_table(0, 2);
+                stack.push_bytes(format.strip_suffix(b":").unwrap_or(format));
+                stack.set_field(-2, "format");
+                stack.push_bytes(string);
+                stack.set_field(-2, "string");
+                stack.set_field(-2, "verbatim_string");
+            }
+            Some(b'%') => self.map(stack, len())?,
+            Some(b'~') => self.set(stack, len())?,
+            Some(b'>') => self.array(stack, len())?,
+            _ => stack.push_nil(),
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, stack: &Stack<'_>, len: usize) -> Result<(), Raised> {
+        self.descend(stack)?;
+        stack.push_table(len, 0);
+        for nth in 1..=len {
+            self.value(stack)?;
+            stack.set_nth(-2, nth as i32);
+            stack.check_memory()?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn map(&mut self, stack: &Stack<'_>, len: usize) -> Result<(), Raised> {
+        self.descend(stack)?;
+        stack.push_table(0, 1);
+        stack.push_table(0, len);
+        for _ in 0..len {
+            self.value(stack)?;
+            self.value(stack)?;
+            if stack.is_no_key(-2) {
+                stack.pop(2)
+            } else {
+                stack.set(-3)
+            }
+            stack.check_memory()?;
+        }
+        stack.set_field(-2, "map");
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn set(&mut self, stack: &Stack<'_>, len: usize) -> Result<(), Raised> {
+        self.descend(stack)?;
+        stack.push_table(0, 1);
+        stack.push_table(0, len);
+        for _ in 0..len {
+            self.value(stack)?;
+            stack.push_boolean(true);
+            if stack.is_no_key(-2) {
+                stack.pop(2)
+            } else {
+                stack.set(-3)
+            }
+            stack.check_memory()?;
+        }
+        stack.set_field(-2, "set");
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn descend(&mut self, stack: &Stack<'_>) -> Result<(), Raised> {
+        self.depth += 1;
+        if self.depth <= NESTING_MAX && stack.has_space(8) {
+            Ok(())
+        } else {
+            Err(stack.raise_plain("ERR reply is nested too deeply"))
+        }
+    }
+
+    /// The rest of the present line behind its first byte.
+    #[inline]
+    fn line(&mut self) -> &'a [u8] {
+        let rest = self.bytes.get(self.at + 1..).unwrap_or_default();
+        let len = memchr::memchr(b'\r', rest).unwrap_or(rest.len());
+        self.at += 1 + len + 2;
+        &rest[..len]
+    }
+
+    /// So many bytes, and the end of the line behind them.
+    #[inline]
+    fn take(&mut self, len: usize) -> &'a [u8] {
+        let bytes = self.bytes.get(self.at..self.at.saturating_add(len)).unwrap_or_default();
+        self.at = self.at.saturating_add(len + 2);
+        bytes
+    }
+}

@@ -1,0 +1,219 @@
+//! What values of Lua are as replies.
+//!
+//! | Lua | reply |
+//! |---|---|
+//! | string, number | bulk string, integer (the fraction is cut off) |
+//! | false, true | null and 1; booleans after `redis.setresp(3)` |
+//! | table with `err`, `ok` (strings) | error, status |
+//! | table with `double`, `map`, `set`, `big_number`, `verbatim_string` | of that type; in RESP2 what stands in for it |
+//! | other table | array up to the first nil |
+//! | anything else | null |
+
+use onrush_resp::Reply;
+
+use crate::number::to_integer;
+use crate::stack::{Kind, NESTING_MAX, Stack, TOP};
+
+/// Most bytes of a reply that a script makes: tables that hold each other may unfold to any size.
+const REPLY_LEN_MAX: usize = 512 << 20;
+
+/// Appends the topmost value as a reply, and takes it. O(length of the reply).
+#[inline]
+pub(crate) fn take_reply(stack: &Stack<'_>, out: &mut Reply) {
+    match stack.kind(TOP) {
+        Kind::Number => out.int(to_integer(stack.number(TOP).unwrap_or_default())),
+        Kind::String => out.bulk(stack.bytes(TOP).unwrap_or_default()),
+        _ => return take_other(stack, out),
+    }
+    stack.pop(1);
+}
+
+fn take_other(stack: &Stack<'_>, out: &mut Reply) {
+    let mark = out.mark();
+    let start = out.len();
+    let mut writer = Writer { stack, out, limit: start.saturating_add(REPLY_LEN_MAX), depth: 0 };
+    if writer.value().is_err() {
+        out.rewind(mark);
+        out.error("ERR reply of the script is too large");
+    }
+}
+
+/// Fields by which a table says that it is no array, in the order of their precedence.
+const TAGS: [(&str, Kind); 7] = [
+    ("err", Kind::String),
+    ("ok", Kind::String),
+    ("double", Kind::Number),
+    ("map", Kind::Table),
+    ("set", Kind::Table),
+    ("big_number", Kind::String),
+    ("verbatim_string", Kind::Table),
+];
+
+/// The reply has grown beyond its limit.
+struct TooLarge;
+
+struct Writer<'a> {
+    stack: &'a Stack<'a>,
+    out: &'a mut Reply,
+    limit: usize,
+    depth: u32,
+}
+
+impl Writer<'_> {
+    /// Appends the value on top, and takes it.
+    fn value(&mut self) -> Result<(), TooLarge> {
+        let Self { stack, out, .. } = self;
+        match stack.kind(TOP) {
+            Kind::Number => out.int(to_integer(stack.number(TOP).unwrap_or_default())),
+            Kind::String => out.bulk(stack.bytes(TOP).unwrap_or_default()),
+            Kind::Boolean => {
+                let value = stack.truth(TOP);
+                if stack.world().is_resp3.get() {
+                    out.bool(value);
+                } else if value {
+                    out.int(1);
+                } else {
+                    out.null();
+                }
+            }
+            Kind::Table if self.depth == NESTING_MAX || !stack.has_space(6) => out.error("ERR reached lua stack limit"),
+            Kind::Table => return self.table(),
+            _ => out.null(),
+        }
+        stack.pop(1);
+        Ok(())
+    }
+
+    fn table(&mut self) -> Result<(), TooLarge> {
+        if self.out.len() > self.limit {
+            return Err(TooLarge);
+        }
+        self.depth += 1;
+        if !self.scalar()? {
+            self.array()?;
+        }
+        self.depth -= 1;
+        self.stack.pop(1);
+        Ok(())
+    }
+
+    /// Appends a table that stands for something else than an array; says whether it does.
+    fn scalar(&mut self) -> Result<bool, TooLarge> {
+        let top = self.stack.top();
+        for (name, kind) in TAGS {
+            if self.stack.get_field(TOP, name) == kind {
+                let is_done = self.tagged(name)?;
+                self.stack.set_top(top);
+                return Ok(is_done);
+            }
+            self.stack.pop(1);
+        }
+        Ok(false)
+    }
+
+    /// Appends what the field of this name, which is on top, says.
+    fn tagged(&mut self, name: &str) -> Result<bool, TooLarge> {
+        let Self { stack, out, .. } = self;
+        match name {
+            "err" => out.error_bytes(stack.bytes(TOP).unwrap_or_default()),
+            "ok" => line(out, b'+', stack.bytes(TOP).unwrap_or_default()),
+            "double" => out.double(stack.number(TOP).unwrap_or_default()),
+            "map" => self.map()?,
+            "set" => self.set()?,
+            "big_number" => {
+                let digits = stack.bytes(TOP).unwrap_or_default();
+                if out.is_resp3() { line(out, b'(', digits) } else { out.bulk(&one_line(digits)) }
+            }
+            _ => return Ok(self.verbatim()),
+        }
+        Ok(true)
+    }
+
+    fn verbatim(&mut self) -> bool {
+        let Self { stack, out, .. } = self;
+        let is_text = stack.get_field(TOP, "format") == Kind::String && stack.get_field(-2, "string") == Kind::String;
+        if !is_text {
+            return false;
+        }
+        let mut format = *b"   ";
+        let given = stack.bytes(-2).unwrap_or_default();
+        let len = given.len().min(format.len());
+        format[..len].copy_from_slice(&given[..len]);
+        let string = stack.bytes(TOP).unwrap_or_default();
+        if out.is_resp3() {
+            out.raw(format!("={}\r\n", string.len() + format.len() + 1).as_bytes());
+            out.raw(&format);
+            out.raw(b":");
+            out.raw(string);
+            out.raw(b"\r\n");
+        } else {
+            out.bulk(string);
+        }
+        true
+    }
+
+    fn map(&mut self) -> Result<(), TooLarge> {
+        let len = self.count();
+        self.out.map(len);
+        self.stack.push_nil();
+        while self.stack.next(-2) {
+            self.stack.push_value(-2);
+            self.value()?;
+            self.value()?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self) -> Result<(), TooLarge> {
+        let len = self.count();
+        self.out.set(len);
+        self.stack.push_nil();
+        while self.stack.next(-2) {
+            self.stack.pop(1);
+            self.stack.push_value(TOP);
+            self.value()?;
+        }
+        Ok(())
+    }
+
+    /// Fields of the table on top.
+    fn count(&self) -> usize {
+        let mut len = 0;
+        self.stack.push_nil();
+        while self.stack.next(-2) {
+            self.stack.pop(1);
+            len += 1;
+        }
+        len
+    }
+
+    fn array(&mut self) -> Result<(), TooLarge> {
+        let mut len = 0;
+        loop {
+            self.stack.get_nth(TOP, len as i32 + 1);
+            let ends = self.stack.kind(TOP) == Kind::Nil;
+            self.stack.pop(1);
+            if ends {
+                break;
+            }
+            len += 1;
+        }
+        self.out.array(len);
+        for nth in 1..=len {
+            self.stack.get_nth(TOP, nth as i32);
+            self.value()?;
+        }
+        Ok(())
+    }
+}
+
+/// A reply of one line, in which line ends become spaces.
+fn line(out: &mut Reply, kind: u8, text: &[u8]) {
+    out.raw(&[kind]);
+    out.raw(&one_line(text));
+    out.raw(b"\r\n");
+}
+
+fn one_line(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }).collect()
+}

@@ -1,0 +1,75 @@
+//! What belongs to a Lua state besides its values: buffers, options, random numbers.
+
+use std::cell::{Cell, RefCell};
+
+use onrush_resp::{ArgRange, Reply};
+
+use crate::functions::Loading;
+use crate::json::Options;
+use crate::random::Random;
+use crate::stack::Kept;
+
+/// Buffers are given back when they have grown beyond this, in bytes.
+pub(crate) const BUFFER_KEPT_MAX: usize = 64 * 1024;
+
+/// A command that a script has put together.
+#[derive(Default)]
+pub(crate) struct Command {
+    /// As a client would send it.
+    pub(crate) multibulk: Vec<u8>,
+    /// Its arguments in there.
+    pub(crate) args: Vec<ArgRange>,
+}
+
+/// A table that scripts cannot change: they see an empty one that stands in for it.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadOnly {
+    /// Identifies the stand-in.
+    pub(crate) address: usize,
+    /// The table itself.
+    pub(crate) real: Kept,
+    /// What scripts see as its metatable.
+    pub(crate) shown_metatable: Option<Kept>,
+}
+
+/// See the module. Everything is in cells, as functions of ours may run inside of each other.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) command: Cell<Command>,
+    pub(crate) reply: Cell<Reply>,
+    /// What one function at a time builds a string in.
+    pub(crate) scratch: Cell<Vec<u8>>,
+    /// `redis.setresp(3)`
+    pub(crate) is_resp3: Cell<bool>,
+    pub(crate) random: Random,
+    pub(crate) json: Cell<Options>,
+    /// The tables that scripts cannot change.
+    pub(crate) read_only: RefCell<Vec<ReadOnly>>,
+    /// The function that walks through ordinary tables.
+    pub(crate) next: Cell<Option<Kept>>,
+    /// What strings have for a metatable, as scripts see it.
+    pub(crate) string_metatable: Cell<Option<Kept>>,
+    /// The library whose code runs to register its functions.
+    pub(crate) loading: RefCell<Option<Loading>>,
+}
+
+impl World {
+    /// Lends a buffer, which is empty when `fill` begins.
+    pub(crate) fn with_scratch<R>(&self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        let mut scratch = self.scratch.take();
+        scratch.clear();
+        let result = fill(&mut scratch);
+        if scratch.capacity() <= BUFFER_KEPT_MAX {
+            self.scratch.set(scratch);
+        }
+        result
+    }
+
+    /// Puts everything that a script may have set to what it is at the beginning of one.
+    #[inline]
+    pub(crate) fn reset(&self) {
+        self.is_resp3.set(false);
+        self.json.set(Options::default());
+        self.random.end_script();
+    }
+}
