@@ -39,6 +39,7 @@ pub mod pipeline;
 mod plan;
 pub mod process;
 pub mod runner;
+pub mod scripts;
 pub mod session;
 pub mod settings;
 mod sha256;

@@ -20,6 +20,7 @@ use crate::lazyfree::LazyFree;
 use crate::messages::Messages;
 use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
+use crate::scripts::Scripts;
 use crate::settings::{Options, Settings};
 use crate::slowlog::SlowLog;
 use crate::stats::Stats;
@@ -90,6 +91,8 @@ pub struct Shared {
     pub slowlog: SlowLog,
     /// Events that took long.
     pub latency: Monitor,
+    /// Scripts and libraries of functions.
+    pub scripts: Scripts,
     /// The log of effects.
     pub log: Arc<CommandLog>,
     /// Eviction: its settings and its state.
@@ -137,6 +140,7 @@ impl Shared {
             acl_log: AclLog::default(),
             slowlog: SlowLog::default(),
             latency: Monitor::default(),
+            scripts: Scripts::default(),
             log: CommandLog::new(),
             eviction: Eviction::default(),
             lazyfree: LazyFree::default(),

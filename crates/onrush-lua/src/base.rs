@@ -9,7 +9,8 @@ use crate::stack::{Kept, Kind, Outcome, Raised, SLOTS, Stack, TOP};
 pub(crate) fn pcall(stack: &Stack<'_>) -> Outcome {
     let count = stack.top();
     if count == 0 {
-        return Err(stack.bad_argument(1, "value expected"));
+        stack.push_boolean(false);
+        return Ok(1);
     }
     let called = stack.call(count - 1, None);
     make_space(stack)?;
@@ -112,39 +113,22 @@ pub(crate) fn load(stack: &Stack<'_>) -> Outcome {
         Kind::None | Kind::Nil => b"=(load)",
         _ => stack.check_text(2)?,
     };
-    let mut code = Vec::new();
-    loop {
-        stack.push_value(1);
-        let called = stack.call_for(0, 1, None);
-        stack.check_aborted()?;
-        if called.is_err() {
-            return nil_and_message(stack);
-        }
-        match stack.kind(TOP) {
-            Kind::Nil => break,
-            Kind::String | Kind::Number => {}
-            _ => {
-                stack.raise_plain("reader function must return a string");
-                return nil_and_message(stack);
-            }
-        }
-        let piece = stack.text(TOP).unwrap_or_default();
-        if piece.is_empty() {
-            break;
-        }
-        if code.len() + piece.len() > stack.heap().max_bytes() {
-            return Err(stack.raise_plain("not enough memory"));
-        }
-        code.extend_from_slice(piece);
-        stack.pop(1);
+    stack.set_top(1);
+    let compiled = stack.compile_from(1, &c_name(name));
+    stack.check_aborted()?;
+    match compiled {
+        Ok(()) => Ok(1),
+        Err(Raised) => nil_and_message(stack),
     }
-    compile(stack, &code, name)
+}
+
+/// A name is a text of C, which a NUL ends.
+fn c_name(name: &[u8]) -> CString {
+    CString::new(&name[..memchr::memchr(0, name).unwrap_or(name.len())]).unwrap_or_default()
 }
 
 fn compile(stack: &Stack<'_>, code: &[u8], name: &[u8]) -> Outcome {
-    // A name is a text of C, which a NUL ends.
-    let name = &name[..memchr::memchr(0, name).unwrap_or(name.len())];
-    match stack.compile(code, &CString::new(name).unwrap_or_default()) {
+    match stack.compile(code, &c_name(name)) {
         Ok(()) => Ok(1),
         Err(Raised) => nil_and_message(stack),
     }

@@ -41,15 +41,20 @@ pub fn sha1_hex(text: &[u8]) -> Sha1Hex {
     hex
 }
 
-/// How a script ended. Its reply has been appended in each case, an error if it did not finish.
+/// How a script ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It returned.
+    /// It returned, and its reply has been appended.
     Finished,
-    /// It raised an error.
-    Failed,
-    /// The host ended it, for this reason.
-    Aborted(Vec<u8>),
+    /// It raised an error: the message, with its code, the script and the place.
+    Failed(Vec<u8>),
+    /// The host ended it.
+    Aborted {
+        /// The reason that the host gave.
+        reason: Vec<u8>,
+        /// As of [`Ended::Failed`].
+        message: Vec<u8>,
+    },
 }
 
 /// Memory of a state is collected at once when a script leaves more than this, in bytes.
@@ -137,7 +142,7 @@ impl Interpreter {
         stack.collect();
     }
 
-    /// Runs a compiled script. Keys and arguments become the globals KEYS and ARGV; the reply is appended to `out`.
+    /// Runs a compiled script. Keys and arguments become the globals KEYS and ARGV.
     ///
     /// # Panics
     /// The script is not compiled; or the host panicked, whose panic goes on here.
@@ -237,7 +242,15 @@ impl Interpreter {
         }
     }
 
-    /// Calls a function of a loaded library with the keys and the arguments as two lists; the reply is appended to `out`.
+    /// Forgets the libraries for which `is_wanted` does not hold, by name and identifier.
+    pub fn retain_libraries(&mut self, is_wanted: impl Fn(&[u8], u64) -> bool) {
+        let libraries = self.live.iter().flat_map(|live| &live.libraries);
+        let unwanted = libraries.filter(|(name, library)| !is_wanted(name, library.id));
+        let names: Vec<_> = unwanted.map(|(name, _)| name.clone()).collect();
+        names.iter().for_each(|name| self.forget_library(name));
+    }
+
+    /// Calls a function of a loaded library with the keys and the arguments as two lists.
     ///
     /// # Panics
     /// The library is not loaded or has no such function; or the host panicked, whose panic goes on here.
@@ -315,22 +328,15 @@ fn push_list<'a>(stack: &Stack<'_>, list: impl ExactSizeIterator<Item = &'a [u8]
 /// Calls the function below so many arguments with the handler at the bottom of the stack, and appends its reply.
 #[inline]
 fn finish(stack: &Stack<'_>, args: i32, name: &[u8], out: &mut Reply) -> Ended {
-    match stack.call_for(args, 1, Some(1)) {
-        Ok(()) => {
-            if stack.take_aborted().is_none() {
-                take_reply(stack, out);
-                return Ended::Finished;
-            }
-            // Whatever may catch an error has seen to it that this is not so.
-            out.error("ERR internal error");
-            Ended::Failed
-        }
-        Err(Raised) => {
-            let aborted = stack.take_aborted();
-            let error = describe_with_place(stack, name);
-            out.error_bytes(&error);
-            aborted.map_or(Ended::Failed, Ended::Aborted)
-        }
+    if stack.call_for(args, 1, Some(1)).is_ok() {
+        take_reply(stack, out);
+        return Ended::Finished;
+    }
+    let reason = stack.take_aborted();
+    let message = describe_with_place(stack, name);
+    match reason {
+        Some(reason) => Ended::Aborted { reason, message },
+        None => Ended::Failed(message),
     }
 }
 
@@ -478,7 +484,10 @@ mod tests {
             let mut run = Run::new();
             run.host.patience = Some(3);
             assert!(run.eval(code).starts_with(&format!("-{KILLED} script: ")), "{code}");
-            assert_eq!(run.ended, Some(Ended::Aborted(KILLED.into())), "{code}");
+            assert!(
+                matches!(run.ended, Some(Ended::Aborted { ref reason, .. }) if reason == KILLED.as_bytes()),
+                "{code}"
+            );
             run.host.patience = None;
             assert_eq!(run.eval("return 1"), ":1\r\n", "{code}");
         }
@@ -489,7 +498,7 @@ mod tests {
         let mut run = Run::new();
         let reply = run.eval("while true do pcall(redis.call, 'abort') redis.pcall('abort') end");
         assert!(reply.starts_with("-ERR aborted by a command"), "{reply}");
-        assert_eq!(run.ended, Some(Ended::Aborted(b"ERR aborted by a command".to_vec())));
+        assert!(matches!(run.ended, Some(Ended::Aborted { ref reason, .. }) if reason == b"ERR aborted by a command"));
     }
 
     #[test]

@@ -165,11 +165,11 @@ fn optional_integer(stack: &Stack<'_>, nth: i32, default: i64) -> Result<i64, Ra
 }
 
 fn unpack_from(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
-    stack.set_top(1);
+    stack.set_top(stack.top().min(1));
     unpack(stack, limit, offset)
 }
 
-/// Unpacks up to `limit` objects from `offset` on, all if both are 0; otherwise the offset of the next one is returned first.
+/// Unpacks up to `limit` objects from `offset` on; all if both are 0. Otherwise the offset of the next one is returned first.
 fn unpack(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
     let bytes = stack.check_text(1)?;
     let len = bytes.len() as i64;
@@ -180,7 +180,7 @@ fn unpack(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
         return Err(stack.raise(format!("Start offset {offset} greater than input length {len}.")));
     }
     let is_full = limit == 0 && offset == 0;
-    let limit = if limit == 0 { i64::MAX } else { limit };
+    let limit = if is_full { i64::MAX } else { limit };
     let mut reader = Reader { stack, bytes, at: offset as usize, depth: 0 };
     let mut count = 0;
     while count < limit && reader.at < bytes.len() {
@@ -382,6 +382,7 @@ mod tests {
         assert_eq!(eval("return {cmsgpack.unpack_one('\\1\\2\\3', 1)}"), "*2\r\n:2\r\n:2\r\n");
         assert_eq!(eval("return {cmsgpack.unpack_limit('\\1\\2\\3', 2, 1)}"), "*3\r\n:-1\r\n:2\r\n:3\r\n");
         assert_eq!(eval("return {cmsgpack.unpack_limit('\\1\\2\\3', 0)}"), "*3\r\n:1\r\n:2\r\n:3\r\n");
+        assert_eq!(eval("return {cmsgpack.unpack_limit('\\1\\2\\3', 0, 1)}"), "*1\r\n:1\r\n");
         let beyond = error("return cmsgpack.unpack_one('\\1\\2\\3', 4)");
         assert_eq!(beyond, "ERR user_script:1: Start offset 4 greater than input length 3.");
     }

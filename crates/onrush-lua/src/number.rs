@@ -111,7 +111,7 @@ mod tests {
         for (value, spelled) in cases {
             assert_eq!(text(|out| push_general(out, value, 14)), spelled);
         }
-        assert_eq!(text(|out| push_general(out, 2.71828, 3)), "2.72");
+        assert_eq!(text(|out| push_general(out, 2.34567, 3)), "2.35");
         assert_eq!(text(|out| push_general(out, 999.9, 3)), "1e+03");
     }
 

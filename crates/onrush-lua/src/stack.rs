@@ -185,6 +185,28 @@ fn run<F: Function>(state: *mut ffi::lua_State) -> c_int {
     results
 }
 
+/// Where the reading of a text in pieces is.
+struct Pieces {
+    /// Whether the piece at hand has not been read yet.
+    holds_one: bool,
+    is_first: bool,
+}
+
+/// Hands the next piece of a text to Lua.
+unsafe extern "C-unwind" fn read(state: *mut ffi::lua_State, pieces: *mut c_void, len: *mut usize) -> *const c_char {
+    // SAFETY: `compile_from` has passed its `Pieces`, which nobody else uses meanwhile. An error leaves this frame when there is
+    // nothing in it that owns something.
+    unsafe {
+        match Stack::of(state).next_piece(&mut *pieces.cast()) {
+            Ok(piece) => {
+                *len = piece.len();
+                piece.as_ptr().cast()
+            }
+            Err(Raised) => ffi::lua_error(state),
+        }
+    }
+}
+
 /// Asks the host whether the script may go on.
 unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     if ask(state) {
@@ -590,6 +612,52 @@ impl<'s> Stack<'s> {
         // SAFETY: Lua compiles under protection and copies what it keeps.
         let status = unsafe { ffi::luaL_loadbuffer(self.state, code.as_ptr().cast(), code.len(), name.as_ptr()) };
         if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
+    }
+
+    /// As [`Stack::compile`], of a text that a function returns in pieces, the last one nil or empty. The function is the only
+    /// value on the stack.
+    ///
+    /// # Errors
+    /// The text is not Lua, or the function failed.
+    pub(crate) fn compile_from(&self, function: i32, name: &CStr) -> Result<(), Raised> {
+        debug_assert!(self.top() == 1 && function == 1);
+        // The present piece stays on the stack for as long as Lua reads it.
+        self.push_nil();
+        let mut pieces = Pieces { holds_one: false, is_first: true };
+        // SAFETY: `read` keeps to the contract of readers, and `pieces` is there until this returns.
+        let status = unsafe { ffi::lua_load(self.state, read, ptr::from_mut(&mut pieces).cast(), name.as_ptr()) };
+        if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
+    }
+
+    /// Calls the function at 1 for the next piece of a text; the piece is put at 2.
+    fn next_piece(&self, pieces: &mut Pieces) -> Result<&'s [u8], Raised> {
+        if std::mem::take(&mut pieces.holds_one) {
+            return Ok(self.bytes(2).unwrap_or_default());
+        }
+        if !self.has_space(SLOTS) {
+            return Err(self.raise_plain("stack overflow"));
+        }
+        self.push_value(1);
+        let called = self.call_for(0, 1, None);
+        self.check_aborted()?;
+        called?;
+        match self.kind(TOP) {
+            Kind::Nil => {
+                self.pop(1);
+                return Ok(b"");
+            }
+            Kind::String | Kind::Number => {}
+            _ => return Err(self.raise_plain("reader function must return a string")),
+        }
+        let piece = self.text(TOP).unwrap_or_default();
+        // SAFETY: there are values at both places.
+        unsafe { ffi::lua_replace(self.state, 2) };
+        if std::mem::take(&mut pieces.is_first) && piece.first() == Some(&ffi::LUA_SIGNATURE[0]) {
+            // Behind a blank it does not look like compiled code any more.
+            pieces.holds_one = true;
+            return Ok(b" ");
+        }
+        Ok(piece)
     }
 
     /// Puts the standard libraries, all but io, package and debug, into the globals.

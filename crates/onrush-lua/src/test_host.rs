@@ -96,7 +96,11 @@ impl Run {
             Ok(()) => {
                 let keys = [&b"key"[..]].into_iter();
                 let args = args.iter().copied();
-                self.ended = Some(self.interpreter.run(&sha, keys, args, &mut self.host, &mut out));
+                let ended = self.interpreter.run(&sha, keys, args, &mut self.host, &mut out);
+                if let Ended::Failed(message) | Ended::Aborted { message, .. } = &ended {
+                    out.error_bytes(message);
+                }
+                self.ended = Some(ended);
             }
             Err(problem) => out.error_bytes(&problem),
         }

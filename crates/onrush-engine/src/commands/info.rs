@@ -185,14 +185,11 @@ fn memory(engine: &Engine, text: &mut Text) {
     text.line("allocator_resident", memory.rss);
     text.bytes("total_system_memory", engine.process.machine().memory_bytes);
     text.bytes("used_memory_lua", 0);
-    text.zeros(&[
-        "used_memory_vm_eval",
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-    ]);
+    text.zeros(&["used_memory_vm_eval", "used_memory_scripts_eval", "used_memory_vm_functions"]);
+    let (libraries, functions) = engine.scripts.libraries.count();
+    text.line("number_of_cached_scripts", engine.scripts.cache.len());
+    text.line("number_of_functions", functions);
+    text.line("number_of_libraries", libraries);
     text.bytes("used_memory_vm_total", 0);
     text.line("used_memory_functions", 0);
     text.bytes("used_memory_scripts", 0);

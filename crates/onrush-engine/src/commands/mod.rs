@@ -19,6 +19,8 @@ mod connection_specs;
 pub mod debug;
 pub mod expire;
 pub mod flush;
+pub mod functions;
+mod functions_specs;
 pub mod geo;
 pub mod geo_search;
 mod geo_specs;
@@ -43,6 +45,8 @@ mod pubsub_specs;
 pub mod replication;
 mod replication_specs;
 pub mod scan;
+pub mod scripting;
+mod scripting_specs;
 pub mod server;
 mod server_specs;
 pub mod set_algebra;
@@ -91,4 +95,6 @@ pub static FAMILIES: &[&[Spec]] = &[
     cluster_specs::SPECS,
     acl_specs::SPECS,
     watch_specs::SPECS,
+    scripting_specs::SPECS,
+    functions_specs::SPECS,
 ];

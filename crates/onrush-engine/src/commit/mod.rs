@@ -386,6 +386,11 @@ impl Commit {
         self.record.hold(true);
     }
 
+    /// Whether the present command runs inside of another one's commit.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.locks.is_lent()
+    }
+
     /// Ends what [`Commit::begin_nested`] began; the locks are still held.
     ///
     /// # Errors

@@ -60,14 +60,17 @@ impl Encoder<'_> {
     /// The largest index of the table on top if all its keys are positive integers and there are some.
     fn array_len(&self) -> Result<Option<i32>, Raised> {
         let stack = self.stack;
-        let (mut max, mut count) = (0.0_f64, 0.0_f64);
+        let (mut max, mut count) = (0_i32, 0.0_f64);
         stack.push_nil();
         while stack.next(-2) {
             stack.pop(1);
             let key = if stack.kind(TOP) == Kind::Number { stack.number(TOP) } else { None };
             match key {
                 Some(key) if key >= 1.0 && key.floor() == key => {
-                    max = max.max(key);
+                    if key > f64::from(max) {
+                        // What does not fit becomes the smallest, so the table is an object.
+                        max = if key <= f64::from(i32::MAX) { key as i32 } else { i32::MIN };
+                    }
                     count += 1.0;
                 }
                 _ => {
@@ -77,13 +80,16 @@ impl Encoder<'_> {
             }
         }
         let Options { sparse_ratio, sparse_safe, sparse_convert, .. } = *self.options;
-        if sparse_ratio > 0 && max > count * f64::from(sparse_ratio) && max > f64::from(sparse_safe) {
+        if sparse_ratio > 0
+            && f64::from(max) > count * f64::from(sparse_ratio)
+            && i64::from(max) > i64::from(sparse_safe)
+        {
             if !sparse_convert {
                 return Err(self.unsupported(Kind::Table, "excessively sparse array"));
             }
             return Ok(None);
         }
-        Ok((max > 0.0 && max <= f64::from(i32::MAX)).then_some(max as i32))
+        Ok((max > 0).then_some(max))
     }
 
     fn array(&mut self, len: i32, depth: u32) -> Result<(), Raised> {

@@ -1,0 +1,200 @@
+//! FUNCTION, FCALL.
+
+use onrush_lua::Registered;
+
+use super::scripting::{lists, number_of_keys, with_host};
+use crate::command::replies;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::CommandError;
+use crate::glob::glob_match;
+use crate::scripts::{Library, Policy, begin, dump, restore, thread};
+
+const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
+const BAD_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
+const NO_LIBRARY: CommandError = CommandError::fixed("ERR Library not found");
+const NO_PATTERN: CommandError = CommandError::fixed("ERR library name argument was not given");
+const FLUSH_OPTION: CommandError = CommandError::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+const BAD_POLICY: CommandError =
+    CommandError::fixed("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
+const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
+const BAD_CONTENT: CommandError = CommandError::fixed("ERR failed loading functions");
+const NOT_BUSY: CommandError = CommandError::fixed("NOTBUSY No scripts in execution right now.");
+
+/// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and FCALL_RO
+pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (library, function) = ctx.engine.scripts.libraries.function(ctx.arg(1)).ok_or(NOT_FOUND)?;
+    let keys = number_of_keys(ctx, BAD_KEYS)?;
+    let rules = begin(ctx, Some(library.functions[function].flags))?;
+    let (keys, args) = lists(ctx, keys);
+    let engine = ctx.engine;
+    with_host(ctx, rules, |host, out| thread::call(engine, &library, function, keys, args, host, out))
+}
+
+/// Compiles a library and has it register its functions.
+fn compile(ctx: &Ctx<'_>, text: &[u8]) -> Result<Library, CommandError> {
+    let name = Library::read_name(text)?;
+    let id = Library::next_id();
+    let loaded = thread::load(ctx.engine, &name, id, text);
+    let functions = loaded.map_err(|problem| CommandError::bytes([b"ERR ", problem.as_slice()].concat()))?;
+    Ok(Library { id, name, text: text.to_vec(), functions })
+}
+
+/// `FUNCTION LOAD [REPLACE] function-code`
+pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
+    let last = ctx.argc() - 1;
+    let mut policy = Policy::Append;
+    for index in 2..last {
+        if !ctx.is(index, "REPLACE") {
+            return Err(CommandError::bytes([b"ERR Unknown option given: ", ctx.arg(index)].concat()));
+        }
+        policy = Policy::Replace;
+    }
+    let text = ctx.arg(last);
+    let name = Library::read_name(text)?;
+    if policy == Policy::Append && ctx.engine.scripts.libraries.has(&name) {
+        return Err(CommandError::bytes([b"ERR Library '", name.as_slice(), b"' already exists"].concat()));
+    }
+    let library = compile(ctx, text)?;
+    ctx.engine.scripts.libraries.add(vec![library], policy)?;
+    ctx.changed_keyspace(1);
+    ctx.out.bulk(&name);
+    Ok(())
+}
+
+/// `FUNCTION DELETE library-name`
+pub fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
+    if !ctx.engine.scripts.libraries.remove(ctx.arg(2)) {
+        return Err(NO_LIBRARY);
+    }
+    ctx.changed_keyspace(1);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `FUNCTION FLUSH [ASYNC | SYNC]`
+pub fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.argc() > 3 {
+        return Err(wrong_number(ctx));
+    }
+    if ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC") {
+        return Err(FLUSH_OPTION);
+    }
+    ctx.engine.scripts.libraries.clear();
+    ctx.changed_keyspace(1);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// The error for too many arguments of a subcommand.
+fn wrong_number(ctx: &Ctx<'_>) -> CommandError {
+    let word = String::from_utf8_lossy(ctx.arg(1));
+    CommandError::text(format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try FUNCTION HELP."))
+}
+
+/// `FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]`
+pub fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (mut pattern, mut with_code) = (None, false);
+    let mut index = 2;
+    while index < ctx.argc() {
+        if !with_code && ctx.is(index, "WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && ctx.is(index, "LIBRARYNAME") {
+            index += 1;
+            if index == ctx.argc() {
+                return Err(NO_PATTERN);
+            }
+            pattern = Some(ctx.arg(index));
+        } else {
+            return Err(CommandError::bytes([b"ERR Unknown argument ", ctx.arg(index)].concat()));
+        }
+        index += 1;
+    }
+    let mut libraries = ctx.engine.scripts.libraries.all();
+    libraries.retain(|library| pattern.is_none_or(|pattern| glob_match(pattern, &library.name, true)));
+    ctx.out.array(libraries.len());
+    for library in libraries {
+        ctx.out.map(if with_code { 4 } else { 3 });
+        ctx.out.bulk(b"library_name");
+        ctx.out.bulk(&library.name);
+        ctx.out.bulk(b"engine");
+        ctx.out.bulk(b"LUA");
+        ctx.out.bulk(b"functions");
+        ctx.out.array(library.functions.len());
+        library.functions.iter().for_each(|function| describe(ctx, function));
+        if with_code {
+            ctx.out.bulk(b"library_code");
+            ctx.out.bulk(&library.text);
+        }
+    }
+    Ok(())
+}
+
+fn describe(ctx: &mut Ctx<'_>, function: &Registered) {
+    ctx.out.map(3);
+    ctx.out.bulk(b"name");
+    ctx.out.bulk(&function.name);
+    ctx.out.bulk(b"description");
+    match &function.description {
+        Some(description) => ctx.out.bulk(description),
+        None => ctx.out.null(),
+    }
+    ctx.out.bulk(b"flags");
+    ctx.out.set(function.flags.names().count());
+    function.flags.names().for_each(|name| ctx.out.simple(name));
+}
+
+/// `FUNCTION STATS`: a script runs alone, so there is none when this is executed.
+pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (libraries, functions) = ctx.engine.scripts.libraries.count();
+    ctx.out.map(2);
+    ctx.out.bulk(b"running_script");
+    ctx.out.null();
+    ctx.out.bulk(b"engines");
+    ctx.out.map(1);
+    ctx.out.bulk(b"LUA");
+    ctx.out.map(2);
+    ctx.out.bulk(b"libraries_count");
+    ctx.out.int(libraries as i64);
+    ctx.out.bulk(b"functions_count");
+    ctx.out.int(functions as i64);
+    Ok(())
+}
+
+/// `FUNCTION DUMP`
+pub fn function_dump(ctx: &mut Ctx<'_>) -> CommandResult {
+    let payload = dump(&ctx.engine.scripts.libraries.all());
+    ctx.out.bulk(&payload);
+    Ok(())
+}
+
+/// `FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]`
+pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
+    let policy = match ctx.argc() {
+        3 => Policy::Append,
+        4 if ctx.is(3, "APPEND") => Policy::Append,
+        4 if ctx.is(3, "REPLACE") => Policy::Replace,
+        4 if ctx.is(3, "FLUSH") => Policy::Flush,
+        4 => return Err(BAD_POLICY),
+        _ => return Err(wrong_number(ctx)),
+    };
+    let texts = restore(ctx.arg(2)).map_err(|bad| match bad {
+        crate::scripts::Bad::Footer => BAD_FOOTER,
+        crate::scripts::Bad::Content => BAD_CONTENT,
+    })?;
+    let libraries: Result<Vec<_>, _> = texts.iter().map(|text| compile(ctx, text)).collect();
+    ctx.engine.scripts.libraries.add(libraries?, policy)?;
+    ctx.changed_keyspace(1);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `FUNCTION KILL`: as SCRIPT KILL.
+pub fn function_kill(_: &mut Ctx<'_>) -> CommandResult {
+    Err(NOT_BUSY)
+}
+
+/// `FUNCTION HELP`
+pub fn function_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! EVAL and its kin, SCRIPT.
+
+use std::sync::Arc;
+
+use onrush_lua::{Ended, Sha1Hex, sha1_hex};
+use onrush_resp::parse_i64;
+
+use crate::argv::Argv;
+use crate::command::replies;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::scripts::{Script, ScriptHost, begin, thread};
+
+const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
+const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
+const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
+const NOT_BUSY: CommandError = CommandError::fixed("NOTBUSY No scripts in execution right now.");
+const FLUSH_OPTION: CommandError = CommandError::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+const NO_DEBUGGER: CommandError = CommandError::fixed("ERR there is no debugger of scripts");
+const DEBUG_MODE: CommandError = CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO");
+
+/// The argument with the number of keys.
+const NUMKEYS: usize = 2;
+
+/// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, and EVAL_RO
+pub fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
+    let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
+    let text = ctx.arg(1);
+    let sha = sha1_hex(text);
+    let script = match thread::find(ctx.engine, &sha) {
+        Some(script) => script,
+        None => add(ctx, sha, text, false)?,
+    };
+    run(ctx, &script, keys)
+}
+
+/// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and EVALSHA_RO
+pub fn evalsha(ctx: &mut Ctx<'_>) -> CommandResult {
+    let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
+    let sha = read_sha(ctx.arg(1)).ok_or(NO_SCRIPT)?;
+    let script = thread::find(ctx.engine, &sha).ok_or(NO_SCRIPT)?;
+    run(ctx, &script, keys)
+}
+
+/// The number of keys behind a script or function. `not_integer` is said of what is none.
+pub(super) fn number_of_keys(ctx: &Ctx<'_>, not_integer: CommandError) -> Result<usize, CommandError> {
+    let keys = parse_i64(ctx.arg(NUMKEYS)).ok_or(not_integer)?;
+    let given = ctx.argc() - NUMKEYS - 1;
+    match usize::try_from(keys) {
+        Ok(keys) if keys <= given => Ok(keys),
+        Ok(_) => Err(TOO_MANY_KEYS),
+        Err(_) => Err(NEGATIVE_KEYS),
+    }
+}
+
+#[inline]
+fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
+    let mut sha: Sha1Hex = text.try_into().ok()?;
+    sha.make_ascii_lowercase();
+    Some(sha)
+}
+
+/// Compiles a script and adds it to those that are known.
+fn add(ctx: &Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<Script>, CommandError> {
+    let script = Arc::new(Script::new(sha, text, is_loaded)?);
+    let compiled = thread::compile(&script);
+    compiled.map_err(|problem| {
+        CommandError::bytes([b"ERR Error compiling script (new function): ", problem.as_slice()].concat())
+    })?;
+    script.touch(ctx.now_ms());
+    ctx.engine.scripts.cache.add(Arc::clone(&script));
+    Ok(script)
+}
+
+fn run(ctx: &mut Ctx<'_>, script: &Script, keys: usize) -> CommandResult {
+    script.touch(ctx.now_ms());
+    let rules = begin(ctx, script.flags)?;
+    let (keys, args) = lists(ctx, keys);
+    with_host(ctx, rules, |host, out| thread::run(script, keys, args, host, out))
+}
+
+/// Some of the arguments of a call.
+pub(super) struct List<'a> {
+    argv: Argv<'a>,
+    rest: std::ops::Range<usize>,
+}
+
+impl<'a> Iterator for List<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.rest.next().map(|index| self.argv.get(index))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rest.size_hint()
+    }
+}
+
+impl ExactSizeIterator for List<'_> {}
+
+/// The keys and the other arguments of a call.
+pub(super) fn lists<'a>(ctx: &Ctx<'a>, keys: usize) -> (List<'a>, List<'a>) {
+    let argv = ctx.argv;
+    let first_arg = NUMKEYS + 1 + keys;
+    (List { argv, rest: NUMKEYS + 1..first_arg }, List { argv, rest: first_arg..argv.len() })
+}
+
+/// Runs a script inside of the present command, which has the keyspace.
+pub(super) fn with_host(
+    ctx: &mut Ctx<'_>,
+    rules: crate::scripts::Rules,
+    run: impl FnOnce(&mut ScriptHost<'_, '_>, &mut onrush_resp::Reply) -> Ended,
+) -> CommandResult {
+    // Commands inside have reply buffers of their own; this one's is out of the context meanwhile.
+    let mut out = std::mem::take(ctx.out);
+    let mut host = ScriptHost::new(ctx, rules);
+    let ended = run(&mut host, &mut out);
+    host.finish();
+    *ctx.out = out;
+    // What commands inside did is recorded as theirs.
+    ctx.logs_itself();
+    match ended {
+        Ended::Finished => Ok(()),
+        Ended::Failed(message) | Ended::Aborted { message, .. } => Err(CommandError::bytes(message)),
+    }
+}
+
+/// `SCRIPT LOAD script`
+pub fn script_load(ctx: &mut Ctx<'_>) -> CommandResult {
+    let text = ctx.arg(2);
+    let sha = sha1_hex(text);
+    add(ctx, sha, text, true)?;
+    ctx.out.bulk(&sha);
+    Ok(())
+}
+
+/// `SCRIPT EXISTS sha1 [sha1 ...]`
+pub fn script_exists(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.array(ctx.argc() - 2);
+    for index in 2..ctx.argc() {
+        let sha = read_sha(ctx.arg(index));
+        let is_there = sha.is_some_and(|sha| ctx.engine.scripts.cache.get(&sha).is_some());
+        ctx.out.int(i64::from(is_there));
+    }
+    Ok(())
+}
+
+/// `SCRIPT FLUSH [ASYNC | SYNC]`
+pub fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.argc() > 3 || (ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC")) {
+        return Err(FLUSH_OPTION);
+    }
+    ctx.engine.scripts.cache.clear();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `SCRIPT KILL`: a script runs alone, so there is none when this is executed.
+pub fn script_kill(_: &mut Ctx<'_>) -> CommandResult {
+    Err(NOT_BUSY)
+}
+
+/// `SCRIPT DEBUG <YES | SYNC | NO>`
+pub fn script_debug(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.is(2, "NO") {
+        ctx.out.ok();
+        return Ok(());
+    }
+    Err(if ctx.is(2, "YES") || ctx.is(2, "SYNC") { NO_DEBUGGER } else { DEBUG_MODE })
+}
+
+/// `SCRIPT HELP`
+pub fn script_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! The sources of scripts, by their SHA-1.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use foldhash::fast::FixedState;
+use onrush_lua::{FunctionFlags, Sha1Hex};
+use parking_lot::Mutex;
+
+use crate::error::CommandError;
+
+/// Scripts that came with EVAL and are kept; of more, the one that was used longest ago goes.
+const EVALUATED_MAX: usize = 500;
+
+/// A script.
+pub(crate) struct Script {
+    pub(crate) sha: Sha1Hex,
+    /// The text.
+    text: Box<[u8]>,
+    /// Where the code begins: at the end of the line with the shebang.
+    code_at: usize,
+    /// What its shebang says; `None` without one.
+    pub(crate) flags: Option<FunctionFlags>,
+    /// Whether it came with SCRIPT LOAD: then it stays.
+    is_loaded: AtomicBool,
+    used_ms: AtomicI64,
+}
+
+const NO_LINE_END: CommandError = CommandError::fixed("ERR Invalid script shebang");
+
+impl Script {
+    /// Reads the shebang of a script.
+    ///
+    /// # Errors
+    /// The shebang is wrong.
+    pub(crate) fn new(sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Self, CommandError> {
+        let (code_at, flags) = match text.strip_prefix(b"#!") {
+            None => (0, None),
+            Some(_) => {
+                let end = memchr::memchr(b'\n', text).ok_or(NO_LINE_END)?;
+                (end, Some(read_shebang(&text[..end])?))
+            }
+        };
+        let (is_loaded, used_ms) = (AtomicBool::new(is_loaded), AtomicI64::new(0));
+        Ok(Self { sha, text: text.into(), code_at, flags, is_loaded, used_ms })
+    }
+
+    /// What is compiled.
+    pub(crate) fn code(&self) -> &[u8] {
+        &self.text[self.code_at..]
+    }
+
+    /// Notes that it is used.
+    #[inline]
+    pub(crate) fn touch(&self, now_ms: i64) {
+        self.used_ms.store(now_ms, Relaxed);
+    }
+}
+
+/// The words of a shebang.
+pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+fn quoting(text: &str, word: &[u8]) -> CommandError {
+    CommandError::bytes([text.as_bytes(), word].concat())
+}
+
+fn read_shebang(line: &[u8]) -> Result<FunctionFlags, CommandError> {
+    let mut words = words(line);
+    let engine = words.next().unwrap_or_default();
+    if engine != b"#!lua" {
+        return Err(quoting("ERR Unexpected engine in script shebang: ", engine));
+    }
+    let mut flags = FunctionFlags::default();
+    for word in words {
+        let Some(list) = word.strip_prefix(b"flags=") else {
+            return Err(quoting("ERR Unknown lua shebang option: ", word));
+        };
+        for name in list.split(|byte| *byte == b',').filter(|_| !list.is_empty()) {
+            let flag = FunctionFlags::named(name);
+            flags = flags.union(flag.ok_or_else(|| quoting("ERR Unexpected flag in script shebang: ", name))?);
+        }
+    }
+    Ok(flags)
+}
+
+/// All scripts. Threads keep what they have found here for as long as the epoch stays the same.
+#[derive(Default)]
+pub(crate) struct Cache {
+    /// Changes whenever a script goes.
+    epoch: AtomicU64,
+    scripts: Mutex<HashMap<Sha1Hex, Arc<Script>, FixedState>>,
+}
+
+impl Cache {
+    /// Changes whenever a script goes.
+    #[inline]
+    pub(crate) fn epoch(&self) -> &AtomicU64 {
+        &self.epoch
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.scripts.lock().len()
+    }
+
+    pub(crate) fn get(&self, sha: &Sha1Hex) -> Option<Arc<Script>> {
+        self.scripts.lock().get(sha).cloned()
+    }
+
+    /// Adds a script that has been compiled, unless it is there; one that was loaded stays loaded. O(1), or O(scripts) when an
+    /// old one goes.
+    pub(crate) fn add(&self, script: Arc<Script>) {
+        let mut scripts = self.scripts.lock();
+        if let Some(known) = scripts.get(&script.sha) {
+            known.is_loaded.fetch_or(script.is_loaded.load(Relaxed), Relaxed);
+            return;
+        }
+        let is_loaded = script.is_loaded.load(Relaxed);
+        scripts.insert(script.sha, script);
+        if is_loaded || scripts.len() <= EVALUATED_MAX {
+            return;
+        }
+        let evaluated = scripts.values().filter(|script| !script.is_loaded.load(Relaxed));
+        let (count, oldest) = evaluated.fold((0, None::<&Arc<Script>>), |(count, oldest), script| {
+            let is_older = oldest.is_none_or(|oldest| script.used_ms.load(Relaxed) < oldest.used_ms.load(Relaxed));
+            (count + 1, if is_older { Some(script) } else { oldest })
+        });
+        if let Some(sha) = oldest.filter(|_| count > EVALUATED_MAX).map(|script| script.sha) {
+            scripts.remove(&sha);
+            self.epoch.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&self) {
+        let mut scripts = self.scripts.lock();
+        *scripts = HashMap::default();
+        self.epoch.fetch_add(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(number: i64, is_loaded: bool) -> Arc<Script> {
+        let text = format!("return {number}");
+        let script = Script::new(onrush_lua::sha1_hex(text.as_bytes()), text.as_bytes(), is_loaded).unwrap();
+        script.touch(number);
+        Arc::new(script)
+    }
+
+    #[test]
+    fn of_too_many_evaluated_scripts_the_one_used_longest_ago_goes() {
+        let cache = Cache::default();
+        cache.add(script(0, true));
+        for number in 1..=EVALUATED_MAX as i64 {
+            cache.add(script(number, false));
+        }
+        assert_eq!((cache.len(), cache.epoch().load(Relaxed)), (EVALUATED_MAX + 1, 0));
+        cache.get(&script(1, false).sha).unwrap().touch(1_000_000);
+        cache.add(script(1_000, false));
+        assert_eq!((cache.len(), cache.epoch().load(Relaxed)), (EVALUATED_MAX + 1, 1));
+        let known = [0, 1, 2, 3, 1_000].map(|number| cache.get(&script(number, false).sha).is_some());
+        assert_eq!(known, [true, true, false, true, true]);
+    }
+
+    #[test]
+    fn a_shebang_says_what_a_script_does() {
+        let read = |text: &str| {
+            Script::new([0; 40], text.as_bytes(), false).map(|script| (script.flags, script.code().to_vec()))
+        };
+        assert_eq!(read("return 1"), Ok((None, b"return 1".to_vec())));
+        let (flags, code) = read("#!lua flags=no-writes,allow-oom\nreturn 1").unwrap();
+        assert!(flags.unwrap().contains(FunctionFlags::NO_WRITES.union(FunctionFlags::ALLOW_OOM)));
+        assert_eq!(code, b"\nreturn 1");
+        let errors = [
+            ("#!lua", "ERR Invalid script shebang"),
+            ("#!js\n", "ERR Unexpected engine in script shebang: #!js"),
+            ("#!lua a=b\n", "ERR Unknown lua shebang option: a=b"),
+            ("#!lua flags=no-writes, x\n", "ERR Unexpected flag in script shebang: "),
+        ];
+        for (text, error) in errors {
+            assert_eq!(read(text), Err(CommandError::fixed(error)));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The engine as scripts see it.
+
+use onrush_lua::{Host, Interrupt, LogLevel};
+use onrush_resp::{ArgRange, Reply};
+
+use super::inside::execute_inside;
+use crate::argv::Argv;
+use crate::command::Flags;
+use crate::ctx::Ctx;
+use crate::error;
+use crate::session::Session;
+
+/// What a script may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// It must not change anything.
+    pub(crate) is_read_only: bool,
+    /// It must not use more memory, unless it has changed something already.
+    pub(crate) is_full: bool,
+}
+
+/// The host of a script that runs with the whole keyspace.
+pub(crate) struct ScriptHost<'a, 'c> {
+    ctx: &'a mut Ctx<'c>,
+    session: Session,
+    rules: Rules,
+    is_outermost: bool,
+    has_written: bool,
+    is_recorded: bool,
+}
+
+impl<'a, 'c> ScriptHost<'a, 'c> {
+    /// Begins a script. The commit has the keyspace.
+    pub(crate) fn new(ctx: &'a mut Ctx<'c>, rules: Rules) -> Self {
+        let mut session = Session::new(std::sync::Arc::clone(&ctx.session.handle), true);
+        session.db = ctx.session.db;
+        session.is_replay = ctx.session.is_replay;
+        session.deny_blocking = true;
+        // Inside of a transaction the commit is nested already.
+        let is_outermost = !ctx.commit.is_nested();
+        if is_outermost {
+            ctx.commit.begin_nested();
+        }
+        Self { ctx, session, rules, is_outermost, has_written: false, is_recorded: true }
+    }
+
+    /// Ends the script: the commit is the outer command's again.
+    pub(crate) fn finish(self) {
+        if self.is_outermost {
+            // With the whole keyspace every key is declared.
+            let _ = self.ctx.commit.end_nested();
+        }
+        self.ctx.commit.set_db(self.ctx.session.db);
+    }
+
+    fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> Result<(), &'static [u8]> {
+        let Ok(command) = self.ctx.engine.commands.resolve(&argv) else {
+            return Err(b"ERR Unknown Redis command called from script");
+        };
+        if !command.accepts(argv.len()) {
+            return Err(b"ERR Wrong number of args calling Redis command from script");
+        }
+        if command.flags.contains(Flags::NOSCRIPT) {
+            return Err(b"ERR This Redis command is not allowed from script");
+        }
+        let writes = command.flags.contains(Flags::WRITE);
+        if writes && self.rules.is_read_only {
+            return Err(b"ERR Write commands are not allowed from read-only scripts.");
+        }
+        if self.rules.is_full && !self.has_written && command.is_denied_oom() {
+            return Err(OUT_OF_MEMORY);
+        }
+        self.has_written |= writes;
+        execute_inside(self.ctx, &mut self.session, command, argv, self.is_recorded, reply);
+        Ok(())
+    }
+}
+
+const OUT_OF_MEMORY: &[u8] = b"OOM command not allowed when used memory > 'maxmemory'.";
+
+impl Host for ScriptHost<'_, '_> {
+    fn call(&mut self, multibulk: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt {
+        debug_assert_eq!(error::OUT_OF_MEMORY.as_bytes(), OUT_OF_MEMORY);
+        if let Err(problem) = self.execute(Argv::new(multibulk, args, &[]), reply) {
+            reply.error_bytes(problem);
+        }
+        Interrupt::GoOn
+    }
+
+    fn log(&mut self, level: LogLevel, message: &[u8]) {
+        let message = String::from_utf8_lossy(message);
+        match level {
+            LogLevel::Debug => tracing::debug!("{message}"),
+            LogLevel::Verbose | LogLevel::Notice => tracing::info!("{message}"),
+            LogLevel::Warning => tracing::warn!("{message}"),
+        }
+    }
+
+    fn set_replication(&mut self, flags: u8) {
+        self.is_recorded = flags != 0;
+    }
+
+    fn may_execute(&mut self, args: &[&[u8]]) -> Option<bool> {
+        // Every user may do everything.
+        self.ctx.engine.commands.resolve(args).ok().map(|_| true)
+    }
+
+    fn interrupt(&mut self) -> Interrupt {
+        Interrupt::GoOn
+    }
+}

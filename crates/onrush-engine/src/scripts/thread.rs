@@ -1,0 +1,166 @@
+//! The interpreter of a thread, and what the thread knows of the scripts that all share.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::FixedState;
+use onrush_lua::{Ended, Host, Interpreter, Interrupt, Limits, LogLevel, Registered, Sha1Hex};
+use onrush_resp::{ArgRange, Reply};
+
+use super::{Library, Script};
+use crate::ctx::Engine;
+
+/// What a thread runs scripts with.
+struct Own {
+    interpreter: Interpreter,
+    /// What was found in the cache in the epoch below.
+    scripts: HashMap<Sha1Hex, Arc<Script>, FixedState>,
+    /// The engine, by its address, and the epoch of its cache.
+    found_in: (usize, u64),
+    /// The generation of the libraries when those of the interpreter were looked through.
+    generation: u64,
+}
+
+thread_local! {
+    static OWN: RefCell<Own> = RefCell::new(Own {
+        interpreter: Interpreter::new(Limits::default()),
+        scripts: HashMap::default(),
+        found_in: (0, 0),
+        generation: 0,
+    });
+}
+
+impl Own {
+    /// Forgets scripts that are not in the cache any more, or of another engine.
+    #[inline]
+    fn look(&mut self, engine: &'static Engine) {
+        let now = (std::ptr::from_ref(engine) as usize, engine.scripts.cache.epoch().load(Relaxed));
+        if self.found_in != now {
+            std::hint::cold_path();
+            self.scripts = HashMap::default();
+            self.interpreter.forget_scripts();
+            self.found_in = now;
+        }
+    }
+}
+
+/// The script of this name, if it was loaded or evaluated.
+#[inline]
+pub(crate) fn find(engine: &'static Engine, sha: &Sha1Hex) -> Option<Arc<Script>> {
+    OWN.with_borrow_mut(|own| {
+        own.look(engine);
+        if let Some(script) = own.scripts.get(sha) {
+            return Some(Arc::clone(script));
+        }
+        let script = engine.scripts.cache.get(sha)?;
+        own.scripts.insert(*sha, Arc::clone(&script));
+        Some(script)
+    })
+}
+
+/// Compiles a script.
+///
+/// # Errors
+/// It is not Lua: the message.
+pub(crate) fn compile(script: &Script) -> Result<(), Vec<u8>> {
+    OWN.with_borrow_mut(|own| own.interpreter.compile(&script.sha, script.code()))
+}
+
+/// Runs a script, compiled here if it is not yet.
+#[inline]
+pub(crate) fn run<'a>(
+    script: &Script,
+    keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    args: impl ExactSizeIterator<Item = &'a [u8]>,
+    host: &mut dyn Host,
+    out: &mut Reply,
+) -> Ended {
+    OWN.with_borrow_mut(|own| {
+        if !own.interpreter.has_script(&script.sha)
+            && let Err(problem) = own.interpreter.compile(&script.sha, script.code())
+        {
+            return Ended::Failed([b"ERR Error compiling script (new function): ", problem.as_slice()].concat());
+        }
+        own.interpreter.run(&script.sha, keys, args, host, out)
+    })
+}
+
+/// Runs the code of a library to learn what it registers.
+///
+/// # Errors
+/// It cannot be loaded: the message.
+pub(crate) fn load(engine: &'static Engine, name: &[u8], id: u64, text: &[u8]) -> Result<Vec<Registered>, Vec<u8>> {
+    OWN.with_borrow_mut(|own| own.interpreter.load_library(name, id, Library::code(text), &mut Loading::new(engine)))
+}
+
+/// Calls a function of a library, which is loaded here if it is not yet.
+pub(crate) fn call<'a>(
+    engine: &'static Engine,
+    library: &Library,
+    function: usize,
+    keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    args: impl ExactSizeIterator<Item = &'a [u8]>,
+    host: &mut dyn Host,
+    out: &mut Reply,
+) -> Ended {
+    OWN.with_borrow_mut(|own| {
+        let libraries = &engine.scripts.libraries;
+        let generation = libraries.generation();
+        if own.generation != generation {
+            own.interpreter.retain_libraries(|name, id| libraries.is_current(name, id));
+            own.generation = generation;
+        }
+        if own.interpreter.library(&library.name) != Some(library.id) {
+            let code = Library::code(&library.text);
+            if let Err(problem) =
+                own.interpreter.load_library(&library.name, library.id, code, &mut Loading::new(engine))
+            {
+                return Ended::Failed([b"ERR ", problem.as_slice()].concat());
+            }
+        }
+        let name = &library.functions[function].name;
+        own.interpreter.call_function(&library.name, name, keys, args, host, out)
+    })
+}
+
+/// So long a library may take to register its functions.
+const LOADING_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// The host of a library that is loaded: it executes nothing.
+struct Loading {
+    engine: &'static Engine,
+    started: Instant,
+}
+
+impl Loading {
+    fn new(engine: &'static Engine) -> Self {
+        Self { engine, started: engine.clock.now() }
+    }
+}
+
+impl Host for Loading {
+    fn call(&mut self, _: &[u8], _: &[ArgRange], reply: &mut Reply) -> Interrupt {
+        reply.error("ERR redis.call/pcall can only be called inside a script invocation");
+        Interrupt::GoOn
+    }
+
+    fn log(&mut self, _: LogLevel, message: &[u8]) {
+        tracing::info!("{}", String::from_utf8_lossy(message));
+    }
+
+    fn set_replication(&mut self, _: u8) {}
+
+    fn may_execute(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn interrupt(&mut self) -> Interrupt {
+        if self.engine.clock.now() - self.started > LOADING_TIME_MAX {
+            return Interrupt::Abort(b"ERR FUNCTION LOAD timeout".to_vec());
+        }
+        Interrupt::GoOn
+    }
+}
