@@ -24,8 +24,8 @@ pub(crate) struct Conditions {
     pause: Pause,
     /// Whether commands that use memory have to be refused.
     pub(crate) full: bool,
-    /// Whether short commands are timed one by one.
-    times_each: bool,
+    /// Whether short commands are executed one by one: each is timed, or may be refused because a script takes too long.
+    one_by_one: bool,
 }
 
 /// Arguments of a command that still counts as short.
@@ -37,8 +37,8 @@ impl Conditions {
         Self {
             reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
             pause: engine.settings.pause(commit.now_ms()),
-            full: commit.keep_within_memory() == Memory::Stuck,
-            times_each: engine.settings.watch.times_each(),
+            full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
+            one_by_one: engine.settings.watch.times_each() || !commit.has_entered(),
         }
     }
 
@@ -48,7 +48,7 @@ impl Conditions {
         if ctx.out.len() >= self.reply_limit {
             ctx.engine.stats.threads[ctx.thread].reply_limit_pauses.add(1);
             Some(SliceEnd::ReplyLimit)
-        } else if next.shard.is_some_and(Shard::is_held_long) {
+        } else if next.shard.is_some_and(Shard::is_held_long) && ctx.commit.has_entered() {
             Some(SliceEnd::HeldLong)
         } else if self.pause != Pause::None && held_back(ctx, self.pause, next.command) {
             Some(SliceEnd::Paused)
@@ -65,7 +65,7 @@ impl Conditions {
             && !ctx.commit.is_observed()
             && ctx.session.states.is_empty()
             && ctx.session.reply_mode == ReplyMode::On
-            && !self.times_each
+            && !self.one_by_one
             && !(self.full && run.command.is_some_and(Command::is_denied_oom))
     }
 
@@ -73,7 +73,7 @@ impl Conditions {
     /// nobody wants to know what each takes.
     #[inline]
     pub(crate) fn admit_all_short(&self, ctx: &Ctx<'_>) -> bool {
-        ctx.session.states.is_empty() && !self.full && !self.times_each
+        ctx.session.states.is_empty() && !self.full && !self.one_by_one
     }
 }
 
@@ -89,6 +89,7 @@ fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
     (ctx.session.states - States::HEARS).is_empty()
         && !(full && command.is_denied_oom())
         && !ctx.engine.settings.watch.times_each()
+        && ctx.commit.has_entered()
 }
 
 /// Whether the session may execute a command with these arguments. `full`: memory is not within its limit.
@@ -102,6 +103,8 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
     } else if !ctx.session.is_authenticated() && !command.flags.contains(Flags::NO_AUTH) {
         stats.auth_denied.add(1);
         error::NO_AUTH
+    } else if !ctx.commit.has_entered() && !command.flags.contains(Flags::ALLOW_BUSY) {
+        ctx.engine.scripts.running.refusal()
     } else if full && command.is_denied_oom() {
         error::OUT_OF_MEMORY
     } else if ctx.session.states.contains(States::SUBSCRIBED) && !may_subscriber(command) {

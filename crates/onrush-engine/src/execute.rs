@@ -289,7 +289,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
     if ctx.argc() > offload::ARGS_MAX && has_keys && ctx.commit.may_defer() {
         return Err(ctx.commit.refuse(Refused::TakesLong).into());
     }
-    if ctx.engine.offload.is_busy() && wants_held(ctx) {
+    if ctx.engine.offload.is_busy() && ctx.commit.has_entered() && wants_held(ctx) {
         return Err(ctx.commit.refuse(Refused::HeldLong).into());
     }
     (command.handler)(ctx)

@@ -11,9 +11,13 @@
 
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use onrush_store::schedule;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// How long a thread waits at the gate before it looks again whether it should.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A slot on a cache line pair of its own.
 #[repr(align(128))]
@@ -62,6 +66,20 @@ impl Gate {
         self.slots[thread].lock()
     }
 
+    /// As [`Gate::enter`], but gives up soon after `gives_up` says so.
+    #[inline]
+    pub fn enter_unless(&self, thread: usize, gives_up: impl Fn() -> bool) -> Option<Entered<'_>> {
+        if schedule::is_simulated() {
+            return Some(self.enter(thread));
+        }
+        let slot = &self.slots[thread].0;
+        let mut entered = slot.try_lock();
+        while entered.is_none() && !gives_up() {
+            entered = slot.try_lock_for(PATIENCE);
+        }
+        entered
+    }
+
     /// Takes a turn. A thread that has entered takes it before it leaves.
     pub fn take_turn(&self) -> Turn {
         Turn(self.next.fetch_add(1, Relaxed))
@@ -71,6 +89,19 @@ impl Gate {
     pub fn exclusive(&self, turn: Turn) -> Exclusive<'_> {
         self.wait_for(&turn);
         Exclusive { gate: self, entered: self.slots.iter().map(Slot::lock).collect() }
+    }
+
+    /// As [`Gate::exclusive`], but gives up soon after `gives_up` says so. The turn stays taken then: only for the end of a
+    /// process.
+    pub fn exclusive_unless(&self, turn: Turn, gives_up: impl Fn() -> bool) -> Option<Exclusive<'_>> {
+        while !self.is_now(&turn) {
+            if gives_up() {
+                return None;
+            }
+            std::thread::sleep(PATIENCE);
+        }
+        let entered = (0..self.slots.len()).map(|thread| self.enter_unless(thread, &gives_up));
+        Some(Exclusive { gate: self, entered: entered.collect::<Option<_>>()? })
     }
 
     fn wait_for(&self, turn: &Turn) {

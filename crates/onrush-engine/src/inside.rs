@@ -27,7 +27,7 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         return None;
     }
     // Planning has seen that the number of arguments is right.
-    if (planned.is_none() || !ctx.session.is_authenticated())
+    if (planned.is_none() || !ctx.session.is_authenticated() || !ctx.commit.has_entered())
         && let Err(error) = admit(ctx, command, false)
     {
         return Some(Err(refuse(ctx, error)));

@@ -113,7 +113,8 @@ impl Runner {
     /// ([`SliceEnd`]); its connection is told by [`Lanes::settle`]. Returns when that was, if there were commands.
     #[inline]
     pub fn run<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Span> {
-        self.commit.enter();
+        // If not, commands are refused until the script that keeps it out is over.
+        self.commit.enter_unless_busy();
         let span = self.run_chunks(space, inputs, lanes);
         self.commit.leave();
         self.chunk.shrink();
@@ -128,7 +129,9 @@ impl Runner {
             let chunk_started = engine.clock.now();
             self.commit.begin_chunk(engine.clock.unix_ms_at(chunk_started));
             let mut conditions = Conditions::now(engine, &mut self.commit);
-            prefetch_entries(&self.chunk);
+            if self.commit.has_entered() {
+                prefetch_entries(&self.chunk);
+            }
             self.execute(space, inputs, next, lanes, &mut conditions);
             let now = engine.clock.now();
             span = Some(Span { first: span.map_or(chunk_started, |span| span.first), last: now });
@@ -200,7 +203,7 @@ impl Runner {
         let (mut at, now_ms) = (0, self.commit.now_ms());
         while caught(|| self.execute_from(space, &inputs[next..], (lanes, next), conditions, &mut at)).is_none() {
             self.commit = new_commit(self.engine, self.thread);
-            self.commit.enter();
+            self.commit.enter_unless_busy();
             self.commit.begin_chunk(now_ms);
             *conditions = Conditions::now(self.engine, &mut self.commit);
             lanes.lane(next + at).session.handle.kill();

@@ -49,6 +49,8 @@ pub struct Options {
     pub acl_log_len_max: usize,
     /// What is watched: slow commands, latencies.
     pub watch: WatchOptions,
+    /// Milliseconds after which a script takes too long; 0 is never (`busy-reply-threshold`).
+    pub busy_reply_ms: u64,
     /// Which keyspace events are published (`notify-keyspace-events`).
     pub events: EventClasses,
     /// What clients may leave unread (`client-output-buffer-limit`).
@@ -86,6 +88,7 @@ impl Default for Options {
             lazy_flush: false,
             acl_log_len_max: 128,
             watch: WatchOptions::default(),
+            busy_reply_ms: 5000,
             events: EventClasses::empty(),
             output_limits: OutputLimits::default(),
         }
@@ -121,6 +124,8 @@ pub struct Settings {
     pub acl_log_len_max: AtomicUsize,
     /// See [`Options::watch`].
     pub watch: Watch,
+    /// See [`Options::busy_reply_ms`].
+    pub busy_reply_ms: AtomicU64,
     /// See [`Options::events`]: their bits.
     events: AtomicU32,
     /// See [`Options::output_limits`].
@@ -161,6 +166,7 @@ impl Settings {
         self.lazy_flush.store(options.lazy_flush, Relaxed);
         self.acl_log_len_max.store(options.acl_log_len_max, Relaxed);
         self.watch.store(&options.watch);
+        self.busy_reply_ms.store(options.busy_reply_ms, Relaxed);
         self.events.store(if options.events.publishes() { options.events.bits() } else { 0 }, Relaxed);
         *self.output_limits.write() = options.output_limits;
     }

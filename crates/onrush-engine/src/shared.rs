@@ -14,7 +14,7 @@ use crate::client::Registry;
 use crate::clock::{Clock, TimeSource};
 use crate::commands::acl_log::AclLog;
 use crate::eviction::state::Eviction;
-use crate::gate::Gate;
+use crate::gate::{Entered, Exclusive, Gate};
 use crate::latency::Monitor;
 use crate::lazyfree::LazyFree;
 use crate::messages::Messages;
@@ -171,6 +171,18 @@ impl Shared {
     /// A number to begin a stream of random numbers with, or to draw one thing by.
     pub fn draw_seed(&self) -> u64 {
         self.random.lock().next()
+    }
+
+    /// Enters the gate as thread `thread`, unless a script that takes too long has the keyspace.
+    pub fn enter_unless_busy(&self, thread: usize) -> Option<Entered<'_>> {
+        self.gate.enter_unless(thread, || self.scripts.running.is_busy())
+    }
+
+    /// Has the keyspace for the calling thread, which has not entered; `None` if a script that takes too long has it.
+    pub fn alone_unless_busy(&self) -> Option<Exclusive<'_>> {
+        let turn = self.gate.take_turn();
+        // Whoever takes too long by then does not hold the end of the process up.
+        self.gate.exclusive_unless(turn, || self.scripts.running.is_busy())
     }
 
     /// Tells who watches a key that it was deleted because it was past its time. The lock of its shard is held.

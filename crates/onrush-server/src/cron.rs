@@ -229,7 +229,9 @@ impl ExpireCycle {
 
     /// Removes keys of a shard that are due and [`FIELDS_PER_LOCK`] fields; says whether more fields are.
     fn expire_in(&mut self, commit: &mut Commit, shard: &'static Shard, now_ms: i64) -> bool {
-        commit.enter();
+        if !commit.enter_unless_busy() {
+            return false;
+        }
         // A pause may have begun after this run did; when it is answered nothing may expire any more.
         let is_paused = self.server.settings.pause(self.server.clock.unix_ms()) != Pause::None;
         let (keys, fields, more) = match is_paused {
@@ -303,7 +305,7 @@ impl ClockCycle {
             self.db = (self.db + 1) % server.keyspace.databases();
         }
         if let Some((_, shard)) = found {
-            let _entered = server.gate.enter(server.maintenance_thread());
+            let Some(_entered) = server.enter_unless_busy(server.maintenance_thread()) else { return };
             shard.lock().coarsen_clocks(server.clock.unix_ms());
         }
     }

@@ -91,7 +91,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         .map_err(text("Can't start the maintenance thread"))?;
     runtime.block_on(serve(server, listeners, workers)).map_err(text("Can't serve"))?;
     // Whoever has the keyspace for himself keeps every batch from going on, so nothing is cut off half-way.
-    let _alone = server.gate.exclusive(server.gate.take_turn());
+    let _alone = server.alone_unless_busy();
     files.remove();
     tracing::warn!("Onrush is now ready to exit, bye bye...");
     // Worker threads end with the process.

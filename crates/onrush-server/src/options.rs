@@ -41,6 +41,7 @@ pub fn options(config: &Config) -> Options {
             latency_ms: config.latency_monitor_threshold,
             tracks: config.latency_tracking,
         },
+        busy_reply_ms: config.busy_reply_threshold,
         events: config.notify_keyspace_events,
         output_limits: OutputLimits {
             normal: config.client_output_buffer_limit.normal,

@@ -155,7 +155,9 @@ impl Worker {
         }
         let running = caught(|| {
             let commit = scratch.runner.commit();
-            commit.enter();
+            if !commit.enter_unless_busy() {
+                return false;
+            }
             commit.begin_chunk(server.clock.unix_ms_at(now));
             let memory = commit.keep_within_memory();
             commit.leave();
@@ -374,7 +376,7 @@ impl Tending {
             }
             if len.abs_diff(*levelled) > len / LEVELLING_RATIO {
                 *levelled = len;
-                let _entered = server.gate.enter(thread);
+                let Some(_entered) = server.enter_unless_busy(thread) else { return };
                 let enlarged = db.level(thread, server.workers);
                 tracing::debug!("Levelled database {index}: {enlarged} tables enlarged");
             }

@@ -18,7 +18,6 @@ const BAD_POLICY: CommandError =
     CommandError::fixed("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
 const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
 const BAD_CONTENT: CommandError = CommandError::fixed("ERR failed loading functions");
-const NOT_BUSY: CommandError = CommandError::fixed("NOTBUSY No scripts in execution right now.");
 
 /// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and FCALL_RO
 pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -148,7 +147,19 @@ pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     let (libraries, functions) = ctx.engine.scripts.libraries.count();
     ctx.out.map(2);
     ctx.out.bulk(b"running_script");
-    ctx.out.null();
+    match ctx.engine.scripts.running.what() {
+        Some(what) => {
+            ctx.out.map(3);
+            ctx.out.bulk(b"name");
+            ctx.out.bulk(what.function.as_deref().unwrap_or_default());
+            ctx.out.bulk(b"command");
+            ctx.out.array(what.command.len());
+            what.command.iter().for_each(|arg| ctx.out.bulk(arg));
+            ctx.out.bulk(b"duration_ms");
+            ctx.out.int(what.took.as_millis() as i64);
+        }
+        None => ctx.out.null(),
+    }
     ctx.out.bulk(b"engines");
     ctx.out.map(1);
     ctx.out.bulk(b"LUA");
@@ -189,8 +200,10 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `FUNCTION KILL`: as SCRIPT KILL.
-pub fn function_kill(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NOT_BUSY)
+pub fn function_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.engine.scripts.running.kill(true)?;
+    ctx.out.ok();
+    Ok(())
 }
 
 /// `FUNCTION HELP`

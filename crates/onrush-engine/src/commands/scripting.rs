@@ -7,6 +7,7 @@ use onrush_resp::parse_i64;
 
 use crate::argv::Argv;
 use crate::command::replies;
+use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::scripts::{Script, ScriptHost, begin, thread};
@@ -14,7 +15,6 @@ use crate::scripts::{Script, ScriptHost, begin, thread};
 const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
 const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
 const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
-const NOT_BUSY: CommandError = CommandError::fixed("NOTBUSY No scripts in execution right now.");
 const FLUSH_OPTION: CommandError = CommandError::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
 const NO_DEBUGGER: CommandError = CommandError::fixed("ERR there is no debugger of scripts");
 const DEBUG_MODE: CommandError = CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO");
@@ -118,8 +118,11 @@ pub(super) fn with_host(
     let mut out = std::mem::take(ctx.out);
     let mut host = ScriptHost::new(ctx, rules);
     let ended = run(&mut host, &mut out);
-    host.finish();
+    let goes_elsewhere = host.finish();
     *ctx.out = out;
+    if goes_elsewhere {
+        return Err(ctx.commit.refuse(Refused::TakesLong).into());
+    }
     // What commands inside did is recorded as theirs.
     ctx.logs_itself();
     match ended {
@@ -158,9 +161,11 @@ pub fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `SCRIPT KILL`: a script runs alone, so there is none when this is executed.
-pub fn script_kill(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NOT_BUSY)
+/// `SCRIPT KILL`
+pub fn script_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.engine.scripts.running.kill(false)?;
+    ctx.out.ok();
+    Ok(())
 }
 
 /// `SCRIPT DEBUG <YES | SYNC | NO>`

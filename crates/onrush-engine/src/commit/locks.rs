@@ -110,6 +110,23 @@ impl Locks {
         self.gate = Gate::Shared(self.shared.gate.enter(self.thread));
     }
 
+    /// Enters the gate, unless a script that takes too long has the keyspace; says whether it has.
+    #[inline]
+    pub(super) fn enter_unless_busy(&mut self) -> bool {
+        let shared = self.shared;
+        match shared.gate.enter_unless(self.thread, || shared.scripts.running.is_busy()) {
+            Some(entered) => self.gate = Gate::Shared(entered),
+            None => self.gate = Gate::Outside,
+        }
+        self.has_entered()
+    }
+
+    /// Whether it is inside of the gate.
+    #[inline]
+    pub(super) fn has_entered(&self) -> bool {
+        !matches!(self.gate, Gate::Outside)
+    }
+
     /// Leaves the gate. The shards' locks have gone back.
     pub(super) fn leave(&mut self) {
         debug_assert!(self.one.is_none() && self.many.is_empty());

@@ -117,6 +117,18 @@ impl Commit {
         self.locks.enter();
     }
 
+    /// As [`Commit::enter`], unless a script that takes too long has the keyspace; says whether it has entered.
+    #[inline]
+    pub fn enter_unless_busy(&mut self) -> bool {
+        self.locks.enter_unless_busy()
+    }
+
+    /// Whether it is inside of the gate: if not, a script takes too long, and no key may be touched.
+    #[inline]
+    pub(crate) fn has_entered(&self) -> bool {
+        self.locks.has_entered()
+    }
+
     /// Leaves the gate: every lock goes back, what was recorded goes to the log, what was deleted is freed, what was found and
     /// what not is added up.
     pub fn leave(&mut self) {
@@ -358,6 +370,11 @@ impl Commit {
         self.locks.defers && self.shared.offload.is_there() && !self.locks.is_lent()
     }
 
+    /// Whether the command that runs others inside of its commit could be executed on the thread for long ones as well.
+    pub(crate) fn may_go_elsewhere(&self) -> bool {
+        self.locks.defers && self.shared.offload.is_there()
+    }
+
     /// Whether the shard of a key in the present database is held by somebody who takes long.
     pub(crate) fn is_held_long(&self, key: &[u8]) -> bool {
         let hash = self.shared.keyspace.hash(key);
@@ -384,11 +401,6 @@ impl Commit {
     pub fn begin_nested(&mut self) {
         self.locks.lend();
         self.record.hold(true);
-    }
-
-    /// Whether the present command runs inside of another one's commit.
-    pub(crate) fn is_nested(&self) -> bool {
-        self.locks.is_lent()
     }
 
     /// Ends what [`Commit::begin_nested`] began; the locks are still held.

@@ -1,8 +1,12 @@
 //! The engine as scripts see it.
 
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
 use onrush_lua::{Host, Interrupt, LogLevel};
 use onrush_resp::{ArgRange, Reply};
 
+use super::What;
 use super::inside::execute_inside;
 use crate::argv::Argv;
 use crate::command::Flags;
@@ -27,7 +31,16 @@ pub(crate) struct ScriptHost<'a, 'c> {
     is_outermost: bool,
     has_written: bool,
     is_recorded: bool,
+    /// Whether it was ended to be executed elsewhere from its beginning.
+    goes_elsewhere: bool,
 }
+
+/// So long a script runs on a worker. One that takes longer and has written nothing is executed again from its beginning on the
+/// thread for long commands, so that its worker goes on.
+const ON_WORKER_MAX: Duration = Duration::from_millis(5);
+
+const KILLED_SCRIPT: &[u8] = b"ERR Error running script: Script killed by user with SCRIPT KILL.";
+const KILLED_FUNCTION: &[u8] = b"ERR Error running script: Script killed by user with FUNCTION KILL.";
 
 impl<'a, 'c> ScriptHost<'a, 'c> {
     /// Begins a script. The commit has the keyspace.
@@ -41,16 +54,28 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if is_outermost {
             ctx.commit.begin_nested();
         }
-        Self { ctx, session, rules, is_outermost, has_written: false, is_recorded: true }
+        Self { ctx, session, rules, is_outermost, has_written: false, is_recorded: true, goes_elsewhere: false }
     }
 
-    /// Ends the script: the commit is the outer command's again.
-    pub(crate) fn finish(self) {
+    /// Ends the script: the commit is the outer command's again. Says whether the script is to be executed elsewhere.
+    pub(crate) fn finish(self) -> bool {
+        self.ctx.engine.scripts.running.end();
         if self.is_outermost {
             // With the whole keyspace every key is declared.
             let _ = self.ctx.commit.end_nested();
         }
         self.ctx.commit.set_db(self.ctx.session.db);
+        self.goes_elsewhere
+    }
+
+    /// What runs, for those who ask.
+    fn what(&self, took: Duration) -> What {
+        let is_function = self.ctx.command.spec.name.starts_with("fcall");
+        What {
+            function: is_function.then(|| self.ctx.arg(1).to_vec()),
+            command: self.ctx.argv.iter().map(<[u8]>::to_vec).collect(),
+            took,
+        }
     }
 
     fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> Result<(), &'static [u8]> {
@@ -70,7 +95,8 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if self.rules.is_full && !self.has_written && command.is_denied_oom() {
             return Err(OUT_OF_MEMORY);
         }
-        self.has_written |= writes;
+        // What others were told cannot be taken back either.
+        self.has_written |= writes || command.flags.contains(Flags::MAY_REPLICATE);
         execute_inside(self.ctx, &mut self.session, command, argv, self.is_recorded, reply);
         Ok(())
     }
@@ -106,6 +132,22 @@ impl Host for ScriptHost<'_, '_> {
     }
 
     fn interrupt(&mut self) -> Interrupt {
+        let ctx = &*self.ctx;
+        let running = &ctx.engine.scripts.running;
+        let took = ctx.engine.clock.now() - ctx.started;
+        let has_way_back = self.is_outermost && !self.has_written;
+        if has_way_back && took > ON_WORKER_MAX && ctx.commit.may_go_elsewhere() {
+            self.goes_elsewhere = true;
+            return Interrupt::Abort(Vec::new());
+        }
+        let threshold_ms = ctx.engine.settings.busy_reply_ms.load(Relaxed);
+        if threshold_ms > 0 && took.as_millis() as u64 >= threshold_ms {
+            if running.is_to_end() && !self.has_written {
+                let is_function = ctx.command.spec.name.starts_with("fcall");
+                return Interrupt::Abort(if is_function { KILLED_FUNCTION } else { KILLED_SCRIPT }.to_vec());
+            }
+            running.take_too_long(self.what(took), self.has_written);
+        }
         Interrupt::GoOn
     }
 }

@@ -8,12 +8,14 @@ mod host;
 mod inside;
 mod libraries;
 mod lzf;
+mod running;
 pub(crate) mod thread;
 
 pub(crate) use cache::{Cache, Script};
 pub(crate) use dump::{Bad, dump, restore};
 pub(crate) use host::{Rules, ScriptHost};
 pub(crate) use libraries::{Libraries, Library, Policy};
+pub(crate) use running::{Running, What};
 
 use crate::command::Flags;
 use crate::ctx::Ctx;
@@ -27,6 +29,8 @@ pub struct Scripts {
     pub(crate) cache: Cache,
     /// Libraries of functions.
     pub(crate) libraries: Libraries,
+    /// The one that runs.
+    pub(crate) running: Running,
 }
 
 const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");

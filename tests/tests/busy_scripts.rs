@@ -1,0 +1,130 @@
+//! Scripts that take long: others go on, are told so, and can end them.
+
+use std::time::{Duration, Instant};
+
+use onrush_tests::argv;
+use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Server, wait_until};
+
+const BUSY_SCRIPT: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+fn start(workers: &str) -> Server {
+    Server::start_onrush(&["--workers", workers, "--busy-reply-threshold", "100"])
+}
+
+fn send(server: &Server, script: &str) -> Conn {
+    let mut conn = server.connect();
+    conn.send_command(&argv!["EVAL", script, "0"]).expect("sent");
+    conn
+}
+
+fn wait_until_busy(conn: &mut Conn) {
+    wait_until("the script takes too long", || conn.run("GET k").text() == BUSY_SCRIPT);
+}
+
+#[test]
+fn a_script_without_end_is_told_and_killed() {
+    for workers in ["1", "2"] {
+        for script in [
+            "while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "while true do redis.pcall('GET', 'k') end",
+            "local f = function() while true do end end while true do xpcall(f, f) end",
+            "while true do redis.pcall('PING') pcall(redis.call, 'NOSUCH') end",
+            "local co = coroutine.wrap(function() while true do end end) while true do pcall(co) end",
+        ] {
+            let server = start(workers);
+            let mut conn = server.connect();
+            conn.run("SET k v");
+            let mut busy = send(&server, script);
+            wait_until_busy(&mut conn);
+            // On every worker, in pipelines, transactions, and for who connects only now.
+            for _ in 0..4 {
+                let mut other = server.connect();
+                assert_eq!(other.run("SET k w").text(), BUSY_SCRIPT, "{script}");
+                assert_eq!(other.run("PING").text(), BUSY_SCRIPT);
+                assert_eq!(other.run("MULTI").text(), "OK");
+                assert_eq!(other.run("SET k w").text(), BUSY_SCRIPT);
+                assert!(other.run("EXEC").text().starts_with("EXECABORT"));
+            }
+            assert!(conn.run("FUNCTION KILL").text().starts_with("BUSY"));
+            assert_eq!(conn.run("SCRIPT KILL").text(), "OK");
+            let reply = String::from_utf8(busy.read_reply().expect("a reply")).expect("text");
+            assert!(reply.contains("Script killed by user with SCRIPT KILL"), "{script}: {reply}");
+            wait_until("others go on", || conn.run("GET k").text() == "v");
+            assert!(conn.run("SCRIPT KILL").text().starts_with("NOTBUSY"));
+            assert_eq!(busy.run("EVAL 'return 1' 0"), Value::Int(1));
+        }
+    }
+}
+
+#[test]
+fn a_script_that_has_written_is_not_killed() {
+    let server = start("2");
+    let mut conn = server.connect();
+    let script = "redis.call('SET', 'k', 'v') local t = redis.call('TIME') \
+                  while redis.call('TIME')[1] - t[1] < 3 do end return redis.call('GET', 'k')";
+    let mut busy = send(&server, script);
+    // It may be on the worker of this very connection, which is answered when it is over then.
+    let mut others: Vec<Conn> = (0..8).map(|_| server.connect()).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    for other in &mut others {
+        other.send(b"SCRIPT KILL\r\nGET k\r\n").expect("sent");
+    }
+    assert_eq!(busy.read_reply().expect("a reply"), b"$1\r\nv\r\n");
+    for other in &mut others {
+        let reply = String::from_utf8(other.read_reply().expect("a reply")).expect("text");
+        assert!(reply.starts_with("-UNKILLABLE") || reply.starts_with("-NOTBUSY"), "{reply}");
+        other.read_reply().expect("a reply");
+    }
+    assert_eq!(conn.run("GET k").text(), "v");
+}
+
+#[test]
+fn a_function_without_end_is_killed_as_such() {
+    let server = start("2");
+    let mut conn = server.connect();
+    let library = "#!lua name=lib\nredis.register_function('forever', function() while true do end end)";
+    assert_eq!(conn.call(&argv!["FUNCTION", "LOAD", library]).text(), "lib");
+    let mut busy = server.connect();
+    busy.send_command(&argv!["FCALL", "forever", "0"]).expect("sent");
+    wait_until("the function takes too long", || conn.run("GET k").text().starts_with("BUSY"));
+    assert!(conn.run("SCRIPT KILL").text().starts_with("BUSY"));
+    let Value::Array(stats) = conn.run("FUNCTION STATS") else { panic!("an array") };
+    assert!(stats[1].to_string().contains("forever"), "{}", stats[1]);
+    assert_eq!(conn.run("FUNCTION KILL").text(), "OK");
+    let reply = String::from_utf8(busy.read_reply().expect("a reply")).expect("text");
+    assert!(reply.contains("FUNCTION KILL"), "{reply}");
+}
+
+/// A long script that only reads leaves its worker: connections there are answered while it runs.
+#[test]
+fn a_long_script_does_not_keep_its_worker() {
+    let server = Server::start_onrush(&["--workers", "1", "--busy-reply-threshold", "50"]);
+    let mut conn = server.connect();
+    let mut busy = send(&server, "local n = 0 for i = 1, 100000000 do n = n + i end return n");
+    wait_until_busy(&mut conn);
+    conn.run("SCRIPT KILL");
+    busy.read_reply().expect("a reply");
+    // What it did before it was moved does not count twice.
+    assert_eq!(conn.run("EVAL \"return redis.call('INCR', 'n')\" 0"), Value::Int(1));
+}
+
+#[test]
+fn the_server_ends_though_a_script_does_not() {
+    for how in ["SHUTDOWN NOSAVE", "SIGTERM"] {
+        let mut server = start("2");
+        let mut conn = server.connect();
+        let _busy = send(&server, "while true do end");
+        wait_until_busy(&mut conn);
+        let before = Instant::now();
+        if how == "SIGTERM" {
+            server.signal("TERM");
+        } else {
+            let _ = conn.send(b"SHUTDOWN NOSAVE\r\n");
+        }
+        assert!(server.wait_exit().success(), "{how}");
+        assert!(before.elapsed() < Duration::from_secs(5), "{how}");
+    }
+}
