@@ -94,6 +94,7 @@ pub const CONSTANT: &[(&str, &str)] = &[
     ("object|help", "answers with a fixed text"),
     ("pfselftest", "tests a fixed amount of data of its own"),
     ("pipeline|help", "answers with a fixed text"),
+    ("pubsub|help", "answers with a fixed text"),
     ("quit", "closes the connection"),
     ("latency|doctor", "tells of at most 160 samples of 4 events"),
     ("latency|graph", "draws at most 80 samples"),

@@ -5,6 +5,7 @@ mod geo;
 mod hashes;
 mod keys;
 mod lists;
+mod pubsub;
 mod server;
 mod sets;
 mod sort;
@@ -16,7 +17,7 @@ use super::script::Scenario;
 
 /// All scenarios.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 11] = [
+    let families: [&'static [Scenario]; 12] = [
         keys::SCENARIOS,
         strings::SCENARIOS,
         lists::SCENARIOS,
@@ -27,6 +28,7 @@ pub fn all() -> Vec<&'static Scenario> {
         streams::SCENARIOS,
         sort::SCENARIOS,
         blocking::SCENARIOS,
+        pubsub::SCENARIOS,
         server::SCENARIOS,
     ];
     families.into_iter().flatten().collect()
