@@ -12,8 +12,17 @@ use onrush_tests::server::{Oracle, Server, is_stand_in};
 
 /// Commands that no random sequence may hold, because they end or stall the server or its replies, write files, or change who
 /// may do what.
-const TRIED_BY_HAND: &[&str] =
-    &["shutdown", "client|pause", "client|reply", "config|rewrite", "save", "bgsave", "bgrewriteaof", "acl|setuser"];
+const TRIED_BY_HAND: &[&str] = &[
+    "monitor",
+    "shutdown",
+    "client|pause",
+    "client|reply",
+    "config|rewrite",
+    "save",
+    "bgsave",
+    "bgrewriteaof",
+    "acl|setuser",
+];
 
 /// Commands that say what they like.
 const NOT_COMPARABLE: &[&str] = &["lolwut", "memory|doctor", "memory|malloc-stats", "memory|purge", "memory|stats"];

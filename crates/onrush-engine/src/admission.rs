@@ -63,6 +63,7 @@ impl Conditions {
         self.pause == Pause::None
             && !run.shard.is_some_and(Shard::is_held_long)
             && !ctx.commit.is_observed()
+            && !ctx.engine.messages.has_monitors()
             && ctx.session.states.is_empty()
             && ctx.session.reply_mode == ReplyMode::On
             && !self.one_by_one
@@ -70,10 +71,10 @@ impl Conditions {
     }
 
     /// Whether any short command may be executed, as its connection is in no special state, memory is within its limit, and
-    /// nobody wants to know what each takes.
+    /// nobody wants to know what each takes, or to see it.
     #[inline]
     pub(crate) fn admit_all_short(&self, ctx: &Ctx<'_>) -> bool {
-        ctx.session.states.is_empty() && !self.full && !self.one_by_one
+        ctx.session.states.is_empty() && !self.full && !self.one_by_one && !ctx.engine.messages.has_monitors()
     }
 }
 
@@ -86,9 +87,10 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
+    let is_seen = ctx.engine.settings.watch.times_each() || ctx.engine.messages.has_monitors();
     (ctx.session.states - States::HEARS).is_empty()
+        && !is_seen
         && !(full && command.is_denied_oom())
-        && !ctx.engine.settings.watch.times_each()
         && ctx.commit.has_entered()
 }
 

@@ -16,6 +16,7 @@ use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine, PlannedKeys};
 use crate::execute::{encode, execute, fail, hear, leave_out};
 use crate::inside::queue;
+use crate::messages::monitors::show;
 use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
 
@@ -176,8 +177,13 @@ impl Steps<'_> {
             self.tally.timed_ns += long_ns;
             if std::mem::take(&mut ctx.refused) {
                 self.tally.refused.push(at);
-            } else if run.command.is_some_and(Command::is_short) {
-                self.tally.timed.push(at);
+            } else {
+                if run.command.is_some_and(Command::is_short) {
+                    self.tally.timed.push(at);
+                }
+                if ctx.engine.messages.has_monitors() {
+                    show(ctx);
+                }
             }
             ctx.commit.release();
             *self.conditions = Conditions::now(ctx.engine, ctx.commit);

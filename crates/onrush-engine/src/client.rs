@@ -69,6 +69,8 @@ pub struct ClientHandle {
     pub watcher: Mutex<Option<Arc<Watcher>>>,
     /// How many channels, patterns and shard channels it has subscribed to, by [`Kind`].
     pub subscriptions: [AtomicU32; 3],
+    /// MONITOR.
+    pub is_monitor: AtomicBool,
     /// Messages for it.
     pub(crate) outbox: Outbox,
     /// What it waits for.
@@ -184,6 +186,7 @@ impl ClientHandle {
             transaction_args_bytes: AtomicU64::new(0),
             watcher: Mutex::new(None),
             subscriptions: [const { AtomicU32::new(0) }; 3],
+            is_monitor: AtomicBool::new(false),
             outbox: Outbox::default(),
             waiter: Mutex::new(None),
             waker: Mutex::new(None),
@@ -290,6 +293,7 @@ impl ClientHandle {
         let is_outdated = self.watcher.lock().as_ref().is_some_and(|watcher| watcher.is_outdated());
         let queues = self.transaction_len.load(Relaxed) >= 0;
         let letters = [
+            (self.is_monitor.load(Relaxed), 'O'),
             (self.has_subscriptions(), 'P'),
             (queues, 'x'),
             (waits, 'b'),

@@ -8,6 +8,7 @@ use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::execute::fail;
+use crate::messages::monitors::show;
 use crate::session::Session;
 use crate::transaction::Transaction;
 
@@ -87,9 +88,13 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Resul
     let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
     let mut inner = Ctx::new(engine, thread, &mut *ctx.session, &mut *ctx.out, &mut *ctx.commit);
     let mut changes = 0;
+    let is_monitored = engine.messages.has_monitors();
     for (command, argv, planned) in transaction.commands() {
         (inner.command, inner.argv, inner.planned) = (command, argv, planned);
         execute_inside(&mut inner);
+        if is_monitored {
+            show(&inner);
+        }
         changes += std::mem::take(&mut inner.changes);
     }
     ctx.session.deny_blocking = denied_blocking;

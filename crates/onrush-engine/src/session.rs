@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::blocking::waiter::Waiter;
 use crate::client::ClientHandle;
-use crate::messages::Subscriptions;
+use crate::messages::{Monitor, Subscriptions};
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 use crate::watched::Watching;
@@ -36,7 +36,7 @@ bitflags::bitflags! {
         const SUBSCRIBED = 1 << 2;
         /// The connection closes once the replies so far are written.
         const CLOSES = 1 << 3;
-        /// The client has subscriptions: messages may have to come between its replies.
+        /// The client has subscriptions, or monitors: messages may have to come between its replies.
         const HEARS = 1 << 4;
     }
 }
@@ -67,6 +67,8 @@ pub struct Session {
     pub deny_blocking: bool,
     /// What it listens to; `None` if that is nothing.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// MONITOR.
+    pub(crate) monitor: Option<Box<Monitor>>,
 }
 
 impl Session {
@@ -85,6 +87,7 @@ impl Session {
             waits_silently: false,
             deny_blocking: false,
             subscriptions: None,
+            monitor: None,
         }
     }
 
@@ -134,12 +137,12 @@ impl Session {
         !self.states.contains(States::LOGGED_OUT)
     }
 
-    /// Brings the states up to date after a change of its subscriptions or its protocol.
+    /// Brings the states up to date after a change of its subscriptions, of what it monitors or of its protocol.
     pub(crate) fn note_subscriptions(&mut self) {
         self.subscriptions.take_if(|subscriptions| subscriptions.is_empty());
-        let hears = self.subscriptions.is_some();
-        self.states.set(States::HEARS, hears);
-        self.states.set(States::SUBSCRIBED, hears && !self.handle.is_resp3());
+        let is_subscribed = self.subscriptions.is_some();
+        self.states.set(States::HEARS, is_subscribed || self.monitor.is_some());
+        self.states.set(States::SUBSCRIBED, is_subscribed && !self.handle.is_resp3());
     }
 
     /// RESET: back to the state of a new connection.

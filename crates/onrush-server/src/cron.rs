@@ -129,8 +129,9 @@ fn close_idle(server: &'static Server) {
     }
     let now_ms = server.clock.unix_ms();
     for client in server.clients.all() {
-        // Who waits for keys or listens to channels is not idle.
-        if client.is_aside() || client.has_subscriptions() || client.waiter.lock().is_some() {
+        // Who waits for keys, listens to channels or monitors is not idle.
+        let hears = client.has_subscriptions() || client.is_monitor.load(Relaxed);
+        if client.is_aside() || hears || client.waiter.lock().is_some() {
             continue;
         }
         if now_ms - client.activity.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {

@@ -203,6 +203,15 @@ pub static SPECS: &[Spec] = &[
         ..Spec::DEFAULT
     },
     Spec {
+        name: "monitor",
+        arity: 1,
+        flags: flags("admin noscript loading stale"),
+        group: Group::Server,
+        summary: "Shows the connection every command that is executed.",
+        handler: super::server::monitor,
+        ..Spec::DEFAULT
+    },
+    Spec {
         name: "lolwut",
         arity: -1,
         flags: flags("readonly fast"),

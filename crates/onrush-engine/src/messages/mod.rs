@@ -13,6 +13,7 @@
 mod channel;
 mod directory;
 pub mod events;
+pub(crate) mod monitors;
 pub mod outbox;
 pub(crate) mod outgoing;
 mod subscribers;
@@ -30,8 +31,10 @@ use crate::client::ClientHandle;
 use crate::glob::glob_match;
 use channel::{Channel, NameHash, Names};
 use directory::Directory;
+use monitors::Monitors;
 
 pub use channel::Kind;
+pub(crate) use monitors::Monitor;
 pub(crate) use subscriptions::Subscriptions;
 
 /// Who listens to what. See the module's text.
@@ -44,6 +47,7 @@ pub struct Messages {
     version: AtomicU64,
     /// Clients with subscriptions.
     clients: AtomicUsize,
+    monitors: Monitors,
     /// Bytes of messages in outboxes, each counted once.
     parcel_bytes: AtomicU64,
     hash: NameHash,
@@ -60,6 +64,7 @@ impl Messages {
             patterns_len: AtomicUsize::new(0),
             version: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
+            monitors: Monitors::default(),
             parcel_bytes: AtomicU64::new(0),
             hash,
         }
@@ -77,6 +82,12 @@ impl Messages {
     /// Whether nobody listens to any channel that is not a shard channel.
     fn is_deaf(&self) -> bool {
         self.len(Kind::Channel) + self.len(Kind::Pattern) == 0
+    }
+
+    /// Whether any client sees every command (MONITOR).
+    #[inline]
+    pub fn has_monitors(&self) -> bool {
+        !self.monitors.is_empty()
     }
 
     /// How many clients have subscriptions.

@@ -69,6 +69,17 @@ pub const SCENARIOS: &[Scenario] = &[
     )
     .up_to(100_000),
     Scenario::new(
+        "clients that monitor",
+        "
+        > connect/1000 MONITOR
+        > each/100 SET k:{i} v
+        > rest
+        > vanish
+        > each SET k:{i} v
+        ",
+    )
+    .up_to(100_000),
+    Scenario::new(
         "keyspace events",
         "
         > each SET k:{i} v
