@@ -29,7 +29,7 @@ const NOT_COMPARABLE: &[&str] = &["lolwut", "memory|doctor", "memory|malloc-stat
 
 /// Commands that no oracle has: tests of their own say what they do.
 const NEWER_THAN_ORACLES: &[&str] =
-    &["delex", "digest", "increx", "msetex", "pipeline", "pipeline|doctor", "pipeline|help"];
+    &["delex", "digest", "increx", "msetex", "pipeline", "pipeline|doctor", "pipeline|help", "slowlog|batches"];
 
 /// Commands that take another number of arguments than in the older oracle.
 const CHANGED_ARITY: &[&str] = &["zrank", "zrevrank"];

@@ -1,10 +1,11 @@
 //! What the server tells of its clients' pipelines: INFO pipeline, CLIENT LIST, PIPELINE DOCTOR.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
 use onrush_tests::server::{Server, is_stand_in, wait_until};
 
 fn info(conn: &mut Conn, field: &str) -> String {
@@ -101,11 +102,76 @@ fn the_doctor_names_who_sends_one_command_at_a_time() {
     batches.run("CLIENT SETNAME batches");
     batches.pipeline(&sets(1_000));
     assert!(!other.run("PIPELINE DOCTOR").text().contains("one command at a time"));
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     while started.elapsed() < Duration::from_millis(300) {
         conn.run("GET k1");
     }
     let doctor = other.run("PIPELINE DOCTOR").text();
     assert!(doctor.contains("name=single sends one command at a time"), "{doctor}");
     assert!(!doctor.contains("name=batches"), "{doctor}");
+}
+
+/// Entries of SLOWLOG BATCHES of the client called `name`: the named fields of each, the latest first.
+fn slow_batches(conn: &mut Conn, name: &str, fields: &[&str]) -> Vec<Vec<i64>> {
+    let reply = conn.run("SLOWLOG BATCHES -1");
+    let entries = reply.items().expect("entries").iter().map(|entry| entry.pairs().expect("a map"));
+    let field = |entry: &[(Value, Value)], name: &str| {
+        entry.iter().find(|(field, _)| field.text() == name).map(|(_, value)| value.clone()).expect("a field")
+    };
+    let number = |value: Value| match value {
+        Value::Int(number) => number,
+        other => panic!("no number: {other}"),
+    };
+    entries
+        .filter(|entry| field(entry, "name").text() == name)
+        .map(|entry| fields.iter().map(|name| number(field(&entry, name))).collect())
+        .collect()
+}
+
+#[test]
+fn a_slow_batch_tells_what_its_time_was_spent_on() {
+    if is_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&["--workers", "1", "--enable-debug-command", "yes"]);
+    let (mut conn, mut other) = (server.connect(), server.connect());
+    other.run("CONFIG SET slowlog-log-slower-than 50000");
+    conn.run("CLIENT SETNAME sleeper");
+    let mut batch = sets(5);
+    batch.push(argv!["DEBUG", "SLEEP", "0.1"]);
+    conn.pipeline(&batch);
+    let fields = ["commands", "executing-us", "total-us", "syncing-us", "bytes"];
+    let told = slow_batches(&mut other, "sleeper", &fields);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0][0], told[0][3]), (6, 0));
+    assert!(told[0][1] >= 100_000 && told[0][2] >= told[0][1] && told[0][4] > 100, "{told:?}");
+    other.run("SLOWLOG RESET");
+    assert_eq!(slow_batches(&mut other, "sleeper", &[]).len(), 0);
+    // What waits for keys is not slow.
+    conn.run("BLPOP nothing 0.1");
+    assert_eq!(slow_batches(&mut other, "sleeper", &[]).len(), 0);
+}
+
+#[test]
+fn a_batch_whose_replies_are_not_read_spends_its_time_flushing() {
+    if is_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&["--workers", "1"]);
+    let (mut conn, mut other) = (server.connect(), server.connect());
+    other.run("CONFIG SET slowlog-log-slower-than 50000");
+    conn.run("CLIENT SETNAME reader");
+    conn.call(&argv!["SET", "k", "x".repeat(100_000)]);
+    let gets: Vec<u8> = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".repeat(500);
+    let started = Instant::now();
+    conn.send(&gets).expect("sent");
+    wait_until("the replies pass their limit", || number(&mut other, "pipeline_deferrals_reply_limit") > 0);
+    wait_until("some time has passed", || started.elapsed() >= Duration::from_millis(200));
+    for _ in 0..500 {
+        conn.read_reply().expect("a reply");
+    }
+    wait_until("the batch is noted", || !slow_batches(&mut other, "reader", &[]).is_empty());
+    let told = slow_batches(&mut other, "reader", &["commands", "flushing-us", "total-us"]);
+    assert_eq!((told.len(), told[0][0]), (1, 500));
+    assert!(told[0][1] >= 100_000 && told[0][2] >= told[0][1], "{told:?}");
 }

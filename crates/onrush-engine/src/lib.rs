@@ -45,6 +45,7 @@ pub mod settings;
 mod sha256;
 pub mod shared;
 pub mod slice;
+pub mod slow_batch;
 mod slow_chunk;
 pub mod slowlog;
 pub mod stats;

@@ -24,6 +24,7 @@ use crate::eviction::evictor::Evictor;
 use crate::plan::{Planner, prefetch_buckets, prefetch_entries};
 use crate::session::Session;
 use crate::slice::{SliceEnd, SliceResult};
+use crate::slow_batch::BatchTimes;
 use crate::slow_chunk::SlowChunk;
 
 /// When the runner was at work.
@@ -68,11 +69,21 @@ pub trait Lanes {
     /// What execution needs of it.
     fn lane(&mut self, at: usize) -> Lane<'_>;
 
+    /// The input took long: of these times the ones until it was executed are known. [`Lanes::settle`] comes next.
+    fn note_slow(&mut self, _at: usize, _times: BatchTimes) {}
+
     /// The work on its input is over. Its client may have been killed meanwhile.
     fn settle(&mut self, at: usize, input: &Input, result: &mut SliceResult);
 
     /// [`Lanes::settle`] has panicked.
     fn give_up(&mut self, at: usize);
+}
+
+/// When the first chunk of a run began, and when the present one began and ended.
+struct Times {
+    started: Instant,
+    chunk_started: Instant,
+    now: Instant,
 }
 
 /// What one thread executes with.
@@ -135,7 +146,18 @@ impl Runner {
             self.execute(space, inputs, next, lanes, &mut conditions);
             let now = engine.clock.now();
             span = Some(Span { first: span.map_or(chunk_started, |span| span.first), last: now });
-            self.count(space, &inputs[next..], (lanes, next), now - chunk_started);
+            let started = span.map_or(chunk_started, |span| span.first);
+            if engine.settings.watch.is_long((now - started).as_nanos() as u64) {
+                cold_path();
+                self.note_slow(space, &inputs[next..], (lanes, next), Times { started, chunk_started, now });
+            }
+            self.tally.count(
+                &engine.stats.threads[self.thread],
+                &self.chunk,
+                &self.parts,
+                now - chunk_started,
+                engine.settings.watch.tracks(),
+            );
             self.chunk.owned.clear();
             let last_input = next + self.parts.len() - 1;
             if let Some(part) = self.parts.last_mut()
@@ -238,21 +260,24 @@ impl Runner {
         }
     }
 
-    /// Counts what was executed of the chunk, which took so long.
-    #[inline]
-    fn count<L: Lanes>(&mut self, space: &[u8], inputs: &[Input], (lanes, next): (&mut L, usize), took: Duration) {
-        let Self { engine, thread, commit, chunk, parts, tally } = self;
+    /// Takes note of a chunk, and of inputs that end in it, as far as they took long.
+    #[inline(never)]
+    fn note_slow<L: Lanes>(&self, space: &[u8], inputs: &[Input], (lanes, next): (&mut L, usize), times: Times) {
+        let Self { engine, commit, chunk, parts, tally, .. } = self;
         let watch = &engine.settings.watch;
-        if watch.is_long(took.as_nanos() as u64) {
-            cold_path();
-            let nanos = (took.as_nanos() as u64).saturating_sub(tally.timed_ns + commit.evicting_ns());
-            if watch.is_long_for_chunk(nanos) {
-                let inputs: Vec<&[u8]> = inputs.iter().map(|input| input.of(space)).collect();
-                let slow = SlowChunk { shared: engine, chunk, parts, tally, inputs: &inputs };
-                slow.note(nanos, |part| &lanes.decoding(next + part).1.handle);
-            }
+        let took_ns = (times.now - times.chunk_started).as_nanos() as u64;
+        let short_ns = took_ns.saturating_sub(tally.timed_ns + commit.evicting_ns());
+        if watch.is_long_for_chunk(short_ns) {
+            let inputs: Vec<&[u8]> = inputs.iter().map(|input| input.of(space)).collect();
+            let slow = SlowChunk { shared: engine, chunk, parts, tally, inputs: &inputs };
+            slow.note(short_ns, |part| &lanes.decoding(next + part).1.handle);
         }
-        tally.count(&engine.stats.threads[*thread], chunk, parts, took, watch.tracks());
+        for (at, (part, input)) in parts.iter().zip(inputs).enumerate().filter(|(_, (part, _))| !part.goes_on()) {
+            let began = input.started.unwrap_or(times.chunk_started);
+            let (waiting, executing) = (began - times.started, times.now - began);
+            let (commands, bytes) = (u64::from(part.result.commands), part.result.consumed as u64);
+            lanes.note_slow(next + at, BatchTimes { waiting, executing, commands, bytes, ..BatchTimes::default() });
+        }
     }
 
     /// Ends the work on inputs whose parts are their last ones.

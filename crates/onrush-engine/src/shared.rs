@@ -22,6 +22,7 @@ use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
 use crate::scripts::Scripts;
 use crate::settings::{Options, Settings};
+use crate::slow_batch::BatchLog;
 use crate::slowlog::SlowLog;
 use crate::stats::Stats;
 use crate::watched::Watched;
@@ -89,6 +90,8 @@ pub struct Shared {
     pub acl_log: AclLog,
     /// Commands that took long.
     pub slowlog: SlowLog,
+    /// Batches that took long.
+    pub slow_batches: BatchLog,
     /// Events that took long.
     pub latency: Monitor,
     /// Scripts and libraries of functions.
@@ -139,6 +142,7 @@ impl Shared {
             stats: Stats::new(threads, commands),
             acl_log: AclLog::default(),
             slowlog: SlowLog::default(),
+            slow_batches: BatchLog::default(),
             latency: Monitor::default(),
             scripts: Scripts::default(),
             log: CommandLog::new(),

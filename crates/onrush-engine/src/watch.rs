@@ -93,8 +93,13 @@ impl Watch {
         self.tracks.load(Relaxed)
     }
 
-    fn is_slow(&self, nanos: u64) -> bool {
+    pub(crate) fn is_slow(&self, nanos: u64) -> bool {
         u64::try_from(self.slow_us.load(Relaxed)).is_ok_and(|slow_us| nanos / 1000 >= slow_us)
+    }
+
+    /// Entries that each slow log keeps.
+    pub(crate) fn slowlog_len_max(&self) -> usize {
+        self.slowlog_len_max.load(Relaxed)
     }
 
     /// Milliseconds from which an event is noted; `None` if none ever is.
@@ -124,7 +129,7 @@ pub(crate) fn event_of(command: &Command) -> Event {
 pub(crate) fn note_slow(shared: &Shared, client: &ClientHandle, nanos: u64, args: impl FnOnce() -> Vec<Vec<u8>>) {
     let watch = &shared.settings.watch;
     if watch.is_slow(nanos) {
-        let (at_s, len_max) = (shared.clock.unix_us() / 1_000_000, watch.slowlog_len_max.load(Relaxed));
+        let (at_s, len_max) = (shared.clock.unix_us() / 1_000_000, watch.slowlog_len_max());
         shared.slowlog.add(client, args(), at_s, nanos / 1000, len_max);
     }
 }

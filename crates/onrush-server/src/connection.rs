@@ -24,12 +24,14 @@ use onrush_engine::runner::{Input as Bytes, Lanes};
 use onrush_engine::session::{Session, States};
 use onrush_engine::settings::Pause;
 use onrush_engine::slice::{SliceEnd, SliceResult};
+use onrush_engine::slow_batch::{BatchTimes, note_batch};
 use onrush_engine::stats::ThreadStats;
 use onrush_resp::{Decoder, Reply};
 
 use crate::scratch::{CARRY_LEN_MAX, READ_LEN_MAX, ReplyBuffers, Scratch};
 use crate::server::Server;
 use crate::socket::Socket;
+use crate::underway::{Then, Underway};
 
 /// Commands that have to wait are kept in segments, so that nothing is moved as they pile up: each has as many bytes as wait
 /// already, within these bounds.
@@ -165,6 +167,8 @@ pub struct Connection {
     /// Whether others see empty buffers.
     is_published_idle: bool,
     alarm: Option<Instant>,
+    /// The present batch, if it takes long.
+    underway: Option<Box<Underway>>,
 }
 
 impl Connection {
@@ -201,6 +205,7 @@ impl Connection {
             unwritten_replies: 0,
             is_published_idle: true,
             alarm: None,
+            underway: None,
         }
     }
 
@@ -313,6 +318,11 @@ impl Connection {
                         self.query = Vec::new();
                     }
                     self.publish(result.ended_ms, result.commands);
+                    if let Some(mut batch) = self.underway.take() {
+                        cold_path();
+                        batch.add(result.commands, result.consumed, Then::IsExecuted);
+                        note_batch(self.server, &self.session.handle, batch.end());
+                    }
                     return if self.socket.is_readable() { After::Again } else { After::Wait };
                 }
                 Ok(false) => {}
@@ -330,6 +340,30 @@ impl Connection {
         }
         let goes_on = self.socket.is_readable() || self.input != Input::UsedUp;
         if goes_on && !self.closing { After::Again } else { self.after_writing() }
+    }
+
+    /// Its batch has taken long to be executed; [`Connection::settle`] comes next.
+    #[cold]
+    pub fn note_slow(&mut self, times: BatchTimes) {
+        let since = times.waiting + times.executing;
+        let started = Instant::now().checked_sub(since).unwrap_or_else(Instant::now);
+        self.underway = Some(Box::new(Underway::new(started, times.executing)));
+    }
+
+    /// Takes note of another slice of a batch that does not end with it.
+    fn note_underway(&mut self, result: &SliceResult) {
+        if matches!(self.input, Input::Blocked | Input::Paused) {
+            // It waits because it was told to.
+            self.underway = None;
+            return;
+        }
+        let batch = self.underway.get_or_insert_with(|| Box::new(Underway::new(Instant::now(), Duration::ZERO)));
+        let then = match result.end {
+            SliceEnd::ReplyLimit => Then::HasToBeRead,
+            _ if self.input == Input::UsedUp => Then::IsExecuted,
+            _ => Then::GoesOn,
+        };
+        batch.add(result.commands, result.consumed, then);
     }
 
     /// Reads and executes for a bounded time.
@@ -546,8 +580,12 @@ impl Connection {
     fn run_slice(&mut self, input: &[u8], scratch: &mut Scratch) -> SliceResult {
         let Scratch { runner, replies, .. } = scratch;
         let mut alone = Alone { connection: self, replies, result: SliceResult::default() };
-        runner.run(input, &mut [Bytes::new(0, input.len())], &mut alone);
+        let span = runner.run(input, &mut [Bytes::new(0, input.len())], &mut alone);
         let result = alone.result;
+        if let Some(span) = span {
+            let began = || Box::new(Underway::new(span.first, Duration::ZERO));
+            self.underway.get_or_insert_with(began).add_slice(span.first, span.last);
+        }
         self.note_end(&result);
         result
     }
@@ -601,6 +639,7 @@ impl Connection {
             SliceEnd::TimeUp => self.note_deferral(),
             _ => {}
         }
+        self.note_underway(result);
         self.batch_commands += result.commands;
         self.unwritten_replies += result.commands;
         if self.input == Input::UsedUp && self.batch_commands > 0 {

@@ -23,6 +23,7 @@ pub mod round;
 pub mod scratch;
 pub mod server;
 pub mod socket;
+pub mod underway;
 pub mod watchdog;
 pub mod worker;
 

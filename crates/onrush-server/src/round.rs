@@ -13,6 +13,7 @@ use onrush_engine::batch::Lane;
 use onrush_engine::runner::{Input, Lanes, Runner, caught};
 use onrush_engine::session::Session;
 use onrush_engine::slice::SliceResult;
+use onrush_engine::slow_batch::BatchTimes;
 use onrush_resp::Decoder;
 use slab::Slab;
 
@@ -150,6 +151,10 @@ impl Lanes for Group<'_, '_> {
     #[inline]
     fn lane(&mut self, at: usize) -> Lane<'_> {
         self.places[self.senders[at]].connection.lane(self.replies)
+    }
+
+    fn note_slow(&mut self, at: usize, times: BatchTimes) {
+        self.places[self.senders[at]].connection.note_slow(times);
     }
 
     #[inline]

@@ -14,6 +14,19 @@ pub static SPECS: &[Spec] = &[
         summary: "Container of commands about commands that took long.",
         subcommands: &[
             Spec {
+                name: "batches",
+                arity: -2,
+                flags: flags("admin loading stale"),
+                tips: &["request_policy:all_nodes", "nondeterministic_output"],
+                group: Group::Server,
+                since: "0.1.0",
+                complexity: "O(N), N the number of entries",
+                summary: "Returns the latest batches that took long, with what their time was spent on.",
+                syntax: "[count]",
+                handler: slowlog::slowlog_batches,
+                ..Spec::DEFAULT
+            },
+            Spec {
                 name: "get",
                 arity: -2,
                 flags: flags("admin loading stale"),
@@ -56,7 +69,7 @@ pub static SPECS: &[Spec] = &[
                 group: Group::Server,
                 since: "2.2.12",
                 complexity: "O(N), N the number of entries",
-                summary: "Forgets all entries of the slow log.",
+                summary: "Forgets all entries of the slow log, batches too.",
                 handler: slowlog::slowlog_reset,
                 ..Spec::DEFAULT
             },

@@ -3,6 +3,8 @@
 use std::hint::cold_path;
 use std::io::{self, ErrorKind, IoSlice};
 
+use onrush_engine::slow_batch::note_batch;
+
 use super::{After, Connection, Input};
 use crate::scratch::ReplyBuffers;
 
@@ -64,6 +66,11 @@ impl Connection {
         }
         if self.reply.is_empty() {
             replies.give(self.reply.take_buffer());
+            if self.input == Input::UsedUp
+                && let Some(batch) = self.underway.take()
+            {
+                note_batch(self.server, &self.session.handle, batch.end());
+            }
             if self.unwritten_replies > 0 {
                 self.stats.pipeline.note_write(std::mem::take(&mut self.unwritten_replies));
             }

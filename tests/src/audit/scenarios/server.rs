@@ -149,6 +149,8 @@ pub const SCENARIOS: &[Scenario] = &[
         > x5 SET k {bytes*8}
         > x100 SLOWLOG GET
         > x20 SLOWLOG LEN
+        > once SLOWLOG BATCHES -1
+        > x100 SLOWLOG BATCHES
         > once SLOWLOG GET -1
         > once SLOWLOG RESET
         > once CONFIG SET slowlog-log-slower-than 10000
