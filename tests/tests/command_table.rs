@@ -28,8 +28,22 @@ const TRIED_BY_HAND: &[&str] = &[
 const NOT_COMPARABLE: &[&str] = &["lolwut", "memory|doctor", "memory|malloc-stats", "memory|purge", "memory|stats"];
 
 /// Commands that no oracle has: tests of their own say what they do.
-const NEWER_THAN_ORACLES: &[&str] =
-    &["delex", "digest", "increx", "msetex", "pipeline", "pipeline|doctor", "pipeline|help", "slowlog|batches"];
+const NEWER_THAN_ORACLES: &[&str] = &[
+    "delex",
+    "digest",
+    "increx",
+    "msetex",
+    "pipeline",
+    "pipeline|doctor",
+    "pipeline|help",
+    "slowlog|batches",
+    "hotkeys",
+    "hotkeys|get",
+    "hotkeys|help",
+    "hotkeys|reset",
+    "hotkeys|start",
+    "hotkeys|stop",
+];
 
 /// Commands that take another number of arguments than in the older oracle.
 const CHANGED_ARITY: &[&str] = &["zrank", "zrevrank"];

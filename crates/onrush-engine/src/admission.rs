@@ -38,7 +38,7 @@ impl Conditions {
             reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
             pause: engine.settings.pause(commit.now_ms()),
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
-            one_by_one: engine.settings.watch.times_each() || !commit.has_entered(),
+            one_by_one: commit.choose_timing() || !commit.has_entered(),
         }
     }
 
@@ -87,7 +87,7 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
-    let is_seen = ctx.engine.settings.watch.times_each() || ctx.engine.messages.has_monitors();
+    let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors();
     (ctx.session.states - States::HEARS).is_empty()
         && !is_seen
         && !(full && command.is_denied_oom())

@@ -16,6 +16,7 @@ use crate::command::{Command, Flags};
 use crate::commit::{Commit, Refused};
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::CommandError;
+use crate::hotkeys;
 use crate::inside::{abort, is_exec, refuse};
 use crate::offload;
 use crate::session::{ReplyMode, Session, States};
@@ -58,11 +59,12 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
             // Its time is that of its own start; those behind it have theirs.
             ctx.commit.set_time(ctx.engine.clock.unix_ms_at(started));
             ctx.started = started;
+            let reply_at = ctx.out.len();
             let (executed, result) = execute_long(ctx, full);
             let ended = ctx.engine.clock.now();
             timed = ((ended - started).as_nanos() as u64).max(1);
             if let Some(command) = executed {
-                count(ctx, command, timed, result.is_err());
+                count(ctx, command, (timed, ctx.out.len() - reply_at), result.is_err());
             }
             if let Err(error) = result
                 && !put_off(ctx, mark)
@@ -211,13 +213,14 @@ pub(crate) enum Waited {
 pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv: Argv<'_>, out: &mut Reply) {
     let Ok(command) = outer.engine.commands.resolve(&argv) else { return };
     outer.commit.begin_part(session);
+    outer.commit.choose_timing();
     let mut ctx = inside(outer, session, out, argv, command);
     ctx.executing.note(command.id);
     ctx.started = ctx.engine.clock.now();
     let mark = ctx.out.mark();
     let result = (command.handler)(&mut ctx);
     let took = ctx.engine.clock.now() - ctx.started;
-    count(&ctx, command, took.as_nanos() as u64, result.is_err());
+    count(&ctx, command, (took.as_nanos() as u64, ctx.out.len()), result.is_err());
     if let Err(error) = result {
         fail(&mut ctx, mark, &error);
     }
@@ -240,12 +243,15 @@ fn inside<'a>(
     ctx
 }
 
-/// Counts a command that was timed by itself.
-fn count(ctx: &Ctx<'_>, command: &Command, took_ns: u64, failed: bool) {
+/// Counts a command that was timed by itself, and whose reply has so many bytes.
+fn count(ctx: &Ctx<'_>, command: &Command, (took_ns, reply_bytes): (u64, usize), failed: bool) {
     let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
     counters.failed.add(u64::from(failed));
     counters.count(1, took_ns, ctx.engine.settings.watch.tracks());
     note_command(ctx, took_ns);
+    if ctx.commit.times_each() && ctx.engine.settings.watch.looks_for_hot_keys() {
+        hotkeys::note(ctx, took_ns, reply_bytes);
+    }
 }
 
 /// Commands that may take long, that need a subcommand looked up, or with which something is wrong. Also returns the command if

@@ -26,6 +26,7 @@ mod execute;
 pub mod gate;
 pub mod glob;
 pub mod histogram;
+pub mod hotkeys;
 mod inside;
 mod kept;
 pub mod latency;

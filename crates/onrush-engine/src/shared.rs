@@ -15,6 +15,7 @@ use crate::clock::{Clock, TimeSource};
 use crate::commands::acl_log::AclLog;
 use crate::eviction::state::Eviction;
 use crate::gate::{Entered, Exclusive, Gate};
+use crate::hotkeys::HotKeys;
 use crate::latency::Monitor;
 use crate::lazyfree::LazyFree;
 use crate::messages::Messages;
@@ -90,6 +91,8 @@ pub struct Shared {
     pub acl_log: AclLog,
     /// Commands that took long.
     pub slowlog: SlowLog,
+    /// Which keys are hot.
+    pub hotkeys: HotKeys,
     /// Batches that took long.
     pub slow_batches: BatchLog,
     /// Events that took long.
@@ -142,6 +145,7 @@ impl Shared {
             stats: Stats::new(threads, commands),
             acl_log: AclLog::default(),
             slowlog: SlowLog::default(),
+            hotkeys: HotKeys::default(),
             slow_batches: BatchLog::default(),
             latency: Monitor::default(),
             scripts: Scripts::default(),

@@ -5,7 +5,7 @@
 //! a lower threshold short commands are executed and timed one by one as well ([`Watch::times_each`]).
 
 use std::hint::cold_path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::argv::Argv;
@@ -47,6 +47,8 @@ pub struct Watch {
     /// Nanoseconds from which anything has to be noted at all.
     least_nanos: AtomicU64,
     times_each: AtomicBool,
+    /// One of so many chunks is looked at for hot keys; 0 is none.
+    hot_keys_sample: AtomicU32,
     tracks: AtomicBool,
     slow_us: AtomicI64,
     slowlog_len_max: AtomicUsize,
@@ -65,8 +67,29 @@ impl Watch {
         self.slowlog_len_max.store(options.slowlog_len_max, Relaxed);
         self.latency_ms.store(options.latency_ms, Relaxed);
         self.tracks.store(options.tracks, Relaxed);
-        self.times_each.store(slow_ns < CHUNK_NANOS_MAX, Relaxed);
         self.least_nanos.store(slow_ns.min(latency_ns), Relaxed);
+        self.settle_times_each();
+    }
+
+    /// Looks at one of so many chunks for hot keys from now on; 0 is none.
+    pub(crate) fn sample_hot_keys(&self, ratio: u32) {
+        self.hot_keys_sample.store(ratio, Relaxed);
+        self.settle_times_each();
+    }
+
+    fn settle_times_each(&self) {
+        self.times_each.store(self.all_are_timed() || self.hot_keys_sample.load(Relaxed) > 0, Relaxed);
+    }
+
+    /// Whether the slow log wants to know what each command takes.
+    fn all_are_timed(&self) -> bool {
+        u64::try_from(self.slow_us.load(Relaxed)).is_ok_and(|us| us < CHUNK_NANOS_MAX / 1000)
+    }
+
+    /// Whether hot keys are looked for.
+    #[inline]
+    pub(crate) fn looks_for_hot_keys(&self) -> bool {
+        self.hot_keys_sample.load(Relaxed) > 0
     }
 
     /// Whether something that took so long has to be noted.
@@ -81,10 +104,16 @@ impl Watch {
         nanos >= CHUNK_NANOS_MAX && self.is_long(nanos)
     }
 
-    /// Whether short commands are executed and timed one by one.
+    /// Whether the short commands of a chunk are executed and timed one by one. `random` draws a number.
     #[inline]
-    pub(crate) fn times_each(&self) -> bool {
-        self.times_each.load(Relaxed)
+    pub(crate) fn times_each(&self, random: impl FnOnce() -> u64) -> bool {
+        self.times_each.load(Relaxed) && self.times_this(random)
+    }
+
+    #[cold]
+    fn times_this(&self, random: impl FnOnce() -> u64) -> bool {
+        let ratio = u64::from(self.hot_keys_sample.load(Relaxed));
+        self.all_are_timed() || (ratio > 0 && random().is_multiple_of(ratio))
     }
 
     /// Whether commands have histograms.
@@ -205,7 +234,7 @@ mod tests {
         let check = |slow_us, latency_ms, least_nanos: u64, times_each| {
             watch.store(&WatchOptions { slow_us, latency_ms, ..WatchOptions::default() });
             assert_eq!(watch.least_nanos.load(Relaxed), least_nanos);
-            assert_eq!(watch.times_each(), times_each);
+            assert_eq!(watch.times_each(|| 1), times_each);
         };
         check(10_000, 0, 10_000_000, false);
         check(10_000, 2, 2_000_000, false);
@@ -214,5 +243,9 @@ mod tests {
         check(999, 5, 999_000, true);
         check(1_000, 5, 1_000_000, false);
         check(i64::MAX, 0, u64::MAX, false);
+        watch.sample_hot_keys(3);
+        assert_eq!([6, 7].map(|random| watch.times_each(|| random)), [true, false]);
+        watch.sample_hot_keys(0);
+        assert!(!watch.times_each(|| 6));
     }
 }

@@ -86,6 +86,7 @@ pub const CONSTANT: &[(&str, &str)] = &[
     ("command|help", "answers with a fixed text"),
     ("config|help", "answers with a fixed text"),
     ("config|rewrite", "writes a file as long as the configuration"),
+    ("hotkeys|help", "answers with a fixed text"),
     ("memory|help", "answers with a fixed text"),
     ("module|help", "answers with a fixed text"),
     ("module|load", REFUSED),

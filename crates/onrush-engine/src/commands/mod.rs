@@ -27,6 +27,7 @@ mod geo_specs;
 pub mod hash_expiry;
 pub mod hashes;
 mod hashes_specs;
+pub mod hotkeys;
 pub mod hyperloglog;
 mod hyperloglog_specs;
 pub mod info;

@@ -1,6 +1,6 @@
 //! Rows of the command table: the commands that show what takes time.
 
-use super::{latency, pipeline, slowlog};
+use super::{hotkeys, latency, pipeline, slowlog};
 use crate::command::spec::{Group, Spec, flags};
 
 /// The commands that show what takes time.
@@ -196,6 +196,73 @@ pub static SPECS: &[Spec] = &[
                 since: "0.1.0",
                 summary: "Returns help on the subcommands.",
                 handler: pipeline::pipeline_help,
+                ..Spec::DEFAULT
+            },
+        ],
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "hotkeys",
+        arity: -2,
+        group: Group::Server,
+        since: "8.6.0",
+        complexity: "Depends on the subcommand",
+        summary: "Container of commands about keys that are hot.",
+        subcommands: &[
+            Spec {
+                name: "get",
+                arity: 2,
+                flags: flags("admin noscript loading stale"),
+                group: Group::Server,
+                since: "8.6.0",
+                complexity: "O(N log N), N the number of keys known",
+                summary: "Returns what the session has found.",
+                handler: hotkeys::hotkeys_get,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "help",
+                arity: 2,
+                flags: flags("loading stale"),
+                group: Group::Server,
+                since: "8.6.0",
+                complexity: "O(1)",
+                summary: "Returns help on the subcommands.",
+                handler: hotkeys::hotkeys_help,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "reset",
+                arity: 2,
+                flags: flags("admin noscript loading stale"),
+                group: Group::Server,
+                since: "8.6.0",
+                complexity: "O(N), N the number of keys known",
+                summary: "Forgets what the last session has found.",
+                handler: hotkeys::hotkeys_reset,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "start",
+                arity: -5,
+                flags: flags("admin noscript loading stale"),
+                group: Group::Server,
+                since: "8.6.0",
+                complexity: "O(1)",
+                summary: "Begins to look for hot keys.",
+                syntax: "METRICS count [CPU] [NET] [COUNT k] [DURATION seconds] [SAMPLE ratio]",
+                handler: hotkeys::hotkeys_start,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "stop",
+                arity: 2,
+                flags: flags("admin noscript loading stale"),
+                group: Group::Server,
+                since: "8.6.0",
+                complexity: "O(1)",
+                summary: "Ends the session.",
+                handler: hotkeys::hotkeys_stop,
                 ..Spec::DEFAULT
             },
         ],

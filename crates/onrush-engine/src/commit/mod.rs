@@ -73,6 +73,9 @@ pub struct Commit {
     is_stuck: bool,
     /// Nanoseconds that eviction has taken since the present chunk began.
     evicting_ns: u64,
+    /// Whether short commands are timed one by one, and the number that was drawn for the present chunk to decide that.
+    times_each: bool,
+    draw: Option<u64>,
     /// Lookups for reading that found their key, and that did not.
     hits: u64,
     misses: u64,
@@ -94,6 +97,8 @@ impl Commit {
             evictor: None,
             is_stuck: false,
             evicting_ns: 0,
+            times_each: false,
+            draw: None,
             hits: 0,
             misses: 0,
         }
@@ -189,7 +194,20 @@ impl Commit {
     pub fn begin_chunk(&mut self, now_ms: i64) {
         self.moment.begin(&self.shared.settings, now_ms);
         self.record.look(&self.shared.settings);
-        self.evicting_ns = 0;
+        (self.evicting_ns, self.draw) = (0, None);
+    }
+
+    /// Chooses, and tells, whether the short commands that follow in the chunk are timed one by one.
+    #[inline]
+    pub(crate) fn choose_timing(&mut self) -> bool {
+        let Self { shared, moment, draw, .. } = self;
+        self.times_each = shared.settings.watch.times_each(|| *draw.get_or_insert_with(|| moment.random.next()));
+        self.times_each
+    }
+
+    /// Whether short commands are timed one by one.
+    pub(crate) fn times_each(&self) -> bool {
+        self.times_each
     }
 
     /// Takes another time for now, in the middle of a chunk.

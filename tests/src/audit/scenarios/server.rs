@@ -163,6 +163,21 @@ pub const SCENARIOS: &[Scenario] = &[
         ",
     ),
     Scenario::new(
+        "a session that looks for hot keys",
+        "
+        once HOTKEYS START METRICS 2 CPU NET
+        > each/4 SET k:{i} v
+        > all MSET | k:{i} v
+        > x20 HOTKEYS GET
+        > once HOTKEYS STOP
+        > once HOTKEYS RESET
+        > once HOTKEYS START METRICS 1 CPU SAMPLE 100
+        > each/4 GET k:{i}
+        > once HOTKEYS STOP
+        > once HOTKEYS RESET
+        ",
+    ),
+    Scenario::new(
         "what clients probe",
         "
         > each/4 WAIT 0 0

@@ -1,0 +1,221 @@
+//! Which keys are hot: by the time that commands on them take, and by the bytes that they bring and send.
+//!
+//! While a session runs, one of so many chunks is executed and timed command by command, as for the slow log. While none runs
+//! there is nothing to pay.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use crate::command::find_keys::find_keys;
+use crate::ctx::Ctx;
+
+/// Keys that are known at a time for each metric; when there are more, the lesser half is forgotten.
+const KEYS_MAX: usize = 4096;
+
+/// Longer keys are not told apart: they would need too much memory.
+const KEY_LEN_MAX: usize = 1024;
+
+/// What a session measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Time of commands.
+    pub cpu: bool,
+    /// Bytes of commands and replies.
+    pub net: bool,
+    /// Keys told for each.
+    pub count: usize,
+    /// One of so many chunks is looked at.
+    pub sample: u32,
+    /// Milliseconds after which the session ends by itself; 0 is never.
+    pub duration_ms: i64,
+}
+
+/// Sums by key.
+#[derive(Default)]
+struct Sums(HashMap<Box<[u8]>, u64>);
+
+impl Sums {
+    fn add(&mut self, key: &[u8], n: u64) {
+        if let Some(sum) = self.0.get_mut(key) {
+            *sum += n;
+            return;
+        }
+        if self.0.len() >= KEYS_MAX {
+            let mut sums: Vec<u64> = self.0.values().copied().collect();
+            let (_, median, _) = sums.select_nth_unstable(KEYS_MAX / 2);
+            let median = *median;
+            self.0.retain(|_, sum| *sum > median);
+        }
+        self.0.insert(key.into(), n);
+    }
+
+    /// The largest sums, the largest first; of equal ones the lesser key.
+    fn top(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
+        let mut all: Vec<(Vec<u8>, u64)> = self.0.iter().map(|(key, sum)| (key.to_vec(), *sum)).collect();
+        all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        all.truncate(count);
+        all
+    }
+}
+
+struct Session {
+    wanted: Wanted,
+    started_ms: i64,
+    /// When it ended.
+    ended_ms: Option<i64>,
+    /// Nanoseconds and bytes of all commands that were looked at, and of those with keys.
+    nanos: u64,
+    bytes: u64,
+    by_nanos: Sums,
+    by_bytes: Sums,
+}
+
+impl Session {
+    fn ends_ms(&self) -> Option<i64> {
+        let planned = Some(self.wanted.duration_ms).filter(|&ms| ms > 0).map(|ms| self.started_ms.saturating_add(ms));
+        self.ended_ms.or(planned)
+    }
+
+    fn is_over(&self, now_ms: i64) -> bool {
+        self.ends_ms().is_some_and(|end| end <= now_ms)
+    }
+}
+
+/// What a session has found.
+pub struct Found {
+    /// Whether it still runs.
+    pub is_active: bool,
+    /// What it measures.
+    pub wanted: Wanted,
+    /// Unix time in milliseconds.
+    pub started_ms: i64,
+    /// How long it has run.
+    pub duration_ms: i64,
+    /// Microseconds of all commands that were looked at.
+    pub total_us: u64,
+    /// Bytes of all commands that were looked at, and of their replies.
+    pub total_bytes: u64,
+    /// Keys with microseconds, the most first.
+    pub by_us: Vec<(Vec<u8>, u64)>,
+    /// Keys with bytes, likewise.
+    pub by_bytes: Vec<(Vec<u8>, u64)>,
+}
+
+/// The session, if there is or was one.
+#[derive(Default)]
+pub struct HotKeys(Mutex<Option<Session>>);
+
+impl HotKeys {
+    /// Begins a session; false if one runs.
+    pub fn start(&self, wanted: Wanted, now_ms: i64) -> bool {
+        let mut session = self.0.lock();
+        if session.as_ref().is_some_and(|session| !session.is_over(now_ms)) {
+            return false;
+        }
+        let (by_nanos, by_bytes) = (Sums::default(), Sums::default());
+        *session = Some(Session { wanted, started_ms: now_ms, ended_ms: None, nanos: 0, bytes: 0, by_nanos, by_bytes });
+        true
+    }
+
+    /// Ends the session; false if none runs.
+    pub fn stop(&self, now_ms: i64) -> bool {
+        match &mut *self.0.lock() {
+            Some(session) if !session.is_over(now_ms) => {
+                session.ended_ms = Some(now_ms);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets what was found; false if a session runs.
+    pub fn reset(&self, now_ms: i64) -> bool {
+        let mut session = self.0.lock();
+        let is_over = session.as_ref().is_none_or(|session| session.is_over(now_ms));
+        if is_over {
+            *session = None;
+        }
+        is_over
+    }
+
+    /// What was found.
+    pub fn found(&self, now_ms: i64) -> Option<Found> {
+        let session = self.0.lock();
+        let session = session.as_ref()?;
+        let count = session.wanted.count;
+        let micros = session.by_nanos.top(count).into_iter().map(|(key, nanos)| (key, nanos / 1000));
+        Some(Found {
+            is_active: !session.is_over(now_ms),
+            wanted: session.wanted,
+            started_ms: session.started_ms,
+            duration_ms: session.ends_ms().map_or(now_ms, |end| end.min(now_ms)) - session.started_ms,
+            total_us: session.nanos / 1000,
+            total_bytes: session.bytes,
+            by_us: micros.collect(),
+            by_bytes: session.by_bytes.top(count),
+        })
+    }
+
+    /// Adds a command on these keys; false if the session is over.
+    fn add(&self, keys: &[&[u8]], nanos: u64, bytes: u64, now_ms: i64) -> bool {
+        let mut session = self.0.lock();
+        let Some(session) = session.as_mut().filter(|session| !session.is_over(now_ms)) else { return false };
+        session.nanos += nanos;
+        session.bytes += bytes;
+        let len = keys.len().max(1) as u64;
+        for key in keys.iter().filter(|key| key.len() <= KEY_LEN_MAX) {
+            if session.wanted.cpu {
+                session.by_nanos.add(key, nanos / len);
+            }
+            if session.wanted.net {
+                session.by_bytes.add(key, bytes / len);
+            }
+        }
+        true
+    }
+}
+
+/// Takes note of the command that `ctx` has just executed and whose reply has so many bytes.
+#[cold]
+pub(crate) fn note(ctx: &Ctx<'_>, nanos: u64, reply_bytes: usize) {
+    let keys = find_keys(ctx.command, &ctx.argv).unwrap_or_default();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| ctx.arg(key.index)).collect();
+    let bytes = ctx.argv.iter().map(<[u8]>::len).sum::<usize>() + reply_bytes;
+    if !ctx.engine.hotkeys.add(&keys, nanos, bytes as u64, ctx.now_ms()) {
+        // Its time is over.
+        ctx.engine.settings.watch.sample_hot_keys(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_sums_stay_when_there_are_too_many_keys() {
+        let mut sums = Sums::default();
+        for n in 0..20_000_u64 {
+            sums.add(format!("cold:{n}").as_bytes(), 1 + n % 3);
+            sums.add(b"hot", 2);
+            sums.add(b"hotter", 3);
+        }
+        assert!(sums.0.len() <= KEYS_MAX);
+        assert_eq!(sums.top(2), [(b"hotter".to_vec(), 60_000), (b"hot".to_vec(), 40_000)]);
+    }
+
+    #[test]
+    fn a_session_ends_by_itself_or_when_it_is_stopped() {
+        let hot = HotKeys::default();
+        let wanted = Wanted { cpu: true, net: false, count: 10, sample: 1, duration_ms: 50 };
+        assert!(hot.found(0).is_none() && hot.reset(0) && !hot.stop(0));
+        assert!(hot.start(wanted, 100) && !hot.start(wanted, 149) && !hot.reset(149));
+        assert!(hot.add(&[b"a", b"b"], 4_000, 10, 120) && !hot.add(&[b"a"], 9_000, 10, 150));
+        let found = hot.found(500).expect("a session");
+        assert_eq!((found.is_active, found.duration_ms, found.total_us), (false, 50, 4));
+        assert_eq!(found.by_us, [(b"a".to_vec(), 2), (b"b".to_vec(), 2)]);
+        assert!(found.by_bytes.is_empty());
+        assert!(hot.start(Wanted { duration_ms: 0, ..wanted }, 200) && hot.stop(300) && !hot.stop(300));
+        assert_eq!(hot.found(900).map(|found| found.duration_ms), Some(100));
+    }
+}
