@@ -56,6 +56,32 @@ fn every_command_of_a_pipeline_is_logged_when_all_count_as_slow() {
 }
 
 #[test]
+fn commands_of_a_transaction_are_logged_and_counted_one_by_one() {
+    let server = Server::start_onrush(&["--enable-debug-command", "yes"]);
+    let mut conn = server.connect();
+    let pipeline = |conn: &mut Conn, lines: &[&str]| {
+        conn.pipeline(&lines.iter().map(|line| Argv::parse(line).expect("a line")).collect::<Vec<_>>());
+    };
+    conn.run("CONFIG SET slowlog-log-slower-than 50000");
+    pipeline(&mut conn, &["MULTI", "SET a 1", "KEYS *", "SET b 1", "EXEC"]);
+    conn.run("CONFIG SET slowlog-log-slower-than 0");
+    conn.run("SLOWLOG RESET");
+    pipeline(&mut conn, &["MULTI", "SET a 1", "GET a", "EXEC"]);
+    assert_eq!(slow_commands(&mut conn), ["GET a", "SET a 1", "MULTI", "SLOWLOG RESET"]);
+    conn.run("HOTKEYS START METRICS 1 NET");
+    pipeline(&mut conn, &["MULTI", "GET hot", "GET hot", "EXEC"]);
+    for (name, calls) in [("set", 3), ("get", 3), ("keys", 1)] {
+        let stats = info(&mut conn, "commandstats", &format!("cmdstat_{name}")).expect("a line");
+        assert!(stats.starts_with(&format!("calls={calls},")), "{name}: {stats}");
+        let told = conn.call(&argv!["LATENCY", "HISTOGRAM", name]).pairs().expect("pairs");
+        assert_eq!(told[0].1.pairs().expect("fields")[0].1, Value::Int(calls), "{name}");
+    }
+    if !is_stand_in() {
+        assert!(conn.run("HOTKEYS GET").to_string().contains("hot"));
+    }
+}
+
+#[test]
 fn arguments_are_cut_and_passwords_are_not_shown() {
     let server = Server::start_onrush(&[]);
     let mut conn = server.connect();

@@ -248,6 +248,11 @@ fn count(ctx: &Ctx<'_>, command: &Command, (took_ns, reply_bytes): (u64, usize),
     let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
     counters.failed.add(u64::from(failed));
     counters.count(1, took_ns, ctx.engine.settings.watch.tracks());
+    note_timed(ctx, took_ns, reply_bytes);
+}
+
+/// Takes note of a command that was timed by itself, as far as it took long or hot keys are looked for.
+pub(crate) fn note_timed(ctx: &Ctx<'_>, took_ns: u64, reply_bytes: usize) {
     note_command(ctx, took_ns);
     if ctx.commit.times_each() && ctx.engine.settings.watch.looks_for_hot_keys() {
         hotkeys::note(ctx, took_ns, reply_bytes);

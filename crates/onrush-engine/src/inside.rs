@@ -7,10 +7,11 @@ use crate::command::{Command, Flags};
 use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::execute::fail;
+use crate::execute::{fail, note_timed};
 use crate::messages::monitors::show;
 use crate::session::Session;
 use crate::transaction::Transaction;
+use crate::watch::note_slow;
 
 const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed inside a transaction");
 
@@ -87,11 +88,16 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Resul
     ctx.commit.begin_nested();
     let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
     let mut inner = Ctx::new(engine, thread, &mut *ctx.session, &mut *ctx.out, &mut *ctx.commit);
-    let mut changes = 0;
+    let (mut changes, mut timed) = (0, Timed::default());
     let is_monitored = engine.messages.has_monitors();
-    for (command, argv, planned) in transaction.commands() {
+    for (at, (command, argv, planned)) in transaction.commands().enumerate() {
         (inner.command, inner.argv, inner.planned) = (command, argv, planned);
-        execute_inside(&mut inner);
+        if command.is_short() && !engine.settings.watch.may_time_each() {
+            execute_inside(&mut inner);
+        } else {
+            cold_path();
+            timed.execute(&mut inner, at);
+        }
         if is_monitored {
             show(&inner);
         }
@@ -102,13 +108,46 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Resul
     ctx.executing.note(ctx.command.id);
     stats.changes.add(changes);
     stats.commands_processed.add(transaction.len() as u64);
-    // Their time is not taken one by one.
-    let each_ns = (engine.clock.now() - ctx.started).as_nanos() as u64 / transaction.len().max(1) as u64;
-    for (command, ..) in transaction.commands() {
-        stats.commands[command.id as usize].calls.add(1);
-        stats.commands[command.id as usize].nanos.add(each_ns);
-    }
+    timed.count(ctx, transaction);
     ended
+}
+
+/// Commands of a transaction that are timed one by one. The time of the others is taken all together.
+#[derive(Default)]
+struct Timed {
+    /// Their places, and what they took.
+    commands: Vec<(usize, u64)>,
+    nanos: u64,
+}
+
+impl Timed {
+    /// Executes the command of a context, at this place of its transaction.
+    fn execute(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+        let (started, reply_at) = (ctx.engine.clock.now(), ctx.out.len());
+        execute_inside(ctx);
+        let nanos = (ctx.engine.clock.now() - started).as_nanos() as u64;
+        note_timed(ctx, nanos, ctx.out.len().saturating_sub(reply_at));
+        self.commands.push((at, nanos));
+        self.nanos += nanos;
+    }
+
+    /// Counts all commands of the transaction, which `ctx` has executed.
+    fn count(&self, ctx: &Ctx<'_>, transaction: &Transaction) {
+        let (stats, watch) = (&ctx.engine.stats.threads[ctx.thread], &ctx.engine.settings.watch);
+        let took_ns = (ctx.engine.clock.now() - ctx.started).as_nanos() as u64;
+        let (rest_ns, rest_len) =
+            (took_ns.saturating_sub(self.nanos), (transaction.len() - self.commands.len()) as u64);
+        let each_ns = rest_ns / rest_len.max(1);
+        let mut timed = self.commands.iter().peekable();
+        for (at, (command, ..)) in transaction.commands().enumerate() {
+            let nanos = timed.next_if(|(place, _)| *place == at).map_or(each_ns, |(_, nanos)| *nanos);
+            stats.commands[command.id as usize].count(1, nanos, watch.tracks());
+        }
+        if rest_len > 0 && watch.is_long_for_chunk(rest_ns) {
+            let text = format!("(one of {rest_len} commands, or all together)");
+            note_slow(ctx.engine, &ctx.session.handle, rest_ns, || vec![b"EXEC".to_vec(), text.into_bytes()]);
+        }
+    }
 }
 
 /// Executes the command of a context inside of another commit. An error becomes its reply.

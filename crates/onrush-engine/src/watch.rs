@@ -110,6 +110,12 @@ impl Watch {
         self.times_each.load(Relaxed) && self.times_this(random)
     }
 
+    /// Whether commands may have to be timed one by one.
+    #[inline]
+    pub(crate) fn may_time_each(&self) -> bool {
+        self.times_each.load(Relaxed)
+    }
+
     #[cold]
     fn times_this(&self, random: impl FnOnce() -> u64) -> bool {
         let ratio = u64::from(self.hot_keys_sample.load(Relaxed));

@@ -23,6 +23,9 @@ const BAD_BITS: CommandError = CommandError::fixed(
 );
 const NO_RANDOMNESS: CommandError = CommandError::fixed("ERR the operating system gives no random numbers");
 
+/// Bytes of an unknown category that the error shows.
+const QUOTED_LEN_MAX: usize = 128;
+
 /// Bits of a password that ACL GENPASS makes: unless said otherwise, and at most.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
@@ -99,7 +102,8 @@ pub fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
             let Some((category, _)) =
                 CATEGORY_NAMES.iter().find(|(_, name)| asked.eq_ignore_ascii_case(name.as_bytes()))
             else {
-                return Err(CommandError::bytes([b"ERR Unknown category '", error::quoted(asked), b"'"].concat()));
+                let shown = error::quoted(&asked[..asked.len().min(QUOTED_LEN_MAX)]);
+                return Err(CommandError::bytes([b"ERR Unknown category '", shown, b"'"].concat()));
             };
             let of_category = table.all().filter(|command| command.categories.contains(*category));
             of_category.map(|command| command.full_name.as_ref()).collect()
