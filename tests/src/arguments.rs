@@ -187,6 +187,21 @@ const PARAMETERS: &[&str] = &[
 
 /// Arguments that are one of a few words; `|` stands between them.
 const KINDS: &[(&str, &str)] = &[
+    (
+        "script",
+        "return 1|return KEYS|return ARGV|return {KEYS[1], ARGV[1]}|return redis.call('INCR', KEYS[1])|return redis.call('SET', KEYS[1], ARGV[1])|return redis.call('GET', KEYS[1])|return redis.pcall('LPUSH', KEYS[1], ARGV[1])|redis.call('SET', KEYS[1], 1) error('x')|return redis.call('NOSUCH')|return {err = 'MY error'}|return {ok = 'fine'}|redis.setresp(3) return redis.call('HGETALL', KEYS[1])|x = 1|return x|a b|#!lua flags=no-writes\nreturn redis.call('SET', KEYS[1], 1)|#!lua flags=bad\nreturn 1|return cjson.encode(KEYS)|local n = 0 for i = 1, 100 do n = n + i end return n|return tonumber(ARGV[1]) or -1|",
+    ),
+    (
+        "sha",
+        "e0e1f9fabfc9d4800c877a703b823ac0578ff8db|D3ED5FFF0309732DCBCEA78573FD99627F2FEEE9|4cf2342858f27cba86b2b790280b0ba54885a7d0|d006f1a90249474274c76f5be725b8f5804a346b|61636018f4e6b5817b89791bbed242f93fa089e3|d8f2fad9f8e86a53d2a6ebd960b33c4972cacc37|0000000000000000000000000000000000000000|abc",
+    ),
+    (
+        "library-code",
+        "#!lua name=one\nredis.register_function('f', function(keys, args) return {keys[1], args[1]} end)|#!lua name=one\nredis.register_function{function_name = 'f', callback = function(keys) return redis.call('GET', keys[1]) end, flags = {'no-writes'}}|#!lua name=two\nredis.register_function('g', function(keys, args) return redis.call('SET', keys[1], args[1]) end)|#!lua name=two\nredis.register_function('f', function() return 2 end)|#!lua name=three\nx = 1|#!lua name=three\na b|#!lua\n|x|",
+    ),
+    ("library", "one|two|three|ONE|"),
+    ("function", "f|g|F|nosuch|"),
+    ("numkeys", "0|1|1|1|2|-1|abc|99999999999999999999|"),
     ("db", "0|0|0|1|1|9|15|16|-1|abc||99999999999|01"),
     ("cursor", "0|0|5|abc||-1|18446744073709551616|1.5| 0|0 "),
     ("count", "1|2|10|100|1000000"),

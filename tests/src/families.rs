@@ -7,6 +7,7 @@ mod hyperloglog;
 mod lists;
 mod probes;
 mod pubsub;
+mod scripts;
 mod sets;
 mod sort;
 mod sorted_sets;
@@ -27,6 +28,7 @@ pub use hyperloglog::HYPERLOGLOG;
 pub use lists::LISTS;
 pub use probes::PROBES;
 pub use pubsub::PUBSUB;
+pub use scripts::SCRIPTS;
 pub use sets::SETS;
 pub use sort::SORT;
 pub use sorted_sets::{LEX, SORTED_SETS};
@@ -72,6 +74,7 @@ pub const FAMILIES: &[Family] = &[
     GEO,
     SORT,
     TRANSACTIONS,
+    SCRIPTS,
 ];
 
 /// Transactions and what they watch. All other families are tried inside of transactions as well.

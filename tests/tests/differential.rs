@@ -133,6 +133,11 @@ fn transactions_reply_as_the_oracle_does() {
 }
 
 #[test]
+fn scripts_reply_as_the_oracle_does() {
+    random_sequences(&families::SCRIPTS);
+}
+
+#[test]
 fn any_number_of_arguments_replies_as_the_oracle_does() {
     let mut failures = Vec::new();
     for family in FAMILIES {
