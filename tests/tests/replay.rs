@@ -163,6 +163,10 @@ fn run(server: &Server, steps: &[Step]) {
     }
 }
 
+/// What it does belongs together, and one part of it is chance.
+const SCRIPT: &str =
+    "redis.call('RPUSH', KEYS[1], ARGV[1]) redis.call('INCR', KEYS[2]) return redis.call('SPOP', KEYS[3])";
+
 /// Commands whose effect depends on what others have done just before, on few keys.
 fn crowded_command(rng: &mut Rng) -> Argv {
     let key = |rng: &mut Rng, kind: &str| format!("{kind}:{}", rng.below(6));
@@ -170,7 +174,7 @@ fn crowded_command(rng: &mut Rng) -> Argv {
     let (string, second) = (key(rng, "string"), key(rng, "string"));
     let (set, union) = (key(rng, "set"), key(rng, "set"));
     let number = rng.below(40).to_string();
-    match rng.below(20) {
+    match rng.below(21) {
         0 => argv!["INCR", key(rng, "count")],
         1 => argv!["APPEND", string, "x"],
         2 => argv!["RENAME", string, second],
@@ -189,6 +193,7 @@ fn crowded_command(rng: &mut Rng) -> Argv {
         15 => argv!["RANDOMKEY"],
         16 => argv!["LCS", string, second, "LEN"],
         17 => argv!["DEL", set, string],
+        19 => argv!["EVAL", SCRIPT, "3", list, key(rng, "count"), set, number],
         18 => argv!["ZINCRBY", key(rng, "sorted"), number, "m"],
         _ => argv!["XADD", key(rng, "stream"), "MAXLEN", "10", "*", "f", number],
     }
@@ -260,5 +265,6 @@ families! {
     sorted_sets: "sorted-sets";
     lex: "lex";
     streams: "streams";
+    scripts: "scripts";
     transactions: "transactions";
 }
