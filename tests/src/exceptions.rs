@@ -167,6 +167,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("XGROUP HELP", Compare::Type, OWN_WORDS),
     exception("XINFO HELP", Compare::Type, OWN_WORDS),
     exception("DEBUG HELP", Compare::Type, OWN_WORDS),
+    exception("SCRIPT DEBUG", Compare::Anything, "there is no debugger of scripts"),
     exception("SCRIPT HELP", Compare::Type, OWN_WORDS),
     exception("FUNCTION HELP", Compare::Type, OWN_WORDS),
     exception("FUNCTION LIST", Compare::Unordered, HASH_ORDER),

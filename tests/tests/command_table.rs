@@ -22,6 +22,8 @@ const TRIED_BY_HAND: &[&str] = &[
     "bgsave",
     "bgrewriteaof",
     "acl|setuser",
+    "script|flush",
+    "function|flush",
 ];
 
 /// Commands that say what they like.

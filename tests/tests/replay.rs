@@ -38,7 +38,12 @@ fn replay(server: &Server, password: Option<&str>, path: &Path) -> Conn {
     if let Some(password) = password {
         conn.call(&argv!["AUTH", password]);
     }
-    for argv in [argv!["FLUSHALL"], argv!["DEBUG", "SET-ACTIVE-EXPIRE", "0"], argv!["DEBUG", "REPLAY", "1"]] {
+    for argv in [
+        argv!["FLUSHALL"],
+        argv!["FUNCTION", "FLUSH"],
+        argv!["DEBUG", "SET-ACTIVE-EXPIRE", "0"],
+        argv!["DEBUG", "REPLAY", "1"],
+    ] {
         conn.call(&argv);
     }
     let log = std::fs::read(path).expect("a log");

@@ -10,7 +10,7 @@ use crate::functions::{self, Registered};
 use crate::host::Host;
 use crate::sandbox::{self, Globals};
 use crate::stack::{Kept, Kind, Raised, SLOTS, Stack, State, TOP};
-use crate::to_resp::take_reply;
+use crate::to_resp::{take_reply, until_nul};
 use crate::world::World;
 
 /// What an interpreter may use.
@@ -351,10 +351,10 @@ fn take_message(stack: &Stack<'_>) -> Vec<u8> {
 fn describe(stack: &Stack<'_>) -> Vec<u8> {
     match stack.kind(TOP) {
         Kind::Table => match stack.get_field(TOP, "err") {
-            Kind::String | Kind::Number => stack.text(TOP).unwrap_or_default().to_vec(),
+            Kind::String | Kind::Number => until_nul(stack.text(TOP).unwrap_or_default()).to_vec(),
             _ => b"ERR unknown error".to_vec(),
         },
-        Kind::String | Kind::Number => [b"ERR ", stack.text(TOP).unwrap_or_default()].concat(),
+        Kind::String | Kind::Number => [b"ERR ", until_nul(stack.text(TOP).unwrap_or_default())].concat(),
         _ => b"ERR unknown error".to_vec(),
     }
 }
@@ -433,7 +433,8 @@ mod tests {
                 "*4\r\n:1\r\n:2\r\n$1\r\nx\r\n_\r\n",
             ),
             ("{ok = 'fine\\n'}", "+fine \r\n", "+fine \r\n"),
-            ("{err = 'E a\\r'}", "-E a \r\n", "-E a \r\n"),
+            ("{err = 'E a\\nb\\r\\n'}", "-E a b\r\n", "-E a b\r\n"),
+            ("{err = 'E a\\0b'}", "-E a\r\n", "-E a\r\n"),
             ("{map = {a = {1}}}", "*2\r\n$1\r\na\r\n*1\r\n:1\r\n", "%1\r\n$1\r\na\r\n*1\r\n:1\r\n"),
             ("{set = {a = true}}", "*1\r\n$1\r\na\r\n", "~1\r\n$1\r\na\r\n"),
             ("{double = 1.5}", "$3\r\n1.5\r\n", ",1.5\r\n"),

@@ -115,7 +115,7 @@ impl Writer<'_> {
     fn tagged(&mut self, name: &str) -> Result<bool, TooLarge> {
         let Self { stack, out, .. } = self;
         match name {
-            "err" => out.error_bytes(stack.bytes(TOP).unwrap_or_default()),
+            "err" => out.error_bytes(without_line_end(until_nul(stack.bytes(TOP).unwrap_or_default()))),
             "ok" => line(out, b'+', stack.bytes(TOP).unwrap_or_default()),
             "double" => out.double(stack.number(TOP).unwrap_or_default()),
             "map" => self.map()?,
@@ -205,6 +205,15 @@ impl Writer<'_> {
         }
         Ok(())
     }
+}
+
+/// As much of a text as is one of C.
+pub(crate) fn until_nul(text: &[u8]) -> &[u8] {
+    &text[..memchr::memchr(0, text).unwrap_or(text.len())]
+}
+
+fn without_line_end(text: &[u8]) -> &[u8] {
+    &text[..text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1)]
 }
 
 /// A reply of one line, in which line ends become spaces.

@@ -5,7 +5,7 @@ use onrush_lua::Registered;
 use super::scripting::{lists, number_of_keys, with_host};
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::CommandError;
+use crate::error::{self, CommandError};
 use crate::glob::glob_match;
 use crate::scripts::{Library, Policy, begin, dump, restore, thread};
 
@@ -44,7 +44,7 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut policy = Policy::Append;
     for index in 2..last {
         if !ctx.is(index, "REPLACE") {
-            return Err(CommandError::bytes([b"ERR Unknown option given: ", ctx.arg(index)].concat()));
+            return Err(quoting("ERR Unknown option given: ", ctx.arg(index)));
         }
         policy = Policy::Replace;
     }
@@ -56,6 +56,8 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let library = compile(ctx, text)?;
     ctx.engine.scripts.libraries.add(vec![library], policy)?;
     ctx.changed_keyspace(1);
+    // Whoever executes the log may have the library from before.
+    ctx.log_instead(&[b"FUNCTION", b"LOAD", b"REPLACE", text]);
     ctx.out.bulk(&name);
     Ok(())
 }
@@ -65,9 +67,18 @@ pub fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.engine.scripts.libraries.remove(ctx.arg(2)) {
         return Err(NO_LIBRARY);
     }
-    ctx.changed_keyspace(1);
+    log_all(ctx);
     ctx.out.ok();
     Ok(())
+}
+
+/// Logs which libraries there are now: whoever executes the log may have others from before.
+fn log_all(ctx: &mut Ctx<'_>) {
+    ctx.changed_keyspace(1);
+    if ctx.is_logged() {
+        let payload = dump(&ctx.engine.scripts.libraries.all());
+        ctx.log_instead(&[b"FUNCTION", b"RESTORE", &payload, b"FLUSH"]);
+    }
 }
 
 /// `FUNCTION FLUSH [ASYNC | SYNC]`
@@ -82,6 +93,13 @@ pub fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.changed_keyspace(1);
     ctx.out.ok();
     Ok(())
+}
+
+/// An error that ends with what the client sent, without the ends of lines that it ends with.
+fn quoting(text: &str, arg: &[u8]) -> CommandError {
+    let arg = error::quoted(arg);
+    let len = arg.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    CommandError::bytes([text.as_bytes(), &arg[..len]].concat())
 }
 
 /// The error for too many arguments of a subcommand.
@@ -104,7 +122,7 @@ pub fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
             }
             pattern = Some(ctx.arg(index));
         } else {
-            return Err(CommandError::bytes([b"ERR Unknown argument ", ctx.arg(index)].concat()));
+            return Err(quoting("ERR Unknown argument ", ctx.arg(index)));
         }
         index += 1;
     }
@@ -194,7 +212,7 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
     })?;
     let libraries: Result<Vec<_>, _> = texts.iter().map(|text| compile(ctx, text)).collect();
     ctx.engine.scripts.libraries.add(libraries?, policy)?;
-    ctx.changed_keyspace(1);
+    log_all(ctx);
     ctx.out.ok();
     Ok(())
 }

@@ -36,8 +36,9 @@ pub fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and EVALSHA_RO
 pub fn evalsha(ctx: &mut Ctx<'_>) -> CommandResult {
-    let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
+    // What cannot be a SHA-1 is refused first, as in Redis.
     let sha = read_sha(ctx.arg(1)).ok_or(NO_SCRIPT)?;
+    let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
     let script = thread::find(ctx.engine, &sha).ok_or(NO_SCRIPT)?;
     run(ctx, &script, keys)
 }

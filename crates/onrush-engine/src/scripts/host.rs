@@ -12,7 +12,6 @@ use crate::argv::Argv;
 use crate::command::Flags;
 use crate::ctx::Ctx;
 use crate::error;
-use crate::session::Session;
 
 /// What a script may do.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +25,9 @@ pub(crate) struct Rules {
 /// The host of a script that runs with the whole keyspace.
 pub(crate) struct ScriptHost<'a, 'c> {
     ctx: &'a mut Ctx<'c>,
-    session: Session,
+    /// The client's database, which is selected again in the end.
+    db: u32,
+    denied_blocking: bool,
     rules: Rules,
     is_outermost: bool,
     has_written: bool,
@@ -45,26 +46,35 @@ const KILLED_FUNCTION: &[u8] = b"ERR Error running script: Script killed by user
 impl<'a, 'c> ScriptHost<'a, 'c> {
     /// Begins a script. The commit has the keyspace.
     pub(crate) fn new(ctx: &'a mut Ctx<'c>, rules: Rules) -> Self {
-        let mut session = Session::new(std::sync::Arc::clone(&ctx.session.handle), true);
-        session.db = ctx.session.db;
-        session.is_replay = ctx.session.is_replay;
-        session.deny_blocking = true;
+        let db = ctx.session.db;
+        let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
         // Inside of a transaction the commit is nested already.
         let is_outermost = !ctx.commit.is_nested();
         if is_outermost {
             ctx.commit.begin_nested();
         }
-        Self { ctx, session, rules, is_outermost, has_written: false, is_recorded: true, goes_elsewhere: false }
+        Self {
+            ctx,
+            db,
+            denied_blocking,
+            rules,
+            is_outermost,
+            has_written: false,
+            is_recorded: true,
+            goes_elsewhere: false,
+        }
     }
 
     /// Ends the script: the commit is the outer command's again. Says whether the script is to be executed elsewhere.
     pub(crate) fn finish(self) -> bool {
-        self.ctx.engine.scripts.running.end();
         if self.is_outermost {
             // With the whole keyspace every key is declared.
             let _ = self.ctx.commit.end_nested();
         }
-        self.ctx.commit.set_db(self.ctx.session.db);
+        self.ctx.session.deny_blocking = self.denied_blocking;
+        if self.ctx.session.db != self.db {
+            self.ctx.select(self.db);
+        }
         self.goes_elsewhere
     }
 
@@ -97,8 +107,15 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         }
         // What others were told cannot be taken back either.
         self.has_written |= writes || command.flags.contains(Flags::MAY_REPLICATE);
-        execute_inside(self.ctx, &mut self.session, command, argv, self.is_recorded, reply);
+        execute_inside(self.ctx, command, argv, self.is_recorded, reply);
         Ok(())
+    }
+}
+
+impl Drop for ScriptHost<'_, '_> {
+    /// Also after a panic: nobody is told any more that a script takes too long.
+    fn drop(&mut self) {
+        self.ctx.engine.scripts.running.end();
     }
 }
 

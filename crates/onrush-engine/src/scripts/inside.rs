@@ -5,20 +5,17 @@ use onrush_resp::Reply;
 use crate::argv::Argv;
 use crate::command::table::Command;
 use crate::ctx::Ctx;
-use crate::session::Session;
 
 /// Executes a command that a script calls, inside of the script's commit, which has the keyspace. Its effects are recorded as
 /// its own; its reply, an error or not, is appended to `out`.
 pub(super) fn execute_inside(
     outer: &mut Ctx<'_>,
-    session: &mut Session,
     command: &'static Command,
     argv: Argv<'_>,
     is_recorded: bool,
     out: &mut Reply,
 ) {
-    outer.commit.set_db(session.db);
-    let mut ctx = Ctx::new(outer.engine, outer.thread, session, out, &mut *outer.commit);
+    let mut ctx = Ctx::new(outer.engine, outer.thread, &mut *outer.session, out, &mut *outer.commit);
     (ctx.argv, ctx.command) = (argv, command);
     let mark = ctx.out.mark();
     let stats = &ctx.engine.stats.threads[ctx.thread];
