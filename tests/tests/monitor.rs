@@ -21,6 +21,10 @@ const LINES: &[&[&str]] = &[
     &["BLPOP none 0.01"],
     &["PUBLISH a b", "FLUSHALL", "RESET"],
     &["SET k v", "SET k v", "SET k v"],
+    &[
+        r#"EVAL "redis.call('SET', KEYS[1], 1) redis.pcall('CONFIG', 'GET', 'port') return redis.call('INCR', KEYS[1])" 1 n"#,
+    ],
+    &["MULTI", r#"EVAL "return redis.call('GET', 'n')" 0"#, "EXEC", "EVALSHA nosuch 0"],
 ];
 
 fn subject(line: &str) -> Argv {
@@ -37,7 +41,10 @@ fn shown(conn: &mut Conn) -> Vec<String> {
         let line = match text.split_once(" [") {
             Some((time, rest)) if time.starts_with('+') => {
                 let (db, rest) = rest.split_once(' ').expect("a database");
-                format!("{db} {}", rest.split_once("] ").expect("an address").1)
+                match rest.split_once("] ").expect("an address") {
+                    ("lua", rest) => format!("{db} lua {rest}"),
+                    (_, rest) => format!("{db} {rest}"),
+                }
             }
             _ => text,
         };

@@ -58,22 +58,41 @@ impl Drop for Monitor {
 /// Shows the present command, which was executed, to all who monitor. O(arguments + monitors).
 #[cold]
 pub(crate) fn show(ctx: &Ctx<'_>) {
-    if ctx.command.flags.intersects(Flags::ADMIN | Flags::SKIP_MONITOR) {
-        return;
+    if !ctx.command.flags.intersects(Flags::ADMIN | Flags::SKIP_MONITOR) {
+        send(ctx, &line(ctx, None));
     }
+}
+
+/// As [`show`], of a command that runs a script and is about to: those of the script come behind it.
+#[cold]
+pub(crate) fn show_script(ctx: &Ctx<'_>) {
+    send(ctx, &line(ctx, None));
+}
+
+/// As [`show`], of a command that a script calls.
+#[cold]
+pub(crate) fn show_of_script(ctx: &Ctx<'_>) {
+    if !ctx.command.flags.intersects(Flags::ADMIN | Flags::SKIP_MONITOR) {
+        send(ctx, &line(ctx, Some("lua")));
+    }
+}
+
+fn send(ctx: &Ctx<'_>, line: &str) {
     let shared = ctx.engine;
-    let parcel = Parcel::new(line(ctx).into_bytes(), &shared.messages);
+    let parcel = Parcel::new(line.as_bytes().to_vec(), &shared.messages);
     let limits = shared.settings.output_limits();
     for client in &*shared.messages.monitors.clients.read() {
         client.send(&parcel, &limits, shared, ctx.thread);
     }
 }
 
-fn line(ctx: &Ctx<'_>) -> String {
+/// The line that tells of the present command; `source` is who sent it, if that is not the client.
+fn line(ctx: &Ctx<'_>, source: Option<&str>) -> String {
     let (client, us) = (&ctx.session.handle, ctx.engine.clock.unix_us());
     let (seconds, us) = (us / 1_000_000, us % 1_000_000);
     let mut line = format!("+{seconds}.{us:06} [{} ", ctx.commit.db());
     match client.addr.strip_suffix(":0") {
+        _ if source.is_some() => line.extend([source.unwrap_or_default(), "]"]),
         Some(path) if client.unix => _ = write!(line, "unix:{path}]"),
         _ => _ = write!(line, "{}]", client.addr),
     }

@@ -5,6 +5,7 @@ use onrush_resp::Reply;
 use crate::argv::Argv;
 use crate::command::table::Command;
 use crate::ctx::Ctx;
+use crate::messages::monitors::show_of_script;
 
 /// Executes a command that a script calls, inside of the script's commit, which has the keyspace. Its effects are recorded as
 /// its own; its reply, an error or not, is appended to `out`.
@@ -21,6 +22,9 @@ pub(super) fn execute_inside(
     let stats = &ctx.engine.stats.threads[ctx.thread];
     let counters = &stats.commands[command.id as usize];
     counters.calls.add(1);
+    if ctx.engine.messages.has_monitors() {
+        show_of_script(&ctx);
+    }
     if let Err(error) = (command.handler)(&mut ctx) {
         ctx.commit.take_refused();
         ctx.out.rewind(mark);
