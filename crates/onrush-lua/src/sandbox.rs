@@ -86,6 +86,9 @@ fn replace_functions(stack: &Stack<'_>) {
     add(stack, "random", base::random);
     add(stack, "randomseed", base::randomseed);
     stack.pop(1);
+    stack.get_field(TOP, "string");
+    stack.bound_patterns();
+    stack.pop(1);
     stack.get_field(TOP, "table");
     add(stack, "insert", base::insert);
     stack.pop(1);
@@ -349,6 +352,22 @@ mod tests {
         for attempt in attempts {
             assert!(error(attempt).ends_with("Attempt to modify a readonly table"), "{attempt}: {}", error(attempt));
         }
+    }
+
+    #[test]
+    fn patterns_are_bounded() {
+        let too_complex = "ERR user_script:1: pattern too complex";
+        for call in ["find('x', p)", "match('x', p)", "gmatch('x', p)", "gfind('x', p)", "gsub('x', p, '')"] {
+            assert_eq!(error(&format!("local p = string.rep('a*', 1e6) return string.{call}")), too_complex, "{call}");
+        }
+        assert_eq!(eval("return string.find(string.rep('-', 5000), string.rep('-', 2000), 1, true)"), ":1\r\n");
+        assert_eq!(eval("return (string.rep('a', 100):gsub('a*', 'b'))"), "$2\r\nbb\r\n");
+        let malformed = "ERR user_script:1: malformed pattern (ends with '%')";
+        assert_eq!(error("return ('x'):find('%')"), malformed);
+        assert_eq!(
+            error("return string.gsub('x')"),
+            "ERR user_script:1: bad argument #2 to 'gsub' (string expected, got no value)"
+        );
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub(crate) struct Anchor {
     aborted: RefCell<Option<Vec<u8>>>,
     /// A panic in one of our functions, on its way through Lua.
     panic: Cell<Option<Box<dyn Any + Send>>>,
+    /// Lua's own [`MATCHING`] functions.
+    matching: [Cell<Option<ffi::lua_CFunction>>; MATCHING.len()],
 }
 
 /// A Lua state.
@@ -102,7 +104,14 @@ impl State {
     pub(crate) fn new(world: World, memory_max_bytes: usize) -> Option<Self> {
         let heap = Heap::new(memory_max_bytes);
         let (host, aborted, panic) = (Cell::new(None), RefCell::new(None), Cell::new(None));
-        let anchor = NonNull::from(Box::leak(Box::new(Anchor { heap, world, host, aborted, panic })));
+        let anchor = NonNull::from(Box::leak(Box::new(Anchor {
+            heap,
+            world,
+            host,
+            aborted,
+            panic,
+            matching: Default::default(),
+        })));
         // SAFETY: the allocator keeps to its contract, and `anchor` lives until the state is closed.
         let state = unsafe { ffi::lua_newstate(resize, anchor.as_ptr().cast()) };
         match NonNull::new(state) {
@@ -183,6 +192,37 @@ fn run<F: Function>(state: *mut ffi::lua_State) -> c_int {
     };
     heap.leave();
     results
+}
+
+/// Functions of Lua's string library that match patterns; each item of a pattern that repeats takes of the thread's stack.
+const MATCHING: [&str; 4] = ["find", "match", "gmatch", "gsub"];
+
+/// Such items that a pattern may have.
+const REPEATS_MAX: usize = 1_000;
+
+/// Lua's own function, unless the pattern is too complex for it.
+///
+/// Errors of the original jump over this frame, which owns nothing.
+unsafe extern "C-unwind" fn matching<const NTH: usize>(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: Lua calls this with one of our states. The original is called as Lua would call it: with its arguments on the
+    // stack of a function. Its errors leave this frame when there is nothing in it that owns something.
+    unsafe {
+        if is_too_complex(state) {
+            ffi::luaL_error(state, c"pattern too complex".as_ptr());
+        }
+        match Stack::of(state).anchor.matching[NTH].get() {
+            Some(original) => original(state),
+            None => 0,
+        }
+    }
+}
+
+fn is_too_complex(state: *mut ffi::lua_State) -> bool {
+    const IS_PLAIN: i32 = 4;
+    let stack = Stack::of(state);
+    let Some(pattern) = stack.bytes(2) else { return false };
+    let repeats = || pattern.iter().filter(|byte| matches!(byte, b'*' | b'+' | b'-' | b'?')).count();
+    pattern.len() > REPEATS_MAX && !stack.truth(IS_PLAIN) && repeats() > REPEATS_MAX
 }
 
 /// Where the reading of a text in pieces is.
@@ -679,6 +719,25 @@ impl<'s> Stack<'s> {
                 ffi::lua_call(self.state, 1, 0);
             }
         }
+    }
+
+    /// Bounds the patterns of the string library, which is the table on top.
+    pub(crate) fn bound_patterns(&self) {
+        let bounded: [ffi::lua_CFunction; MATCHING.len()] =
+            [matching::<0>, matching::<1>, matching::<2>, matching::<3>];
+        for (nth, name) in MATCHING.iter().enumerate() {
+            self.get_field(TOP, name);
+            // SAFETY: there is a value on top; the new function keeps to the contract of Lua's.
+            unsafe {
+                self.anchor.matching[nth].set(ffi::lua_tocfunction(self.state, TOP));
+                self.pop(1);
+                ffi::lua_pushcclosure(self.state, bounded[nth], 0);
+            }
+            self.set_field(-2, name);
+        }
+        // An older name of the same function.
+        self.get_field(TOP, "gmatch");
+        self.set_field(-2, "gfind");
     }
 
     /// Has the host asked from time to time whether the script may go on.
