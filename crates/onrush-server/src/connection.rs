@@ -167,8 +167,10 @@ pub struct Connection {
     /// Whether others see empty buffers.
     is_published_idle: bool,
     alarm: Option<Instant>,
-    /// The present batch, if it takes long.
+    /// The present batch, if it takes more than a slice or than a write.
     underway: Option<Box<Underway>>,
+    /// Commands and bytes of the last slice.
+    slice: (u32, usize),
 }
 
 impl Connection {
@@ -206,6 +208,7 @@ impl Connection {
             is_published_idle: true,
             alarm: None,
             underway: None,
+            slice: (0, 0),
         }
     }
 
@@ -345,19 +348,24 @@ impl Connection {
     /// Its batch has taken long to be executed; [`Connection::settle`] comes next.
     #[cold]
     pub fn note_slow(&mut self, times: BatchTimes) {
+        if self.underway.is_some() {
+            return;
+        }
         let since = times.waiting + times.executing;
         let started = Instant::now().checked_sub(since).unwrap_or_else(Instant::now);
         self.underway = Some(Box::new(Underway::new(started, times.executing)));
     }
 
-    /// Takes note of another slice of a batch that does not end with it.
+    /// Takes note of another slice of a batch.
     fn note_underway(&mut self, result: &SliceResult) {
         if matches!(self.input, Input::Blocked | Input::Paused) {
             // It waits because it was told to.
             self.underway = None;
             return;
         }
-        let batch = self.underway.get_or_insert_with(|| Box::new(Underway::new(Instant::now(), Duration::ZERO)));
+        self.slice = (result.commands, result.consumed);
+        // What is executed at once, and written at once, is not worth to look at the clock.
+        let Some(batch) = &mut self.underway else { return };
         let then = match result.end {
             SliceEnd::ReplyLimit => Then::HasToBeRead,
             _ if self.input == Input::UsedUp => Then::IsExecuted,
@@ -579,12 +587,18 @@ impl Connection {
 
     fn run_slice(&mut self, input: &[u8], scratch: &mut Scratch) -> SliceResult {
         let Scratch { runner, replies, .. } = scratch;
+        let is_underway = self.underway.is_some();
         let mut alone = Alone { connection: self, replies, result: SliceResult::default() };
         let span = runner.run(input, &mut [Bytes::new(0, input.len())], &mut alone);
         let result = alone.result;
         if let Some(span) = span {
-            let began = || Box::new(Underway::new(span.first, Duration::ZERO));
-            self.underway.get_or_insert_with(began).add_slice(span.first, span.last);
+            if let Some(batch) = &mut self.underway {
+                if is_underway {
+                    batch.add_slice(span.first, span.last);
+                }
+            } else if result.end != SliceEnd::InputUsedUp {
+                self.underway = Some(Box::new(Underway::new(span.first, span.last - span.first)));
+            }
         }
         self.note_end(&result);
         result
@@ -794,6 +808,10 @@ impl Lanes for Alone<'_> {
 
     fn lane(&mut self, _: usize) -> Lane<'_> {
         self.connection.lane(self.replies)
+    }
+
+    fn note_slow(&mut self, _: usize, times: BatchTimes) {
+        self.connection.note_slow(times);
     }
 
     fn settle(&mut self, _: usize, _: &Bytes, result: &mut SliceResult) {

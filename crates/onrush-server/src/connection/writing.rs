@@ -2,11 +2,13 @@
 
 use std::hint::cold_path;
 use std::io::{self, ErrorKind, IoSlice};
+use std::time::{Duration, Instant};
 
 use onrush_engine::slow_batch::note_batch;
 
 use super::{After, Connection, Input};
 use crate::scratch::ReplyBuffers;
+use crate::underway::{Then, Underway};
 
 /// Slices of one vectored write.
 const WRITE_SLICES_MAX: usize = 64;
@@ -83,12 +85,24 @@ impl Connection {
             return After::End;
         } else if self.leaves_too_much_unread() {
             return After::End;
+        } else {
+            self.note_unwritten();
         }
         if let Some(now_ms) = self.unpublished_ms.take() {
             let commands = std::mem::take(&mut self.unpublished_commands);
             self.publish(now_ms, commands);
         }
         After::Wait
+    }
+
+    /// Replies are left to be written: from now on the batch takes long.
+    fn note_unwritten(&mut self) {
+        if self.underway.is_none() && self.input == Input::UsedUp && self.unwritten_replies > 0 {
+            let (commands, bytes) = self.slice;
+            let mut batch = Box::new(Underway::new(Instant::now(), Duration::ZERO));
+            batch.add(commands, bytes, Then::IsExecuted);
+            self.underway = Some(batch);
+        }
     }
 
     /// Takes messages from the outbox over into the replies, as long as those are short.
