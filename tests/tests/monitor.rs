@@ -18,13 +18,13 @@ const LINES: &[&[&str]] = &[
     &["MULTI", "SET a 1", "CONFIG GET port", "INCR a", "EXEC"],
     &["MULTI", "SET a", "EXEC"],
     &["MULTI", "GET a", "DISCARD"],
-    &["BLPOP none 0.01"],
-    &["PUBLISH a b", "FLUSHALL", "RESET"],
-    &["SET k v", "SET k v", "SET k v"],
     &[
         r#"EVAL "redis.call('SET', KEYS[1], 1) redis.pcall('CONFIG', 'GET', 'port') return redis.call('INCR', KEYS[1])" 1 n"#,
     ],
     &["MULTI", r#"EVAL "return redis.call('GET', 'n')" 0"#, "EXEC", "EVALSHA nosuch 0"],
+    &["BLPOP none 0.01"],
+    &["PUBLISH a b", "FLUSHALL", "RESET"],
+    &["SET k v", "SET k v", "SET k v"],
 ];
 
 fn subject(line: &str) -> Argv {

@@ -12,12 +12,13 @@ mod sort;
 mod sorted_sets;
 mod streams;
 mod strings;
+mod transactions;
 
 use super::script::Scenario;
 
 /// All scenarios.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 12] = [
+    let families: [&'static [Scenario]; 13] = [
         keys::SCENARIOS,
         strings::SCENARIOS,
         lists::SCENARIOS,
@@ -29,6 +30,7 @@ pub fn all() -> Vec<&'static Scenario> {
         sort::SCENARIOS,
         blocking::SCENARIOS,
         pubsub::SCENARIOS,
+        transactions::SCENARIOS,
         server::SCENARIOS,
     ];
     families.into_iter().flatten().collect()

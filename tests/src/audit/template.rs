@@ -40,7 +40,8 @@ impl Word {
     /// it to with zeros: `{i}`, `{n/2-1}`, `{i:08}`, `{bytes*8}`.
     ///
     /// Variables: `i` the repetition, `j` the same counted from the end, `n` the size, `r` a random number below the
-    /// size, `o` an item of the remembered reply, `bytes` and `stars` that many `x` or `*`.
+    /// size, `o` an item of the remembered reply, `bytes` and `stars` that many `x` or `*`. `space` and
+    /// `line` stand for a space and a line end.
     ///
     /// Panics on anything else: scripts are part of the program.
     pub fn parse(text: &'static str) -> Word {
@@ -105,6 +106,8 @@ fn place(text: &str) -> Piece {
         "o" => Variable::Order,
         "bytes" => Variable::Bytes,
         "stars" => Variable::Stars,
+        "space" => return Piece::Text(" "),
+        "line" => return Piece::Text("\n"),
         other => panic!("no variable '{other}'"),
     };
     let mut operations = Vec::new();

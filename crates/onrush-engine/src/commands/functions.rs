@@ -7,6 +7,7 @@ use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::glob::glob_match;
+use crate::messages::monitors::show_script;
 use crate::scripts::{Library, Policy, begin, dump, restore, thread};
 
 const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
@@ -21,6 +22,7 @@ const BAD_CONTENT: CommandError = CommandError::fixed("ERR failed loading functi
 
 /// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and FCALL_RO
 pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
+    show_script(ctx);
     let (library, function) = ctx.engine.scripts.libraries.function(ctx.arg(1)).ok_or(NOT_FOUND)?;
     let keys = number_of_keys(ctx, BAD_KEYS)?;
     let rules = begin(ctx, Some(library.functions[function].flags))?;

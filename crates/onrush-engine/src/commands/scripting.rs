@@ -10,6 +10,7 @@ use crate::command::replies;
 use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::messages::monitors::show_script;
 use crate::scripts::{Script, ScriptHost, begin, thread};
 
 const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
@@ -24,6 +25,7 @@ const NUMKEYS: usize = 2;
 
 /// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, and EVAL_RO
 pub fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
+    show_script(ctx);
     let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
     let text = ctx.arg(1);
     let sha = sha1_hex(text);
@@ -36,6 +38,7 @@ pub fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and EVALSHA_RO
 pub fn evalsha(ctx: &mut Ctx<'_>) -> CommandResult {
+    show_script(ctx);
     // What cannot be a SHA-1 is refused first, as in Redis.
     let sha = read_sha(ctx.arg(1)).ok_or(NO_SCRIPT)?;
     let keys = number_of_keys(ctx, error::NOT_INTEGER)?;

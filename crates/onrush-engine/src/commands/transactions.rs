@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::command::Flags;
+use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::inside::{abort, execute_all};
+use crate::offload::ARGS_MAX;
 use crate::transaction::Transaction;
 use crate::watched::{WatchedKey, Watching};
 
@@ -92,6 +94,9 @@ pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
+    if transaction.len() > ARGS_MAX && transaction.final_db().is_some() && ctx.commit.may_defer() {
+        return Err(ctx.commit.refuse(Refused::TakesLong).into());
+    }
     if transaction.needs_keyspace() {
         match transaction.final_db() {
             Some(_) => ctx.commit.lock_keyspace()?,

@@ -3,6 +3,7 @@
 //! While there are any, commands are executed one by one: each is shown behind its execution, before its locks go back.
 
 use std::fmt::Write;
+use std::hint::cold_path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -63,10 +64,13 @@ pub(crate) fn show(ctx: &Ctx<'_>) {
     }
 }
 
-/// As [`show`], of a command that runs a script and is about to: those of the script come behind it.
-#[cold]
+/// As [`show`], of a command that is about to run a script: those of the script come behind it.
 pub(crate) fn show_script(ctx: &Ctx<'_>) {
-    send(ctx, &line(ctx, None));
+    // What comes to the thread for long commands its worker has shown.
+    if ctx.engine.messages.has_monitors() && ctx.thread != ctx.engine.long_thread() {
+        cold_path();
+        send(ctx, &line(ctx, None));
+    }
 }
 
 /// As [`show`], of a command that a script calls.

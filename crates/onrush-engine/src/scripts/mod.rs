@@ -20,7 +20,6 @@ pub(crate) use running::{Running, What};
 use crate::command::Flags;
 use crate::ctx::Ctx;
 use crate::error::{self, CommandError};
-use crate::messages::monitors::show_script;
 use onrush_lua::FunctionFlags;
 
 /// What all threads share of scripts.
@@ -54,9 +53,6 @@ pub(crate) fn begin(ctx: &mut Ctx<'_>, flags: Option<FunctionFlags>) -> Result<R
         }
     }
     ctx.commit.lock_keyspace()?;
-    if ctx.engine.messages.has_monitors() {
-        show_script(ctx);
-    }
     Ok(Rules {
         is_read_only: is_read_only || has(FunctionFlags::NO_WRITES),
         is_full: is_full && !has(FunctionFlags::ALLOW_OOM),

@@ -223,14 +223,14 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario::new(
         "scripts and functions",
         r##"
-        > each/4 EVAL "return redis.call('INCR', KEYS[1])" 1 k:{i}
-        > each/10 EVAL "return {i}" 0
-        > each/4 EVAL_RO "return redis.call('GET', KEYS[1])" 1 k:{i}
-        > each/10 SCRIPT LOAD "return {i} + 1"
+        > each/4 EVAL return(redis.call('INCR',KEYS[1])) 1 k:{i}
+        > each/10 EVAL return({i}) 0
+        > each/4 EVAL_RO return(redis.call('GET',KEYS[1])) 1 k:{i}
+        > each/10 SCRIPT LOAD return({i}+1)
         > each/4 SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db
         >? each/4 EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
         >? each/4 EVALSHA_RO e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
-        > x100 FUNCTION LOAD REPLACE "#!lua name=l\nredis.register_function('f', function(keys) return redis.call('GET', keys[1]) end)"
+        > x100 FUNCTION LOAD REPLACE #!lua{space}name=l{line}redis.register_function('f',function(keys)return(redis.call('GET',keys[1]))end)
         > each/4 FCALL f 1 k:{i}
         >? each/4 FCALL_RO f 1 k:{i}
         > x100 FUNCTION LIST
