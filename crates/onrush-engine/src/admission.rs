@@ -14,6 +14,7 @@ use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::eviction::state::Memory;
+use crate::inside::is_exec;
 use crate::session::{ReplyMode, States};
 use crate::settings::Pause;
 use crate::slice::SliceEnd;
@@ -34,9 +35,11 @@ const SHORT_ARGS_MAX: usize = 128;
 impl Conditions {
     /// The present ones; evicts where too much memory is in use. No locks are held.
     pub fn now(engine: &Engine, commit: &mut Commit) -> Self {
+        let pause = engine.settings.pause(commit.now_ms());
+        commit.note_pause(pause);
         Self {
             reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
-            pause: engine.settings.pause(commit.now_ms()),
+            pause,
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
             one_by_one: commit.choose_timing() || !commit.has_entered(),
         }
@@ -140,7 +143,12 @@ fn held_back(ctx: &Ctx<'_>, pause: Pause, planned: Option<&'static Command>) -> 
         Pause::Writes => {
             // Subcommands are not looked up in planning.
             let command = planned.or_else(|| ctx.engine.commands.resolve(&ctx.argv).ok());
-            command.is_some_and(|command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE))
+            let writes = Flags::WRITE | Flags::MAY_REPLICATE;
+            let queued_writes = || {
+                let transaction = ctx.session.transaction.as_ref();
+                transaction.is_some_and(|transaction| transaction.flags().intersects(writes))
+            };
+            command.is_some_and(|command| command.flags.intersects(writes) || is_exec(command) && queued_writes())
         }
     }
 }

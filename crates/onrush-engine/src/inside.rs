@@ -178,6 +178,11 @@ impl Carried {
         Some(Self { transaction, watching: session.watching.take() })
     }
 
+    /// The flags of its commands together.
+    pub(crate) fn flags(&self) -> Flags {
+        self.transaction.flags()
+    }
+
     /// Gives it to the session that executes EXEC.
     pub(crate) fn give(self, session: &mut Session) {
         session.resume_transaction(self.transaction);

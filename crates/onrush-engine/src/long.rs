@@ -1,42 +1,89 @@
 //! Executing long commands, on a thread that has nothing else to do.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
 
 use crate::blocking::serve::serve_later;
 use crate::commit::Commit;
 use crate::ctx::Engine;
 use crate::execute::Bystander;
 use crate::offload::Task;
+use crate::settings::Pause;
 
 /// Executes what workers hand over because it takes long. As long as there is none, workers execute everything.
 pub struct LongWorker {
     engine: &'static Engine,
     tasks: Receiver<Task>,
     commit: Commit,
+    /// What CLIENT PAUSE holds back: it came here before the pause began.
+    held: VecDeque<Task>,
 }
+
+/// How often it is looked whether a pause is over.
+const PAUSE_LOOK: Duration = Duration::from_millis(5);
 
 impl LongWorker {
     /// The one that there is; `None` if there is one already.
     pub fn new(engine: &'static Engine) -> Option<Self> {
         let tasks = engine.offload.open()?;
-        Some(Self { engine, tasks, commit: Commit::new(engine, engine.long_thread()) })
+        Some(Self { engine, tasks, commit: Commit::new(engine, engine.long_thread()), held: VecDeque::new() })
     }
 
     /// Executes one command after the other for as long as the process lives.
     pub fn run(mut self) {
-        while let Ok(task) = self.tasks.recv() {
-            self.execute(&task);
+        loop {
+            let next = match self.held.is_empty() {
+                true => self.tasks.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => self.tasks.recv_timeout(PAUSE_LOOK),
+            };
+            match next {
+                Ok(task) => self.execute_or_hold(task),
+                Err(RecvTimeoutError::Timeout) => _ = self.execute_held(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
     }
 
     /// Executes the next command, if one waits; says whether it did.
     pub fn step(&mut self) -> bool {
+        if self.execute_held() {
+            return true;
+        }
         match self.tasks.try_recv() {
-            Ok(task) => self.execute(&task),
+            Ok(task) => self.execute_or_hold(task),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => return false,
         }
         true
+    }
+
+    fn execute_or_hold(&mut self, task: Task) {
+        if self.is_held_back(&task) {
+            self.held.push_back(task);
+        } else {
+            self.execute(&task);
+        }
+    }
+
+    /// Executes the first task that was held back and is not any more; says whether there was one.
+    fn execute_held(&mut self) -> bool {
+        let Some(at) = self.held.iter().position(|task| !self.is_held_back(task)) else { return false };
+        if let Some(task) = self.held.remove(at) {
+            self.execute(&task);
+        }
+        true
+    }
+
+    /// Whether CLIENT PAUSE holds a task back.
+    fn is_held_back(&self, task: &Task) -> bool {
+        let pause = self.engine.settings.pause(self.engine.clock.unix_ms());
+        match task {
+            _ if pause == Pause::None => false,
+            Task::Execute(waiter) => waiter.is_held_back(self.engine, pause),
+            Task::Serve(..) => true,
+            Task::Tend => false,
+        }
     }
 
     fn execute(&mut self, task: &Task) {

@@ -25,6 +25,9 @@ impl Wake for Woken {
     }
 }
 
+/// Stands for a reply that belongs to no call: MULTI's, or that of a queued command.
+const NO_CALL: usize = usize::MAX;
+
 /// See the module's text.
 pub struct Client {
     world: Arc<World>,
@@ -123,6 +126,7 @@ impl Client {
                 self.db = db;
             }
             let calls = &mut history.lanes[self.lane];
+            self.pending.extend(std::iter::repeat_n(NO_CALL, command.replies_before()));
             self.pending.push_back(calls.len());
             let (db, ended, ended_ms, fate) = (self.db, u64::MAX, i64::MAX, Fate::Lost);
             calls.push(Call { command, db, sent, ended, sent_ms, ended_ms, fate });
@@ -140,13 +144,19 @@ impl Client {
                 let text = String::from_utf8_lossy(&bytes);
                 self.world.fail(&format!("Client {} got what it did not ask for: {text:?}", self.lane));
             };
-            self.world.note_reply(self.lane, call, reply);
+            match (call, &reply) {
+                (NO_CALL, Reply::Status(_)) => {}
+                (NO_CALL, other) => {
+                    self.world.fail(&format!("Client {} got {other} where a command is queued", self.lane));
+                }
+                _ => self.world.note_reply(self.lane, call, reply),
+            }
         }
     }
 
     /// The first call without a reply.
     fn with_first<R>(&self, look: impl FnOnce(&mut Call) -> R) -> Option<R> {
-        let call = *self.pending.front()?;
+        let call = *self.pending.iter().find(|call| **call != NO_CALL)?;
         Some(look(&mut self.world.history.lock().lanes[self.lane][call]))
     }
 
@@ -185,7 +195,7 @@ impl Client {
             self.world.fail(&format!("Client {} has got a reply, and was not woken", self.lane));
         }
         let mut history = self.world.history.lock();
-        if let Some(first) = self.pending.front() {
+        if let Some(first) = self.pending.iter().find(|call| **call != NO_CALL) {
             let calls = &mut history.lanes[self.lane];
             // What was sent behind it was not executed.
             calls.truncate(first + 1);

@@ -36,6 +36,15 @@ impl Side {
     }
 }
 
+/// How several commands are sent that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Between MULTI and EXEC.
+    Transaction,
+    /// As the calls of one script.
+    Script,
+}
+
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the Redis command that `words` shows")]
@@ -68,6 +77,7 @@ pub enum Command {
     ExpireTime(Key),
     Pause { timeout_ms: i64 },
     Unpause,
+    Together { commands: Vec<Command>, means: Means },
 }
 
 /// The name of a key.
@@ -133,15 +143,43 @@ impl Command {
             Self::ExpireTime(key) => words.name("PEXPIRETIME").key(*key),
             Self::Pause { timeout_ms } => words.name("CLIENT").name("PAUSE").word(timeout_ms).name("WRITE"),
             Self::Unpause => words.name("CLIENT").name("UNPAUSE"),
+            Self::Together { commands, means: Means::Transaction } => {
+                words.name("MULTI");
+                commands.iter().for_each(|command| words.0.extend(command.words()));
+                words.name("EXEC")
+            }
+            Self::Together { commands, means: Means::Script } => words.name("EVAL").word(&script(commands)).name("0"),
         };
         words.0
     }
 
     /// Its bytes on the wire.
     pub fn encode(&self) -> Vec<u8> {
+        if let Self::Together { commands, means: Means::Transaction } = self {
+            let commands = commands.iter().flat_map(Self::encode).collect();
+            return [b"*1\r\n$5\r\nMULTI\r\n".to_vec(), commands, b"*1\r\n$4\r\nEXEC\r\n".to_vec()].concat();
+        }
         let words = self.words();
         let bulks = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
         format!("*{}\r\n{}", words.len(), bulks.collect::<String>()).into_bytes()
+    }
+
+    /// Replies that come before its own.
+    pub fn replies_before(&self) -> usize {
+        match self {
+            Self::Together { commands, means: Means::Transaction } => commands.len() + 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether it may be one of those that are sent together: it waits for nothing, is about keys only, and replies in one
+    /// order.
+    pub fn may_be_together(&self) -> bool {
+        let is_personal = matches!(
+            self,
+            Self::Select(_) | Self::Pause { .. } | Self::Unpause | Self::Members(_) | Self::Together { .. }
+        );
+        !is_personal && self.timeout_ms().is_none()
     }
 
     /// The keys it reads or changes by name, with their databases; `db` is the selected one.
@@ -168,12 +206,17 @@ impl Command {
             }
             Self::Intersect { to, keys } => keys.iter().chain([to]).copied().collect(),
             Self::Flush | Self::SwapDatabases | Self::Select(_) | Self::Pause { .. } | Self::Unpause => Vec::new(),
+            Self::Together { commands, .. } => return commands.iter().flat_map(|command| command.keys(db)).collect(),
         };
         keys.into_iter().map(|key| (db, key)).collect()
     }
 
     /// Whether CLIENT PAUSE WRITE holds it back.
     pub fn is_write(&self) -> bool {
+        if let Self::Together { commands, means } = self {
+            // A script is held back whatever it does.
+            return *means == Means::Script || commands.iter().any(Self::is_write);
+        }
         !matches!(
             self,
             Self::Get(_)
@@ -206,6 +249,15 @@ impl Command {
             _ => Vec::new(),
         }
     }
+}
+
+/// A script that calls commands and returns their replies.
+fn script(commands: &[Command]) -> String {
+    let calls = commands.iter().enumerate().map(|(at, command)| {
+        let words: Vec<String> = command.words().iter().map(|word| format!("'{word}'")).collect();
+        format!("r[{}]=redis.pcall({})", at + 1, words.join(","))
+    });
+    format!("local r={{}} {} return r", calls.collect::<Vec<_>>().join(" "))
 }
 
 impl Display for Command {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use crate::command::{Command, DATABASES, KEYS_MAX, Key, Side};
+use crate::command::{Command, DATABASES, KEYS_MAX, Key, Means, Side};
 use crate::history::Call;
 use crate::reply::Reply;
 
@@ -154,6 +154,18 @@ impl State {
             | Command::Append(..)
             | Command::MSet { .. }
             | Command::MGet(_) => self.step_text(db, &call.command),
+            Command::Together { commands, means } => {
+                let mut one = |command: &Command| {
+                    let call = Call { command: command.clone(), ..call.clone() };
+                    match self.step(&call) {
+                        // Numbers of Lua are floating-point numbers.
+                        Ok(Reply::Int(number)) if *means == Means::Script => Reply::Int(number as f64 as i64),
+                        Ok(reply) => reply,
+                        Err(error) => Reply::Error(error.to_owned()),
+                    }
+                };
+                Ok(Reply::Array(commands.iter().map(&mut one).collect()))
+            }
             Command::Pause { timeout_ms } => {
                 self.paused_until_ms = self.paused_until_ms.max(call.sent_ms + timeout_ms);
                 Ok(Reply::ok())

@@ -67,6 +67,9 @@ impl Reply {
     pub fn is(&self, expected: &Self) -> bool {
         match (self, expected) {
             (Self::Error(text), Self::Error(start)) => text.starts_with(start),
+            (Self::Array(replies), Self::Array(expected)) => {
+                replies.len() == expected.len() && replies.iter().zip(expected).all(|(reply, other)| reply.is(other))
+            }
             _ => self == expected,
         }
     }

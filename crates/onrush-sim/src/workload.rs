@@ -2,10 +2,13 @@
 
 use onrush_store::Random;
 
-use crate::command::{Command, DATABASES, KEYS_MAX, Key, Side};
+use crate::command::{Command, DATABASES, KEYS_MAX, Key, Means, Side};
 
 /// Commands of a pipeline.
 const PIPELINE_LEN_MAX: usize = 6;
+
+/// Commands that belong together.
+const TOGETHER_LEN_MAX: usize = 4;
 
 /// Members that sets are made of: few, so that sets have some in common.
 const MEMBERS: usize = 5;
@@ -83,7 +86,22 @@ impl Workload {
             };
             return vec![command; len];
         }
-        (0..len).map(|_| self.command(now_ms)).collect()
+        (0..len).map(|_| if self.random.below(9) == 0 { self.together(now_ms) } else { self.command(now_ms) }).collect()
+    }
+
+    /// Some commands that belong together.
+    fn together(&mut self, now_ms: i64) -> Command {
+        let len = 1 + self.random.below(TOGETHER_LEN_MAX);
+        let mut commands: Vec<Command> = (0..len).map(|_| self.command(now_ms)).collect();
+        // What has expired, and for whom, is found out for single commands.
+        let expires = self.mix.expires;
+        let moves = |command: &Command| matches!(command, Command::Flush | Command::SwapDatabases);
+        let gives_expiry = |command: &Command| {
+            matches!(command, Command::ExpireAt { .. } | Command::Set { expire_at_ms: Some(_), .. })
+        };
+        commands.retain(|command| command.may_be_together() && !gives_expiry(command) && !(expires && moves(command)));
+        let means = if self.random.below(2) == 0 { Means::Transaction } else { Means::Script };
+        Command::Together { commands, means }
     }
 
     fn command(&mut self, now_ms: i64) -> Command {

@@ -7,13 +7,27 @@ use onrush_store::Type;
 
 use super::waiter::{State, Waiter, WaitsFor, flatten};
 use super::waiters::Wanted;
+use crate::command::Flags;
 use crate::commit::Key;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Engine};
 use crate::execute::{Waited, execute_offloaded, execute_waiting};
+use crate::inside::Carried;
 use crate::offload::Task;
 use crate::session::Session;
+use crate::settings::Pause;
 
 impl Waiter {
+    /// Whether a pause holds its command back, which waits to be executed on the thread for long ones.
+    pub(crate) fn is_held_back(&self, engine: &Engine, pause: Pause) -> bool {
+        let Ok(command) = engine.commands.resolve(&self.command.argv()) else { return false };
+        // A pause that began earlier does not keep another one from beginning.
+        if &*command.full_name == "client|pause" {
+            return false;
+        }
+        let queued = self.carried.lock().as_ref().map_or(Flags::empty(), Carried::flags);
+        pause == Pause::All || (command.flags | queued).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+    }
+
     /// Executes the command of a client on the thread for long ones. What the client waits for is executed also when it is gone.
     pub(crate) fn execute(&self, outer: &mut Ctx<'_>) {
         let mut out = Reply::with_buffer(Vec::new(), self.proto);

@@ -7,7 +7,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "fcall",
         arity: -3,
-        flags: flags("noscript stale skip_monitor no_mandatory_keys other_keys"),
+        flags: flags("noscript stale skip_monitor no_mandatory_keys other_keys may_replicate"),
         keys: &[KeySpec::numkeys("RW access update", 2)
             .notes("What happens to the keys is not known: everything is assumed.")],
         group: Group::Scripting,

@@ -9,7 +9,6 @@ use onrush_store::{CollectionType, Entry, NewValue, Removed, Slot, Table};
 use super::{Commit, Key};
 use crate::ctx::EventClass;
 use crate::error::{self, CommandError};
-use crate::settings::Pause;
 use crate::watched::WatchedKey;
 
 impl Commit {
@@ -254,7 +253,7 @@ impl Commit {
     /// Finds a key, to change it or to read it; only a lookup for reading counts as a hit or a miss. `TELLS`: a miss is an event.
     #[inline(always)]
     fn find<const CHANGES: bool, const TELLS: bool>(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
-        let Self { shared, locks, record, moment, left, hits, misses, .. } = self;
+        let Self { shared, locks, record, moment, left, is_paused, hits, misses, .. } = self;
         let table = locks.table(record, db, key);
         if CHANGES && record.is_on() {
             cold_path();
@@ -272,7 +271,7 @@ impl Commit {
         if slot.is_expired(moment.due_ms) {
             cold_path();
             // While writes are paused it is gone for who looks, but stays.
-            if shared.settings.pause(moment.now_ms) == Pause::None {
+            if !*is_paused {
                 let removed = slot.remove();
                 record.expired(db, removed.key());
                 shared.note_expired(db, removed.key());

@@ -27,6 +27,7 @@ use crate::kept::shrink;
 use crate::lazyfree::Garbage;
 use crate::messages::Kind;
 use crate::session::Session;
+use crate::settings::Pause;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 
@@ -69,6 +70,8 @@ pub struct Commit {
     spare: Option<Box<Transaction>>,
     /// What makes room when too much memory is in use.
     evictor: Option<Box<dyn Evicts>>,
+    /// Whether CLIENT PAUSE was on when the present command was let in: what has expired stays then.
+    is_paused: bool,
     /// Whether too much memory is in use, and nothing may be evicted, as far as was found out last.
     is_stuck: bool,
     /// Nanoseconds that eviction has taken since the present chunk began.
@@ -95,6 +98,7 @@ impl Commit {
             refused: None,
             spare: None,
             evictor: None,
+            is_paused: false,
             is_stuck: false,
             evicting_ns: 0,
             times_each: false,
@@ -192,6 +196,7 @@ impl Commit {
     /// Begins with a chunk; `now_ms` is the time it takes for now.
     #[inline]
     pub fn begin_chunk(&mut self, now_ms: i64) {
+        self.note_pause(self.shared.settings.pause(now_ms));
         self.moment.begin(&self.shared.settings, now_ms);
         self.record.look(&self.shared.settings);
         (self.evicting_ns, self.draw) = (0, None);
@@ -208,6 +213,12 @@ impl Commit {
     /// Whether short commands are timed one by one.
     pub(crate) fn times_each(&self) -> bool {
         self.times_each
+    }
+
+    /// The commands that follow are let in under this pause. One that begins while they are under way does not concern them.
+    #[inline]
+    pub(crate) fn note_pause(&mut self, pause: Pause) {
+        self.is_paused = pause != Pause::None;
     }
 
     /// Takes another time for now, in the middle of a chunk.
