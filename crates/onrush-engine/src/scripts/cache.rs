@@ -1,6 +1,6 @@
 //! The sources of scripts, by their SHA-1.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::error::CommandError;
 
-/// Scripts that came with EVAL and are kept; of more, the one that was used longest ago goes.
+/// Scripts that came with EVAL and are kept; of more, one goes that has not been used for long.
 const EVALUATED_MAX: usize = 500;
 
 /// A script.
@@ -25,6 +25,8 @@ pub(crate) struct Script {
     /// Whether it came with SCRIPT LOAD: then it stays.
     is_loaded: AtomicBool,
     used_ms: AtomicI64,
+    /// Whether the cache has forgotten it.
+    is_forgotten: AtomicBool,
 }
 
 const NO_LINE_END: CommandError = CommandError::fixed("ERR Invalid script shebang");
@@ -43,12 +45,19 @@ impl Script {
             }
         };
         let (is_loaded, used_ms) = (AtomicBool::new(is_loaded), AtomicI64::new(0));
-        Ok(Self { sha, text: text.into(), code_at, flags, is_loaded, used_ms })
+        let is_forgotten = AtomicBool::new(false);
+        Ok(Self { sha, text: text.into(), code_at, flags, is_loaded, used_ms, is_forgotten })
     }
 
     /// What is compiled.
     pub(crate) fn code(&self) -> &[u8] {
         &self.text[self.code_at..]
+    }
+
+    /// Whether the cache has forgotten it: then no thread knows it any more.
+    #[inline]
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Relaxed)
     }
 
     /// Notes that it is used.
@@ -89,54 +98,74 @@ fn read_shebang(line: &[u8]) -> Result<FunctionFlags, CommandError> {
 /// All scripts. Threads keep what they have found here for as long as the epoch stays the same.
 #[derive(Default)]
 pub(crate) struct Cache {
-    /// Changes whenever a script goes.
+    /// Changes whenever all scripts go.
     epoch: AtomicU64,
-    scripts: Mutex<HashMap<Sha1Hex, Arc<Script>, FixedState>>,
+    sources: Mutex<Sources>,
+}
+
+#[derive(Default)]
+struct Sources {
+    scripts: HashMap<Sha1Hex, Arc<Script>, FixedState>,
+    /// Those that came with EVAL, and when each had been used last when it was put here.
+    evaluated: VecDeque<(Arc<Script>, i64)>,
+}
+
+impl Sources {
+    /// Forgets one that came with EVAL and was not used since it was looked at last, if there are too many. Amortized O(1).
+    fn shrink(&mut self) {
+        // Each is looked at twice at most.
+        let mut looks = 2 * self.evaluated.len();
+        while self.evaluated.len() > EVALUATED_MAX
+            && let Some((script, known_ms)) = self.evaluated.pop_front()
+        {
+            let used_ms = script.used_ms.load(Relaxed);
+            if script.is_loaded.load(Relaxed) {
+                continue;
+            }
+            looks = looks.saturating_sub(1);
+            if used_ms > known_ms && looks > 0 {
+                self.evaluated.push_back((script, used_ms));
+            } else {
+                script.is_forgotten.store(true, Relaxed);
+                self.scripts.remove(&script.sha);
+            }
+        }
+    }
 }
 
 impl Cache {
-    /// Changes whenever a script goes.
+    /// Changes whenever all scripts go. One that goes alone is marked ([`Script::is_forgotten`]).
     #[inline]
     pub(crate) fn epoch(&self) -> &AtomicU64 {
         &self.epoch
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.scripts.lock().len()
+        self.sources.lock().scripts.len()
     }
 
     pub(crate) fn get(&self, sha: &Sha1Hex) -> Option<Arc<Script>> {
-        self.scripts.lock().get(sha).cloned()
+        self.sources.lock().scripts.get(sha).cloned()
     }
 
-    /// Adds a script that has been compiled, unless it is there; one that was loaded stays loaded. O(1), or O(scripts) when an
-    /// old one goes.
+    /// Adds a script that has been compiled, unless it is there; one that was loaded stays loaded. Amortized O(1).
     pub(crate) fn add(&self, script: Arc<Script>) {
-        let mut scripts = self.scripts.lock();
-        if let Some(known) = scripts.get(&script.sha) {
+        let mut sources = self.sources.lock();
+        if let Some(known) = sources.scripts.get(&script.sha) {
             known.is_loaded.fetch_or(script.is_loaded.load(Relaxed), Relaxed);
             return;
         }
-        let is_loaded = script.is_loaded.load(Relaxed);
-        scripts.insert(script.sha, script);
-        if is_loaded || scripts.len() <= EVALUATED_MAX {
-            return;
-        }
-        let evaluated = scripts.values().filter(|script| !script.is_loaded.load(Relaxed));
-        let (count, oldest) = evaluated.fold((0, None::<&Arc<Script>>), |(count, oldest), script| {
-            let is_older = oldest.is_none_or(|oldest| script.used_ms.load(Relaxed) < oldest.used_ms.load(Relaxed));
-            (count + 1, if is_older { Some(script) } else { oldest })
-        });
-        if let Some(sha) = oldest.filter(|_| count > EVALUATED_MAX).map(|script| script.sha) {
-            scripts.remove(&sha);
-            self.epoch.fetch_add(1, Relaxed);
+        sources.scripts.insert(script.sha, Arc::clone(&script));
+        if !script.is_loaded.load(Relaxed) {
+            let used_ms = script.used_ms.load(Relaxed);
+            sources.evaluated.push_back((script, used_ms));
+            sources.shrink();
         }
     }
 
     /// Forgets all of them.
     pub(crate) fn clear(&self) {
-        let mut scripts = self.scripts.lock();
-        *scripts = HashMap::default();
+        *self.sources.lock() = Sources::default();
         self.epoch.fetch_add(1, Relaxed);
     }
 }
@@ -159,10 +188,11 @@ mod tests {
         for number in 1..=EVALUATED_MAX as i64 {
             cache.add(script(number, false));
         }
-        assert_eq!((cache.len(), cache.epoch().load(Relaxed)), (EVALUATED_MAX + 1, 0));
+        assert_eq!(cache.len(), EVALUATED_MAX + 1);
+        let second = cache.get(&script(2, false).sha).unwrap();
         cache.get(&script(1, false).sha).unwrap().touch(1_000_000);
         cache.add(script(1_000, false));
-        assert_eq!((cache.len(), cache.epoch().load(Relaxed)), (EVALUATED_MAX + 1, 1));
+        assert_eq!((cache.len(), second.is_forgotten()), (EVALUATED_MAX + 1, true));
         let known = [0, 1, 2, 3, 1_000].map(|number| cache.get(&script(number, false).sha).is_some());
         assert_eq!(known, [true, true, false, true, true]);
     }

@@ -13,6 +13,9 @@ use onrush_resp::{ArgRange, Reply};
 use super::{Library, Script};
 use crate::ctx::Engine;
 
+/// Scripts that a thread remembers to be in the cache; with more it looks all of them up anew.
+const KNOWN_MAX: usize = 4096;
+
 /// What a thread runs scripts with.
 struct Own {
     interpreter: Interpreter,
@@ -38,6 +41,10 @@ impl Own {
     #[inline]
     fn look(&mut self, engine: &'static Engine) {
         let now = (std::ptr::from_ref(engine) as usize, engine.scripts.cache.epoch().load(Relaxed));
+        if self.scripts.len() > KNOWN_MAX {
+            std::hint::cold_path();
+            self.scripts = HashMap::default();
+        }
         if self.found_in != now {
             std::hint::cold_path();
             self.scripts = HashMap::default();
@@ -52,10 +59,15 @@ impl Own {
 pub(crate) fn find(engine: &'static Engine, sha: &Sha1Hex) -> Option<Arc<Script>> {
     OWN.with_borrow_mut(|own| {
         own.look(engine);
-        if let Some(script) = own.scripts.get(sha) {
+        if let Some(script) = own.scripts.get(sha)
+            && !script.is_forgotten()
+        {
             return Some(Arc::clone(script));
         }
-        let script = engine.scripts.cache.get(sha)?;
+        let Some(script) = engine.scripts.cache.get(sha) else {
+            own.scripts.remove(sha);
+            return None;
+        };
         own.scripts.insert(*sha, Arc::clone(&script));
         Some(script)
     })
