@@ -143,7 +143,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario::new(
         "clients that stop waiting at one moment",
         "
-        > clients/100 BLPOP q 0.8
+        > raw/100 *3\\r\\n$5\\r\\nBLPOP\\r\\n$1\\r\\nq\\r\\n$3\\r\\n0.8\\r\\n
         > wake
         > vanish
         ",
