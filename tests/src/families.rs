@@ -12,7 +12,7 @@ mod sets;
 mod sort;
 mod sorted_sets;
 mod streams;
-mod watch;
+mod timing;
 
 use crate::arguments::Arguments;
 use crate::argv::Argv;
@@ -33,7 +33,7 @@ pub use sets::SETS;
 pub use sort::SORT;
 pub use sorted_sets::{LEX, SORTED_SETS};
 pub use streams::STREAMS;
-pub use watch::WATCH;
+pub use timing::TIMING;
 
 /// A family of commands that are tried together.
 pub struct Family {
@@ -62,7 +62,7 @@ pub const FAMILIES: &[Family] = &[
     AUTH,
     SERVER,
     PROBES,
-    WATCH,
+    TIMING,
     LISTS,
     HASHES,
     SETS,

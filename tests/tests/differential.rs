@@ -74,7 +74,7 @@ fn probes_reply_as_the_oracle_does() {
 
 #[test]
 fn what_shows_the_time_replies_as_the_oracle_does() {
-    random_sequences(&families::WATCH);
+    random_sequences(&families::TIMING);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Whether a command may be executed now: the one place that says so.
 //!
 //! Before each command of a connection: unread replies, a shard that is held for long, CLIENT PAUSE ([`Conditions::stop`]).
-//! Then, of the command itself: its number of arguments, the password, memory ([`admit`]).
+//! Then, of the command itself: its number of arguments, the password, memory ([`admit`]). What is refused behind MULTI breaks the
+//! transaction ([`refuse`], [`abort`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +15,6 @@ use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::eviction::state::Memory;
-use crate::inside::is_exec;
 use crate::session::{ReplyMode, States};
 use crate::settings::Pause;
 use crate::slice::SliceEnd;
@@ -121,6 +121,25 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
     Err(refused)
 }
 
+/// Ends a transaction because EXEC is refused with `error`; returns what is replied.
+#[cold]
+pub(crate) fn abort(ctx: &mut Ctx<'_>, error: &CommandError) -> CommandError {
+    ctx.session.end_transaction();
+    ctx.session.unwatch(ctx.engine);
+    let reason = error.as_bytes();
+    let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
+    CommandError::bytes([b"EXECABORT Transaction discarded because of: ", reason].concat())
+}
+
+/// Notes that a command is refused with `error`, which is returned: if it was sent behind MULTI, EXEC is refused too.
+#[cold]
+pub(crate) fn refuse(ctx: &mut Ctx<'_>, error: CommandError) -> CommandError {
+    if let Some(transaction) = &mut ctx.session.transaction {
+        transaction.fail();
+    }
+    error
+}
+
 /// Whether a client that has subscribed in RESP2 may send a command.
 fn may_subscriber(command: &Command) -> bool {
     let is_about_subscriptions = command.flags.contains(Flags::PUBSUB | Flags::NOSCRIPT);
@@ -148,7 +167,7 @@ fn held_back(ctx: &Ctx<'_>, pause: Pause, planned: Option<&'static Command>) -> 
                 let transaction = ctx.session.transaction.as_ref();
                 transaction.is_some_and(|transaction| transaction.flags().intersects(writes))
             };
-            command.is_some_and(|command| command.flags.intersects(writes) || is_exec(command) && queued_writes())
+            command.is_some_and(|command| command.flags.intersects(writes) || command.is_exec() && queued_writes())
         }
     }
 }

@@ -13,10 +13,11 @@ use crate::argv::Argv;
 use crate::chunk::{Chunk, Part, Planned, Tally};
 use crate::command::Command;
 use crate::commit::Commit;
-use crate::ctx::{Ctx, Engine, PlannedKeys};
+use crate::ctx::{Ctx, Engine};
 use crate::execute::{encode, execute, fail, hear, leave_out};
 use crate::inside::queue;
-use crate::messages::monitors::show;
+use crate::messages::show::show;
+use crate::planned_keys::PlannedKeys;
 use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
 

@@ -12,7 +12,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use crate::blocking::waiter::Waiter;
-use crate::messages::Kind;
+use crate::messages::kind::Kind;
 use crate::messages::outbox::Outbox;
 use crate::pipeline::mean_depth;
 use crate::watched::Watcher;

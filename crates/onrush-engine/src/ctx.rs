@@ -5,16 +5,17 @@ use std::ops::Deref;
 use std::time::Instant;
 
 use onrush_resp::{Reply, parse_i64};
-use onrush_store::{KeyHash, Shard};
 
 use crate::argv::Argv;
 use crate::command::table::{Command, CommandTable};
 use crate::commit::{Commit, Key};
 use crate::error::{self, CommandError};
-use crate::messages::events::EventClasses;
+use crate::planned_keys::PlannedKeys;
 use crate::session::Session;
 use crate::shared::{Parts, Shared};
 use crate::stats::Executing;
+
+pub use crate::messages::events::EventClass;
 
 /// How a handler ends. An error becomes the command's reply; whatever it appended before is dropped.
 pub type CommandResult = Result<(), CommandError>;
@@ -47,65 +48,6 @@ impl Deref for Engine {
     fn deref(&self) -> &Shared {
         &self.shared
     }
-}
-
-/// Classes of keyspace events, as `notify-keyspace-events` names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventClass {
-    /// `g`: commands that are not about one type.
-    Generic,
-    /// `$`: strings.
-    String,
-    /// `l`: lists.
-    List,
-    /// `s`: sets.
-    Set,
-    /// `h`: hashes.
-    Hash,
-    /// `z`: sorted sets.
-    SortedSet,
-    /// `t`: streams.
-    Stream,
-    /// `x`: expiry.
-    Expired,
-    /// `e`: eviction.
-    Evicted,
-    /// `n`: keys that are new.
-    New,
-    /// `m`: keys looked for and not found.
-    KeyMiss,
-}
-
-impl EventClass {
-    /// The class as a flag of `notify-keyspace-events`.
-    pub(crate) const fn flag(self) -> EventClasses {
-        match self {
-            Self::Generic => EventClasses::GENERIC,
-            Self::String => EventClasses::STRING,
-            Self::List => EventClasses::LIST,
-            Self::Set => EventClasses::SET,
-            Self::Hash => EventClasses::HASH,
-            Self::SortedSet => EventClasses::ZSET,
-            Self::Stream => EventClasses::STREAM,
-            Self::Expired => EventClasses::EXPIRED,
-            Self::Evicted => EventClasses::EVICTED,
-            Self::New => EventClasses::NEW,
-            Self::KeyMiss => EventClasses::KEY_MISS,
-        }
-    }
-}
-
-/// Keys of the present command whose hashes the planner made.
-#[derive(Clone, Copy, Default)]
-pub struct PlannedKeys<'a> {
-    /// Index of the first key.
-    pub first: u32,
-    /// Distance between keys.
-    pub step: u32,
-    /// Their hashes.
-    pub hashes: &'a [KeyHash],
-    /// The shard of the only one.
-    pub(crate) shard: Option<&'static Shard>,
 }
 
 /// Everything a handler may use: arguments, reply, keys, session, engine.

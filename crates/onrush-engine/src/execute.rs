@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::Reply;
 
-use crate::admission::{admit, admit_short};
+use crate::admission::{abort, admit, admit_short, refuse};
 use crate::argv::Argv;
 use crate::blocking::offload;
 use crate::blocking::serve::serve;
@@ -16,11 +16,9 @@ use crate::command::{Command, Flags};
 use crate::commit::{Commit, Refused};
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::CommandError;
-use crate::hotkeys;
-use crate::inside::{abort, is_exec, refuse};
 use crate::offload;
 use crate::session::{ReplyMode, Session, States};
-use crate::watch::note_command;
+use crate::slow::{note_command, note_hot_keys};
 
 /// The command as it came.
 pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
@@ -247,15 +245,15 @@ fn inside<'a>(
 fn count(ctx: &Ctx<'_>, command: &Command, (took_ns, reply_bytes): (u64, usize), failed: bool) {
     let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
     counters.failed.add(u64::from(failed));
-    counters.count(1, took_ns, ctx.engine.settings.watch.tracks());
+    counters.count(1, took_ns, ctx.engine.settings.timing.tracks());
     note_timed(ctx, took_ns, reply_bytes);
 }
 
 /// Takes note of a command that was timed by itself, as far as it took long or hot keys are looked for.
 pub(crate) fn note_timed(ctx: &Ctx<'_>, took_ns: u64, reply_bytes: usize) {
     note_command(ctx, took_ns);
-    if ctx.commit.times_each() && ctx.engine.settings.watch.looks_for_hot_keys() {
-        hotkeys::note(ctx, took_ns, reply_bytes);
+    if ctx.commit.times_each() && ctx.engine.settings.timing.looks_for_hot_keys() {
+        note_hot_keys(ctx, took_ns, reply_bytes);
     }
 }
 
@@ -289,7 +287,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
     ctx.command = command;
     if let Err(error) = admit(ctx, command, full) {
         ctx.refused = true;
-        return Err(if is_exec(command) { abort(ctx, &error) } else { refuse(ctx, error) });
+        return Err(if command.is_exec() { abort(ctx, &error) } else { refuse(ctx, error) });
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
     ctx.executing.note(command.id);
@@ -322,6 +320,12 @@ fn is_http(word: &[u8]) -> bool {
 pub(crate) fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
     ctx.out.rewind(mark);
     ctx.out.error_bytes(error.as_bytes());
+    count_error(ctx, error);
+}
+
+/// Counts an error that a client gets.
+#[cold]
+pub(crate) fn count_error(ctx: &Ctx<'_>, error: &CommandError) {
     ctx.engine.stats.threads[ctx.thread].error_replies.add(1);
     ctx.engine.stats.count_error(error.code());
 }

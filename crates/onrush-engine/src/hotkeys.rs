@@ -7,9 +7,6 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use crate::command::find_keys::find_keys;
-use crate::ctx::Ctx;
-
 /// Keys that are known at a time for each metric; when there are more, the lesser half is forgotten.
 const KEYS_MAX: usize = 4096;
 
@@ -158,7 +155,7 @@ impl HotKeys {
     }
 
     /// Adds a command on these keys; false if the session is over.
-    fn add(&self, keys: &[&[u8]], nanos: u64, bytes: u64, now_ms: i64) -> bool {
+    pub(crate) fn add(&self, keys: &[&[u8]], nanos: u64, bytes: u64, now_ms: i64) -> bool {
         let mut session = self.0.lock();
         let Some(session) = session.as_mut().filter(|session| !session.is_over(now_ms)) else { return false };
         session.nanos += nanos;
@@ -173,18 +170,6 @@ impl HotKeys {
             }
         }
         true
-    }
-}
-
-/// Takes note of the command that `ctx` has just executed and whose reply has so many bytes.
-#[cold]
-pub(crate) fn note(ctx: &Ctx<'_>, nanos: u64, reply_bytes: usize) {
-    let keys = find_keys(ctx.command, &ctx.argv).unwrap_or_default();
-    let keys: Vec<&[u8]> = keys.iter().map(|key| ctx.arg(key.index)).collect();
-    let bytes = ctx.argv.iter().map(<[u8]>::len).sum::<usize>() + reply_bytes;
-    if !ctx.engine.hotkeys.add(&keys, nanos, bytes as u64, ctx.now_ms()) {
-        // Its time is over.
-        ctx.engine.settings.watch.sample_hot_keys(0);
     }
 }
 

@@ -2,16 +2,18 @@
 
 use std::hint::cold_path;
 
-use crate::admission::admit;
-use crate::command::{Command, Flags};
+use onrush_resp::parse_i64;
+
+use crate::admission::{admit, refuse};
+use crate::command::find_keys::find_keys;
+use crate::command::{Command, Flags, Group};
 use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::execute::{fail, note_timed};
-use crate::messages::monitors::show;
-use crate::session::Session;
+use crate::execute::{count_error, note_timed};
+use crate::messages::show::show;
+use crate::slow::note_slow;
 use crate::transaction::Transaction;
-use crate::watch::note_slow;
 
 const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed inside a transaction");
 
@@ -46,35 +48,42 @@ fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> Co
         return Err(refuse(ctx, error));
     }
     let Some(mut transaction) = ctx.session.transaction.take() else { return Ok(()) };
-    transaction.push(ctx, command);
+    transaction.push(command.id, command.flags, &ctx.argv, ctx.planned);
+    note_keys(ctx, command, &mut transaction);
     ctx.session.show_transaction(&transaction);
     ctx.session.transaction = Some(transaction);
     ctx.out.simple("QUEUED");
     Ok(())
 }
 
-/// Whether a command executes a transaction.
-pub(crate) fn is_exec(command: &Command) -> bool {
-    command.spec.name == "exec" && command.parent.is_none()
-}
-
-/// Ends a transaction because EXEC is refused with `error`; returns what is replied.
-#[cold]
-pub(crate) fn abort(ctx: &mut Ctx<'_>, error: &CommandError) -> CommandError {
-    ctx.session.end_transaction();
-    ctx.session.unwatch(ctx.engine);
-    let reason = error.as_bytes();
-    let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
-    CommandError::bytes([b"EXECABORT Transaction discarded because of: ", reason].concat())
-}
-
-/// Notes that a command is refused with `error`, which is returned: if it was sent behind MULTI, EXEC is refused too.
-#[cold]
-pub(crate) fn refuse(ctx: &mut Ctx<'_>, error: CommandError) -> CommandError {
-    if let Some(transaction) = &mut ctx.session.transaction {
-        transaction.fail();
+/// Tells a transaction what a command of it, the present one, may work on.
+fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
+    let hashes = ctx.planned.hashes;
+    if command.flags.contains(Flags::OTHER_KEYS) {
+        transaction.need_keyspace();
+    } else if command.plan.is_some() && !command.flags.contains(Flags::MOVABLEKEYS) && !hashes.is_empty() {
+        transaction.add_keys(hashes.iter().copied());
+    } else if command.has_keys() {
+        match find_keys(command, &ctx.argv) {
+            Ok(found) => {
+                transaction.add_keys(found.into_iter().map(|key| ctx.engine.keyspace.hash(ctx.arg(key.index))));
+            }
+            // It fails, or knows keys that its specs do not.
+            Err(_) => transaction.need_keyspace(),
+        }
+    } else if command.spec.name == "select" && command.parent.is_none() {
+        let wanted = parse_i64(ctx.arg(1)).and_then(|db| usize::try_from(db).ok());
+        if let Some(db) = wanted.filter(|db| *db < ctx.engine.keyspace.databases()) {
+            transaction.select(db as u32);
+        }
+    } else if !command.is_short() {
+        transaction.need_keyspace();
+        // DEBUG REPLAY is about the connection, too.
+        let is_personal = matches!(command.spec.group, Group::Connection | Group::Pubsub | Group::Scripting);
+        if is_personal || command.spec.name == "debug" {
+            transaction.is_about_connection();
+        }
     }
-    error
 }
 
 /// Executes the commands of a transaction, whose locks are held, and appends an array of their replies.
@@ -90,10 +99,11 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Resul
     let mut inner = Ctx::new(engine, thread, &mut *ctx.session, &mut *ctx.out, &mut *ctx.commit);
     let (mut changes, mut timed) = (0, Timed::default());
     let is_monitored = engine.messages.has_monitors();
-    for (at, (command, argv, planned)) in transaction.commands().enumerate() {
+    for (at, (id, argv, planned)) in transaction.commands().enumerate() {
+        let command = engine.commands.command(id);
         (inner.command, inner.argv, inner.planned) = (command, argv, planned);
-        if command.is_short() && !engine.settings.watch.may_time_each() {
-            execute_inside(&mut inner);
+        if command.is_short() && !engine.settings.timing.may_time_each() {
+            execute_queued(&mut inner);
         } else {
             cold_path();
             timed.execute(&mut inner, at);
@@ -124,7 +134,7 @@ impl Timed {
     /// Executes the command of a context, at this place of its transaction.
     fn execute(&mut self, ctx: &mut Ctx<'_>, at: usize) {
         let (started, reply_at) = (ctx.engine.clock.now(), ctx.out.len());
-        execute_inside(ctx);
+        execute_queued(ctx);
         let nanos = (ctx.engine.clock.now() - started).as_nanos() as u64;
         note_timed(ctx, nanos, ctx.out.len().saturating_sub(reply_at));
         self.commands.push((at, nanos));
@@ -133,59 +143,42 @@ impl Timed {
 
     /// Counts all commands of the transaction, which `ctx` has executed.
     fn count(&self, ctx: &Ctx<'_>, transaction: &Transaction) {
-        let (stats, watch) = (&ctx.engine.stats.threads[ctx.thread], &ctx.engine.settings.watch);
+        let (stats, timing) = (&ctx.engine.stats.threads[ctx.thread], &ctx.engine.settings.timing);
         let took_ns = (ctx.engine.clock.now() - ctx.started).as_nanos() as u64;
         let (rest_ns, rest_len) =
             (took_ns.saturating_sub(self.nanos), (transaction.len() - self.commands.len()) as u64);
         let each_ns = rest_ns / rest_len.max(1);
         let mut timed = self.commands.iter().peekable();
-        for (at, (command, ..)) in transaction.commands().enumerate() {
+        for (at, (id, ..)) in transaction.commands().enumerate() {
             let nanos = timed.next_if(|(place, _)| *place == at).map_or(each_ns, |(_, nanos)| *nanos);
-            stats.commands[command.id as usize].count(1, nanos, watch.tracks());
+            stats.commands[id as usize].count(1, nanos, timing.tracks());
         }
-        if rest_len > 0 && watch.is_long_for_chunk(rest_ns) {
+        if rest_len > 0 && timing.is_long_for_chunk(rest_ns) {
             let text = format!("(one of {rest_len} commands, or all together)");
             note_slow(ctx.engine, &ctx.session.handle, rest_ns, || vec![b"EXEC".to_vec(), text.into_bytes()]);
         }
     }
 }
 
-/// Executes the command of a context inside of another commit. An error becomes its reply.
-fn execute_inside(ctx: &mut Ctx<'_>) {
-    let mark = ctx.out.mark();
+/// Executes the command of a context inside of the commit of EXEC.
+fn execute_queued(ctx: &mut Ctx<'_>) {
     ctx.executing.note(ctx.command.id);
-    if let Err(error) = (ctx.command.handler)(ctx) {
+    if let Some(error) = execute_inside(ctx, true) {
+        count_error(ctx, &error);
+    }
+}
+
+/// Executes the command of a context inside of another commit, into which its effects go if `is_recorded`. An error becomes its
+/// reply, and is returned.
+pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<CommandError> {
+    let mark = ctx.out.mark();
+    let error = (ctx.command.handler)(ctx).err();
+    if let Some(error) = &error {
         cold_path();
+        ctx.out.rewind(mark);
+        ctx.out.error_bytes(error.as_bytes());
         ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
-        fail(ctx, mark, &error);
     }
-    ctx.commit.end_inside(&ctx.argv, ctx.changes);
-}
-
-/// A transaction, and what it needs of its session, on its way to another thread.
-pub(crate) struct Carried {
-    transaction: Box<Transaction>,
-    watching: Option<Box<crate::watched::Watching>>,
-}
-
-impl Carried {
-    /// Takes a session's transaction along, if there is one; the session goes on as if it was over.
-    pub(crate) fn take(session: &mut Session) -> Option<Self> {
-        let transaction = session.end_transaction()?;
-        if let Some(db) = transaction.final_db() {
-            session.db = db;
-        }
-        Some(Self { transaction, watching: session.watching.take() })
-    }
-
-    /// The flags of its commands together.
-    pub(crate) fn flags(&self) -> Flags {
-        self.transaction.flags()
-    }
-
-    /// Gives it to the session that executes EXEC.
-    pub(crate) fn give(self, session: &mut Session) {
-        session.resume_transaction(self.transaction);
-        session.watching = self.watching;
-    }
+    ctx.commit.end_inside(&ctx.argv, if is_recorded { ctx.changes } else { 0 });
+    error
 }

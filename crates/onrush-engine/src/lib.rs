@@ -7,6 +7,7 @@
 //! The engine has no sockets, no files and no threads of its own. It gets the time and its randomness passed in
 //! ([`shared::Parts`]), and what commands need of the program around it through [`process::Process`].
 
+mod acl_log;
 mod admission;
 pub mod argv;
 pub mod batch;
@@ -38,6 +39,7 @@ pub mod messages;
 pub mod offload;
 pub mod pipeline;
 mod plan;
+mod planned_keys;
 pub mod process;
 pub mod runner;
 pub mod scripts;
@@ -46,14 +48,15 @@ pub mod settings;
 mod sha256;
 pub mod shared;
 pub mod slice;
+pub mod slow;
 pub mod slow_batch;
 mod slow_chunk;
 pub mod slowlog;
 pub mod stats;
+pub mod timing;
 pub mod transaction;
 pub mod types;
 pub mod units;
-pub mod watch;
 pub mod watched;
 
 /// Eviction goes by what this allocator counts.

@@ -147,7 +147,7 @@ impl Runner {
             let now = engine.clock.now();
             span = Some(Span { first: span.map_or(chunk_started, |span| span.first), last: now });
             let started = span.map_or(chunk_started, |span| span.first);
-            if engine.settings.watch.is_long((now - started).as_nanos() as u64) {
+            if engine.settings.timing.is_long((now - started).as_nanos() as u64) {
                 cold_path();
                 self.note_slow(space, &inputs[next..], (lanes, next), Times { started, chunk_started, now });
             }
@@ -156,7 +156,7 @@ impl Runner {
                 &self.chunk,
                 &self.parts,
                 now - chunk_started,
-                engine.settings.watch.tracks(),
+                engine.settings.timing.tracks(),
             );
             self.chunk.owned.clear();
             let last_input = next + self.parts.len() - 1;
@@ -264,10 +264,10 @@ impl Runner {
     #[inline(never)]
     fn note_slow<L: Lanes>(&self, space: &[u8], inputs: &[Input], (lanes, next): (&mut L, usize), times: Times) {
         let Self { engine, commit, chunk, parts, tally, .. } = self;
-        let watch = &engine.settings.watch;
+        let timing = &engine.settings.timing;
         let took_ns = (times.now - times.chunk_started).as_nanos() as u64;
         let short_ns = took_ns.saturating_sub(tally.timed_ns + commit.evicting_ns());
-        if watch.is_long_for_chunk(short_ns) {
+        if timing.is_long_for_chunk(short_ns) {
             let inputs: Vec<&[u8]> = inputs.iter().map(|input| input.of(space)).collect();
             let slow = SlowChunk { shared: engine, chunk, parts, tally, inputs: &inputs };
             slow.note(short_ns, |part| &lanes.decoding(next + part).1.handle);

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::blocking::waiter::Waiter;
 use crate::client::ClientHandle;
-use crate::messages::{Monitor, Subscriptions};
+use crate::messages::monitors::Monitor;
+use crate::messages::subscriptions::Subscriptions;
 use crate::shared::Shared;
-use crate::transaction::Transaction;
+use crate::transaction::{Carried, Transaction};
 use crate::watched::Watching;
 
 /// CLIENT REPLY.
@@ -114,6 +115,21 @@ impl Session {
         self.show_transaction(&transaction);
         self.transaction = Some(transaction);
         self.states.insert(States::QUEUES);
+    }
+
+    /// Takes the transaction along, if there is one, to another thread: the session goes on as if it was over.
+    pub(crate) fn carry_transaction(&mut self) -> Option<Carried> {
+        let transaction = self.end_transaction()?;
+        if let Some(db) = transaction.final_db() {
+            self.db = db;
+        }
+        Some(Carried { transaction, watching: self.watching.take() })
+    }
+
+    /// Takes over a transaction that is to be executed.
+    pub(crate) fn take_over(&mut self, carried: Carried) {
+        self.resume_transaction(carried.transaction);
+        self.watching = carried.watching;
     }
 
     /// Lets others see how much is queued.

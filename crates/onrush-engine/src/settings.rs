@@ -8,7 +8,7 @@ use crate::encodings::{EncodingLimits, Encodings};
 use crate::eviction::state::EvictionOptions;
 use crate::messages::events::EventClasses;
 use crate::messages::outbox::OutputLimit;
-use crate::watch::{Watch, WatchOptions};
+use crate::timing::{Timing, TimingOptions};
 
 /// Of what entries keep a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub struct Options {
     pub lazy_flush: bool,
     /// Entries that ACL LOG keeps (`acllog-max-len`).
     pub acl_log_len_max: usize,
-    /// What is watched: slow commands, latencies.
-    pub watch: WatchOptions,
+    /// What is timed, and noted when it takes long.
+    pub timing: TimingOptions,
     /// Milliseconds after which a script takes too long; 0 is never (`busy-reply-threshold`).
     pub busy_reply_ms: u64,
     /// Which keyspace events are published (`notify-keyspace-events`).
@@ -87,7 +87,7 @@ impl Default for Options {
             password_set: false,
             lazy_flush: false,
             acl_log_len_max: 128,
-            watch: WatchOptions::default(),
+            timing: TimingOptions::default(),
             busy_reply_ms: 5000,
             events: EventClasses::empty(),
             output_limits: OutputLimits::default(),
@@ -122,8 +122,8 @@ pub struct Settings {
     pub lazy_flush: AtomicBool,
     /// See [`Options::acl_log_len_max`].
     pub acl_log_len_max: AtomicUsize,
-    /// See [`Options::watch`].
-    pub watch: Watch,
+    /// See [`Options::timing`].
+    pub timing: Timing,
     /// See [`Options::busy_reply_ms`].
     pub busy_reply_ms: AtomicU64,
     /// See [`Options::events`]: their bits.
@@ -165,7 +165,7 @@ impl Settings {
         self.password_set.store(options.password_set, Relaxed);
         self.lazy_flush.store(options.lazy_flush, Relaxed);
         self.acl_log_len_max.store(options.acl_log_len_max, Relaxed);
-        self.watch.store(&options.watch);
+        self.timing.store(&options.timing);
         self.busy_reply_ms.store(options.busy_reply_ms, Relaxed);
         self.events.store(if options.events.publishes() { options.events.bits() } else { 0 }, Relaxed);
         *self.output_limits.write() = options.output_limits;

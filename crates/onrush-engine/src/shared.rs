@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use onrush_persist::{CommandLog, SinkId};
 use onrush_store::{Keyspace, KeyspaceOptions, Random, SHARDS_DEFAULT};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
+use crate::acl_log::AclLog;
 use crate::blocking::waiters::Waiters;
 use crate::client::Registry;
 use crate::clock::{Clock, TimeSource};
-use crate::commands::acl_log::AclLog;
 use crate::eviction::state::Eviction;
 use crate::gate::{Entered, Exclusive, Gate};
 use crate::hotkeys::HotKeys;
-use crate::latency::Monitor;
+use crate::latency::{Event, Monitor};
 use crate::lazyfree::LazyFree;
 use crate::messages::Messages;
 use crate::offload::{ELEMENTS_MAX, Offload};
@@ -171,8 +171,8 @@ impl Shared {
     pub fn set(&self, options: &Options) {
         self.settings.store(options);
         self.eviction.store(&options.eviction);
-        if options.watch.slow_us >= 0 {
-            self.slowlog.trim(options.watch.slowlog_len_max);
+        if options.timing.slow_us >= 0 {
+            self.slowlog.trim(options.timing.slowlog_len_max);
         }
     }
 
@@ -206,6 +206,14 @@ impl Shared {
     pub(crate) fn note_changed(&self, db: u32, key: &[u8]) {
         if !self.watched.is_empty() {
             self.watched.changed(db, key, self.keyspace.hash(key));
+        }
+    }
+
+    /// Tells the latency monitor of an event, if it took long.
+    pub fn note_event(&self, event: Event, took: Duration) {
+        let threshold_ms = self.settings.timing.latency_threshold_ms();
+        if threshold_ms.is_some_and(|ms| took.as_millis() >= u128::from(ms)) {
+            self.latency.add(event, self.clock.unix_us() / 1_000_000, took);
         }
     }
 

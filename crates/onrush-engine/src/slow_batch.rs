@@ -6,7 +6,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::client::ClientHandle;
-use crate::shared::Shared;
 
 /// A batch: how large it was, and what its time was spent on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +56,7 @@ struct Batches {
 pub struct BatchLog(Mutex<Batches>);
 
 impl BatchLog {
-    fn add(&self, client: &ClientHandle, times: BatchTimes, at_s: i64, len_max: usize) {
+    pub(crate) fn add(&self, client: &ClientHandle, times: BatchTimes, at_s: i64, len_max: usize) {
         let name = client.names.lock().name.clone();
         let mut batches = self.0.lock();
         let id = batches.next_id;
@@ -76,14 +75,5 @@ impl BatchLog {
         let batches = self.0.lock();
         let len = batches.list.len().min(count);
         tell(len, &mut batches.list.iter().take(len));
-    }
-}
-
-/// Takes note of a batch of `client`, if it took as long as `slowlog-log-slower-than` says.
-#[cold]
-pub fn note_batch(shared: &Shared, client: &ClientHandle, times: BatchTimes) {
-    let watch = &shared.settings.watch;
-    if watch.is_slow(times.total().as_nanos() as u64) {
-        shared.slow_batches.add(client, times, shared.clock.unix_us() / 1_000_000, watch.slowlog_len_max());
     }
 }

@@ -7,8 +7,8 @@ use crate::chunk::{Chunk, Part, Tally};
 use crate::client::ClientHandle;
 use crate::command::Command;
 use crate::shared::Shared;
+use crate::slow::{arguments, event_of, note_slow};
 use crate::slowlog::cut;
-use crate::watch::{arguments, event_of, note_event, note_slow};
 
 /// Such a chunk, executed and not counted yet.
 pub(crate) struct SlowChunk<'a> {
@@ -39,7 +39,7 @@ impl SlowChunk<'_> {
             1 => arguments(first.command, &first.argv),
             len => describe(&suspects, len),
         });
-        note_event(self.shared, event_of(first.command), Duration::from_nanos(nanos));
+        self.shared.note_event(event_of(first.command), Duration::from_nanos(nanos));
     }
 
     fn suspects_of(&self, part: usize) -> impl Iterator<Item = Suspect<'_>> {
@@ -78,7 +78,7 @@ mod tests {
     use crate::runner::Runner;
     use crate::settings::Options;
     use crate::shared::Parts;
-    use crate::watch::WatchOptions;
+    use crate::timing::TimingOptions;
 
     /// How far the clock goes on whenever it is read, and where it is, in microseconds.
     static STEP_US: AtomicU64 = AtomicU64::new(0);
@@ -129,7 +129,7 @@ mod tests {
         let entries = slow(engine);
         assert_eq!(entries.iter().map(|(args, _)| args.as_str()).collect::<Vec<_>>(), ["GET|a", "KEYS|*"]);
         STEP_US.store(0, Relaxed);
-        engine.set(&Options { watch: WatchOptions { slow_us: 0, ..WatchOptions::default() }, ..Options::default() });
+        engine.set(&Options { timing: TimingOptions { slow_us: 0, ..TimingOptions::default() }, ..Options::default() });
         run(&["SET a 1", "SET a 1", "GET a", "NOSUCH", "GET"]);
         let entries = slow(engine);
         assert_eq!(entries.iter().map(|(args, _)| args.as_str()).collect::<Vec<_>>(), ["GET|a", "SET|a|1", "SET|a|1"]);

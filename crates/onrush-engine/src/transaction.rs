@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use onrush_resp::{ArgRange, parse_i64};
+use onrush_resp::ArgRange;
 use onrush_store::KeyHash;
 
 use crate::argv::Argv;
-use crate::command::find_keys::find_keys;
-use crate::command::{Command, Flags, Group};
-use crate::ctx::{Ctx, PlannedKeys};
+use crate::command::flags::Flags;
+use crate::command::name_index::CommandId;
 use crate::kept::KEPT_BYTES_MAX;
+use crate::planned_keys::PlannedKeys;
+use crate::watched::Watching;
 
 /// A queued command.
 struct Queued {
-    command: &'static Command,
+    id: CommandId,
     /// Where it begins in the bytes.
     start: usize,
     /// Its arguments.
@@ -145,24 +146,43 @@ impl Transaction {
         (!self.is_personal).then_some(self.db)
     }
 
-    /// Queues the present command. O(bytes).
-    pub fn push(&mut self, ctx: &Ctx<'_>, command: &'static Command) {
+    /// Queues a command with its arguments. What it may work on is said by itself. O(bytes).
+    pub(crate) fn push(&mut self, id: CommandId, flags: Flags, argv: &Argv<'_>, planned: PlannedKeys<'_>) {
         let start = self.bytes.len();
         let first_arg = self.args.len() as u32;
-        self.copy_args(&ctx.argv);
+        self.copy_args(argv);
         let first_hash = self.hashes.len() as u32;
-        let PlannedKeys { first, step, hashes, .. } = ctx.planned;
-        self.hashes.extend_from_slice(hashes);
-        self.note_keys(ctx, command, hashes);
-        self.flags |= command.flags;
+        self.hashes.extend_from_slice(planned.hashes);
+        self.flags |= flags;
         self.commands.push(Queued {
-            command,
+            id,
             start,
             args: (first_arg, self.args.len() as u32),
             hashes: (first_hash, self.hashes.len() as u32),
-            first_key: first,
-            step,
+            first_key: planned.first,
+            step: planned.step,
         });
+    }
+
+    /// A command works on these keys of the database that is selected by then.
+    pub(crate) fn add_keys(&mut self, hashes: impl IntoIterator<Item = KeyHash>) {
+        let db = self.db;
+        self.keys.extend(hashes.into_iter().map(|hash| (db, hash)));
+    }
+
+    /// A command may work on keys that it does not name, or on other clients.
+    pub(crate) fn need_keyspace(&mut self) {
+        self.needs_keyspace = true;
+    }
+
+    /// A command changes the state of its connection in other ways than SELECT does.
+    pub(crate) fn is_about_connection(&mut self) {
+        self.is_personal = true;
+    }
+
+    /// A command selects another database for those behind it.
+    pub(crate) fn select(&mut self, db: u32) {
+        self.db = db;
     }
 
     fn copy_args(&mut self, argv: &Argv<'_>) {
@@ -184,40 +204,20 @@ impl Transaction {
         }
     }
 
-    fn note_keys(&mut self, ctx: &Ctx<'_>, command: &Command, hashes: &[KeyHash]) {
-        let db = self.db;
-        if command.flags.contains(Flags::OTHER_KEYS) {
-            self.needs_keyspace = true;
-        } else if command.plan.is_some() && !command.flags.contains(Flags::MOVABLEKEYS) && !hashes.is_empty() {
-            self.keys.extend(hashes.iter().map(|&hash| (db, hash)));
-        } else if command.has_keys() {
-            match find_keys(command, &ctx.argv) {
-                Ok(found) => {
-                    let hash = |index| ctx.engine.keyspace.hash(ctx.arg(index));
-                    self.keys.extend(found.into_iter().map(|key| (db, hash(key.index))));
-                }
-                // It fails, or knows keys that its specs do not.
-                Err(_) => self.needs_keyspace = true,
-            }
-        } else if command.spec.name == "select" && command.parent.is_none() {
-            let wanted = parse_i64(ctx.arg(1)).and_then(|db| usize::try_from(db).ok());
-            self.db = wanted.filter(|db| *db < ctx.engine.keyspace.databases()).map_or(db, |db| db as u32);
-        } else if !command.is_short() {
-            self.needs_keyspace = true;
-            // DEBUG REPLAY is about the connection, too.
-            let is_personal = matches!(command.spec.group, Group::Connection | Group::Pubsub | Group::Scripting);
-            self.is_personal |= is_personal || command.spec.name == "debug";
-        }
-    }
-
     /// The commands in their order.
-    pub(crate) fn commands(&self) -> impl Iterator<Item = (&'static Command, Argv<'_>, PlannedKeys<'_>)> {
+    pub(crate) fn commands(&self) -> impl Iterator<Item = (CommandId, Argv<'_>, PlannedKeys<'_>)> {
         self.commands.iter().map(|queued| {
             let ranges = &self.args[queued.args.0 as usize..queued.args.1 as usize];
             let argv = Argv::new(&self.bytes[queued.start..], ranges, &self.owned);
             let hashes = &self.hashes[queued.hashes.0 as usize..queued.hashes.1 as usize];
             let planned = PlannedKeys { first: queued.first_key, step: queued.step, hashes, shard: None };
-            (queued.command, argv, planned)
+            (queued.id, argv, planned)
         })
     }
+}
+
+/// A transaction, and what it watches, on its way to another thread.
+pub(crate) struct Carried {
+    pub(crate) transaction: Box<Transaction>,
+    pub(crate) watching: Option<Box<Watching>>,
 }

@@ -24,7 +24,8 @@ use onrush_engine::runner::{Input as Bytes, Lanes};
 use onrush_engine::session::{Session, States};
 use onrush_engine::settings::Pause;
 use onrush_engine::slice::{SliceEnd, SliceResult};
-use onrush_engine::slow_batch::{BatchTimes, note_batch};
+use onrush_engine::slow::note_batch;
+use onrush_engine::slow_batch::BatchTimes;
 use onrush_engine::stats::ThreadStats;
 use onrush_resp::{Decoder, Reply};
 

@@ -10,7 +10,6 @@ use onrush_engine::commit::Commit;
 use onrush_engine::latency::Event;
 use onrush_engine::settings::Pause;
 use onrush_engine::stats::Samples;
-use onrush_engine::watch::note_event;
 use onrush_store::{Shard, clock};
 
 use crate::gather::Gather;
@@ -197,7 +196,7 @@ impl ExpireCycle {
         }
         let took = started.elapsed();
         self.server.stats.expire_cycle_us.fetch_add(took.as_micros() as u64, Relaxed);
-        note_event(self.server, Event::ExpireCycle, took);
+        self.server.note_event(Event::ExpireCycle, took);
     }
 
     fn next_db(&mut self) {

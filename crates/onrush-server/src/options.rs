@@ -4,7 +4,7 @@ use onrush_engine::encodings::EncodingLimits;
 use onrush_engine::eviction::policy::Policy;
 use onrush_engine::eviction::state::EvictionOptions;
 use onrush_engine::settings::{ClockOf, Options, OutputLimits};
-use onrush_engine::watch::WatchOptions;
+use onrush_engine::timing::TimingOptions;
 use onrush_store::{ListLimits, PairLimits, SetLimits, StreamLimits};
 
 use crate::config::Config;
@@ -35,7 +35,7 @@ pub fn options(config: &Config) -> Options {
         password_set: !config.requirepass.is_empty(),
         lazy_flush: config.lazyfree_lazy_user_flush,
         acl_log_len_max: usize::try_from(config.acllog_max_len).unwrap_or(usize::MAX),
-        watch: WatchOptions {
+        timing: TimingOptions {
             slow_us: config.slowlog_log_slower_than,
             slowlog_len_max: usize::try_from(config.slowlog_max_len).unwrap_or(usize::MAX),
             latency_ms: config.latency_monitor_threshold,

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use super::waiter::{Command, OnTimeout, State, Waiter, WaitsFor};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
-use crate::inside::Carried;
 use crate::offload::Task;
 
 /// How a command waits.
@@ -132,7 +131,7 @@ pub(crate) fn offload(ctx: &mut Ctx<'_>) {
         is_offloaded: true,
         no_touch: ctx.session.no_touch,
         deny_blocking: ctx.session.deny_blocking,
-        carried: Mutex::new(Carried::take(ctx.session)),
+        carried: Mutex::new(ctx.session.carry_transaction()),
         state: Mutex::new(State::Waiting),
     });
     ctx.commit.set_db(ctx.session.db);

@@ -11,7 +11,6 @@ use crate::command::Flags;
 use crate::commit::Key;
 use crate::ctx::{Ctx, Engine};
 use crate::execute::{Waited, execute_offloaded, execute_waiting};
-use crate::inside::Carried;
 use crate::offload::Task;
 use crate::session::Session;
 use crate::settings::Pause;
@@ -24,7 +23,7 @@ impl Waiter {
         if &*command.full_name == "client|pause" {
             return false;
         }
-        let queued = self.carried.lock().as_ref().map_or(Flags::empty(), Carried::flags);
+        let queued = self.carried.lock().as_ref().map_or(Flags::empty(), |carried| carried.transaction.flags());
         pause == Pause::All || (command.flags | queued).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
@@ -34,7 +33,7 @@ impl Waiter {
         let mut session = Session::new(Arc::clone(&self.client), true);
         (session.db, session.no_touch, session.deny_blocking) = (self.db, self.no_touch, self.deny_blocking);
         if let Some(carried) = self.carried.lock().take() {
-            carried.give(&mut session);
+            session.take_over(carried);
         }
         execute_offloaded(outer, &mut session, self.command.argv(), &mut out);
         let mut state = self.lock_state();

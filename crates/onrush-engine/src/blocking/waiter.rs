@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::argv::Argv;
 use crate::client::ClientHandle;
-use crate::inside::Carried;
+use crate::transaction::Carried;
 
 /// Arguments from this length on may be owned, and are not copied then.
 const OWNED_LEN_MIN: usize = 32 * 1024;

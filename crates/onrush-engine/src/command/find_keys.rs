@@ -1,7 +1,7 @@
 //! Keys among a command's arguments, found by its key specs.
 
+use super::flags::Flags;
 use super::key_spec::{BeginSearch, FindKeys, Invalid, KeyFlags, KeyRef, KeySpec};
-use super::spec::Flags;
 use super::table::{Command, CommandTable};
 use crate::argv::Arguments;
 use crate::error::CommandError;

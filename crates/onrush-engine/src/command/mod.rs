@@ -6,14 +6,16 @@
 
 pub mod argument;
 pub mod find_keys;
+pub mod flags;
 pub mod key_spec;
-mod name_index;
+pub(crate) mod name_index;
 pub mod replies;
 pub mod spec;
 pub mod syntax;
 pub mod table;
 mod words;
 
+pub use flags::{Flags, flags};
 pub use key_spec::KeyRange;
-pub use spec::{Flags, Group, KeySpec, Spec, flags};
+pub use spec::{Group, KeySpec, Spec};
 pub use table::{Command, CommandTable};

@@ -1,8 +1,9 @@
 //! The command table: from a name to its command, and what is derived from specs once at start.
 
+use super::flags::{Categories, Flags};
 use super::key_spec::{self, KeyFlags, KeyRange, KeySpec};
 use super::name_index::{CommandId, NO_ID, NO_PARENT, NameIndex, Named};
-use super::spec::{Categories, Flags, Spec};
+use super::spec::Spec;
 use crate::argv::Arguments;
 use crate::ctx::{Handler, RunHandler};
 use crate::error::{self, CommandError};
@@ -84,6 +85,11 @@ impl Command {
     pub fn has_keys(&self) -> bool {
         let finds_keys = |spec: &KeySpec| !spec.flags.contains(KeyFlags::NOT_KEY);
         self.spec.get_keys.is_some() || self.spec.keys.iter().any(finds_keys)
+    }
+
+    /// Whether it executes a transaction.
+    pub fn is_exec(&self) -> bool {
+        self.spec.name == "exec" && self.parent.is_none()
     }
 
     /// Whether it has subcommands.

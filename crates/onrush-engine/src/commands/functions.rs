@@ -7,8 +7,9 @@ use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::glob::glob_match;
-use crate::messages::monitors::show_script;
-use crate::scripts::{Library, Policy, begin, dump, restore, thread};
+use crate::messages::show::show_script;
+use crate::scripts::host::begin;
+use crate::scripts::{Library, Policy, dump, restore, thread};
 
 const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
 const BAD_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
@@ -176,7 +177,7 @@ pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
             ctx.out.array(what.command.len());
             what.command.iter().for_each(|arg| ctx.out.bulk(arg));
             ctx.out.bulk(b"duration_ms");
-            ctx.out.int(what.took.as_millis() as i64);
+            ctx.out.int((ctx.engine.clock.now() - what.started).as_millis() as i64);
         }
         None => ctx.out.null(),
     }

@@ -23,7 +23,7 @@ pub fn hotkeys_start(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.engine.hotkeys.start(wanted, ctx.now_ms()) {
         return Err(RUNS_ALREADY);
     }
-    ctx.engine.settings.watch.sample_hot_keys(wanted.sample);
+    ctx.engine.settings.timing.sample_hot_keys(wanted.sample);
     ctx.out.ok();
     Ok(())
 }
@@ -70,7 +70,7 @@ fn parse(ctx: &Ctx<'_>) -> Result<Wanted, CommandError> {
 /// `HOTKEYS STOP`: null if no session runs
 pub fn hotkeys_stop(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.engine.hotkeys.stop(ctx.now_ms()) {
-        ctx.engine.settings.watch.sample_hot_keys(0);
+        ctx.engine.settings.timing.sample_hot_keys(0);
         ctx.out.ok();
     } else {
         ctx.out.null();

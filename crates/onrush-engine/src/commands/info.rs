@@ -9,7 +9,7 @@ use crate::commands::memory::Overview;
 use crate::commands::server::REDIS_VERSION;
 use crate::ctx::Engine;
 use crate::ctx::{CommandResult, Ctx};
-use crate::messages::Kind;
+use crate::messages::kind::Kind;
 use crate::stats::CommandCounters;
 
 /// A section of INFO.
@@ -411,7 +411,7 @@ fn commandstats(engine: &Engine, text: &mut Text) {
 }
 
 fn latencystats(engine: &Engine, text: &mut Text) {
-    if !engine.settings.watch.tracks() {
+    if !engine.settings.timing.tracks() {
         return;
     }
     let percentiles = engine.process.facts().latency_percentiles;

@@ -144,7 +144,7 @@ fn age(seconds: i64) -> String {
 
 /// `LATENCY DOCTOR`: what was slow, and what to do about it
 pub fn latency_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
-    let text = diagnose(&ctx.engine.latency.all(), ctx.engine.settings.watch.latency_threshold_ms());
+    let text = diagnose(&ctx.engine.latency.all(), ctx.engine.settings.timing.latency_threshold_ms());
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
 }

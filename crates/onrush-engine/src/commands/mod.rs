@@ -71,9 +71,9 @@ pub mod string_conditions;
 pub mod strings;
 pub mod strings_many;
 mod strings_specs;
+mod timing_specs;
 pub mod transactions;
 mod transactions_specs;
-mod watch_specs;
 
 /// The specs of all families, in the order in which COMMAND tells them.
 pub static FAMILIES: &[&[Spec]] = &[
@@ -95,7 +95,7 @@ pub static FAMILIES: &[&[Spec]] = &[
     replication_specs::SPECS,
     cluster_specs::SPECS,
     acl_specs::SPECS,
-    watch_specs::SPECS,
+    timing_specs::SPECS,
     scripting_specs::SPECS,
     functions_specs::SPECS,
 ];

@@ -6,7 +6,8 @@ use crate::blocking::waiter::flatten;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::messages::{Kind, Subscriptions};
+use crate::messages::kind::Kind;
+use crate::messages::subscriptions::Subscriptions;
 
 /// `SUBSCRIBE channel [channel ...]`
 pub fn subscribe(ctx: &mut Ctx<'_>) -> CommandResult {

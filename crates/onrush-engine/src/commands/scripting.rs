@@ -10,8 +10,9 @@ use crate::command::replies;
 use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::messages::monitors::show_script;
-use crate::scripts::{Script, ScriptHost, begin, thread};
+use crate::messages::show::show_script;
+use crate::scripts::host::{Rules, ScriptHost, begin};
+use crate::scripts::{Script, thread};
 
 const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
 const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
@@ -115,7 +116,7 @@ pub(super) fn lists<'a>(ctx: &Ctx<'a>, keys: usize) -> (List<'a>, List<'a>) {
 /// Runs a script inside of the present command, which has the keyspace.
 pub(super) fn with_host(
     ctx: &mut Ctx<'_>,
-    rules: crate::scripts::Rules,
+    rules: Rules,
     run: impl FnOnce(&mut ScriptHost<'_, '_>, &mut onrush_resp::Reply) -> Ended,
 ) -> CommandResult {
     // Commands inside have reply buffers of their own; this one's is out of the context meanwhile.

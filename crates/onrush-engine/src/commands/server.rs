@@ -6,7 +6,7 @@ use onrush_resp::parse_i64;
 
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::messages::Monitor;
+use crate::messages::monitors::Monitor;
 use crate::session::States;
 
 /// The version of Redis whose commands and replies the server has: clients choose features by it.
@@ -27,7 +27,7 @@ pub fn time(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `MONITOR`: sent again it has no reply
 pub fn monitor(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.monitor.is_none() {
-        ctx.session.monitor = Some(Box::new(Monitor::new(ctx.engine, &ctx.session.handle)));
+        ctx.session.monitor = Some(Box::new(Monitor::new(&ctx.engine.messages.monitors, &ctx.session.handle)));
         ctx.session.note_subscriptions();
         ctx.out.ok();
     }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::admission::abort;
 use crate::command::Flags;
 use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::inside::{abort, execute_all};
+use crate::inside::execute_all;
 use crate::offload::ARGS_MAX;
 use crate::transaction::Transaction;
 use crate::watched::{WatchedKey, Watching};

@@ -7,8 +7,8 @@ use std::hint::cold_path;
 use onrush_store::{CollectionType, Entry, NewValue, Removed, Slot, Table};
 
 use super::{Commit, Key};
-use crate::ctx::EventClass;
 use crate::error::{self, CommandError};
+use crate::messages::events::EventClass;
 use crate::watched::WatchedKey;
 
 impl Commit {

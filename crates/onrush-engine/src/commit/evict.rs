@@ -3,10 +3,9 @@
 use onrush_store::{Removed, Shard, Table};
 
 use super::{Commit, Evicts};
-use crate::ctx::EventClass;
 use crate::eviction::state::Memory;
 use crate::latency::Event;
-use crate::watch::note_event;
+use crate::messages::events::EventClass;
 
 impl Commit {
     /// The same, which evicts with `evictor` where too much memory is in use.
@@ -38,7 +37,7 @@ impl Commit {
         let took = self.shared.clock.now() - started;
         self.evictor = Some(evictor);
         self.evicting_ns += took.as_nanos() as u64;
-        note_event(self.shared, Event::EvictionCycle, took);
+        self.shared.note_event(Event::EvictionCycle, took);
         memory
     }
 

@@ -21,11 +21,11 @@ use std::sync::Arc;
 use onrush_store::{Cleared, Db, KeyHash, Removed, Shard, schedule};
 
 use crate::argv::Argv;
-use crate::ctx::EventClass;
 use crate::eviction::state::Memory;
 use crate::kept::shrink;
 use crate::lazyfree::Garbage;
-use crate::messages::Kind;
+use crate::messages::events::EventClass;
+use crate::messages::kind::Kind;
 use crate::session::Session;
 use crate::settings::Pause;
 use crate::shared::Shared;
@@ -206,7 +206,7 @@ impl Commit {
     #[inline]
     pub(crate) fn choose_timing(&mut self) -> bool {
         let Self { shared, moment, draw, .. } = self;
-        self.times_each = shared.settings.watch.times_each(|| *draw.get_or_insert_with(|| moment.random.next()));
+        self.times_each = shared.settings.timing.times_each(|| *draw.get_or_insert_with(|| moment.random.next()));
         self.times_each
     }
 

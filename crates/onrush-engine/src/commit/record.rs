@@ -7,10 +7,9 @@ use onrush_store::{KeyHash, Table, schedule};
 
 use super::rebuild::rebuild;
 use crate::argv::Argv;
-use crate::ctx::EventClass;
 use crate::kept::KEPT_BYTES_MAX;
-use crate::messages::Kind;
-use crate::messages::events::EventClasses;
+use crate::messages::events::{EventClass, EventClasses};
+use crate::messages::kind::Kind;
 use crate::messages::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::shared::Shared;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use super::channel::{self, Channel, Kind, NameHash, Names};
+use super::channel::{self, Channel, NameHash, Names};
+use super::kind::Kind;
 use crate::client::ClientHandle;
 
 /// Parts of a directory; a power of two.

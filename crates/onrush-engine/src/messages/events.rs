@@ -95,6 +95,52 @@ impl fmt::Display for EventClasses {
     }
 }
 
+/// The class of one event, by the letter that `notify-keyspace-events` has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventClass {
+    /// `g`: commands that are not about one type.
+    Generic,
+    /// `$`: strings.
+    String,
+    /// `l`: lists.
+    List,
+    /// `s`: sets.
+    Set,
+    /// `h`: hashes.
+    Hash,
+    /// `z`: sorted sets.
+    SortedSet,
+    /// `t`: streams.
+    Stream,
+    /// `x`: expiry.
+    Expired,
+    /// `e`: eviction.
+    Evicted,
+    /// `n`: keys that are new.
+    New,
+    /// `m`: keys looked for and not found.
+    KeyMiss,
+}
+
+impl EventClass {
+    /// The class as a flag of `notify-keyspace-events`.
+    pub(crate) const fn flag(self) -> EventClasses {
+        match self {
+            Self::Generic => EventClasses::GENERIC,
+            Self::String => EventClasses::STRING,
+            Self::List => EventClasses::LIST,
+            Self::Set => EventClasses::SET,
+            Self::Hash => EventClasses::HASH,
+            Self::SortedSet => EventClasses::ZSET,
+            Self::Stream => EventClasses::STREAM,
+            Self::Expired => EventClasses::EXPIRED,
+            Self::Evicted => EventClasses::EVICTED,
+            Self::New => EventClasses::NEW,
+            Self::KeyMiss => EventClasses::KEY_MISS,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

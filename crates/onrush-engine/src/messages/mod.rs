@@ -1,6 +1,6 @@
 //! Messages that clients get without asking each time: pub/sub.
 //!
-//! A client subscribes to channels and patterns ([`Subscriptions`]); [`Messages`] knows who listens to what. A message is put into
+//! A client subscribes to channels and patterns (`subscriptions`); [`Messages`] knows who listens to what. A message is put into
 //! the open record of its publisher's commit ([`outgoing`]) and handed out when that record is closed: what a transaction publishes is
 //! heard when the transaction is done. It is encoded once for each protocol and shared by all its subscribers: each client has an
 //! outbox ([`outbox`]) of references, which only the client's own worker empties into its reply buffer, between two commands.
@@ -11,13 +11,16 @@
 //! Lock order: a part of the directory, then a channel's subscribers, then an outbox; a client's waker comes last.
 
 mod channel;
+pub mod delivery;
 mod directory;
 pub mod events;
+pub mod kind;
 pub(crate) mod monitors;
 pub mod outbox;
 pub(crate) mod outgoing;
+pub(crate) mod show;
 mod subscribers;
-mod subscriptions;
+pub(crate) mod subscriptions;
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -31,11 +34,8 @@ use crate::client::ClientHandle;
 use crate::glob::glob_match;
 use channel::{Channel, NameHash, Names};
 use directory::Directory;
+use kind::Kind;
 use monitors::Monitors;
-
-pub use channel::Kind;
-pub(crate) use monitors::Monitor;
-pub(crate) use subscriptions::Subscriptions;
 
 /// Who listens to what. See the module's text.
 pub struct Messages {
@@ -47,7 +47,7 @@ pub struct Messages {
     version: AtomicU64,
     /// Clients with subscriptions.
     clients: AtomicUsize,
-    monitors: Monitors,
+    pub(crate) monitors: Monitors,
     /// Bytes of messages in outboxes, each counted once.
     parcel_bytes: AtomicU64,
     hash: NameHash,

@@ -1,60 +1,49 @@
 //! A client's outbox: messages on their way to it that its worker has not taken over yet.
 //!
-//! Whoever publishes appends references to encoded messages; the client's own worker takes them into its reply buffer while
-//! that is short. So what a slow client has not read is shared with all others who get it. An outbox together with the
-//! unread replies is bounded by `client-output-buffer-limit`: a client that passes it is closed.
+//! It holds references to encoded messages: what a slow client has not read is shared with all others who get it. An outbox
+//! together with the unread replies is bounded by an [`OutputLimit`] (`client-output-buffer-limit`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use onrush_resp::Reply;
 use parking_lot::Mutex;
-
-use super::Messages;
-use crate::client::ClientHandle;
-use crate::settings::OutputLimits;
-use crate::shared::Shared;
-
-/// Unread replies of a client up to which messages are taken over from its outbox, in bytes.
-pub const TAKEN_BYTES_MAX: usize = 64 * 1024;
-
-/// An outbox that is empty and has room for more parcels than this gives its memory back.
-const KEPT_PARCELS_MAX: usize = 64;
 
 /// Encoded messages that are handed out together.
 pub(crate) struct Parcel {
-    bytes: Arc<Vec<u8>>,
-    messages: &'static Messages,
+    pub(super) bytes: Arc<Vec<u8>>,
+    /// Bytes of all parcels.
+    sum: &'static AtomicU64,
 }
 
 impl Parcel {
-    pub(super) fn new(bytes: Vec<u8>, messages: &'static Messages) -> Arc<Self> {
-        messages.parcel_bytes.fetch_add(bytes.len() as u64, Relaxed);
-        Arc::new(Self { bytes: Arc::new(bytes), messages })
+    /// With encoded messages, whose bytes are counted in `sum` while it is there.
+    pub(super) fn new(bytes: Vec<u8>, sum: &'static AtomicU64) -> Arc<Self> {
+        sum.fetch_add(bytes.len() as u64, Relaxed);
+        Arc::new(Self { bytes: Arc::new(bytes), sum })
     }
 }
 
 impl Drop for Parcel {
     fn drop(&mut self) {
-        self.messages.parcel_bytes.fetch_sub(self.bytes.len() as u64, Relaxed);
+        self.sum.fetch_sub(self.bytes.len() as u64, Relaxed);
     }
 }
 
 /// See the module's text.
 #[derive(Default)]
-pub(crate) struct Outbox(Mutex<Contents>);
+pub(crate) struct Outbox(pub(super) Mutex<Contents>);
 
 #[derive(Default)]
-struct Contents {
-    parcels: VecDeque<Arc<Parcel>>,
-    bytes: usize,
+pub(super) struct Contents {
+    pub(super) parcels: VecDeque<Arc<Parcel>>,
+    pub(super) bytes: usize,
     /// Whether the client's worker knows that there is something.
-    is_told: bool,
+    pub(super) is_told: bool,
     /// Whether nothing is put in any more.
-    is_closed: bool,
+    pub(super) is_closed: bool,
     /// Since when there has been more than the soft limit allows, in Unix milliseconds.
-    strained_since_ms: Option<i64>,
+    pub(super) strained_since_ms: Option<i64>,
 }
 
 /// How many messages wait in an outbox.
@@ -79,7 +68,7 @@ pub struct OutputLimit {
 
 impl OutputLimit {
     /// Whether somebody with so many unread bytes is to be closed. `since_ms`: since when it has been at the soft limit.
-    fn is_passed(&self, bytes: u64, since_ms: &mut Option<i64>, now_ms: impl Fn() -> i64) -> bool {
+    pub(super) fn is_passed(&self, bytes: u64, since_ms: &mut Option<i64>, now_ms: impl Fn() -> i64) -> bool {
         if self.hard_bytes > 0 && bytes >= self.hard_bytes {
             return true;
         }
@@ -89,101 +78,6 @@ impl OutputLimit {
         }
         let now_ms = now_ms();
         (now_ms - *since_ms.get_or_insert(now_ms)) / 1000 > self.soft_seconds as i64
-    }
-}
-
-impl ClientHandle {
-    /// Puts a message into the outbox; the first one since the worker has emptied it wakes the connection. A client that passes its
-    /// limit is closed. O(1).
-    pub(crate) fn send(&self, parcel: &Arc<Parcel>, limits: &OutputLimits, shared: &'static Shared, thread: usize) {
-        let mut contents = self.outbox.0.lock();
-        if contents.is_closed {
-            return;
-        }
-        contents.bytes += parcel.bytes.len();
-        contents.parcels.push_back(Arc::clone(parcel));
-        if self.is_over_limit(&mut contents, self.reply_bytes.load(Relaxed), limits, shared) {
-            drop(contents);
-            self.close_slow(shared, thread);
-        } else if !std::mem::replace(&mut contents.is_told, true) {
-            self.activity.note_mail();
-            drop(contents);
-            self.wake();
-        }
-    }
-
-    fn is_over_limit(&self, contents: &mut Contents, reply_bytes: u64, limits: &OutputLimits, shared: &Shared) -> bool {
-        let limit = if self.has_subscriptions() { limits.pubsub } else { limits.normal };
-        let bytes = contents.bytes as u64 + reply_bytes;
-        limit.is_passed(bytes, &mut contents.strained_since_ms, || shared.clock.unix_ms())
-    }
-
-    /// Closes the client, which has too much to read, unless it is being closed already.
-    #[cold]
-    fn close_slow(&self, shared: &'static Shared, thread: usize) {
-        if self.is_killed() {
-            return;
-        }
-        let unread = self.waiting().bytes as u64 + self.reply_bytes.load(Relaxed);
-        let class = if self.has_subscriptions() { "pubsub" } else { "normal" };
-        tracing::warn!(
-            "Closing client id={} addr={}: {unread} unread bytes passed client-output-buffer-limit {class}",
-            self.id,
-            self.addr
-        );
-        shared.stats.threads[thread].output_buffer_limit_disconnections.add(1);
-        self.close_outbox();
-        self.kill();
-    }
-
-    /// Whether the client, which has so many unread bytes of replies, has passed its limit; it is closed then. For its own worker
-    /// and the maintenance thread. `thread`: who asks.
-    pub fn closes_as_slow(&self, reply_bytes: u64, shared: &'static Shared, thread: usize) -> bool {
-        let limits = shared.settings.output_limits();
-        let is_over = self.is_over_limit(&mut self.outbox.0.lock(), reply_bytes, &limits, shared);
-        if is_over {
-            self.close_slow(shared, thread);
-        }
-        is_over
-    }
-
-    /// Takes messages over into the client's replies: all of them if both together are no more than `all_bytes_max`, else as long as
-    /// the replies are short. For the client's own worker, between commands.
-    pub fn take_mail(&self, out: &mut Reply, all_bytes_max: usize) {
-        let mut contents = self.outbox.0.lock();
-        let takes_all = contents.bytes + out.len() <= all_bytes_max;
-        while takes_all || out.len() < TAKEN_BYTES_MAX {
-            let Some(parcel) = contents.parcels.pop_front() else {
-                contents.is_told = false;
-                if contents.parcels.capacity() > KEPT_PARCELS_MAX {
-                    contents.parcels = VecDeque::new();
-                }
-                self.activity.no_more_mail();
-                return;
-            };
-            contents.bytes -= parcel.bytes.len();
-            out.raw_shared(&parcel.bytes);
-        }
-    }
-
-    /// Puts bytes of the client's own replies behind the messages that wait. For the client's own worker.
-    pub(crate) fn send_behind(&self, bytes: Vec<u8>, shared: &'static Shared, thread: usize) {
-        self.send(&Parcel::new(bytes, &shared.messages), &shared.settings.output_limits(), shared, thread);
-    }
-
-    /// Whether messages wait in the outbox.
-    pub fn waiting(&self) -> Waiting {
-        let contents = self.outbox.0.lock();
-        Waiting { parcels: contents.parcels.len(), bytes: contents.bytes }
-    }
-
-    /// Drops what is in the outbox, and whatever comes later.
-    pub(crate) fn close_outbox(&self) {
-        let mut contents = self.outbox.0.lock();
-        let dropped = std::mem::take(&mut *contents);
-        contents.is_closed = true;
-        drop(contents);
-        drop(dropped);
     }
 }
 

@@ -6,8 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::channel::{Channel, Kind};
+use super::channel::Channel;
 use super::events::EventClasses;
+use super::kind::Kind;
 use super::outbox::Parcel;
 use crate::kept::shrink;
 use crate::shared::Shared;
@@ -160,7 +161,7 @@ impl Outgoing {
                 bytes.extend_from_slice(&head);
                 push_bulk(&mut bytes, payload);
             }
-            Parcel::new(bytes, &self.shared.messages)
+            Parcel::new(bytes, &self.shared.messages.parcel_bytes)
         };
         let limits = self.shared.settings.output_limits();
         let mut parcels: [Option<Arc<Parcel>>; 2] = [None, None];

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Messages;
-use super::channel::{self, Channel, Kind, NameHash, Names};
+use super::channel::{self, Channel, NameHash, Names};
+use super::kind::Kind;
 use crate::client::ClientHandle;
 use crate::shared::Shared;
 

@@ -3,15 +3,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use onrush_lua::{Host, Interrupt, LogLevel};
+use onrush_lua::{FunctionFlags, Host, Interrupt, LogLevel};
 use onrush_resp::{ArgRange, Reply};
 
 use super::What;
-use super::inside::execute_inside;
+use super::inside::execute_called;
 use crate::argv::Argv;
 use crate::command::Flags;
 use crate::ctx::Ctx;
-use crate::error;
+use crate::error::{self, CommandError};
 
 /// What a script may do.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,32 @@ pub(crate) struct Rules {
     pub(crate) is_read_only: bool,
     /// It must not use more memory, unless it has changed something already.
     pub(crate) is_full: bool,
+}
+
+const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
+
+/// What a script may do, by its flags and by how it was called; takes the keyspace for it. `flags` is `None` of a script without
+/// a shebang: of such a one nothing is known.
+///
+/// # Errors
+/// It must not run; or the commit puts it off.
+pub(crate) fn begin(ctx: &mut Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules, CommandError> {
+    let is_read_only = ctx.command.flags.contains(Flags::READONLY);
+    let has = |flag| flags.is_some_and(|flags| flags.contains(flag));
+    let is_full = ctx.commit.is_stuck();
+    if flags.is_some() && !has(FunctionFlags::NO_WRITES) {
+        if is_read_only {
+            return Err(WRITES);
+        }
+        if is_full && !has(FunctionFlags::ALLOW_OOM) {
+            return Err(error::OUT_OF_MEMORY);
+        }
+    }
+    ctx.commit.lock_keyspace()?;
+    Ok(Rules {
+        is_read_only: is_read_only || has(FunctionFlags::NO_WRITES),
+        is_full: is_full && !has(FunctionFlags::ALLOW_OOM),
+    })
 }
 
 /// The host of a script that runs with the whole keyspace.
@@ -78,13 +104,16 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         self.goes_elsewhere
     }
 
+    fn is_function(&self) -> bool {
+        self.ctx.command.spec.name.starts_with("fcall")
+    }
+
     /// What runs, for those who ask.
-    fn what(&self, took: Duration) -> What {
-        let is_function = self.ctx.command.spec.name.starts_with("fcall");
+    fn what(&self) -> What {
         What {
-            function: is_function.then(|| self.ctx.arg(1).to_vec()),
+            function: self.is_function().then(|| self.ctx.arg(1).to_vec()),
             command: self.ctx.argv.iter().map(<[u8]>::to_vec).collect(),
-            took,
+            started: self.ctx.started,
         }
     }
 
@@ -107,7 +136,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         }
         // What others were told cannot be taken back either.
         self.has_written |= writes || command.flags.contains(Flags::MAY_REPLICATE);
-        execute_inside(self.ctx, command, argv, self.is_recorded, reply);
+        execute_called(self.ctx, command, argv, self.is_recorded, reply);
         Ok(())
     }
 }
@@ -160,10 +189,9 @@ impl Host for ScriptHost<'_, '_> {
         let threshold_ms = ctx.engine.settings.busy_reply_ms.load(Relaxed);
         if threshold_ms > 0 && took.as_millis() as u64 >= threshold_ms {
             if running.is_to_end() && !self.has_written {
-                let is_function = ctx.command.spec.name.starts_with("fcall");
-                return Interrupt::Abort(if is_function { KILLED_FUNCTION } else { KILLED_SCRIPT }.to_vec());
+                return Interrupt::Abort(if self.is_function() { KILLED_FUNCTION } else { KILLED_SCRIPT }.to_vec());
             }
-            running.take_too_long(self.what(took), self.has_written);
+            running.take_too_long(self.has_written, || self.what());
         }
         Interrupt::GoOn
     }

@@ -4,7 +4,7 @@
 
 mod cache;
 mod dump;
-mod host;
+pub(crate) mod host;
 mod inside;
 mod libraries;
 mod lzf;
@@ -13,14 +13,8 @@ pub(crate) mod thread;
 
 pub(crate) use cache::{Cache, Script};
 pub(crate) use dump::{Bad, dump, restore};
-pub(crate) use host::{Rules, ScriptHost};
 pub(crate) use libraries::{Libraries, Library, Policy};
 pub(crate) use running::{Running, What};
-
-use crate::command::Flags;
-use crate::ctx::Ctx;
-use crate::error::{self, CommandError};
-use onrush_lua::FunctionFlags;
 
 /// What all threads share of scripts.
 #[derive(Default)]
@@ -31,30 +25,4 @@ pub struct Scripts {
     pub(crate) libraries: Libraries,
     /// The one that runs.
     pub(crate) running: Running,
-}
-
-const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
-
-/// What a script may do, by its flags and by how it was called; takes the keyspace for it. `flags` is `None` of a script without
-/// a shebang: of such a one nothing is known.
-///
-/// # Errors
-/// It must not run; or the commit puts it off.
-pub(crate) fn begin(ctx: &mut Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules, CommandError> {
-    let is_read_only = ctx.command.flags.contains(Flags::READONLY);
-    let has = |flag| flags.is_some_and(|flags| flags.contains(flag));
-    let is_full = ctx.commit.is_stuck();
-    if flags.is_some() && !has(FunctionFlags::NO_WRITES) {
-        if is_read_only {
-            return Err(WRITES);
-        }
-        if is_full && !has(FunctionFlags::ALLOW_OOM) {
-            return Err(error::OUT_OF_MEMORY);
-        }
-    }
-    ctx.commit.lock_keyspace()?;
-    Ok(Rules {
-        is_read_only: is_read_only || has(FunctionFlags::NO_WRITES),
-        is_full: is_full && !has(FunctionFlags::ALLOW_OOM),
-    })
 }

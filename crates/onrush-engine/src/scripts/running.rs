@@ -4,7 +4,7 @@
 //! nobody waits for it: workers refuse commands without entering the gate, but for those that may end it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -27,8 +27,8 @@ pub(crate) struct What {
     pub(crate) function: Option<Vec<u8>>,
     /// The command's arguments.
     pub(crate) command: Vec<Vec<u8>>,
-    /// How long it has been running, when that was looked at last.
-    pub(crate) took: Duration,
+    /// When it began.
+    pub(crate) started: Instant,
 }
 
 /// See the module's text.
@@ -48,16 +48,19 @@ impl Running {
         self.is_busy.load(Relaxed)
     }
 
-    /// The script that runs takes too long. `has_written`: it has executed a command that writes.
-    pub(crate) fn take_too_long(&self, what: What, has_written: bool) {
+    /// The script that runs takes too long. `has_written`: it has executed a command that writes. `what` tells which it is, the
+    /// first time.
+    pub(crate) fn take_too_long(&self, has_written: bool, what: impl FnOnce() -> What) {
         self.has_written.store(has_written, Relaxed);
-        self.is_function.store(what.function.is_some(), Relaxed);
-        let is_first = self.what.lock().replace(what).is_none();
-        if is_first {
-            tracing::warn!(
-                "A script is still running past busy-reply-threshold. It can be ended with SCRIPT KILL or FUNCTION KILL"
-            );
+        if self.is_busy() {
+            return;
         }
+        let what = what();
+        self.is_function.store(what.function.is_some(), Relaxed);
+        *self.what.lock() = Some(what);
+        tracing::warn!(
+            "A script is still running past busy-reply-threshold. It can be ended with SCRIPT KILL or FUNCTION KILL"
+        );
         self.is_busy.store(true, Relaxed);
     }
 

@@ -4,7 +4,7 @@ use std::hint::cold_path;
 use std::io::{self, ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 
-use onrush_engine::slow_batch::note_batch;
+use onrush_engine::slow::note_batch;
 
 use super::{After, Connection, Input};
 use crate::scratch::ReplyBuffers;

@@ -1,30 +1,17 @@
-//! What took long: it goes into the slow log and to the latency monitor.
+//! What is timed, and from when on it has to be noted.
 //!
 //! Commands that are not short are timed one by one. Short ones are timed as a chunk, which takes far less than a millisecond. So
 //! with a threshold of a millisecond or more a chunk that took longer holds a slow command, and its entry names all suspects; with
-//! a lower threshold short commands are executed and timed one by one as well ([`Watch::times_each`]).
+//! a lower threshold short commands are executed and timed one by one as well ([`Timing::times_each`]).
 
-use std::hint::cold_path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
-
-use crate::argv::Argv;
-use crate::client::ClientHandle;
-use crate::command::{Command, Flags};
-use crate::ctx::Ctx;
-use crate::latency::Event;
-use crate::shared::Shared;
-use crate::slowlog::cut;
 
 /// Chunks of short commands never take so long unless something is wrong.
 const CHUNK_NANOS_MAX: u64 = 1_000_000;
 
-/// Text in place of a password.
-const SECRET: &[u8] = b"(redacted)";
-
-/// What is watched. The defaults are Redis's.
+/// What is timed and noted. The defaults are Redis's.
 #[derive(Clone, Copy, Debug)]
-pub struct WatchOptions {
+pub struct TimingOptions {
     /// Microseconds from which a command counts as slow; negative is never (`slowlog-log-slower-than`).
     pub slow_us: i64,
     /// Entries that the slow log keeps (`slowlog-max-len`).
@@ -35,15 +22,15 @@ pub struct WatchOptions {
     pub tracks: bool,
 }
 
-impl Default for WatchOptions {
+impl Default for TimingOptions {
     fn default() -> Self {
         Self { slow_us: 10_000, slowlog_len_max: 128, latency_ms: 0, tracks: true }
     }
 }
 
-/// [`WatchOptions`] as atomics.
+/// [`TimingOptions`] as atomics.
 #[derive(Default)]
-pub struct Watch {
+pub struct Timing {
     /// Nanoseconds from which anything has to be noted at all.
     least_nanos: AtomicU64,
     times_each: AtomicBool,
@@ -55,9 +42,9 @@ pub struct Watch {
     latency_ms: AtomicU64,
 }
 
-impl Watch {
+impl Timing {
     /// Takes over changed options.
-    pub(crate) fn store(&self, options: &WatchOptions) {
+    pub(crate) fn store(&self, options: &TimingOptions) {
         let slow_ns = u64::try_from(options.slow_us).map_or(u64::MAX, |us| us.saturating_mul(1000));
         let latency_ns = match options.latency_ms {
             0 => u64::MAX,
@@ -143,104 +130,17 @@ impl Watch {
     }
 }
 
-/// Takes note of the command that `ctx` has just executed, if it took long.
-#[inline]
-pub(crate) fn note_command(ctx: &Ctx<'_>, nanos: u64) {
-    if ctx.engine.settings.watch.is_long(nanos) {
-        cold_path();
-        if !ctx.command.flags.contains(Flags::SKIP_SLOWLOG) {
-            note_slow(ctx.engine, &ctx.session.handle, nanos, || arguments(ctx.command, &ctx.argv));
-        }
-        note_event(ctx.engine, event_of(ctx.command), Duration::from_nanos(nanos));
-    }
-}
-
-/// The event that a slow command is.
-pub(crate) fn event_of(command: &Command) -> Event {
-    if command.flags.contains(Flags::FAST) { Event::FastCommand } else { Event::Command }
-}
-
-/// Adds an entry to the slow log, if so long is slow.
-pub(crate) fn note_slow(shared: &Shared, client: &ClientHandle, nanos: u64, args: impl FnOnce() -> Vec<Vec<u8>>) {
-    let watch = &shared.settings.watch;
-    if watch.is_slow(nanos) {
-        let (at_s, len_max) = (shared.clock.unix_us() / 1_000_000, watch.slowlog_len_max());
-        shared.slowlog.add(client, args(), at_s, nanos / 1000, len_max);
-    }
-}
-
-/// Tells the latency monitor of an event, if it took long.
-pub fn note_event(shared: &Shared, event: Event, took: Duration) {
-    let threshold_ms = shared.settings.watch.latency_threshold_ms();
-    if threshold_ms.is_some_and(|ms| took.as_millis() >= u128::from(ms)) {
-        shared.latency.add(event, shared.clock.unix_us() / 1_000_000, took);
-    }
-}
-
-/// A command's arguments as the slow log keeps them: cut, and without passwords.
-pub(crate) fn arguments(command: &Command, argv: &Argv<'_>) -> Vec<Vec<u8>> {
-    let shown = |(index, arg)| if is_secret(command, argv, index) { SECRET } else { arg };
-    cut(argv.len(), argv.iter().enumerate().map(shown))
-}
-
-/// Whether an argument must not be shown to others.
-pub fn is_secret(command: &Command, argv: &Argv<'_>, index: usize) -> bool {
-    let is = |at: usize, word: &[u8]| argv.get(at).eq_ignore_ascii_case(word);
-    match &*command.full_name {
-        "auth" => index > 0,
-        "hello" => (index.saturating_sub(2)..index).any(|at| at > 1 && is(at, b"AUTH")),
-        "acl|setuser" => index > 2,
-        "config|set" if index > 2 && index % 2 == 1 => {
-            let name = argv.get(index - 1).to_ascii_lowercase();
-            [&b"pass"[..], b"auth", b"masteruser"].iter().any(|part| memchr::memmem::find(&name, part).is_some())
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::CommandTable;
-    use crate::commands::FAMILIES;
-    use onrush_resp::ArgRange;
-
-    fn shown(line: &str) -> String {
-        let mut ranges = Vec::new();
-        let mut at = 0;
-        for word in line.split(' ') {
-            ranges.push(ArgRange::new(at, word.len()));
-            at += word.len() + 1;
-        }
-        let table = CommandTable::new(FAMILIES);
-        let argv = Argv::new(line.as_bytes(), &ranges, &[]);
-        let args = arguments(table.resolve(&argv).expect("a command"), &argv);
-        String::from_utf8(args.join(&b' ')).expect("text")
-    }
-
-    #[test]
-    fn passwords_are_not_shown() {
-        for (line, expected) in [
-            ("AUTH secret", "AUTH (redacted)"),
-            ("AUTH default secret", "AUTH (redacted) (redacted)"),
-            ("HELLO 3 AUTH default secret SETNAME me", "HELLO 3 AUTH (redacted) (redacted) SETNAME me"),
-            ("HELLO 3 SETNAME me", "HELLO 3 SETNAME me"),
-            ("CONFIG SET requirepass secret hz 10", "CONFIG SET requirepass (redacted) hz 10"),
-            ("CONFIG SET hz 10 MasterAuth secret", "CONFIG SET hz 10 MasterAuth (redacted)"),
-            ("ACL SETUSER me >secret on", "ACL SETUSER me (redacted) (redacted)"),
-            ("SET auth secret", "SET auth secret"),
-        ] {
-            assert_eq!(shown(line), expected);
-        }
-    }
 
     #[test]
     fn the_lower_threshold_says_what_is_long() {
-        let watch = Watch::default();
+        let timing = Timing::default();
         let check = |slow_us, latency_ms, least_nanos: u64, times_each| {
-            watch.store(&WatchOptions { slow_us, latency_ms, ..WatchOptions::default() });
-            assert_eq!(watch.least_nanos.load(Relaxed), least_nanos);
-            assert_eq!(watch.times_each(|| 1), times_each);
+            timing.store(&TimingOptions { slow_us, latency_ms, ..TimingOptions::default() });
+            assert_eq!(timing.least_nanos.load(Relaxed), least_nanos);
+            assert_eq!(timing.times_each(|| 1), times_each);
         };
         check(10_000, 0, 10_000_000, false);
         check(10_000, 2, 2_000_000, false);
@@ -249,9 +149,9 @@ mod tests {
         check(999, 5, 999_000, true);
         check(1_000, 5, 1_000_000, false);
         check(i64::MAX, 0, u64::MAX, false);
-        watch.sample_hot_keys(3);
-        assert_eq!([6, 7].map(|random| watch.times_each(|| random)), [true, false]);
-        watch.sample_hot_keys(0);
-        assert!(!watch.times_each(|| 6));
+        timing.sample_hot_keys(3);
+        assert_eq!([6, 7].map(|random| timing.times_each(|| random)), [true, false]);
+        timing.sample_hot_keys(0);
+        assert!(!timing.times_each(|| 6));
     }
 }

@@ -3,8 +3,8 @@
 use super::Family;
 
 /// The slow log and the latency monitor. Thresholds are such that everything is slow or nothing.
-pub const WATCH: Family = Family {
-    name: "watch",
+pub const TIMING: Family = Family {
+    name: "timing",
     args: &["--enable-debug-command", "yes"],
     pipelined: true,
     reset: &[

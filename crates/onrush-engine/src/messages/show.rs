@@ -1,0 +1,95 @@
+//! Showing commands to those who monitor.
+//!
+//! While there are any, commands are executed one by one: each is shown behind its execution, before its locks go back.
+
+use std::fmt::Write;
+use std::hint::cold_path;
+
+use super::outbox::Parcel;
+use crate::command::Flags;
+use crate::ctx::Ctx;
+use crate::slow::is_secret;
+
+/// Shows the present command, which was executed, to all who monitor. O(arguments + monitors).
+#[cold]
+pub(crate) fn show(ctx: &Ctx<'_>) {
+    if !ctx.command.flags.intersects(Flags::ADMIN | Flags::SKIP_MONITOR) {
+        send(ctx, &line(ctx, None));
+    }
+}
+
+/// As [`show`], of a command that is about to run a script: those of the script come behind it.
+pub(crate) fn show_script(ctx: &Ctx<'_>) {
+    // What comes to the thread for long commands its worker has shown.
+    if ctx.engine.messages.has_monitors() && ctx.thread != ctx.engine.long_thread() {
+        cold_path();
+        send(ctx, &line(ctx, None));
+    }
+}
+
+/// As [`show`], of a command that a script calls.
+#[cold]
+pub(crate) fn show_of_script(ctx: &Ctx<'_>) {
+    if !ctx.command.flags.intersects(Flags::ADMIN | Flags::SKIP_MONITOR) {
+        send(ctx, &line(ctx, Some("lua")));
+    }
+}
+
+fn send(ctx: &Ctx<'_>, line: &str) {
+    let shared = ctx.engine;
+    let parcel = Parcel::new(line.as_bytes().to_vec(), &shared.messages.parcel_bytes);
+    let limits = shared.settings.output_limits();
+    for client in &*shared.messages.monitors.clients.read() {
+        client.send(&parcel, &limits, shared, ctx.thread);
+    }
+}
+
+/// The line that tells of the present command; `source` is who sent it, if that is not the client.
+fn line(ctx: &Ctx<'_>, source: Option<&str>) -> String {
+    let (client, us) = (&ctx.session.handle, ctx.engine.clock.unix_us());
+    let (seconds, us) = (us / 1_000_000, us % 1_000_000);
+    let mut line = format!("+{seconds}.{us:06} [{} ", ctx.commit.db());
+    match client.addr.strip_suffix(":0") {
+        _ if source.is_some() => line.extend([source.unwrap_or_default(), "]"]),
+        Some(path) if client.unix => _ = write!(line, "unix:{path}]"),
+        _ => _ = write!(line, "{}]", client.addr),
+    }
+    for index in 0..ctx.argc() {
+        match is_secret(ctx.command, &ctx.argv, index) {
+            true => line.push_str(" \"(redacted)\""),
+            false => push_quoted(&mut line, ctx.arg(index)),
+        }
+    }
+    line.push_str("\r\n");
+    line
+}
+
+/// Appends an argument between quotation marks, what is not printable as an escape.
+fn push_quoted(line: &mut String, arg: &[u8]) {
+    line.push_str(" \"");
+    for &byte in arg {
+        match byte {
+            b'\\' | b'"' => line.extend(['\\', byte as char]),
+            b'\n' => line.push_str("\\n"),
+            b'\r' => line.push_str("\\r"),
+            b'\t' => line.push_str("\\t"),
+            7 => line.push_str("\\a"),
+            8 => line.push_str("\\b"),
+            b' '..=b'~' => line.push(byte as char),
+            _ => _ = write!(line, "\\x{byte:02x}"),
+        }
+    }
+    line.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_printable_is_escaped() {
+        let mut line = String::new();
+        push_quoted(&mut line, b"a \"b\"\\\n\r\t\x07\x08\x00\xff");
+        assert_eq!(line, r#" "a \"b\"\\\n\r\t\a\b\x00\xff""#);
+    }
+}

@@ -1,0 +1,16 @@
+//! What the planner knows of the keys of a command.
+
+use onrush_store::{KeyHash, Shard};
+
+/// Keys of the present command whose hashes the planner made.
+#[derive(Clone, Copy, Default)]
+pub struct PlannedKeys<'a> {
+    /// Index of the first key.
+    pub first: u32,
+    /// Distance between keys.
+    pub step: u32,
+    /// Their hashes.
+    pub hashes: &'a [KeyHash],
+    /// The shard of the only one.
+    pub(crate) shard: Option<&'static Shard>,
+}
