@@ -65,6 +65,12 @@ pub struct Sequence {
     pub steps: Vec<Step>,
 }
 
+/// Whether a command may block its client: those scripts could not call before 7.2.
+fn may_block(argv: &Argv) -> bool {
+    let names = ["BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BZPOPMIN", "BZPOPMAX", "WAIT"];
+    names.contains(&argv.upper(0).as_str()) || (0..argv.0.len()).any(|index| argv.upper(index) == "BLOCK")
+}
+
 /// How commands travel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
@@ -76,6 +82,9 @@ pub enum Mode {
     Pieces,
     /// Neighbouring commands on a connection go out as transactions of some commands each.
     Transactions,
+    /// Each command goes out inside of a script of its own, which wants a key at its end that it was not given: what it has done by
+    /// then has to be taken back, and done again.
+    Scripts,
 }
 
 /// What came back for a command.
@@ -138,6 +147,8 @@ pub struct Runner {
     pairs: Vec<Option<Pair>>,
     /// Connections that hear keyspace events, which are compared after each step.
     listeners: Option<Pair>,
+    /// How many scripts have been sent.
+    scripts: u64,
     rng: Rng,
 }
 
@@ -148,7 +159,17 @@ impl Runner {
         let oracle = Server::start_oracle(release, args);
         let password = args.iter().position(|a| *a == "--requirepass").map(|i| args[i + 1].to_owned());
         let reset = reset.iter().map(|l| Argv::parse(l).expect("a well-quoted line")).collect();
-        Runner { ours, oracle, release, reset, password, pairs: Vec::new(), listeners: None, rng: Rng::new(1) }
+        Runner {
+            ours,
+            oracle,
+            release,
+            reset,
+            password,
+            pairs: Vec::new(),
+            listeners: None,
+            scripts: 0,
+            rng: Rng::new(1),
+        }
     }
 
     /// The runner for a family of commands.
@@ -183,7 +204,7 @@ impl Runner {
         while at < sequence.steps.len() {
             let batch = match mode {
                 Mode::Single => 1,
-                Mode::Pipeline | Mode::Pieces => batch_len(&sequence.steps[at..]),
+                Mode::Pipeline | Mode::Pieces | Mode::Scripts => batch_len(&sequence.steps[at..]),
                 Mode::Transactions => batch_len(&sequence.steps[at..]).min(1 + self.rng.below(TRANSACTION_LEN_MAX)),
             };
             let steps = &sequence.steps[at..at + batch.max(1)];
@@ -261,6 +282,7 @@ impl Runner {
         let conn = steps[0].conn;
         match &steps[0].action {
             Action::Call { .. } if mode == Mode::Transactions => self.run_transaction(protocol, conn, steps),
+            Action::Call { .. } if mode == Mode::Scripts => self.run_scripts(protocol, conn, steps),
             Action::Call { .. } => self.run_batch(protocol, conn, steps, mode == Mode::Pieces),
             Action::ScanAll(options) => {
                 let pair = self.pair(conn, protocol);
@@ -304,6 +326,39 @@ impl Runner {
                 self.pairs[conn] = None;
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Sends each step inside of a script that goes outside of its keys, which are all words of the step's command.
+    fn run_scripts(&mut self, protocol: u8, conn: usize, steps: &[Step]) -> Result<(), (usize, String)> {
+        let release = self.release;
+        let mut bytes = Vec::new();
+        let mut calls = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            if let Action::Call { argv, expect: None } = &step.action
+                && !matches!(compare_for(release, argv), Compare::Anything | Compare::Literal(_))
+                && !(release == Oracle::Older && may_block(argv))
+            {
+                // What is known of a script goes with its text.
+                self.scripts += 1;
+                let script = format!(
+                    "local r = redis.pcall(unpack(KEYS)) redis.call('EXISTS', 'outside') return r -- {}",
+                    self.scripts
+                );
+                let head = [b"EVAL".to_vec(), script.into_bytes(), argv.0.len().to_string().into_bytes()];
+                Argv([&head[..], &argv.0].concat()).encode(&mut bytes);
+                calls.push((index, argv));
+            }
+        }
+        let pair = self.pair(conn, protocol);
+        for conn in [&mut pair.oracle, &mut pair.ours] {
+            let _ = conn.send(&bytes);
+        }
+        for (index, argv) in calls {
+            let oracle = Outcome::read(&mut pair.oracle).modernized(release);
+            let ours = Outcome::read(&mut pair.ours);
+            judge(release, argv, None, &ours, &oracle).map_err(|what| (index, what))?;
         }
         Ok(())
     }

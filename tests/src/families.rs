@@ -371,8 +371,12 @@ impl Family {
         let is_about_data =
             ![CONNECTION.name, PUBSUB.name, AUTH.name, SERVER.name, TRANSACTIONS.name].contains(&self.name);
         // Both oracles and both protocols within twelve seeds.
-        let in_transactions = is_about_data && seed / 12 % 3 == 2;
-        (protocol, if in_transactions { Mode::Transactions } else { mode })
+        let mode = match seed / 12 % 6 {
+            2 | 5 if is_about_data => Mode::Transactions,
+            1 if is_about_data && self.name != SCRIPTS.name => Mode::Scripts,
+            _ => mode,
+        };
+        (protocol, mode)
     }
 
     /// The oracle that belongs to a seed.

@@ -38,7 +38,11 @@ fn events_of(family: &Family, classes: &str) {
         let mut rng = Rng::new(seed);
         let sequence = generator.sequence(&mut rng, 2, COMMANDS_PER_SEQUENCE);
         let name = format!("events of {} ONRUSH_TEST_SEED={seed}", family.name);
-        let mode = if seed % 4 == 3 { Mode::Transactions } else { Mode::Single };
+        let mode = match seed % 4 {
+            1 => Mode::Scripts,
+            3 => Mode::Transactions,
+            _ => Mode::Single,
+        };
         runner.check(&name, &sequence, mode).unwrap_or_else(|difference| panic!("{difference}"));
     }
 }

@@ -76,6 +76,8 @@ pub struct Ctx<'a> {
     pub(crate) serving: bool,
     /// Set when such a command has to go on waiting.
     pub(crate) still_waits: bool,
+    /// Whether a script calls the command.
+    pub(crate) in_script: bool,
     /// Set when the command was refused: such a one does not count as executed.
     pub(crate) refused: bool,
     /// Set when the command is to be tried again, as somebody holds its keys for long.
@@ -106,6 +108,7 @@ impl<'a> Ctx<'a> {
             changes: 0,
             serving: false,
             still_waits: false,
+            in_script: false,
             refused: false,
             is_held_back: false,
         }

@@ -56,6 +56,12 @@ fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> Co
     Ok(())
 }
 
+/// Whether a command may work on keys that it does not name, so that it has to have the whole keyspace.
+pub(crate) fn needs_keyspace(command: &Command) -> bool {
+    let is_about_keys = || !command.is_short() && !matches!(command.spec.name, "select" | "time");
+    command.flags.contains(Flags::OTHER_KEYS) || !command.has_keys() && is_about_keys()
+}
+
 /// Tells a transaction what a command of it, the present one, may work on.
 fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
     let hashes = ctx.planned.hashes;
@@ -76,7 +82,7 @@ fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
         if let Some(db) = wanted.filter(|db| *db < ctx.engine.keyspace.databases()) {
             transaction.select(db as u32);
         }
-    } else if !command.is_short() {
+    } else if needs_keyspace(command) {
         transaction.need_keyspace();
         // DEBUG REPLAY is about the connection, too.
         let is_personal = matches!(command.spec.group, Group::Connection | Group::Pubsub | Group::Scripting);

@@ -42,7 +42,18 @@ pub enum Means {
     /// Between MULTI and EXEC.
     Transaction,
     /// As the calls of one script.
-    Script,
+    Script(Declared),
+}
+
+/// Which of its keys a script is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Declared {
+    /// None of them.
+    None,
+    /// Every second one.
+    Half,
+    /// All of them.
+    All,
 }
 
 /// A command.
@@ -148,7 +159,15 @@ impl Command {
                 commands.iter().for_each(|command| words.0.extend(command.words()));
                 words.name("EXEC")
             }
-            Self::Together { commands, means: Means::Script } => words.name("EVAL").word(&script(commands)).name("0"),
+            Self::Together { commands, means: Means::Script(declared) } => {
+                let keys: Vec<Key> = self.keys(0).into_iter().map(|(_, key)| key).collect();
+                let keys: Vec<Key> = match declared {
+                    Declared::None => Vec::new(),
+                    Declared::Half => keys.into_iter().step_by(2).collect(),
+                    Declared::All => keys,
+                };
+                words.name("EVAL").word(&script(commands)).word(&keys.len()).keys(&keys)
+            }
         };
         words.0
     }
@@ -215,7 +234,7 @@ impl Command {
     pub fn is_write(&self) -> bool {
         if let Self::Together { commands, means } = self {
             // A script is held back whatever it does.
-            return *means == Means::Script || commands.iter().any(Self::is_write);
+            return matches!(means, Means::Script(_)) || commands.iter().any(Self::is_write);
         }
         !matches!(
             self,

@@ -159,7 +159,7 @@ impl State {
                     let call = Call { command: command.clone(), ..call.clone() };
                     match self.step(&call) {
                         // Numbers of Lua are floating-point numbers.
-                        Ok(Reply::Int(number)) if *means == Means::Script => Reply::Int(number as f64 as i64),
+                        Ok(Reply::Int(number)) if matches!(means, Means::Script(_)) => Reply::Int(number as f64 as i64),
                         Ok(reply) => reply,
                         Err(error) => Reply::Error(error.to_owned()),
                     }

@@ -2,7 +2,7 @@
 
 use onrush_store::Random;
 
-use crate::command::{Command, DATABASES, KEYS_MAX, Key, Means, Side};
+use crate::command::{Command, DATABASES, Declared, KEYS_MAX, Key, Means, Side};
 
 /// Commands of a pipeline.
 const PIPELINE_LEN_MAX: usize = 6;
@@ -100,7 +100,11 @@ impl Workload {
             matches!(command, Command::ExpireAt { .. } | Command::Set { expire_at_ms: Some(_), .. })
         };
         commands.retain(|command| command.may_be_together() && !gives_expiry(command) && !(expires && moves(command)));
-        let means = if self.random.below(2) == 0 { Means::Transaction } else { Means::Script };
+        let declared = [Declared::None, Declared::Half, Declared::All];
+        let means = match self.random.below(2) {
+            0 => Means::Transaction,
+            _ => Means::Script(declared[self.random.below(declared.len())]),
+        };
         Command::Together { commands, means }
     }
 

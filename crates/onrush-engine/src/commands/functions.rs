@@ -2,13 +2,13 @@
 
 use onrush_lua::Registered;
 
-use super::scripting::{lists, number_of_keys, with_host};
+use super::scripting::{number_of_keys, run_with_host};
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::glob::glob_match;
 use crate::messages::show::show_script;
-use crate::scripts::host::begin;
+use crate::scripts::host::rules;
 use crate::scripts::{Library, Policy, dump, restore, thread};
 
 const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
@@ -26,10 +26,11 @@ pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
     show_script(ctx);
     let (library, function) = ctx.engine.scripts.libraries.function(ctx.arg(1)).ok_or(NOT_FOUND)?;
     let keys = number_of_keys(ctx, BAD_KEYS)?;
-    let rules = begin(ctx, Some(library.functions[function].flags))?;
-    let (keys, args) = lists(ctx, keys);
+    let rules = rules(ctx, Some(library.functions[function].flags))?;
     let engine = ctx.engine;
-    with_host(ctx, rules, |host, out| thread::call(engine, &library, function, keys, args, host, out))
+    run_with_host(ctx, &library.habits[function], rules, keys, |keys, args, host, out| {
+        thread::call(engine, &library, function, keys, args, host, out)
+    })
 }
 
 /// Compiles a library and has it register its functions.
@@ -38,7 +39,7 @@ fn compile(ctx: &Ctx<'_>, text: &[u8]) -> Result<Library, CommandError> {
     let id = Library::next_id();
     let loaded = thread::load(ctx.engine, &name, id, text);
     let functions = loaded.map_err(|problem| CommandError::bytes([b"ERR ", problem.as_slice()].concat()))?;
-    Ok(Library { id, name, text: text.to_vec(), functions })
+    Ok(Library::new(id, name, text.to_vec(), functions))
 }
 
 /// `FUNCTION LOAD [REPLACE] function-code`

@@ -216,7 +216,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "blpop",
         arity: -3,
-        flags: flags("write noscript blocking"),
+        flags: flags("write blocking"),
         keys: &[KeySpec::keys("RW access delete", 1, -2, 1)],
         group: Group::List,
         since: "2.0.0",
@@ -229,7 +229,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "brpop",
         arity: -3,
-        flags: flags("write noscript blocking"),
+        flags: flags("write blocking"),
         keys: &[KeySpec::keys("RW access delete", 1, -2, 1)],
         group: Group::List,
         since: "2.0.0",
@@ -242,7 +242,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "blmove",
         arity: 6,
-        flags: flags("write denyoom noscript blocking"),
+        flags: flags("write denyoom blocking"),
         keys: &[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)],
         group: Group::List,
         since: "6.2.0",
@@ -254,7 +254,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "brpoplpush",
         arity: 4,
-        flags: flags("write denyoom noscript blocking"),
+        flags: flags("write denyoom blocking"),
         keys: &[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)],
         group: Group::List,
         since: "2.2.0",

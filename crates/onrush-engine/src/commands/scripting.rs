@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use onrush_lua::{Ended, Sha1Hex, sha1_hex};
-use onrush_resp::parse_i64;
+use onrush_resp::{Reply, parse_i64};
 
 use crate::argv::Argv;
 use crate::command::replies;
@@ -11,7 +11,8 @@ use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::show::show_script;
-use crate::scripts::host::{Rules, ScriptHost, begin};
+use crate::scripts::habit::{Habit, Scope};
+use crate::scripts::host::{Again, Rules, ScriptHost, rules};
 use crate::scripts::{Script, thread};
 
 const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
@@ -79,9 +80,8 @@ fn add(ctx: &Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<
 
 fn run(ctx: &mut Ctx<'_>, script: &Script, keys: usize) -> CommandResult {
     script.touch(ctx.now_ms());
-    let rules = begin(ctx, script.flags)?;
-    let (keys, args) = lists(ctx, keys);
-    with_host(ctx, rules, |host, out| thread::run(script, keys, args, host, out))
+    let rules = rules(ctx, script.flags)?;
+    run_with_host(ctx, &script.habit, rules, keys, |keys, args, host, out| thread::run(script, keys, args, host, out))
 }
 
 /// Some of the arguments of a call.
@@ -107,33 +107,67 @@ impl<'a> Iterator for List<'a> {
 impl ExactSizeIterator for List<'_> {}
 
 /// The keys and the other arguments of a call.
-pub(super) fn lists<'a>(ctx: &Ctx<'a>, keys: usize) -> (List<'a>, List<'a>) {
+fn lists<'a>(ctx: &Ctx<'a>, keys: usize) -> (List<'a>, List<'a>) {
     let argv = ctx.argv;
     let first_arg = NUMKEYS + 1 + keys;
     (List { argv, rest: NUMKEYS + 1..first_arg }, List { argv, rest: first_arg..argv.len() })
 }
 
-/// Runs a script inside of the present command, which has the keyspace.
-pub(super) fn with_host(
-    ctx: &mut Ctx<'_>,
+/// Runs a script inside of the present command, with what it is known to need; again with more if it needs more.
+pub(super) fn run_with_host<'a>(
+    ctx: &mut Ctx<'a>,
+    habit: &Habit,
     rules: Rules,
-    run: impl FnOnce(&mut ScriptHost<'_, '_>, &mut onrush_resp::Reply) -> Ended,
+    keys: usize,
+    run: impl Fn(List<'a>, List<'a>, &mut ScriptHost<'_, 'a>, &mut Reply) -> Ended,
 ) -> CommandResult {
-    // Commands inside have reply buffers of their own; this one's is out of the context meanwhile.
-    let mut out = std::mem::take(ctx.out);
-    let mut host = ScriptHost::new(ctx, rules);
-    let ended = run(&mut host, &mut out);
-    let goes_elsewhere = host.finish();
-    *ctx.out = out;
-    if goes_elsewhere {
-        return Err(ctx.commit.refuse(Refused::TakesLong).into());
+    loop {
+        let scope = lock(ctx, habit, keys)?;
+        let (keys, args) = lists(ctx, keys);
+        // Commands inside have reply buffers of their own; this one's is out of the context meanwhile.
+        let mut out = std::mem::take(ctx.out);
+        let mark = out.mark();
+        let mut host = ScriptHost::new(ctx, habit, rules, scope);
+        let ended = run(keys, args, &mut host, &mut out);
+        let again = host.finish();
+        *ctx.out = out;
+        match again {
+            None => {}
+            Some(Again::Here) => {
+                ctx.out.rewind(mark);
+                continue;
+            }
+            Some(Again::Elsewhere) => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+        }
+        // What commands inside did is recorded as theirs.
+        ctx.logs_itself();
+        return match ended {
+            Ended::Finished => Ok(()),
+            Ended::Failed(message) | Ended::Aborted { message, .. } => Err(CommandError::bytes(message)),
+        };
     }
-    // What commands inside did is recorded as theirs.
-    ctx.logs_itself();
-    match ended {
-        Ended::Finished => Ok(()),
-        Ended::Failed(message) | Ended::Aborted { message, .. } => Err(CommandError::bytes(message)),
+}
+
+/// Locks what a script is known to need.
+///
+/// # Errors
+/// The script is to be executed later, or elsewhere.
+fn lock(ctx: &mut Ctx<'_>, habit: &Habit, keys: usize) -> Result<Scope, CommandError> {
+    if ctx.commit.is_nested() {
+        // A transaction with scripts has the whole keyspace.
+        return Ok(Scope::Keyspace { has_way_back: false });
     }
+    let scope = habit.scope(ctx.commit.may_go_elsewhere());
+    match scope {
+        Scope::Declared => {
+            let (db, keyspace) = (ctx.commit.db(), &ctx.engine.keyspace);
+            let (keys, _) = lists(ctx, keys);
+            ctx.commit.lock_all(keys.map(|key| (db, keyspace.hash(key))))?;
+        }
+        Scope::Keyspace { .. } => ctx.commit.lock_keyspace()?,
+        Scope::Elsewhere => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+    }
+    Ok(scope)
 }
 
 /// `SCRIPT LOAD script`

@@ -64,10 +64,10 @@ impl<'a> Options<'a> {
         (offset, usize::try_from(count).unwrap_or(usize::MAX).min(len - offset))
     }
 
-    /// Whether the elements of a collection stay in the order they are read in. A set has none, and a stored result
-    /// should not be a matter of chance.
-    fn keeps_order_of(&self, ty: Type) -> bool {
-        self.keeps_order && (ty != Type::Set || self.store.is_none())
+    /// Whether the elements of a collection stay in the order they are read in. A set has none, and neither what is stored nor
+    /// what a script gets should be a matter of chance.
+    fn keeps_order_of(&self, ty: Type, in_script: bool) -> bool {
+        self.keeps_order && (ty != Type::Set || self.store.is_none() && !in_script)
     }
 
     /// Whether keys are read that the command does not name.
@@ -103,7 +103,7 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
         ctx.expect_work(work)?;
     }
     let (mut elements, ty) = elements(ctx, &key, options)?;
-    if !options.keeps_order_of(ty) {
+    if !options.keeps_order_of(ty, ctx.in_script) {
         let (by, alpha) = if options.keeps_order { (None, true) } else { (options.by, options.alpha) };
         order(ctx, &mut elements, by, alpha, options.descending)?;
         let (offset, count) = options.part(elements.len());
@@ -130,7 +130,7 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
 /// for, already turned around: finding it costs no more than reading it, but for a set.
 fn elements(ctx: &mut Ctx<'_>, key: &Key<'_>, options: &Options<'_>) -> Result<(Vec<Vec<u8>>, Type), CommandError> {
     let Some(entry) = ctx.commit.read(key) else { return Ok((Vec::new(), Type::List)) };
-    let keeps_order = options.keeps_order_of(entry.ty());
+    let keeps_order = options.keeps_order_of(entry.ty(), ctx.in_script);
     let part = |len| if keeps_order { options.part(len) } else { (0, len) };
     let backwards = keeps_order && options.descending;
     let elements = match entry.value() {

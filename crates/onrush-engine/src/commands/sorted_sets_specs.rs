@@ -427,7 +427,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "bzpopmin",
         arity: -3,
-        flags: flags("write noscript blocking fast"),
+        flags: flags("write blocking fast"),
         keys: &[KeySpec::keys("RW access delete", 1, -2, 1)],
         group: Group::SortedSet,
         since: "5.0.0",
@@ -440,7 +440,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "bzpopmax",
         arity: -3,
-        flags: flags("write noscript blocking fast"),
+        flags: flags("write blocking fast"),
         keys: &[KeySpec::keys("RW access delete", 1, -2, 1)],
         group: Group::SortedSet,
         since: "5.0.0",

@@ -27,12 +27,7 @@ impl Commit {
     /// A key's locked table, to change the key in.
     #[inline(always)]
     fn table_for_change(&mut self, db: u32, key: &Key<'_>) -> &mut Table {
-        let table = self.locks.table(&mut self.record, db, key);
-        if self.record.is_on() {
-            cold_path();
-            self.record.touch(db, key.bytes);
-        }
-        table
+        self.locks.table_for_change(&mut self.record, db, key)
     }
 
     /// Brings the bucket of a key that is soon to be written into the cache.
@@ -145,11 +140,7 @@ impl Commit {
     #[inline]
     fn open_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Option<T::Mut<'_>> {
         let Self { shared, locks, record, moment, left, db, .. } = self;
-        let table = locks.table(record, *db, key);
-        if record.is_on() {
-            cold_path();
-            record.touch(*db, key.bytes);
-        }
+        let table = locks.table_for_change(record, *db, key);
         let (mut slot, found) = table.find_or_insert(
             key.bytes,
             key.hash,
@@ -157,9 +148,8 @@ impl Commit {
             || T::default().into(),
             moment.clock.fresh(),
             &mut |removed| {
-                record.expired(*db, removed.key());
                 shared.note_expired(*db, removed.key());
-                left.expired.push(removed);
+                record.expired(*db, removed, &mut left.expired);
             },
         );
         if found {
@@ -254,11 +244,7 @@ impl Commit {
     #[inline(always)]
     fn find<const CHANGES: bool, const TELLS: bool>(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
         let Self { shared, locks, record, moment, left, is_paused, hits, misses, .. } = self;
-        let table = locks.table(record, db, key);
-        if CHANGES && record.is_on() {
-            cold_path();
-            record.touch(db, key.bytes);
-        }
+        let table = if CHANGES { locks.table_for_change(record, db, key) } else { locks.table(record, db, key) };
         let count = u64::from(!CHANGES);
         let Some(mut slot) = table.find(key.bytes, key.hash) else {
             *misses += count;
@@ -273,9 +259,8 @@ impl Commit {
             // While writes are paused it is gone for who looks, but stays.
             if !*is_paused {
                 let removed = slot.remove();
-                record.expired(db, removed.key());
                 shared.note_expired(db, removed.key());
-                left.expired.push(removed);
+                record.expired(db, removed, &mut left.expired);
             }
             *misses += count;
             if TELLS && record.tells_misses() {

@@ -78,9 +78,9 @@ pub(super) struct Locks {
     many: Vec<Held>,
     /// Whether keys are looked for among `many` only: it has locks, or an outer commit has declared no key.
     several: bool,
-    /// Stands in for the table of a key that was not declared: empty, and dropped at the end.
+    /// Stands in for the table of a key that was not declared or is not to be changed: empty, and dropped at the end.
     limbo: Option<Box<Table>>,
-    /// Whether such a key was asked for.
+    /// Whether it was asked for.
     went_outside: bool,
     /// Whether it refuses rather than waits for who takes long.
     pub(super) defers: bool,
@@ -165,6 +165,22 @@ impl Locks {
         }
     }
 
+    /// As [`Locks::table`], to change the key in. A table of its own stands in for it where the change could not be taken back.
+    #[inline(always)]
+    pub(super) fn table_for_change<'a>(&'a mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &'a mut Table {
+        if record.sees_changes() {
+            cold_path();
+            return self.table_to_touch(record, db, key);
+        }
+        self.table(record, db, key)
+    }
+
+    #[inline(never)]
+    fn table_to_touch(&mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &mut Table {
+        let table = &*self.table(record, db, key);
+        if record.touch(db, key, table) { self.table(record, db, key) } else { self.table_outside() }
+    }
+
     /// The table of a key among those of several locks.
     fn table_among(&mut self, db: u32, hash: KeyHash) -> &mut Table {
         let database = self.shared.keyspace.db_or_create(db as usize);
@@ -187,7 +203,7 @@ impl Locks {
         }
     }
 
-    /// Stands in for the table of a key that an outer commit has not declared.
+    /// Stands in for the table of a key that an outer commit has not declared, or that is not to be changed.
     #[cold]
     fn table_outside(&mut self) -> &mut Table {
         self.went_outside = true;
@@ -282,6 +298,12 @@ impl Locks {
             Scope::Everything => Ok(()),
             Scope::Declared => self.refuse(),
         }
+    }
+
+    /// Whether a command inside of a commit got a table that stands in for another one.
+    #[inline]
+    pub(super) fn went_outside(&self) -> bool {
+        self.went_outside
     }
 
     /// Whether commands run inside of another one's commit.

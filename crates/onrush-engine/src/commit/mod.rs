@@ -14,6 +14,7 @@ mod locks;
 mod moment;
 mod rebuild;
 mod record;
+mod undo;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub use moment::AccessClock;
 use moment::Moment;
 pub use rebuild::rebuild;
 use record::Recorder;
+pub(crate) use undo::Outside;
 
 /// What is left to do when the locks have gone back.
 #[derive(Default)]
@@ -393,10 +395,10 @@ impl Commit {
         self.expect_work(if is_busy { usize::MAX } else { elements })
     }
 
-    /// Whether commands may be put off, or go to the thread for long ones.
+    /// Whether commands may be put off, or go to the thread for long ones: inside of a script with all of it, if it has a way back.
     #[inline]
     pub(crate) fn may_defer(&self) -> bool {
-        self.locks.defers && self.shared.offload.is_there() && !self.locks.is_lent()
+        self.locks.defers && self.shared.offload.is_there() && (!self.locks.is_lent() || self.record.undo.is_on())
     }
 
     /// Whether the command that runs others inside of its commit could be executed on the thread for long ones as well.
@@ -544,7 +546,7 @@ impl Commit {
         let table = locks.lock_shard(shard);
         let mut keys = 0;
         table.expire_due(now_ms, 0, usize::MAX, &mut |removed| {
-            record.expired(db, removed.key());
+            record.note_expired(db, removed.key());
             shared.note_expired(db, removed.key());
             left.garbage.push(removed.into());
             keys += 1;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use onrush_persist::{CommandLog, Effects};
-use onrush_store::{KeyHash, Table, schedule};
+use onrush_store::{KeyHash, Removed, Table, schedule};
 
+use super::key::Key;
 use super::rebuild::rebuild;
+use super::undo::Undo;
 use crate::argv::Argv;
 use crate::kept::KEPT_BYTES_MAX;
 use crate::messages::events::{EventClass, EventClasses};
@@ -34,6 +36,10 @@ pub(super) struct Recorder {
     /// Whether the open record has effects.
     has_effects: bool,
     touched: Touched,
+    /// The way back, while there is one.
+    pub(super) undo: Undo,
+    /// Whether somebody follows the log, or there is a way back.
+    sees_changes: bool,
     /// What is to be told when the record is closed.
     outgoing: Outgoing,
     /// Keys that are new, with their databases, until their first event.
@@ -89,6 +95,8 @@ impl Recorder {
             effects: Effects::default(),
             has_effects: false,
             touched: Touched::default(),
+            undo: Undo::default(),
+            sees_changes: is_on,
             outgoing: Outgoing::new(shared, thread),
             fresh: Vec::new(),
         }
@@ -123,12 +131,26 @@ impl Recorder {
     pub(super) fn look(&mut self, settings: &Settings) {
         self.is_on = self.log.is_listening();
         self.events = settings.events();
+        self.look_for_changes();
     }
 
-    /// Notes that a key is about to be changed.
-    #[inline(never)]
-    pub(super) fn touch(&mut self, db: u32, key: &[u8]) {
-        self.touched.push(db, key);
+    /// Whether it has to know of keys before they change.
+    #[inline(always)]
+    pub(super) fn sees_changes(&self) -> bool {
+        self.sees_changes
+    }
+
+    /// Looks again whether it has to.
+    pub(super) fn look_for_changes(&mut self) {
+        self.sees_changes = self.is_on | self.undo.is_on();
+    }
+
+    /// Notes that a key of this table is about to be changed; false if it must not be, as there would be no way back.
+    pub(super) fn touch(&mut self, db: u32, key: &Key<'_>, table: &Table) -> bool {
+        if self.is_on {
+            self.touched.push(db, key.bytes);
+        }
+        !self.undo.is_on() || self.undo.keep(db, key.bytes, key.hash, table)
     }
 
     /// A key is new. It is told with its first event, if there is one: a command may take it back before.
@@ -160,12 +182,32 @@ impl Recorder {
         self.is_open |= !self.outgoing.is_empty();
     }
 
+    /// A key has expired and was taken out of its table. It is put into the list of such keys, unless there is a way back.
+    pub(super) fn expired(&mut self, db: u32, removed: Removed, list: &mut Vec<Removed>) {
+        self.note_expired(db, removed.key());
+        if self.undo.is_on() {
+            self.undo.bury(db, removed);
+        } else {
+            list.push(removed);
+        }
+    }
+
     /// A key has expired.
-    pub(super) fn expired(&mut self, db: u32, key: &[u8]) {
+    pub(super) fn note_expired(&mut self, db: u32, key: &[u8]) {
         self.notify(db, EventClass::Expired, "expired", key);
         if self.is_on {
             self.command(db, [&b"DEL"[..], key].into_iter());
         }
+    }
+
+    /// Forgets what is in the open record, and what was to be told with it.
+    pub(super) fn abandon(&mut self) {
+        self.effects.truncate_open(0);
+        self.outgoing.clear();
+        self.fresh.clear();
+        self.touched.clear();
+        (self.is_open, self.has_effects, self.is_rewritten) = (false, false, false);
+        self.look_for_changes();
     }
 
     /// Records a part of what the present command did.

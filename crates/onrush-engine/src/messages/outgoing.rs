@@ -131,6 +131,12 @@ impl Outgoing {
                 }
             }
         }
+        self.clear();
+    }
+
+    /// Forgets what was published and not handed out.
+    pub(crate) fn clear(&mut self) {
+        self.groups.clear();
         self.payloads.clear();
         self.bytes.clear();
         shrink(&mut self.payloads);

@@ -8,6 +8,7 @@ use foldhash::fast::FixedState;
 use onrush_lua::{FunctionFlags, Sha1Hex};
 use parking_lot::Mutex;
 
+use super::habit::Habit;
 use crate::error::CommandError;
 
 /// Scripts that came with EVAL and are kept; of more, one goes that has not been used for long.
@@ -22,6 +23,8 @@ pub(crate) struct Script {
     code_at: usize,
     /// What its shebang says; `None` without one.
     pub(crate) flags: Option<FunctionFlags>,
+    /// What is known of it.
+    pub(crate) habit: Habit,
     /// Whether it came with SCRIPT LOAD: then it stays.
     is_loaded: AtomicBool,
     used_ms: AtomicI64,
@@ -46,7 +49,7 @@ impl Script {
         };
         let (is_loaded, used_ms) = (AtomicBool::new(is_loaded), AtomicI64::new(0));
         let is_forgotten = AtomicBool::new(false);
-        Ok(Self { sha, text: text.into(), code_at, flags, is_loaded, used_ms, is_forgotten })
+        Ok(Self { sha, text: text.into(), code_at, flags, habit: Habit::default(), is_loaded, used_ms, is_forgotten })
     }
 
     /// What is compiled.

@@ -148,8 +148,7 @@ mod tests {
     #[test]
     fn what_is_dumped_is_restored() {
         let texts = [vec![b'x'; 10], vec![b'y'; 300], vec![b'z'; 70_000]];
-        let library =
-            |text: &Vec<u8>| Arc::new(Library { id: 1, name: Vec::new(), text: text.clone(), functions: Vec::new() });
+        let library = |text: &Vec<u8>| Arc::new(Library::new(1, Vec::new(), text.clone(), Vec::new()));
         let payload = dump(&texts.each_ref().map(library));
         assert_eq!(restore(&payload), Ok(texts.to_vec()));
         for at in [0, 5, payload.len() - 1] {

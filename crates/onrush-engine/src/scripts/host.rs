@@ -7,11 +7,14 @@ use onrush_lua::{FunctionFlags, Host, Interrupt, LogLevel};
 use onrush_resp::{ArgRange, Reply};
 
 use super::What;
+use super::habit::{Habit, Scope};
 use super::inside::execute_called;
 use crate::argv::Argv;
 use crate::command::Flags;
+use crate::commit::Outside;
 use crate::ctx::Ctx;
 use crate::error::{self, CommandError};
+use crate::inside::needs_keyspace;
 
 /// What a script may do.
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +27,12 @@ pub(crate) struct Rules {
 
 const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
 
-/// What a script may do, by its flags and by how it was called; takes the keyspace for it. `flags` is `None` of a script without
-/// a shebang: of such a one nothing is known.
+/// What a script may do, by its flags and by how it was called. `flags` is `None` of a script without a shebang: of such a one
+/// nothing is known.
 ///
 /// # Errors
-/// It must not run; or the commit puts it off.
-pub(crate) fn begin(ctx: &mut Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules, CommandError> {
+/// It must not run.
+pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules, CommandError> {
     let is_read_only = ctx.command.flags.contains(Flags::READONLY);
     let has = |flag| flags.is_some_and(|flags| flags.contains(flag));
     let is_full = ctx.commit.is_stuck();
@@ -41,67 +44,102 @@ pub(crate) fn begin(ctx: &mut Ctx<'_>, flags: Option<FunctionFlags>) -> Result<R
             return Err(error::OUT_OF_MEMORY);
         }
     }
-    ctx.commit.lock_keyspace()?;
     Ok(Rules {
         is_read_only: is_read_only || has(FunctionFlags::NO_WRITES),
         is_full: is_full && !has(FunctionFlags::ALLOW_OOM),
     })
 }
 
-/// The host of a script that runs with the whole keyspace.
+/// Where a script that did not get to its end is executed from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Here, with more.
+    Here,
+    /// On the thread for long commands.
+    Elsewhere,
+}
+
+/// The host of a script whose commit has what the script needs, as far as that is known.
 pub(crate) struct ScriptHost<'a, 'c> {
     ctx: &'a mut Ctx<'c>,
+    habit: &'a Habit,
     /// The client's database, which is selected again in the end.
     db: u32,
     denied_blocking: bool,
     rules: Rules,
     is_outermost: bool,
+    /// Whether it has the locks of some keys only.
+    is_scoped: bool,
     has_written: bool,
     is_recorded: bool,
-    /// Whether it was ended to be executed elsewhere from its beginning.
-    goes_elsewhere: bool,
+    changes: u64,
+    /// Set when it was ended to be executed again.
+    again: Option<Again>,
+    /// Whether others are told that it takes too long.
+    is_told: bool,
 }
 
-/// So long a script runs on a worker. One that takes longer and has written nothing is executed again from its beginning on the
-/// thread for long commands, so that its worker goes on.
+/// So long a script runs on a worker. One that takes longer is executed again from its beginning on the thread for long commands, so
+/// that its worker goes on.
 const ON_WORKER_MAX: Duration = Duration::from_millis(5);
 
 const KILLED_SCRIPT: &[u8] = b"ERR Error running script: Script killed by user with SCRIPT KILL.";
 const KILLED_FUNCTION: &[u8] = b"ERR Error running script: Script killed by user with FUNCTION KILL.";
 
 impl<'a, 'c> ScriptHost<'a, 'c> {
-    /// Begins a script. The commit has the keyspace.
-    pub(crate) fn new(ctx: &'a mut Ctx<'c>, rules: Rules) -> Self {
+    /// Begins a script. The commit has the locks of its scope.
+    pub(crate) fn new(ctx: &'a mut Ctx<'c>, habit: &'a Habit, rules: Rules, scope: Scope) -> Self {
         let db = ctx.session.db;
         let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
         // Inside of a transaction the commit is nested already.
         let is_outermost = !ctx.commit.is_nested();
+        let is_scoped = scope == Scope::Declared;
         if is_outermost {
             ctx.commit.begin_nested();
+            if scope != (Scope::Keyspace { has_way_back: false }) {
+                ctx.commit.keep_way_back();
+            }
         }
         Self {
             ctx,
+            habit,
             db,
             denied_blocking,
             rules,
             is_outermost,
+            is_scoped,
             has_written: false,
             is_recorded: true,
-            goes_elsewhere: false,
+            changes: 0,
+            again: None,
+            is_told: false,
         }
     }
 
-    /// Ends the script: the commit is the outer command's again. Says whether the script is to be executed elsewhere.
-    pub(crate) fn finish(self) -> bool {
+    /// Ends the script: the commit is the outer command's again. Says whether the script is to be executed again: what it did has
+    /// been taken back then.
+    pub(crate) fn finish(self) -> Option<Again> {
+        let ctx = &mut *self.ctx;
         if self.is_outermost {
-            // With the whole keyspace every key is declared.
-            let _ = self.ctx.commit.end_nested();
+            if self.again.is_some() && ctx.commit.has_way_back() {
+                ctx.commit.go_back();
+            }
+            ctx.commit.give_up_way_back();
+            // Who went outside is executed again.
+            let _ = ctx.commit.end_nested();
         }
-        self.ctx.session.deny_blocking = self.denied_blocking;
-        if self.ctx.session.db != self.db {
-            self.ctx.select(self.db);
+        ctx.session.deny_blocking = self.denied_blocking;
+        if ctx.session.db != self.db {
+            ctx.select(self.db);
         }
-        self.goes_elsewhere
+        if self.again.is_none() {
+            ctx.engine.stats.threads[ctx.thread].changes.add(self.changes);
+            if self.is_outermost {
+                let is_free = !ctx.commit.may_go_elsewhere();
+                self.habit.note_time(ctx.engine.clock.now() - ctx.started > ON_WORKER_MAX, is_free);
+            }
+        }
+        self.again
     }
 
     fn is_function(&self) -> bool {
@@ -134,17 +172,40 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if self.rules.is_full && !self.has_written && command.is_denied_oom() {
             return Err(OUT_OF_MEMORY);
         }
-        // What others were told cannot be taken back either.
+        if needs_keyspace(command) && !self.goes_on_uncovered(writes) {
+            return Err(b"ERR the script is executed again");
+        }
         self.has_written |= writes || command.flags.contains(Flags::MAY_REPLICATE);
-        execute_called(self.ctx, command, argv, self.is_recorded, reply);
+        let takes_long = execute_called(self.ctx, command, argv, self.is_recorded, &mut self.changes, reply);
+        if takes_long {
+            self.habit.note_time(true, false);
+            self.again = Some(Again::Elsewhere);
+        } else if let Some(outside) = self.ctx.commit.went_outside() {
+            self.habit.note_outside(outside);
+            self.again = Some(Again::Here);
+        }
         Ok(())
+    }
+
+    /// Whether the script goes on with a command that may work on keys that it does not name.
+    fn goes_on_uncovered(&mut self, writes: bool) -> bool {
+        let has_way_back = self.ctx.commit.has_way_back();
+        if self.is_scoped || writes && has_way_back {
+            // A way back knows of entries that are changed one by one.
+            let outside = if writes { Outside::TooLarge } else { Outside::Undeclared };
+            self.habit.note_outside(outside);
+            self.again = Some(Again::Here);
+        }
+        self.again.is_none()
     }
 }
 
 impl Drop for ScriptHost<'_, '_> {
     /// Also after a panic: nobody is told any more that a script takes too long.
     fn drop(&mut self) {
-        self.ctx.engine.scripts.running.end();
+        if self.is_told {
+            self.ctx.engine.scripts.running.end();
+        }
     }
 }
 
@@ -156,7 +217,7 @@ impl Host for ScriptHost<'_, '_> {
         if let Err(problem) = self.execute(Argv::new(multibulk, args, &[]), reply) {
             reply.error_bytes(problem);
         }
-        Interrupt::GoOn
+        if self.again.is_some() { Interrupt::Abort(Vec::new()) } else { Interrupt::GoOn }
     }
 
     fn log(&mut self, level: LogLevel, message: &[u8]) {
@@ -181,17 +242,22 @@ impl Host for ScriptHost<'_, '_> {
         let ctx = &*self.ctx;
         let running = &ctx.engine.scripts.running;
         let took = ctx.engine.clock.now() - ctx.started;
-        let has_way_back = self.is_outermost && !self.has_written;
-        if has_way_back && took > ON_WORKER_MAX && ctx.commit.may_go_elsewhere() {
-            self.goes_elsewhere = true;
-            return Interrupt::Abort(Vec::new());
+        let may_restart = self.is_outermost && (ctx.commit.has_way_back() || !self.has_written);
+        if may_restart && ctx.commit.may_go_elsewhere() {
+            if took > ON_WORKER_MAX {
+                self.habit.note_time(true, false);
+                self.again = Some(Again::Elsewhere);
+                return Interrupt::Abort(Vec::new());
+            }
+            return Interrupt::GoOn;
         }
         let threshold_ms = ctx.engine.settings.busy_reply_ms.load(Relaxed);
         if threshold_ms > 0 && took.as_millis() as u64 >= threshold_ms {
-            if running.is_to_end() && !self.has_written {
+            if self.is_told && running.is_to_end() && !self.has_written {
                 return Interrupt::Abort(if self.is_function() { KILLED_FUNCTION } else { KILLED_SCRIPT }.to_vec());
             }
             running.take_too_long(self.has_written, || self.what());
+            self.is_told = true;
         }
         Interrupt::GoOn
     }

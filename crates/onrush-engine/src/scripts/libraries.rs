@@ -8,6 +8,7 @@ use onrush_lua::{BAD_NAME, Registered, is_name};
 use parking_lot::RwLock;
 
 use super::cache::words;
+use super::habit::Habit;
 use crate::error::CommandError;
 
 /// A library.
@@ -19,9 +20,17 @@ pub(crate) struct Library {
     pub(crate) text: Vec<u8>,
     /// What it has registered.
     pub(crate) functions: Vec<Registered>,
+    /// What is known of each of them.
+    pub(crate) habits: Vec<Habit>,
 }
 
 impl Library {
+    /// A library with this text, which has registered some functions.
+    pub(crate) fn new(id: u64, name: Vec<u8>, text: Vec<u8>, functions: Vec<Registered>) -> Self {
+        let habits = functions.iter().map(|_| Habit::default()).collect();
+        Self { id, name, text, functions, habits }
+    }
+
     /// What is compiled: the text without the shebang.
     pub(crate) fn code(text: &[u8]) -> &[u8] {
         &text[memchr::memchr(b'\n', text).unwrap_or(text.len())..]

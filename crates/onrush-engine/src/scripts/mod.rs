@@ -4,6 +4,7 @@
 
 mod cache;
 mod dump;
+pub(crate) mod habit;
 pub(crate) mod host;
 mod inside;
 mod libraries;
