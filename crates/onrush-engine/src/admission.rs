@@ -30,7 +30,7 @@ pub(crate) struct Conditions {
 }
 
 /// Arguments of a command that still counts as short.
-const SHORT_ARGS_MAX: usize = 128;
+pub(crate) const SHORT_ARGS_MAX: usize = 128;
 
 impl Conditions {
     /// The present ones; evicts where too much memory is in use. No locks are held.
@@ -71,6 +71,15 @@ impl Conditions {
             && ctx.session.reply_mode == ReplyMode::On
             && !self.one_by_one
             && !(self.full && run.command.is_some_and(Command::is_denied_oom))
+    }
+
+    /// Whether the commands of a transaction may be executed where they stand.
+    pub(crate) fn admit_together(&self, ctx: &Ctx<'_>) -> bool {
+        self.pause == Pause::None
+            && !self.full
+            && !self.one_by_one
+            && !ctx.engine.messages.has_monitors()
+            && ctx.out.len() < self.reply_limit
     }
 
     /// Whether any short command may be executed, as its connection is in no special state, memory is within its limit, and

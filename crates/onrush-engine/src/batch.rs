@@ -20,6 +20,7 @@ use crate::messages::show::show;
 use crate::planned_keys::PlannedKeys;
 use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
+use crate::together::execute_together;
 
 /// One connection, as far as executing its commands needs it.
 pub struct Lane<'a> {
@@ -74,7 +75,7 @@ impl Execution<'_> {
         let mut steps = Steps { conditions, tally, plain, states, spilled: *lane.spilled };
         let mut end = None;
         let (mut runs, mut of_next, mut more) = (0, 0, 0);
-        'runs: for run in planned {
+        'runs: while let Some(run) = planned.get(runs) {
             let ranges = &chunk.args[run.args.0 as usize..run.args.1 as usize];
             ctx.argv = Argv::new(&input[run.start..], ranges, owned);
             ctx.planned = PlannedKeys {
@@ -86,6 +87,10 @@ impl Execution<'_> {
             if run.times == 1 {
                 if let Some((is_before, why)) = steps.step(&mut ctx, run, (part.first + runs, 0)) {
                     cold_path();
+                    if let ChunkEnd::Queues = why {
+                        runs += 1 + steps.step_together(&mut ctx, (chunk, input), (part, runs + 1), &mut more);
+                        continue;
+                    }
                     of_next = u32::from(!is_before);
                     end = Some(why);
                     break;
@@ -200,7 +205,29 @@ impl Steps<'_> {
         cold_path();
         self.states = ctx.session.states;
         self.plain = self.conditions.admit_all_short(ctx);
+        if self.states == States::QUEUES {
+            return Some((false, ChunkEnd::Queues));
+        }
         self.states.contains(States::CLOSES).then_some((false, ChunkEnd::Close))
+    }
+
+    /// MULTI has been executed: executes what follows up to EXEC, if all of it is there and simple. Returns how many runs it
+    /// was, and adds to `more` what they have beyond one command each.
+    #[inline(never)]
+    fn step_together(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        chunk: (&Chunk, &[u8]),
+        place: (&Part, usize),
+        more: &mut u64,
+    ) -> usize {
+        let Some(together) = execute_together(ctx, self.conditions, chunk, place) else { return 0 };
+        ctx.session.handle.activity.last_command.store(u32::from(together.exec.id), Relaxed);
+        self.states = ctx.session.states;
+        self.plain = self.conditions.admit_all_short(ctx);
+        *more += together.more;
+        self.tally.execs.push(together.exec.id);
+        together.runs
     }
 
     /// Queues the next command of a transaction; false if it is to be executed at once.
@@ -219,15 +246,23 @@ impl Steps<'_> {
 
     #[inline(never)]
     fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
-        self.step(ctx, run, place)
+        // Commands that are equal to MULTI are none that it could be executed with.
+        self.step(ctx, run, place).filter(|(_, why)| !matches!(why, ChunkEnd::Queues))
     }
 }
 
 /// Why the execution of a part ended before its end.
 enum ChunkEnd {
+    /// It goes on: with a transaction that may be executed where it stands.
+    Queues,
     Close,
-    Blocked { consumed: usize },
-    Stopped { end: SliceEnd, requeue: Option<Box<[u8]>> },
+    Blocked {
+        consumed: usize,
+    },
+    Stopped {
+        end: SliceEnd,
+        requeue: Option<Box<[u8]>>,
+    },
 }
 
 /// Ends a part before its end: the rest is still to be executed, unless the connection closes.
@@ -235,7 +270,7 @@ enum ChunkEnd {
 fn end_part(lane: &mut Lane<'_>, chunk: &Chunk, part: &mut Part, end: ChunkEnd) {
     let result = &mut part.result;
     match end {
-        ChunkEnd::Close => result.end = SliceEnd::Close,
+        ChunkEnd::Close | ChunkEnd::Queues => result.end = SliceEnd::Close,
         ChunkEnd::Blocked { consumed } => {
             lane.decoder.reset();
             (result.consumed, result.end) = (consumed, SliceEnd::Blocked);

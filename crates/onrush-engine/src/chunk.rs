@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use onrush_resp::ArgRange;
 use onrush_store::{Db, KeyHash, Shard};
+use smallvec::SmallVec;
 
+use crate::command::name_index::CommandId;
 use crate::command::table::Command;
 use crate::kept::{KEPT_BYTES_MAX, shrink};
 use crate::slice::{SliceEnd, SliceResult};
@@ -208,6 +210,8 @@ pub(crate) struct Tally {
     pub(crate) refused: Vec<usize>,
     /// Likewise those of short commands that are timed and counted by themselves.
     pub(crate) timed: Vec<usize>,
+    /// The numbers of commands that count as short ones here: EXECs of transactions that were executed where they stood.
+    pub(crate) execs: Vec<CommandId>,
     /// Time of those that are timed by themselves, in nanoseconds.
     pub(crate) timed_ns: u64,
 }
@@ -241,6 +245,7 @@ impl Tally {
             self.count_each(stats, chunk, parts, (short_ns, tracks));
             self.refused.clear();
             self.timed.clear();
+            self.execs.clear();
         }
         (self.len, self.timed_ns) = (0, 0);
         short_ns
@@ -248,14 +253,24 @@ impl Tally {
 
     #[inline(never)]
     fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], (short_ns, tracks): (u64, bool)) {
-        let counted = || parts.iter().flat_map(|part| self.short_commands(chunk, part));
-        let short_len: u64 = counted().map(|(_, _, times)| times).sum();
+        let mut counted: SmallVec<[(CommandId, u64); 64]> = SmallVec::new();
+        counted.extend(self.execs.iter().map(|&id| (id, 1)));
+        let mut short_len = counted.len() as u64;
+        for part in parts {
+            for (command, _, times) in self.short_commands(chunk, part).filter(|(_, _, times)| *times > 0) {
+                short_len += times;
+                // Equal ones that follow each other are counted together.
+                match counted.last_mut().filter(|(id, _)| *id == command.id) {
+                    Some((_, sum)) => *sum += times,
+                    None => counted.push((command.id, times)),
+                }
+            }
+        }
         if short_len == 0 {
             return;
         }
-        let each_ns = short_ns / short_len;
-        for (command, _, times) in counted() {
-            stats.commands[command.id as usize].count(times, each_ns * times, tracks);
+        for (id, times) in counted {
+            stats.commands[id as usize].count(times, short_ns / short_len * times, tracks);
         }
     }
 
@@ -266,18 +281,23 @@ impl Tally {
         part: &'a Part,
     ) -> impl Iterator<Item = (&'static Command, usize, u64)> + 'a {
         // Those refused, and those timed by themselves, were noted in the order of the runs.
-        let (mut refused, mut timed) = (self.refused.iter().peekable(), self.timed.iter().peekable());
-        part.short_commands(chunk).map(move |(command, run, times)| {
-            let mut counted = times;
-            for apart in [&mut refused, &mut timed] {
-                while apart.next_if(|apart| **apart < run).is_some() {}
-                while apart.next_if(|apart| **apart == run).is_some() {
-                    counted -= 1;
-                }
-            }
-            (command, run, counted)
-        })
+        let (mut refused, mut timed) = (self.refused.as_slice(), self.timed.as_slice());
+        part.short_commands(chunk)
+            .map(move |(command, run, times)| (command, run, times - take(&mut refused, run) - take(&mut timed, run)))
     }
+}
+
+/// Takes what is noted of a run, and of those before it, from a list; returns how much there is of the run.
+#[inline]
+fn take(noted: &mut &[usize], run: usize) -> u64 {
+    let mut times = 0;
+    while let Some((first, rest)) = noted.split_first()
+        && *first <= run
+    {
+        times += u64::from(*first == run);
+        *noted = rest;
+    }
+    times
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
 
 /// What is left to do after a command: its effects are logged, its locks given back, who waited for its keys is served.
 #[inline(never)]
-fn finish(ctx: &mut Ctx<'_>) {
+pub(crate) fn finish(ctx: &mut Ctx<'_>) {
     end_commit(ctx);
     if ctx.commit.has_ready() {
         ctx.commit.release();

@@ -56,19 +56,14 @@ fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> Co
     Ok(())
 }
 
-/// Whether a command may work on keys that it does not name, so that it has to have the whole keyspace.
-pub(crate) fn needs_keyspace(command: &Command) -> bool {
-    let is_about_keys = || !command.is_short() && !matches!(command.spec.name, "select" | "time");
-    command.flags.contains(Flags::OTHER_KEYS) || !command.has_keys() && is_about_keys()
-}
-
 /// Tells a transaction what a command of it, the present one, may work on.
 fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
-    let hashes = ctx.planned.hashes;
+    // Those that were planned are queued with it.
+    let are_planned = command.plan.is_some() && !ctx.planned.hashes.is_empty();
     if command.flags.contains(Flags::OTHER_KEYS) {
         transaction.need_keyspace();
-    } else if command.plan.is_some() && !command.flags.contains(Flags::MOVABLEKEYS) && !hashes.is_empty() {
-        transaction.add_keys(hashes.iter().copied());
+    } else if are_planned && !command.flags.contains(Flags::MOVABLEKEYS) {
+        // There are no others.
     } else if command.has_keys() {
         match find_keys(command, &ctx.argv) {
             Ok(found) => {
@@ -82,7 +77,7 @@ fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
         if let Some(db) = wanted.filter(|db| *db < ctx.engine.keyspace.databases()) {
             transaction.select(db as u32);
         }
-    } else if needs_keyspace(command) {
+    } else if !command.names_all_keys {
         transaction.need_keyspace();
         // DEBUG REPLAY is about the connection, too.
         let is_personal = matches!(command.spec.group, Group::Connection | Group::Pubsub | Group::Scripting);
@@ -155,9 +150,20 @@ impl Timed {
             (took_ns.saturating_sub(self.nanos), (transaction.len() - self.commands.len()) as u64);
         let each_ns = rest_ns / rest_len.max(1);
         let mut timed = self.commands.iter().peekable();
-        for (at, (id, ..)) in transaction.commands().enumerate() {
-            let nanos = timed.next_if(|(place, _)| *place == at).map_or(each_ns, |(_, nanos)| *nanos);
-            stats.commands[id as usize].count(1, nanos, timing.tracks());
+        let mut ids = transaction.ids().enumerate().peekable();
+        while let Some((at, id)) = ids.next() {
+            let count = |times, nanos| stats.commands[id as usize].count(times, nanos, timing.tracks());
+            if let Some((_, nanos)) = timed.next_if(|(place, _)| *place == at) {
+                count(1, *nanos);
+                continue;
+            }
+            // Equal ones that follow each other are counted together.
+            let next_timed = timed.peek().map_or(usize::MAX, |(place, _)| *place);
+            let mut times = 1;
+            while ids.next_if(|(at, next)| *next == id && *at < next_timed).is_some() {
+                times += 1;
+            }
+            count(times, each_ns * times);
         }
         if rest_len > 0 && timing.is_long_for_chunk(rest_ns) {
             let text = format!("(one of {rest_len} commands, or all together)");
@@ -167,7 +173,7 @@ impl Timed {
 }
 
 /// Executes the command of a context inside of the commit of EXEC.
-fn execute_queued(ctx: &mut Ctx<'_>) {
+pub(crate) fn execute_queued(ctx: &mut Ctx<'_>) {
     ctx.executing.note(ctx.command.id);
     if let Some(error) = execute_inside(ctx, true) {
         count_error(ctx, &error);

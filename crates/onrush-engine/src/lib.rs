@@ -54,6 +54,7 @@ mod slow_chunk;
 pub mod slowlog;
 pub mod stats;
 pub mod timing;
+mod together;
 pub mod transaction;
 pub mod types;
 pub mod units;

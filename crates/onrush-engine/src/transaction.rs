@@ -15,6 +15,8 @@ use crate::watched::Watching;
 /// A queued command.
 struct Queued {
     id: CommandId,
+    /// The database that it works on.
+    db: u32,
     /// Where it begins in the bytes.
     start: usize,
     /// Its arguments.
@@ -35,7 +37,7 @@ pub struct Transaction {
     owned_bytes: usize,
     hashes: Vec<KeyHash>,
     commands: Vec<Queued>,
-    /// Keys that the commands name, with their databases.
+    /// Keys that the commands name elsewhere, with their databases.
     keys: Vec<(u32, KeyHash)>,
     /// The database that the next command works on.
     db: u32,
@@ -132,8 +134,12 @@ impl Transaction {
     }
 
     /// The keys that it names, with their databases.
-    pub fn keys(&self) -> &[(u32, KeyHash)] {
-        &self.keys
+    pub fn keys(&self) -> impl Iterator<Item = (u32, KeyHash)> {
+        let planned = self.commands.iter().flat_map(|queued| {
+            let hashes = &self.hashes[queued.hashes.0 as usize..queued.hashes.1 as usize];
+            hashes.iter().map(|&hash| (queued.db, hash))
+        });
+        planned.chain(self.keys.iter().copied())
     }
 
     /// Whether it has to have the whole keyspace.
@@ -156,6 +162,7 @@ impl Transaction {
         self.flags |= flags;
         self.commands.push(Queued {
             id,
+            db: self.db,
             start,
             args: (first_arg, self.args.len() as u32),
             hashes: (first_hash, self.hashes.len() as u32),
@@ -164,7 +171,7 @@ impl Transaction {
         });
     }
 
-    /// A command works on these keys of the database that is selected by then.
+    /// A command works on these keys, too, of the database that is selected by then.
     pub(crate) fn add_keys(&mut self, hashes: impl IntoIterator<Item = KeyHash>) {
         let db = self.db;
         self.keys.extend(hashes.into_iter().map(|hash| (db, hash)));
@@ -202,6 +209,11 @@ impl Transaction {
                 self.bytes.extend_from_slice(arg);
             }
         }
+    }
+
+    /// The numbers of the commands in their order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = CommandId> {
+        self.commands.iter().map(|queued| queued.id)
     }
 
     /// The commands in their order.

@@ -1,8 +1,8 @@
 //! The functions of `redis.*` but those that execute commands.
 
 use crate::host::LogLevel;
-use crate::interpreter::sha1_hex;
 use crate::number::to_integer;
+use crate::sha::sha1_hex;
 use crate::stack::{Kind, Outcome, Stack, TOP};
 
 /// The version of Redis whose scripts run here.

@@ -9,6 +9,7 @@ use onrush_resp::Reply;
 use crate::functions::{self, Registered};
 use crate::host::Host;
 use crate::sandbox::{self, Globals};
+use crate::sha::{Sha1Hex, ShaHasher};
 use crate::stack::{Kept, Kind, Raised, SLOTS, Stack, State, TOP};
 use crate::to_resp::{take_reply, until_nul};
 use crate::world::World;
@@ -26,19 +27,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self { memory_max_bytes: 512 << 20, scripts_max: 1_000 }
     }
-}
-
-/// The SHA-1 of a script's text in lower-case hexadecimal digits.
-pub type Sha1Hex = [u8; 40];
-
-/// The SHA-1 of a text. O(length).
-pub fn sha1_hex(text: &[u8]) -> Sha1Hex {
-    let mut hex = [0; 40];
-    for (pair, byte) in hex.chunks_exact_mut(2).zip(sha1_smol::Sha1::from(text).digest().bytes()) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-    hex
 }
 
 /// How a script ended.
@@ -68,6 +56,10 @@ struct Library {
     functions: Vec<(Registered, Kept)>,
 }
 
+/// A script that an interpreter has compiled, until it forgets its scripts.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiled(Kept);
+
 /// A Lua state with everything that was compiled in it. It belongs to one thread.
 pub struct Interpreter {
     limits: Limits,
@@ -78,7 +70,7 @@ pub struct Interpreter {
 struct Live {
     state: State,
     globals: Globals,
-    scripts: HashMap<Sha1Hex, Kept, FixedState>,
+    scripts: HashMap<Sha1Hex, Kept, ShaHasher>,
     /// By name.
     libraries: HashMap<Vec<u8>, Library, FixedState>,
     /// Memory of an empty state.
@@ -101,19 +93,19 @@ impl Interpreter {
         self.live = None;
     }
 
-    /// Whether a script is compiled.
+    /// A script that is compiled.
     #[inline]
-    pub fn has_script(&self, sha: &Sha1Hex) -> bool {
-        self.live.as_ref().is_some_and(|live| live.scripts.contains_key(sha))
+    pub fn find(&self, sha: &Sha1Hex) -> Option<Compiled> {
+        self.live.as_ref()?.scripts.get(sha).map(|kept| Compiled(*kept))
     }
 
     /// Compiles a script unless it is. `code` is its text, without the shebang but with the end of that line.
     ///
     /// # Errors
     /// The text is not Lua: the message, without an error code.
-    pub fn compile(&mut self, sha: &Sha1Hex, code: &[u8]) -> Result<(), Vec<u8>> {
-        if self.has_script(sha) {
-            return Ok(());
+    pub fn compile(&mut self, sha: &Sha1Hex, code: &[u8]) -> Result<Compiled, Vec<u8>> {
+        if let Some(compiled) = self.find(sha) {
+            return Ok(compiled);
         }
         if self.live.as_ref().is_some_and(|live| live.scripts.len() >= self.limits.scripts_max) {
             self.forget_scripts();
@@ -121,17 +113,14 @@ impl Interpreter {
         let live = self.live()?;
         let stack = live.state.stack();
         let compiled = stack.compile(code, SCRIPT).map_err(|Raised| take_message(&stack));
-        let over = stack.heap().take_over();
-        if over || compiled.is_err() {
-            if over {
-                self.live = None;
-                return Err(b"not enough memory".to_vec());
-            }
-            return compiled;
+        if stack.heap().take_over() {
+            self.live = None;
+            return Err(b"not enough memory".to_vec());
         }
+        compiled?;
         let kept = stack.keep();
         live.scripts.insert(*sha, kept);
-        Ok(())
+        Ok(Compiled(kept))
     }
 
     /// Forgets all compiled scripts, but not the libraries.
@@ -149,6 +138,7 @@ impl Interpreter {
     #[inline]
     pub fn run<'a>(
         &mut self,
+        script: Compiled,
         sha: &Sha1Hex,
         keys: impl ExactSizeIterator<Item = &'a [u8]>,
         args: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -156,7 +146,6 @@ impl Interpreter {
         out: &mut Reply,
     ) -> Ended {
         let Some(live) = &mut self.live else { panic!("the script is not compiled") };
-        let script = live.scripts[sha];
         let (real, handler) = (live.globals.real, live.globals.handler);
         let ended = live.state.with_host(host, |stack| {
             stack.push_kept(handler);
@@ -166,7 +155,7 @@ impl Interpreter {
             push_list(stack, args);
             stack.set_field(-2, "ARGV");
             stack.pop(1);
-            stack.push_kept(script);
+            stack.push_kept(script.0);
             finish(stack, 0, sha, out)
         });
         self.clean();
@@ -381,6 +370,7 @@ fn describe_with_place(stack: &Stack<'_>, name: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sha::sha1_hex;
     use crate::test_host::{KILLED, Run, TestHost, eval};
     use onrush_resp::Proto;
 

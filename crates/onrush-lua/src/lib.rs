@@ -20,6 +20,7 @@ mod number;
 mod packing;
 mod random;
 mod sandbox;
+mod sha;
 mod stack;
 #[cfg(test)]
 mod test_host;
@@ -29,4 +30,5 @@ mod world;
 
 pub use functions::{BAD_NAME, FunctionFlags, Registered, is_name};
 pub use host::{Host, Interrupt, LogLevel};
-pub use interpreter::{Ended, Interpreter, Limits, Sha1Hex, sha1_hex};
+pub use interpreter::{Compiled, Ended, Interpreter, Limits};
+pub use sha::{Sha1Hex, ShaHasher, sha1_hex};

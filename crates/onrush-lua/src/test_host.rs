@@ -93,10 +93,10 @@ impl Run {
         let sha = sha1_hex(code.as_bytes());
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         match self.interpreter.compile(&sha, code.as_bytes()) {
-            Ok(()) => {
+            Ok(script) => {
                 let keys = [&b"key"[..]].into_iter();
                 let args = args.iter().copied();
-                let ended = self.interpreter.run(&sha, keys, args, &mut self.host, &mut out);
+                let ended = self.interpreter.run(script, &sha, keys, args, &mut self.host, &mut out);
                 if let Ended::Failed(message) | Ended::Aborted { message, .. } = &ended {
                     out.error_bytes(message);
                 }

@@ -24,6 +24,10 @@ pub struct Command {
     pub first_key: u8,
     /// The keys at fixed places, for the planner. Of a command with [`Flags::MOVABLEKEYS`] there may be more.
     pub plan: Option<KeyRange>,
+    /// Whether it works on the keys that its key specs tell, and on nothing else of the keyspace.
+    pub names_all_keys: bool,
+    /// Whether it is short, works on keys at fixed places and on nothing else, and may stand in any transaction.
+    pub is_simple: bool,
     /// ACL categories, implied ones included.
     pub categories: Categories,
     /// The container of a subcommand.
@@ -51,6 +55,11 @@ impl Command {
             id,
             first_key: plan.map_or(0, |(first, _, _)| u8::try_from(first).unwrap_or(0)),
             plan,
+            names_all_keys: names_all_keys(spec),
+            is_simple: plan.is_some()
+                && !movable
+                && spec.flags.contains(Flags::SHORT)
+                && !spec.flags.intersects(SPECIAL),
             categories: spec.all_categories(),
             parent: parent.map(|parent| parent.id),
             first_subcommand: 0,
@@ -83,8 +92,7 @@ impl Command {
 
     /// Whether it names keys in its arguments.
     pub fn has_keys(&self) -> bool {
-        let finds_keys = |spec: &KeySpec| !spec.flags.contains(KeyFlags::NOT_KEY);
-        self.spec.get_keys.is_some() || self.spec.keys.iter().any(finds_keys)
+        has_keys(self.spec)
     }
 
     /// Whether it executes a transaction.
@@ -108,6 +116,19 @@ impl Command {
     pub fn wrong_arity(&self) -> CommandError {
         CommandError::text(format!("ERR wrong number of arguments for '{}' command", self.full_name))
     }
+}
+
+/// What keeps a command from being simple.
+const SPECIAL: Flags = Flags::OTHER_KEYS.union(Flags::NO_MULTI).union(Flags::NOT_QUEUED).union(Flags::BLOCKING);
+
+fn has_keys(spec: &Spec) -> bool {
+    let finds_keys = |spec: &KeySpec| !spec.flags.contains(KeyFlags::NOT_KEY);
+    spec.get_keys.is_some() || spec.keys.iter().any(finds_keys)
+}
+
+fn names_all_keys(spec: &Spec) -> bool {
+    let is_about_none = || spec.flags.contains(Flags::SHORT) || matches!(spec.name, "select" | "time");
+    !spec.flags.contains(Flags::OTHER_KEYS) && (has_keys(spec) || is_about_none())
 }
 
 impl Named for Command {

@@ -106,7 +106,7 @@ fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
         }
         return Ok(());
     }
-    let keys = transaction.keys().iter().copied();
+    let keys = transaction.keys();
     match &ctx.session.watching {
         Some(watching) => ctx.commit.lock_all(keys.chain(watching.keys().iter().map(|key| (key.db, key.hash))))?,
         None => ctx.commit.lock_all(keys)?,

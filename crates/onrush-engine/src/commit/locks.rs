@@ -139,7 +139,7 @@ impl Locks {
     pub(super) fn table<'a>(&'a mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &'a mut Table {
         if self.several {
             cold_path();
-            return self.table_among(db, key.hash);
+            return self.table_among(db, key);
         }
         let shard = match key.shard {
             Some(shard) if db == self.planned_db => shard,
@@ -182,7 +182,15 @@ impl Locks {
     }
 
     /// The table of a key among those of several locks.
-    fn table_among(&mut self, db: u32, hash: KeyHash) -> &mut Table {
+    fn table_among(&mut self, db: u32, key: &Key<'_>) -> &mut Table {
+        if let Some(shard) = key.shard
+            && db == self.planned_db
+            && self.many.len() <= FEW_LOCKS
+            && let Some(at) = self.many.iter().position(|held| held.guard.is_of(shard))
+        {
+            return &mut self.many[at].guard;
+        }
+        let hash = key.hash;
         let database = self.shared.keyspace.db_or_create(db as usize);
         let shard = database.shard_index(hash);
         if self.many.len() <= FEW_LOCKS {

@@ -137,7 +137,10 @@ impl Commit {
     pub(crate) fn give_up_way_back(&mut self) {
         let undo = &mut self.record.undo;
         if undo.is_on {
-            self.left.expired.extend(undo.expired.drain(..).map(|(_, removed)| removed));
+            if !undo.expired.is_empty() {
+                cold_path();
+                self.left.expired.extend(undo.expired.drain(..).map(|(_, removed)| removed));
+            }
             undo.clear();
             self.record.look_for_changes();
         }

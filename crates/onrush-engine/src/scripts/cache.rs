@@ -4,8 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
-use foldhash::fast::FixedState;
-use onrush_lua::{FunctionFlags, Sha1Hex};
+use onrush_lua::{FunctionFlags, Sha1Hex, ShaHasher};
 use parking_lot::Mutex;
 
 use super::habit::Habit;
@@ -108,7 +107,7 @@ pub(crate) struct Cache {
 
 #[derive(Default)]
 struct Sources {
-    scripts: HashMap<Sha1Hex, Arc<Script>, FixedState>,
+    scripts: HashMap<Sha1Hex, Arc<Script>, ShaHasher>,
     /// Those that came with EVAL, and when each had been used last when it was put here.
     evaluated: VecDeque<(Arc<Script>, i64)>,
 }

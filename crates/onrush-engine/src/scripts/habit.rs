@@ -59,13 +59,10 @@ impl Habit {
         }
     }
 
-    /// It has taken long, or not. `is_free`: where it may take as long as it wants.
-    #[inline]
-    pub(crate) fn note_time(&self, is_long: bool, is_free: bool) {
-        if is_long || is_free {
-            self.is_long.store(is_long, Relaxed);
-            self.is_short.store(!is_long, Relaxed);
-        }
+    /// It has taken long, or it was short where it may take as long as it wants.
+    pub(crate) fn note_time(&self, is_long: bool) {
+        self.is_long.store(is_long, Relaxed);
+        self.is_short.store(!is_long, Relaxed);
     }
 }
 
@@ -88,20 +85,18 @@ mod tests {
         let habit = Habit::default();
         habit.note_outside(Outside::TooLarge);
         assert_eq!(habit.scope(true), Scope::Elsewhere);
-        habit.note_time(false, false);
-        assert_eq!(habit.scope(true), Scope::Elsewhere, "nothing is known of where it takes its time");
-        habit.note_time(false, true);
+        habit.note_time(false);
         assert_eq!(habit.scope(true), Scope::Keyspace { has_way_back: false });
-        habit.note_time(true, false);
+        habit.note_time(true);
         assert_eq!(habit.scope(true), Scope::Elsewhere);
     }
 
     #[test]
     fn what_took_long_goes_elsewhere_until_it_was_short() {
         let habit = Habit::default();
-        habit.note_time(true, false);
+        habit.note_time(true);
         assert_eq!([true, false].map(|may| habit.scope(may)), [Scope::Elsewhere, ON_LONG_THREAD]);
-        habit.note_time(false, true);
+        habit.note_time(false);
         assert_eq!(habit.scope(true), Scope::Declared);
     }
 }

@@ -1,5 +1,6 @@
 //! The engine as scripts see it.
 
+use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -14,7 +15,6 @@ use crate::command::Flags;
 use crate::commit::Outside;
 use crate::ctx::Ctx;
 use crate::error::{self, CommandError};
-use crate::inside::needs_keyspace;
 
 /// What a script may do.
 #[derive(Clone, Copy, Debug)]
@@ -134,9 +134,9 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         }
         if self.again.is_none() {
             ctx.engine.stats.threads[ctx.thread].changes.add(self.changes);
-            if self.is_outermost {
-                let is_free = !ctx.commit.may_go_elsewhere();
-                self.habit.note_time(ctx.engine.clock.now() - ctx.started > ON_WORKER_MAX, is_free);
+            if self.is_outermost && !ctx.commit.may_go_elsewhere() {
+                cold_path();
+                self.habit.note_time(ctx.engine.clock.now() - ctx.started > ON_WORKER_MAX);
             }
         }
         self.again
@@ -172,13 +172,13 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if self.rules.is_full && !self.has_written && command.is_denied_oom() {
             return Err(OUT_OF_MEMORY);
         }
-        if needs_keyspace(command) && !self.goes_on_uncovered(writes) {
+        if !command.names_all_keys && !self.goes_on_uncovered(writes) {
             return Err(b"ERR the script is executed again");
         }
         self.has_written |= writes || command.flags.contains(Flags::MAY_REPLICATE);
         let takes_long = execute_called(self.ctx, command, argv, self.is_recorded, &mut self.changes, reply);
         if takes_long {
-            self.habit.note_time(true, false);
+            self.habit.note_time(true);
             self.again = Some(Again::Elsewhere);
         } else if let Some(outside) = self.ctx.commit.went_outside() {
             self.habit.note_outside(outside);
@@ -245,11 +245,14 @@ impl Host for ScriptHost<'_, '_> {
         let may_restart = self.is_outermost && (ctx.commit.has_way_back() || !self.has_written);
         if may_restart && ctx.commit.may_go_elsewhere() {
             if took > ON_WORKER_MAX {
-                self.habit.note_time(true, false);
+                self.habit.note_time(true);
                 self.again = Some(Again::Elsewhere);
                 return Interrupt::Abort(Vec::new());
             }
             return Interrupt::GoOn;
+        }
+        if took > ON_WORKER_MAX {
+            self.habit.note_time(true);
         }
         let threshold_ms = ctx.engine.settings.busy_reply_ms.load(Relaxed);
         if threshold_ms > 0 && took.as_millis() as u64 >= threshold_ms {

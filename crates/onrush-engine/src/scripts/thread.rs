@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use foldhash::fast::FixedState;
-use onrush_lua::{Ended, Host, Interpreter, Interrupt, Limits, LogLevel, Registered, Sha1Hex};
+use onrush_lua::{Ended, Host, Interpreter, Interrupt, Limits, LogLevel, Registered, Sha1Hex, ShaHasher};
 use onrush_resp::{ArgRange, Reply};
 
 use super::{Library, Script};
@@ -20,7 +19,7 @@ const KNOWN_MAX: usize = 4096;
 struct Own {
     interpreter: Interpreter,
     /// What was found in the cache in the epoch below.
-    scripts: HashMap<Sha1Hex, Arc<Script>, FixedState>,
+    scripts: HashMap<Sha1Hex, Arc<Script>, ShaHasher>,
     /// The engine, by its address, and the epoch of its cache.
     found_in: (usize, u64),
     /// The generation of the libraries when those of the interpreter were looked through.
@@ -78,7 +77,7 @@ pub(crate) fn find(engine: &'static Engine, sha: &Sha1Hex) -> Option<Arc<Script>
 /// # Errors
 /// It is not Lua: the message.
 pub(crate) fn compile(script: &Script) -> Result<(), Vec<u8>> {
-    OWN.with_borrow_mut(|own| own.interpreter.compile(&script.sha, script.code()))
+    OWN.with_borrow_mut(|own| own.interpreter.compile(&script.sha, script.code()).map(|_| ()))
 }
 
 /// Runs a script, compiled here if it is not yet.
@@ -91,12 +90,17 @@ pub(crate) fn run<'a>(
     out: &mut Reply,
 ) -> Ended {
     OWN.with_borrow_mut(|own| {
-        if !own.interpreter.has_script(&script.sha)
-            && let Err(problem) = own.interpreter.compile(&script.sha, script.code())
-        {
-            return Ended::Failed([b"ERR Error compiling script (new function): ", problem.as_slice()].concat());
-        }
-        own.interpreter.run(&script.sha, keys, args, host, out)
+        let compiled = match own.interpreter.find(&script.sha) {
+            Some(compiled) => compiled,
+            None => match own.interpreter.compile(&script.sha, script.code()) {
+                Ok(compiled) => compiled,
+                Err(problem) => {
+                    let text = b"ERR Error compiling script (new function): ";
+                    return Ended::Failed([text, problem.as_slice()].concat());
+                }
+            },
+        };
+        own.interpreter.run(compiled, &script.sha, keys, args, host, out)
     })
 }
 
