@@ -1,5 +1,6 @@
 //! INCREX, as Redis 8.8 documents it. No oracle has it, so what it has to reply is written down here.
 
+use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
@@ -55,11 +56,17 @@ fn a_counter_stays_within_its_bounds() {
 fn numbers_that_do_not_fit_are_refused_or_saturate() {
     check(&[
         ("SET k 9223372036854775806", "OK"),
-        ("INCREX k BYINT 2", "ERR increment or decrement would overflow"),
-        ("INCREX k BYINT 2 LBOUND 0", "ERR increment or decrement would overflow"),
+        ("INCREX k BYINT 2", "9223372036854775806 0"),
+        ("INCREX k BYINT 2 LBOUND 0", "9223372036854775806 0"),
         ("INCREX k BYINT 2 UBOUND 9223372036854775807", "9223372036854775806 0"),
         ("INCREX k BYINT 2 SATURATE", "9223372036854775807 1"),
         ("INCREX k BYINT -9223372036854775808 LBOUND 0 SATURATE", "0 -9223372036854775807"),
+        ("SET low -9223372036854775808", "OK"),
+        ("INCREX low BYINT -1", "-9223372036854775808 0"),
+        ("INCREX low BYINT -1 SATURATE", "-9223372036854775808 0"),
+        // What is added has to be a number of 64 bits.
+        ("INCREX low LBOUND 1 SATURATE", "ERR increment or decrement would overflow"),
+        ("GET low", "-9223372036854775808"),
         ("INCREX k BYINT 1.5", "ERR value is not an integer or out of range"),
         ("INCREX k UBOUND x", "ERR value is not an integer or out of range"),
         ("INCREX k BYFLOAT x", "ERR value is not a valid float"),
@@ -84,6 +91,20 @@ fn floats_have_bounds_too() {
         ("INCREX k BYFLOAT inf UBOUND 5 SATURATE", "5 7.5"),
         ("INCREX k", "6 1"),
     ]);
+}
+
+#[test]
+fn floats_are_doubles_in_resp3() {
+    if is_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    conn.run("HELLO 3");
+    let reply = |conn: &mut Conn, line: &str| conn.try_call(&Argv::parse(line).expect("a command")).expect("a reply");
+    assert_eq!(reply(&mut conn, "INCREX k BYFLOAT 0.1"), b"*2\r\n,0.1\r\n,0.1\r\n");
+    assert_eq!(reply(&mut conn, "INCREX k BYFLOAT 1 UBOUND 1"), b"*2\r\n,0.1\r\n,0\r\n");
+    assert_eq!(reply(&mut conn, "INCREX n"), b"*2\r\n:1\r\n:1\r\n");
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl Options {
 
 /// `INCREX key [BYFLOAT increment | BYINT increment] [LBOUND bound] [UBOUND bound] [SATURATE] [EX seconds | PX milliseconds |
 /// EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]`: replies with the new value and with what was added,
-/// which is 0 if the sum would be out of bounds: then nothing changes. With SATURATE the value goes to the bound instead.
+/// which is 0 if the sum would be out of bounds, or need more than 64 bits: then nothing changes. With SATURATE the value goes to the bound instead.
 pub fn increx(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx)?;
     if options.is_float { add_float(ctx, &options) } else { add_int(ctx, &options) }
@@ -135,19 +135,15 @@ fn add_int(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
     let sum = i128::from(found.value) + i128::from(increment);
     let is_within = (i128::from(low)..=i128::from(high)).contains(&sum);
     if !is_within && !options.saturates {
-        let is_bounded = if increment > 0 { options.high } else { options.low }.is_some();
-        if i64::try_from(sum).is_err() && !is_bounded {
-            return Err(error::OVERFLOW);
-        }
         reply_ints(ctx, found.value, 0);
         return Ok(());
     }
     let value = sum.clamp(low.into(), high.into()) as i64;
+    let added = value.checked_sub(found.value).ok_or(error::OVERFLOW)?;
     let expire = expiry(found.expire);
     store_int(ctx, &key, value, (found.expire, expire));
     note(ctx, &key, "incrby", itoa::Buffer::new().format(value).as_bytes(), (found.expire, expire));
-    // Between far numbers there may be more than 64 bits hold.
-    reply_ints(ctx, value, value.saturating_sub(found.value));
+    reply_ints(ctx, value, added);
     Ok(())
 }
 
@@ -210,10 +206,16 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
     Ok(())
 }
 
+/// Doubles in RESP3, with all digits that a string has in RESP2.
 fn reply_floats(ctx: &mut Ctx<'_>, value: &str, added: &str) {
     ctx.out.array(2);
-    ctx.out.bulk(value.as_bytes());
-    ctx.out.bulk(added.as_bytes());
+    for number in [value, added] {
+        if ctx.out.is_resp3() {
+            ctx.out.raw(format!(",{number}\r\n").as_bytes());
+        } else {
+            ctx.out.bulk(number.as_bytes());
+        }
+    }
 }
 
 /// Notes what was done, and logs it without the increment: the value, and when it expires.
