@@ -93,20 +93,21 @@ pub fn hotkeys_get(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.null();
         return Ok(());
     };
-    let numbers = [
-        ("tracking-active", i64::from(found.is_active)),
-        ("sample-ratio", found.wanted.sample.into()),
+    // What was looked at stands for the rest.
+    let all = |sampled: u64| sampled.saturating_mul(found.wanted.sample.into()) as i64;
+    let about = [("tracking-active", i64::from(found.is_active)), ("sample-ratio", found.wanted.sample.into())];
+    let sums = [
+        ("all-commands-all-slots-us", all(found.total_us)),
+        ("net-bytes-all-commands-all-slots", all(found.total_bytes)),
         ("collection-start-time-unix-ms", found.started_ms),
         ("collection-duration-ms", found.duration_ms),
-        ("sampled-commands-us", found.total_us as i64),
-        ("sampled-commands-net-bytes", found.total_bytes as i64),
     ];
     let lists = [("by-cpu-time-us", found.wanted.cpu, found.by_us), ("by-net-bytes", found.wanted.net, found.by_bytes)];
-    ctx.out.map(numbers.len() + lists.iter().filter(|(_, is_wanted, _)| *is_wanted).count());
-    for (field, number) in numbers {
-        ctx.out.bulk(field.as_bytes());
-        ctx.out.int(number);
-    }
+    ctx.out.map(about.len() + 1 + sums.len() + lists.iter().filter(|(_, is_wanted, _)| *is_wanted).count());
+    reply_numbers(ctx, &about);
+    ctx.out.bulk(b"selected-slots");
+    ctx.out.array(0);
+    reply_numbers(ctx, &sums);
     for (field, _, keys) in lists.into_iter().filter(|(_, is_wanted, _)| *is_wanted) {
         ctx.out.bulk(field.as_bytes());
         ctx.out.array(keys.len() * 2);
@@ -116,6 +117,13 @@ pub fn hotkeys_get(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     Ok(())
+}
+
+fn reply_numbers(ctx: &mut Ctx<'_>, numbers: &[(&str, i64)]) {
+    for (field, number) in numbers {
+        ctx.out.bulk(field.as_bytes());
+        ctx.out.int(*number);
+    }
 }
 
 /// `HOTKEYS HELP`
