@@ -1,4 +1,4 @@
-//! SHA-256 (FIPS 180-4), for the digests of passwords that ACL shows.
+//! SHA-256 (FIPS 180-4), for the digests of passwords that ACL shows and of messages that are to be told apart.
 
 /// The first 32 bits of the fractional parts of the square roots of the first eight primes.
 const START: [u32; 8] =
@@ -21,14 +21,18 @@ const BLOCK_LEN: usize = 64;
 
 /// The digest of `message` in hexadecimal digits. O(length).
 pub fn hex(message: &[u8]) -> String {
-    let mut padded = message.to_vec();
-    padded.push(0x80);
-    while padded.len() % BLOCK_LEN != BLOCK_LEN - 8 {
-        padded.push(0);
+    digest(message.to_vec()).iter().map(|word| format!("{word:08x}")).collect()
+}
+
+/// The words of the digest of `message`. O(length).
+pub fn digest(mut message: Vec<u8>) -> [u32; 8] {
+    let bits = message.len() as u64 * 8;
+    message.push(0x80);
+    while message.len() % BLOCK_LEN != BLOCK_LEN - 8 {
+        message.push(0);
     }
-    padded.extend_from_slice(&(message.len() as u64 * 8).to_be_bytes());
-    let digest = padded.chunks_exact(BLOCK_LEN).fold(START, absorb);
-    digest.iter().map(|word| format!("{word:08x}")).collect()
+    message.extend_from_slice(&bits.to_be_bytes());
+    message.chunks_exact(BLOCK_LEN).fold(START, absorb)
 }
 
 /// The state after another block.

@@ -1,6 +1,7 @@
 //! Streams: append-only logs of entries with identifiers.
 
 mod group;
+mod idempotency;
 mod node;
 mod references;
 
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::{Encoding, StreamLimits};
 pub use group::{Consumer, Group, Pending};
+pub use idempotency::{Idempotency, Recorded};
 use node::Node;
 pub use node::StreamEntry;
 pub use references::References;
@@ -76,6 +78,8 @@ struct Log {
     max_deleted_id: StreamId,
     entries_added: u64,
     groups: BTreeMap<Vec<u8>, Group>,
+    /// There since a producer first wanted it.
+    idempotency: Option<Box<Idempotency>>,
 }
 
 impl Stream {
@@ -98,13 +102,15 @@ impl Stream {
     pub fn size_bytes(&self) -> usize {
         const PENDING_BYTES: usize = 120;
         let pending: usize = self.0.groups.values().map(|group| group.pending.len() * PENDING_BYTES).sum();
-        self.0.nodes.iter().map(Node::size_bytes).sum::<usize>() + pending + size_of::<Log>()
+        let messages = self.idempotency().map_or(0, Idempotency::size_bytes);
+        self.0.nodes.iter().map(Node::size_bytes).sum::<usize>() + pending + messages + size_of::<Log>()
     }
 
     /// About how many allocations freeing it gives back.
     pub fn free_effort(&self) -> usize {
         let pending = |group: &Group| 2 + 2 * group.pending.len() + 2 * group.consumers.len();
-        1 + self.0.nodes.len() + self.0.groups.values().map(pending).sum::<usize>()
+        let messages = self.idempotency().map_or(0, Idempotency::free_effort);
+        1 + self.0.nodes.len() + self.0.groups.values().map(pending).sum::<usize>() + messages
     }
 
     /// Number of nodes.
@@ -265,6 +271,16 @@ impl Stream {
         &mut self.0.groups
     }
 
+    /// Which messages were added lately; `None` if no producer ever cared.
+    pub fn idempotency(&self) -> Option<&Idempotency> {
+        self.0.idempotency.as_deref()
+    }
+
+    /// Which messages were added lately, to be changed; made if it is not there.
+    pub fn idempotency_mut(&mut self) -> &mut Idempotency {
+        self.0.idempotency.get_or_insert_default()
+    }
+
     /// Whether entries from an identifier on may have been deleted.
     pub fn may_have_gaps_from(&self, id: StreamId) -> bool {
         let deleted = self.0.max_deleted_id;
@@ -302,6 +318,7 @@ impl PartialEq for Stream {
         self.len() == other.len()
             && self.last_id() == other.last_id()
             && self.groups() == other.groups()
+            && self.idempotency() == other.idempotency()
             && a.zip(b).all(|(a, b)| same(a, b))
     }
 }

@@ -3,6 +3,7 @@
 use onrush_resp::Reply;
 use onrush_store::{Group, Stream, StreamId};
 
+use super::stream_idempotency::{self, INFO_FIELDS};
 use super::streams::{parse_id, reply_entry, reply_id};
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -211,9 +212,12 @@ pub fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     let count = if count == 0 { usize::MAX } else { count };
+    let now_ms = ctx.now_ms();
     let stream = ctx.commit.read_as::<Stream>(&key)?.ok_or(error::NO_SUCH_KEY)?;
     let out = &mut *ctx.out;
-    out.map(if full { 9 } else { 10 });
+    let idempotency = stream.idempotency();
+    let more = if idempotency.is_some() { INFO_FIELDS } else { 0 };
+    out.map(more + if full { 9 } else { 10 });
     let nodes = stream.nodes_len() as i64;
     for (name, number) in [("length", stream.len() as i64), ("radix-tree-keys", nodes), ("radix-tree-nodes", nodes + 1)]
     {
@@ -228,6 +232,9 @@ pub fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
     out.int(stream.entries_added() as i64);
     out.bulk(b"recorded-first-entry-id");
     reply_id(out, stream.first_id());
+    if let Some(table) = idempotency {
+        stream_idempotency::reply_info(out, table, now_ms);
+    }
     if full {
         reply_full(out, stream, count);
         return Ok(());
@@ -265,7 +272,7 @@ fn reply_full(out: &mut Reply, stream: &Stream, count: usize) {
         for (id, pending) in group.pending.iter().take(count) {
             out.array(4);
             reply_id(out, *id);
-            out.bulk(&pending.consumer);
+            out.bulk(pending.consumer.as_deref().unwrap_or_default());
             out.int(pending.delivered_ms);
             out.int(pending.count as i64);
         }

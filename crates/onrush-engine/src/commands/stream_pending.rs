@@ -14,7 +14,7 @@ const AUTOCLAIM_ATTEMPTS: usize = 10;
 /// How many it may be told: as many as Redis has room for their identifiers.
 const AUTOCLAIM_COUNTS: std::ops::RangeInclusive<usize> = 1..=i64::MAX as usize / size_of::<StreamId>();
 
-fn no_group(key: &[u8], group: &[u8]) -> CommandError {
+pub(super) fn no_group(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::bytes(
         [&b"NOGROUP No such key '"[..], error::quoted(key), b"' or consumer group '", error::quoted(group), b"'"]
             .concat(),
@@ -65,8 +65,7 @@ pub fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
     let now_ms = ctx.now_ms();
     let stream = ctx.commit.read_as::<Stream>(&key)?;
     let group = stream.and_then(|stream| stream.groups().get(name)).ok_or_else(|| no_group(key.bytes, name))?;
-    let idle = |pending: &Pending| (now_ms - pending.delivered_ms).max(0);
-    let is_wanted = |(_, pending): &(&StreamId, &Pending)| idle_min <= 0 || idle(pending) >= idle_min;
+    let is_wanted = |(_, pending): &(&StreamId, &Pending)| pending.is_idle_for(idle_min, now_ms);
     let found: Vec<(&StreamId, &Pending)> = match consumer.map(|name| group.consumers.get(name)) {
         _ if start > end => Vec::new(),
         None => group.pending.range(start..=end).filter(is_wanted).take(count).collect(),
@@ -81,8 +80,8 @@ pub fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
     for (id, pending) in found {
         ctx.out.array(4);
         reply_id(ctx.out, *id);
-        ctx.out.bulk(&pending.consumer);
-        ctx.out.int(idle(pending));
+        ctx.out.bulk(pending.consumer.as_deref().unwrap_or_default());
+        ctx.out.int(pending.idle_ms(now_ms).unwrap_or(-1));
         ctx.out.int(pending.count as i64);
     }
     Ok(())
@@ -197,12 +196,12 @@ pub fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
         let before = group.pending.get(&id);
         let is_free = match before {
             None => claim.force,
-            Some(pending) => idle_min == 0 || now_ms - pending.delivered_ms >= idle_min,
+            Some(pending) => pending.is_idle_for(idle_min, now_ms),
         };
         if is_free {
-            let count = before.map_or(1, |pending| pending.count + u64::from(!claim.just_id));
+            let count = before.map_or(1, |pending| if claim.just_id { pending.count } else { pending.next_count() });
             let pending = Pending {
-                consumer: consumer.to_vec(),
+                consumer: Some(consumer.to_vec()),
                 delivered_ms: claim.delivered_ms.unwrap_or(now_ms),
                 count: claim.retry_count.unwrap_or(count),
             };
@@ -332,7 +331,7 @@ pub fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         if stream.get(id).is_none() {
             gone.push(id);
-        } else if idle_min == 0 || now_ms - pending.delivered_ms >= idle_min {
+        } else if pending.is_idle_for(idle_min, now_ms) {
             claimed.push(id);
         }
     }
@@ -341,8 +340,9 @@ pub fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
         is_new = touch(group, consumer, now_ms);
         gone.iter().for_each(|&id| _ = group.acknowledge(id));
         for &id in &claimed {
-            let count = group.pending.get(&id).map_or(1, |pending| pending.count + u64::from(!just_id));
-            group.assign(id, Pending { consumer: consumer.to_vec(), delivered_ms: now_ms, count });
+            let Some(pending) = group.pending.get(&id) else { continue };
+            let count = if just_id { pending.count } else { pending.next_count() };
+            group.assign(id, Pending { consumer: Some(consumer.to_vec()), delivered_ms: now_ms, count });
         }
     }
     note_consumer(ctx, &key, is_new);

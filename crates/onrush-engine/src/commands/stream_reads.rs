@@ -324,7 +324,7 @@ fn deliver(
     for &id in &ids {
         group.last_id = group.last_id.max(id);
         if !no_ack {
-            group.assign(id, Pending { consumer: consumer_name.to_vec(), delivered_ms: now_ms, count: 1 });
+            group.assign(id, Pending { consumer: Some(consumer_name.to_vec()), delivered_ms: now_ms, count: 1 });
         }
     }
     if let Some(consumer) = group.consumers.get_mut(consumer_name) {

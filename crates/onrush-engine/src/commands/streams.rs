@@ -3,6 +3,7 @@
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{References, Stream, StreamEntry, StreamId, Trim};
 
+use super::stream_idempotency::Message;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -93,16 +94,17 @@ pub(super) fn parse_references(ctx: &Ctx<'_>, index: usize) -> Option<References
 
 /// The options that XADD and XTRIM share.
 #[derive(Default)]
-struct Options {
+struct Options<'a> {
     trim: Option<(Trim, bool)>,
     limit: Option<u64>,
     references: Option<References>,
     no_mkstream: bool,
+    message: Option<Message<'a>>,
 }
 
-impl Options {
+impl<'a> Options<'a> {
     /// Reads options from argument `at` on; returns them and where they end.
-    fn parse(ctx: &Ctx<'_>, at: usize, is_add: bool) -> Result<(Self, usize), CommandError> {
+    fn parse(ctx: &Ctx<'a>, at: usize, is_add: bool) -> Result<(Self, usize), CommandError> {
         let mut options = Self::default();
         let mut index = at;
         while index < ctx.argc() {
@@ -125,6 +127,12 @@ impl Options {
             {
                 options.references = Some(references);
                 index += 1;
+            } else if is_add
+                && options.message.is_none()
+                && let Some(parsed) = Message::parse(ctx, index)
+            {
+                let (message, end) = parsed?;
+                (options.message, index) = (Some(message), end);
             } else if is_add {
                 NewId::parse(ctx.arg(index))?;
                 break;
@@ -230,7 +238,8 @@ impl NewId {
     }
 }
 
-/// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value …]`
+/// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id]
+/// [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value …]`
 pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let (options, at) = Options::parse(ctx, 2, true)?;
     if at >= ctx.argc() {
@@ -244,7 +253,15 @@ pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
     if matches!(new_id, NewId::Whole(StreamId::MIN)) {
         return Err(CommandError::fixed("ERR The ID specified in XADD must be greater than 0-0"));
     }
+    let message =
+        options.message.map(|message| message.named(ctx, at + 1, matches!(new_id, NewId::Any))).transpose()?;
     let key = ctx.key(1);
+    if let Some(message) = &message
+        && let Some(id) = message.find(ctx, &key)?
+    {
+        reply_id(ctx.out, id);
+        return Ok(());
+    }
     if options.no_mkstream && ctx.commit.write_as::<Stream>(&key)?.is_none() {
         ctx.out.null();
         return Ok(());
@@ -265,6 +282,9 @@ pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let pairs: smallvec::SmallVec<[(&[u8], &[u8]); 8]> =
         (at + 1..argv.len()).step_by(2).map(|index| (argv.get(index), argv.get(index + 1))).collect();
     stream.push(id, &pairs, &limits);
+    if let Some(message) = &message {
+        message.record(stream, id, now_ms);
+    }
     let trimmed = trim.map_or(0, |trim| trim.apply(stream));
     let len = stream.len();
     ctx.changed(EventClass::Stream, "xadd", key.bytes);
@@ -273,6 +293,9 @@ pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if ctx.is_logged() {
         log_add(ctx, &key, id, at);
+        if let Some(message) = &message {
+            message.log(ctx, &key, id);
+        }
         if let Some(trim) = trim.filter(|_| trimmed > 0) {
             trim.log(ctx, key.bytes, len);
         }

@@ -14,13 +14,39 @@ pub static SPECS: &[Spec] = &[
         since: "5.0.0",
         complexity: "O(1), O(N) for N entries cut off",
         summary: "Appends an entry to a stream; the stream is made if it is not there.",
-        syntax: "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+        syntax: "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
         history: &[
             ("6.2.0", "Options `NOMKSTREAM`, `MINID` and `LIMIT`."),
             ("7.0.0", "Identifiers of the form `<ms>-*`."),
             ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`."),
+            ("8.6.0", "Options `IDMP` and `IDMPAUTO`."),
         ],
         handler: super::streams::xadd,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "xcfgset",
+        arity: -2,
+        flags: flags("write fast"),
+        keys: &[KeySpec::key("RW update")],
+        group: Group::Stream,
+        since: "8.6.0",
+        complexity: "O(1), O(N) for N messages forgotten",
+        summary: "Sets how long, and how many, messages of producers are remembered.",
+        syntax: "key [IDMP-DURATION idmp-duration] [IDMP-MAXSIZE idmp-maxsize]",
+        handler: super::stream_idempotency::xcfgset,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "xidmprecord",
+        arity: 5,
+        flags: flags("write denyoom fast"),
+        keys: &[KeySpec::key("RW update")],
+        group: Group::Stream,
+        since: "8.8.0",
+        summary: "Says which entry a producer's message became; the command log has it.",
+        syntax: "key pid iid stream-id",
+        handler: super::stream_idempotency::xidmprecord,
         ..Spec::DEFAULT
     },
     Spec {
@@ -201,6 +227,19 @@ pub static SPECS: &[Spec] = &[
         summary: "Acknowledges entries.",
         syntax: "key group id [id ...]",
         handler: super::stream_pending::xack,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "xnack",
+        arity: -7,
+        flags: flags("write fast short"),
+        keys: &[KeySpec::key("RW update")],
+        group: Group::Stream,
+        since: "8.8.0",
+        complexity: "O(log N) for each entry",
+        summary: "Gives pending entries back to their group, for whoever claims them.",
+        syntax: "key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]",
+        handler: super::stream_releases::xnack,
         ..Spec::DEFAULT
     },
     Spec {

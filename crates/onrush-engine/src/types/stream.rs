@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use onrush_store::{Stream, StreamId};
+use onrush_store::{Recorded, Stream, StreamId};
 
 use super::DataType;
 use super::batch::Emit;
@@ -35,18 +35,29 @@ impl DataType for Stream {
             group.consumers.keys().for_each(|name| mixer.part(name));
             for (id, pending) in &group.pending {
                 mixer.id(*id);
-                mixer.part(&pending.consumer);
+                mixer.word(u64::from(pending.consumer.is_some()));
+                mixer.part(pending.consumer.as_deref().unwrap_or_default());
                 mixer.word(pending.delivered_ms as u64);
                 mixer.word(pending.count);
+            }
+        }
+        if let Some(table) = self.idempotency() {
+            mixer.word(table.duration_s().into());
+            mixer.word(table.messages_max().into());
+            for recorded in recorded(self) {
+                mixer.part(recorded.producer);
+                mixer.part(recorded.message);
+                mixer.id(recorded.entry);
             }
         }
     }
 }
 
 fn rebuild_stream(stream: &Stream, key: &[u8], emit: Emit<'_>) {
-    // Entries that are gone and still pending: they have to be there when they are claimed.
+    // Entries that are gone and still pending, or what a producer's message became: they have to be there to be named.
     let pending = stream.groups().values().flat_map(|group| group.pending.keys().copied());
-    let ghosts: BTreeSet<StreamId> = pending.filter(|id| stream.get(*id).is_none()).collect();
+    let recorded = recorded(stream).map(|recorded| recorded.entry);
+    let ghosts: BTreeSet<StreamId> = pending.chain(recorded).filter(|id| stream.get(*id).is_none()).collect();
     let mut ghosts_left = ghosts.iter().copied().peekable();
     let add = |id: StreamId, pairs: &[&[u8]], emit: Emit<'_>| {
         let id = id.to_string();
@@ -68,6 +79,7 @@ fn rebuild_stream(stream: &Stream, key: &[u8], emit: Emit<'_>) {
         emit(&[b"XADD", key, b"MAXLEN", b"0", id.as_bytes(), b"x", b"y"]);
     }
     rebuild_groups(stream, key, emit);
+    rebuild_idempotency(stream, key, emit);
     for ghost in ghosts {
         emit(&[b"XDEL", key, ghost.to_string().as_bytes()]);
     }
@@ -94,11 +106,16 @@ fn rebuild_groups(stream: &Stream, key: &[u8], emit: Emit<'_>) {
         }
         for (id, pending) in &group.pending {
             let (id, time, count) = (id.to_string(), pending.delivered_ms.to_string(), pending.count.to_string());
+            let Some(consumer) = &pending.consumer else {
+                let args = [&b"XNACK"[..], key, name, b"FAIL", b"IDS", b"1", id.as_bytes()];
+                emit(&[&args[..], &[&b"RETRYCOUNT"[..], count.as_bytes(), b"FORCE"]].concat());
+                continue;
+            };
             let claim: [&[u8]; 12] = [
                 b"XCLAIM",
                 key,
                 name,
-                &pending.consumer,
+                consumer,
                 b"0",
                 id.as_bytes(),
                 b"TIME",
@@ -110,5 +127,23 @@ fn rebuild_groups(stream: &Stream, key: &[u8], emit: Emit<'_>) {
             ];
             emit(&claim);
         }
+    }
+}
+
+/// What producers' messages became, but for entries that XSETID has put behind the end.
+fn recorded(stream: &Stream) -> impl Iterator<Item = Recorded<'_>> {
+    let all = stream.idempotency().into_iter().flat_map(|table| table.iter());
+    all.filter(|recorded| recorded.entry <= stream.last_id())
+}
+
+fn rebuild_idempotency(stream: &Stream, key: &[u8], emit: Emit<'_>) {
+    let Some(table) = stream.idempotency() else { return };
+    let (duration, max) = (table.duration_s().to_string(), table.messages_max().to_string());
+    emit(&[b"XCFGSET", key, b"IDMP-DURATION", duration.as_bytes(), b"IDMP-MAXSIZE", max.as_bytes()]);
+    // In the order in which they became outdated.
+    let mut recorded: Vec<Recorded<'_>> = recorded(stream).collect();
+    recorded.sort_by_key(|recorded| recorded.at_ms);
+    for recorded in recorded {
+        emit(&[b"XIDMPRECORD", key, recorded.producer, recorded.message, recorded.entry.to_string().as_bytes()]);
     }
 }

@@ -7,12 +7,37 @@ use super::StreamId;
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Who has it.
-    pub consumer: Vec<u8>,
+    /// Who has it; `None` if who had it has given it back.
+    pub consumer: Option<Vec<u8>>,
     /// When it was delivered last, in Unix milliseconds.
     pub delivered_ms: i64,
-    /// How often it was delivered.
+    /// How often it was delivered; at most [`Pending::COUNT_MAX`].
     pub count: u64,
+}
+
+impl Pending {
+    /// What replies can tell as a count.
+    pub const COUNT_MAX: u64 = i64::MAX as u64;
+
+    /// An entry that nobody has: whoever claims it gets it.
+    pub fn released(count: u64) -> Self {
+        Self { consumer: None, delivered_ms: 0, count }
+    }
+
+    /// How long nobody has asked for it, in milliseconds; `None` if nobody has it.
+    pub fn idle_ms(&self, now_ms: i64) -> Option<i64> {
+        self.consumer.is_some().then(|| (now_ms - self.delivered_ms).max(0))
+    }
+
+    /// Whether it is idle for at least some milliseconds, or nobody has it.
+    pub fn is_idle_for(&self, min_ms: i64, now_ms: i64) -> bool {
+        self.idle_ms(now_ms).is_none_or(|idle| idle >= min_ms)
+    }
+
+    /// How often it was delivered when that happens once more.
+    pub fn next_count(&self) -> u64 {
+        (self.count + 1).min(Self::COUNT_MAX)
+    }
 }
 
 /// A member of a group.
@@ -50,16 +75,23 @@ impl Group {
         is_new
     }
 
-    /// Gives an entry to a member, whoever had it before. O(log pending).
+    /// Gives an entry to a member, whoever had it before, or to nobody. O(log pending).
     pub fn assign(&mut self, id: StreamId, pending: Pending) {
-        if let Some(consumer) = self.consumers.get_mut(&pending.consumer) {
+        if let Some(before) = self.pending.get(&id)
+            && before.consumer != pending.consumer
+        {
+            Self::take_from(&mut self.consumers, before.consumer.as_deref(), id);
+        }
+        if let Some(name) = &pending.consumer
+            && let Some(consumer) = self.consumers.get_mut(name)
+        {
             consumer.pending.insert(id);
         }
-        let name = pending.consumer.clone();
-        if let Some(before) = self.pending.insert(id, pending)
-            && before.consumer != name
-            && let Some(consumer) = self.consumers.get_mut(&before.consumer)
-        {
+        self.pending.insert(id, pending);
+    }
+
+    fn take_from(consumers: &mut BTreeMap<Vec<u8>, Consumer>, name: Option<&[u8]>, id: StreamId) {
+        if let Some(consumer) = name.and_then(|name| consumers.get_mut(name)) {
             consumer.pending.remove(&id);
         }
     }
@@ -67,9 +99,7 @@ impl Group {
     /// Takes an entry off the list; says whether it was pending. O(log pending).
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(&id) else { return false };
-        if let Some(consumer) = self.consumers.get_mut(&pending.consumer) {
-            consumer.pending.remove(&id);
-        }
+        Self::take_from(&mut self.consumers, pending.consumer.as_deref(), id);
         true
     }
 
@@ -78,5 +108,28 @@ impl Group {
         let consumer = self.consumers.remove(name)?;
         consumer.pending.iter().for_each(|id| _ = self.pending.remove(id));
         Some(consumer.pending.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_is_given_back_belongs_to_nobody_and_may_be_claimed_at_once() {
+        let id = StreamId { ms: 1, seq: 0 };
+        let mut group = Group::default();
+        // A member without a name is somebody.
+        [&b"a"[..], b""].into_iter().for_each(|name| _ = group.consumer(name, 0));
+        let of = |group: &Group| group.consumers.values().map(|consumer| consumer.pending.len()).collect::<Vec<_>>();
+        group.assign(id, Pending { consumer: Some(b"a".to_vec()), delivered_ms: 5, count: 2 });
+        assert_eq!((of(&group), group.pending[&id].idle_ms(9)), (vec![0, 1], Some(4)));
+        group.assign(id, Pending::released(1));
+        assert_eq!((of(&group), group.pending[&id].idle_ms(9)), (vec![0, 0], None));
+        assert!(group.pending[&id].is_idle_for(i64::MAX, 9));
+        group.assign(id, Pending { consumer: Some(Vec::new()), delivered_ms: 0, count: Pending::COUNT_MAX });
+        assert_eq!((of(&group), group.pending[&id].next_count()), (vec![1, 0], Pending::COUNT_MAX));
+        assert!(group.acknowledge(id));
+        assert_eq!((of(&group), group.pending.len()), (vec![0, 0], 0));
     }
 }

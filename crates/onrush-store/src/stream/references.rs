@@ -106,7 +106,7 @@ mod tests {
         group.consumer(b"c", 0);
         [2, 5]
             .into_iter()
-            .for_each(|ms| group.assign(id(ms), Pending { consumer: b"c".to_vec(), delivered_ms: 0, count: 1 }));
+            .for_each(|ms| group.assign(id(ms), Pending { consumer: Some(b"c".to_vec()), delivered_ms: 0, count: 1 }));
         stream.groups_mut().insert(b"g".to_vec(), group);
         stream
     }
