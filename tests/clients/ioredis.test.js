@@ -92,3 +92,71 @@ test('binary values and scan streams', async () => {
   for await (const keys of client.scanStream({ match: 'key:*', count: 50 })) keys.forEach((k) => seen.add(k));
   assert.strictEqual(seen.size, 1000);
 });
+
+// So many calls in a window; the answer is how many are left, or -1.
+const LIMITER = `
+  local count = redis.call('INCR', KEYS[1])
+  if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+  return math.max(tonumber(ARGV[1]) - count, -1)`;
+
+function withLimiter() {
+  const own = new Redis({ port, host: '127.0.0.1' });
+  own.defineCommand('limit', { numberOfKeys: 1, lua: LIMITER });
+  return own;
+}
+
+// How often commands were called so far.
+async function calls(...names) {
+  const stats = await client.info('commandstats');
+  return names.map((name) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] || 0));
+}
+
+test('a defined command in a pipeline, whether or not the server knows its script', async () => {
+  const own = withLimiter();
+  const decide = (times) => {
+    const pipeline = own.pipeline();
+    for (let i = 0; i < times; i++) pipeline.set(`other:${i}`, i).limit('user', 1000, 60_000);
+    return pipeline.exec();
+  };
+  await client.script('FLUSH');
+  const first = await decide(1000);
+  first.forEach(([error, reply], i) => {
+    assert.strictEqual(error, null);
+    assert.strictEqual(reply, i % 2 ? 999 - (i - 1) / 2 : 'OK');
+  });
+  assert.ok((await client.pttl('user')) > 50_000);
+  // Another forgets the script behind the client's back.
+  await client.script('FLUSH');
+  const second = await decide(10);
+  assert.deepStrictEqual(second.filter((_, i) => i % 2), Array(10).fill([null, -1]));
+  own.disconnect();
+});
+
+test('a defined command is sent by its digest, and with its text where that is not known', async () => {
+  const own = withLimiter();
+  await client.script('FLUSH');
+  const before = await calls('eval', 'evalsha');
+  for (let i = 0; i < 5; i++) assert.strictEqual(await own.limit('user', 10, 60_000), 9 - i);
+  await client.script('FLUSH');
+  assert.strictEqual(await own.limit('user', 10, 60_000), 4);
+  const after = await calls('eval', 'evalsha');
+  const [eval_, evalsha] = after.map((count, i) => count - before[i]);
+  assert.strictEqual(eval_, 2);
+  assert.ok(evalsha >= 4, `${evalsha}`);
+  own.disconnect();
+});
+
+test('defined commands of many callers at once, by auto-pipelining', async () => {
+  const auto = new Redis({ port, host: '127.0.0.1', enableAutoPipelining: true });
+  auto.defineCommand('limit', { numberOfKeys: 1, lua: LIMITER });
+  const left = await Promise.all(Array.from({ length: 2000 }, (_, i) => auto.limit(`user:${i % 20}`, 50, 60_000)));
+  assert.strictEqual(left.filter((reply) => reply >= 0).length, 20 * 50);
+  auto.disconnect();
+});
+
+test('a transaction with a defined command is one unit', async () => {
+  const own = withLimiter();
+  const replies = await own.multi().set('a', 1).limit('user', 5, 60_000).incr('a').exec();
+  assert.deepStrictEqual(replies, [[null, 'OK'], [null, 4], [null, 2]]);
+  own.disconnect();
+});
