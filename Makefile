@@ -45,7 +45,7 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 	$(MAKE) sim ARGS="--seed 1 --seconds 60"
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
-	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider $(CLIENTS)
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test $(CLIENTS)
 
 bench: tools build ## measure against redis-server; options through ARGS="--quick"

@@ -32,12 +32,6 @@ async fn connect(server: &Server, rest: &str) -> Connection {
     Client::open(url(server.port(), rest)).expect("a URL").connect().await.expect("a connection")
 }
 
-/// Whether the server has a command: what it lacks is tried as soon as it has it.
-async fn knows(con: &Connection, command: &str) -> bool {
-    let info: Vec<Value> = cmd("COMMAND").arg("INFO").arg(command).query_async(con).await.expect("COMMAND INFO");
-    info.first().is_some_and(|info| *info != Value::Nil)
-}
-
 #[test]
 fn all_types_over_both_protocols() {
     run(async {
@@ -208,9 +202,6 @@ fn transactions_watch_and_try_again() {
     run(async {
         for (_, server) in servers() {
             let con = connect(&server, "").await;
-            if !knows(&con, "watch").await {
-                continue;
-            }
             let results: Vec<RedisResult<i64>> =
                 pipe().atomic().incr("a", 1).lpush("a", 1).incr("a", 1).query_each(&con).await.unwrap();
             assert!(results[0] == Ok(1) && results[1].is_err() && results[2] == Ok(2));
@@ -235,9 +226,6 @@ fn scripts_load_themselves() {
     run(async {
         for (_, server) in servers() {
             let con = connect(&server, "").await;
-            if !knows(&con, "evalsha").await {
-                continue;
-            }
             let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
             let mut pipeline = pipe();
             for n in 1..=3 {
@@ -255,9 +243,6 @@ fn messages_come_to_subscribers() {
     run(async {
         for (_, server) in servers() {
             let con = connect(&server, "").await;
-            if !knows(&con, "subscribe").await {
-                continue;
-            }
             let mut pubsub =
                 Client::open(url(server.port(), "?protocol=resp2")).unwrap().get_async_pubsub().await.unwrap();
             pubsub.subscribe("news").await.unwrap();

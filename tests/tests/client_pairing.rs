@@ -258,11 +258,6 @@ async fn connect(server: &Server, config: ConnectionConfig) -> Connection {
     Client::open(format!("redis://127.0.0.1:{}/", server.port())).unwrap().connect_with(config).await.unwrap()
 }
 
-async fn knows(con: &Connection, command: &str) -> bool {
-    let info: Vec<Value> = cmd("COMMAND").arg("INFO").arg(command).query_async(con).await.unwrap();
-    info.first().is_some_and(|info| *info != Value::Nil)
-}
-
 #[test]
 fn any_future_may_be_dropped_at_any_await_point() {
     run(async {
@@ -272,30 +267,24 @@ fn any_future_may_be_dropped_at_any_await_point() {
                 let con = connect(&server, ConnectionConfig::new().set_queue_bytes_max(queue_bytes_max)).await;
                 plain_futures(&con).await;
                 leased_futures(&con).await;
-                if knows(&con, "watch").await {
-                    cancel_everywhere(&con, "an atomic pipeline", async |con| {
-                        let _: Value = pipe().atomic().incr("n", 1).incr("n", 1).query_async(&con).await.unwrap();
-                    })
-                    .await;
-                    cancel_everywhere(&con, "a transaction", async |con| {
-                        let run = con.transaction("n", async |lease, pipeline| {
-                            pipeline.incr("n", 1).query_async::<Option<(i64,)>>(lease).await
-                        });
-                        run.await.unwrap();
-                    })
-                    .await;
-                }
-                if knows(&con, "subscribe").await {
-                    cancel_everywhere(&con, "subscribe", async |con| con.subscribe("c").await.unwrap()).await;
-                    cancel_everywhere(&con, "unsubscribe", async |con| con.unsubscribe("c").await.unwrap()).await;
-                }
-                if knows(&con, "evalsha").await {
-                    cancel_everywhere(&con, "a script", async |con| {
-                        let script = onrush::Script::new("return redis.call('INCR', KEYS[1])");
-                        let _: i64 = script.key("n").invoke_async(&con).await.unwrap();
-                    })
-                    .await;
-                }
+                cancel_everywhere(&con, "an atomic pipeline", async |con| {
+                    let _: Value = pipe().atomic().incr("n", 1).incr("n", 1).query_async(&con).await.unwrap();
+                })
+                .await;
+                cancel_everywhere(&con, "a transaction", async |con| {
+                    let run = con.transaction("n", async |lease, pipeline| {
+                        pipeline.incr("n", 1).query_async::<Option<(i64,)>>(lease).await
+                    });
+                    run.await.unwrap();
+                })
+                .await;
+                cancel_everywhere(&con, "subscribe", async |con| con.subscribe("c").await.unwrap()).await;
+                cancel_everywhere(&con, "unsubscribe", async |con| con.unsubscribe("c").await.unwrap()).await;
+                cancel_everywhere(&con, "a script", async |con| {
+                    let script = onrush::Script::new("return redis.call('INCR', KEYS[1])");
+                    let _: i64 = script.key("n").invoke_async(&con).await.unwrap();
+                })
+                .await;
             }
         }
     });
