@@ -20,7 +20,7 @@ ROOT = os.path.dirname(HERE)
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
-from harness import cases, load, report, types  # noqa: E402
+from harness import cases, load, programs, report, types  # noqa: E402
 from harness.servers import CLIENT_CORE, Kinds  # noqa: E402
 
 
@@ -46,11 +46,11 @@ def chosen(all_cases, wanted):
 
 
 def in_turns(case, rounds, measure, kind):
-    """Runs a case for both servers in turns, the one that goes first changing from round to round."""
-    results = {"redis": [], "onrush": []}
+    """Runs a case for its servers in turns, the one that goes first changing from round to round."""
+    servers = getattr(case, "servers", ("redis", "onrush"))
+    results = {name: [] for name in servers}
     for index in range(rounds * getattr(case, "turns_per_round", 1)):
-        order = ["redis", "onrush"] if index % 2 == 0 else ["onrush", "redis"]
-        for name in order:
+        for name in servers if index % 2 == 0 else reversed(servers):
             results[name].append(measure(name))
     result = {"case": case, "rounds": results, "kind": kind}
     print(report.table([result]).splitlines()[-1], flush=True)
@@ -67,7 +67,7 @@ def run_speed(kinds, speed_cases, rounds, scale):
             load.load(server, load.sets(cases.KEYS))
             load.load(server, load.sets(cases.KEYS, prefix="counter", value=b"0"))
         for case in speed_cases:
-            kind = "own" if isinstance(case, cases.BigPipeline) else "ratio"
+            kind = "own" if isinstance(case, (cases.BigPipeline, programs.AgainstScript)) else "ratio"
             results.append(in_turns(case, rounds, lambda name: case.run(servers[name], scale), kind))
     return results
 
@@ -80,7 +80,7 @@ def main():
     kinds = Kinds(options.onrush, options.redis)
     os.sched_setaffinity(0, {CLIENT_CORE % os.cpu_count()})
     print(report.table([]))
-    speed = chosen([*cases.pipelined_cases(), cases.BigPipeline(), *types.type_cases()], options.cases)
+    speed = chosen([*cases.pipelined_cases(), cases.BigPipeline(), *types.type_cases(), *programs.program_cases()], options.cases)
     results = run_speed(kinds, speed, rounds, scale)
     for case in chosen([*cases.memory_cases(), *types.type_memory_cases()], options.cases):
         results.append(in_turns(case, rounds, lambda name: case.run(kinds, name, scale), "own"))

@@ -248,6 +248,13 @@ def sixth(servers):
             atomic, trips = notes[what.split()[0]]
             rows.append([server.name, what, atomic, trips, seconds])
     table(["server", "how", "atomic", "round trips", "seconds"], rows)
+    title(f"6b. {count:,} decisions of a rate limiter, in one pipeline")
+    rows = [
+        [server.name, what, seconds]
+        for server in servers
+        for what, seconds in timed([CLIENT, f"redis://127.0.0.1:{server.port}/", "limits", str(count)], server.name)
+    ]
+    table(["server", "how", "seconds"], rows)
 
 
 def main():

@@ -7,6 +7,7 @@
 //! experiments URL distance MS COUNT BATCH... the same over a round trip of so many milliseconds, emulated
 //! experiments URL depths COUNT DEPTH...      SETs with so many in flight on each of 50 connections
 //! experiments URL four COUNT                 MSET, a pipeline, a transaction, a script: the same job
+//! experiments URL limits COUNT               decisions of a rate limiter, by a script and by INCREX
 //! ```
 
 use std::collections::VecDeque;
@@ -214,21 +215,53 @@ async fn four(con: &Connection, count: usize) -> RedisResult<()> {
     pairs.iter().for_each(|(key, n)| _ = pipeline.cmd("SET").arg(key).arg(n).ignore());
     pipeline.exec_async(con).await?;
     tell("pipeline", started);
-    if knows(con, "multi").await? {
-        let started = Instant::now();
-        pipeline.atomic().exec_async(con).await?;
-        tell("transaction (MULTI, EXEC)", started);
+    let started = Instant::now();
+    pipeline.atomic().exec_async(con).await?;
+    tell("transaction (MULTI, EXEC)", started);
+    let script = Script::new("for n, key in ipairs(KEYS) do redis.call('SET', key, ARGV[n]) end return #KEYS");
+    // The keys of one call stand on Lua's stack.
+    let started = Instant::now();
+    for some in pairs.chunks(5_000) {
+        let mut call = script.prepare_invoke();
+        some.iter().for_each(|(key, n)| _ = call.key(key).arg(n));
+        call.invoke_async::<usize>(con).await?;
     }
-    if knows(con, "eval").await? {
-        let script = Script::new("for n, key in ipairs(KEYS) do redis.call('SET', key, ARGV[n]) end return #KEYS");
-        // The keys of one call stand on Lua's stack.
-        let started = Instant::now();
-        for some in pairs.chunks(5_000) {
-            let mut call = script.prepare_invoke();
-            some.iter().for_each(|(key, n)| _ = call.key(key).arg(n));
-            call.invoke_async::<usize>(con).await?;
+    tell("script (EVALSHA, 5,000 keys a call)", started);
+    Ok(())
+}
+
+/// So many calls of one user in a window of time: what the reply's second number says is whether this one is among them.
+const RATE_LIMITER: &str = "
+    local key, limit, window = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+    local count = tonumber(redis.call('GET', key) or 0)
+    if count >= limit then
+        return {count, 0}
+    end
+    count = redis.call('INCR', key)
+    if count == 1 then
+        redis.call('EXPIRE', key, window)
+    end
+    return {count, 1}";
+
+/// A decision about each of many users, by a script and by the command that spares it, each in one pipeline.
+async fn limits(con: &Connection, count: usize) -> RedisResult<()> {
+    let users = || (0..count).map(|n| format!("limit:{}", n % 10_000));
+    let digest: String = cmd("SCRIPT").arg("LOAD").arg(RATE_LIMITER).query_async(con).await?;
+    let mut by_script = pipe();
+    users().for_each(|user| _ = by_script.cmd("EVALSHA").arg(&digest).arg(1).arg(user).arg(5).arg(100));
+    let mut by_command = pipe();
+    users().for_each(|user| {
+        _ = by_command.cmd("INCREX").arg(user).arg("UBOUND").arg(5).arg("EX").arg(100).arg("ENX");
+    });
+    for (what, pipeline, command) in [("script (EVALSHA)", by_script, "evalsha"), ("INCREX", by_command, "increx")] {
+        if knows(con, command).await? {
+            cmd("FLUSHALL").exec_async(con).await?;
+            let started = Instant::now();
+            let decisions: Vec<(i64, i64)> = pipeline.query_async(con).await?;
+            tell(what, started);
+            let allowed = decisions.iter().filter(|(_, added)| *added > 0).count();
+            assert_eq!(allowed, count.min(50_000), "five for each user");
         }
-        tell("script (EVALSHA, 5,000 keys a call)", started);
     }
     Ok(())
 }
@@ -254,10 +287,11 @@ async fn main() -> RedisResult<()> {
         }
         Some("depths") => depths(&client, number(2), &(3..args.len()).map(number).collect::<Vec<_>>()).await,
         Some("four") => four(&con, number(2)).await,
+        Some("limits") => limits(&con, number(2)).await,
         _ => {
             eprintln!(
                 "experiments URL first | pings COUNT | incrs COUNT BATCH... | distance MS COUNT BATCH... | \
-                 depths COUNT DEPTH... | four COUNT"
+                 depths COUNT DEPTH... | four COUNT | limits COUNT"
             );
             std::process::exit(1);
         }
