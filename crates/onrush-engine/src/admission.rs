@@ -100,7 +100,7 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
     let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors();
-    (ctx.session.states - States::HEARS).is_empty()
+    (ctx.session.states - States::HEARS - States::TRACKS).is_empty()
         && !is_seen
         && !(full && command.is_denied_oom())
         && ctx.commit.has_entered()

@@ -159,21 +159,38 @@ struct Steps<'a> {
 impl Steps<'_> {
     /// Executes the `nth` command of run `at`; says why to stop in front of it (true) or behind it (false), if so.
     #[inline(always)]
-    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, (at, nth): (usize, u32)) -> Option<(bool, ChunkEnd)> {
-        if !self.plain {
-            cold_path();
+    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        if self.plain {
+            return self.step_as::<true>(ctx, run, place);
+        }
+        cold_path();
+        self.step_watchfully(ctx, run, place)
+    }
+
+    #[inline(never)]
+    fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
+        self.step_as::<false>(ctx, run, place)
+    }
+
+    #[inline(always)]
+    fn step_as<const PLAIN: bool>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        run: &Planned,
+        (at, nth): (usize, u32),
+    ) -> Option<(bool, ChunkEnd)> {
+        if !PLAIN {
             hear(ctx);
         }
         if let Some(end) = self.conditions.stop(ctx, run) {
             cold_path();
             return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv).into()) }));
         }
-        if !self.plain && ctx.session.states.contains(States::QUEUES) && self.queue(ctx, run.command) {
-            cold_path();
+        if !PLAIN && ctx.session.states.contains(States::QUEUES) && self.queue(ctx, run.command) {
             self.tally.refused.push(at);
             return None;
         }
-        let long_ns = execute(ctx, run.command, self.plain, self.conditions.full);
+        let long_ns = execute::<PLAIN>(ctx, run.command, self.conditions.full);
         if long_ns > 0 {
             cold_path();
             if std::mem::take(&mut ctx.is_held_back) {

@@ -15,6 +15,7 @@ use crate::blocking::waiter::Waiter;
 use crate::messages::kind::Kind;
 use crate::messages::outbox::Outbox;
 use crate::pipeline::mean_depth;
+use crate::tracking::mode::{Mode, TrackingState};
 use crate::watched::Watcher;
 
 /// The part of a connection that other threads may read, and the means to wake or kill it.
@@ -71,6 +72,8 @@ pub struct ClientHandle {
     pub subscriptions: [AtomicU32; 3],
     /// MONITOR.
     pub is_monitor: AtomicBool,
+    /// CLIENT TRACKING.
+    pub tracking: TrackingState,
     /// Messages for it.
     pub(crate) outbox: Outbox,
     /// What it waits for.
@@ -187,6 +190,7 @@ impl ClientHandle {
             watcher: Mutex::new(None),
             subscriptions: [const { AtomicU32::new(0) }; 3],
             is_monitor: AtomicBool::new(false),
+            tracking: TrackingState::default(),
             outbox: Outbox::default(),
             waiter: Mutex::new(None),
             waker: Mutex::new(None),
@@ -265,7 +269,8 @@ impl ClientHandle {
             .as_bytes(),
         );
         line.extend_from_slice(&names.user);
-        line.extend_from_slice(format!(" redir=-1 resp={} lib-name=", self.resp.load(Relaxed)).as_bytes());
+        let redirect = self.tracking.shown_redirect();
+        line.extend_from_slice(format!(" redir={redirect} resp={} lib-name=", self.resp.load(Relaxed)).as_bytes());
         line.extend_from_slice(&names.lib_name);
         line.extend_from_slice(b" lib-ver=");
         line.extend_from_slice(&names.lib_ver);
@@ -292,11 +297,15 @@ impl ClientHandle {
         let waits = self.waiter.lock().is_some();
         let is_outdated = self.watcher.lock().as_ref().is_some_and(|watcher| watcher.is_outdated());
         let queues = self.transaction_len.load(Relaxed) >= 0;
+        let tracking = self.tracking.mode();
         let letters = [
             (self.is_monitor.load(Relaxed), 'O'),
             (self.has_subscriptions(), 'P'),
             (queues, 'x'),
             (waits, 'b'),
+            (tracking.contains(Mode::ON), 't'),
+            (tracking.contains(Mode::BROKEN), 'R'),
+            (tracking.contains(Mode::BCAST), 'B'),
             (is_outdated, 'd'),
             (self.unix, 'U'),
             (self.no_evict.load(Relaxed), 'e'),

@@ -196,7 +196,7 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn changed_quietly(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes += 1;
-        if !self.engine.watched.is_empty() | self.commit.tells_events() {
+        if !self.engine.watched.is_unobserved() | self.commit.tells_events() {
             cold_path();
             self.tell_change(self.commit.db(), class, event, key);
         }
@@ -231,7 +231,7 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn changed_in(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes += 1;
-        if !self.engine.waiters.is_empty() | !self.engine.watched.is_empty() | self.commit.tells_events() {
+        if !self.engine.waiters.is_empty() | !self.engine.watched.is_unobserved() | self.commit.tells_events() {
             cold_path();
             if !self.engine.waiters.is_empty() {
                 self.note_ready(db, key);
@@ -242,10 +242,25 @@ impl<'a> Ctx<'a> {
 
     #[inline(never)]
     fn tell_change(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
-        if !self.engine.watched.is_empty() {
-            self.engine.watched.changed(db, key, self.hash_of(key));
-        }
+        self.tell_observers(db, key);
         self.commit.notify(db, class, event, key);
+    }
+
+    /// Tells who watches a key, or has read it and tracks keys, that it has changed.
+    fn tell_observers(&mut self, db: u32, key: &[u8]) {
+        if !self.engine.watched.is_unobserved() {
+            let hash = self.hash_of(key);
+            self.engine.watched.changed(db, key, hash);
+            if self.engine.tracking.is_on() {
+                self.commit.outdate(key, hash, self.session.handle.id);
+            }
+        }
+    }
+
+    /// As [`Ctx::changed_quietly`], of a change that has no event.
+    pub fn changed_without_event(&mut self, key: &[u8]) {
+        self.changes += 1;
+        self.tell_observers(self.commit.db(), key);
     }
 
     /// Counts a change that nobody watches or waits for and that has no event, unless a key is new.

@@ -19,6 +19,7 @@ use crate::error::CommandError;
 use crate::offload;
 use crate::session::{ReplyMode, Session, States};
 use crate::slow::{note_command, note_hot_keys};
+use crate::tracking::reads::{end_caching, note_reads};
 
 /// The command as it came.
 pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
@@ -31,14 +32,14 @@ pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself. `plain`: see
+/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself. `PLAIN`: see
 /// [`Conditions::admit_all_short`](crate::admission::Conditions::admit_all_short); `full`: memory is not within its limit.
 #[inline(always)]
-pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plain: bool, full: bool) -> u64 {
+pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> u64 {
     let mark = ctx.out.mark();
     let mut timed = 0;
     match planned {
-        Some(command) if admit_short(ctx, command, plain, full) => {
+        Some(command) if admit_short(ctx, command, PLAIN, full) => {
             ctx.command = command;
             ctx.executing.note(command.id);
             if let Err(error) = (command.handler)(ctx) {
@@ -72,6 +73,9 @@ pub(crate) fn execute(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, plai
             ctx.commit.set_time(ctx.engine.clock.unix_ms_at(ended));
         }
     }
+    if !PLAIN && ctx.session.states.contains(States::TRACKS) {
+        note_tracked(ctx);
+    }
     if ctx.commit.has_aftermath() {
         cold_path();
         finish(ctx);
@@ -95,6 +99,19 @@ fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
     ctx.out.rewind(mark);
     ctx.commit.release();
     true
+}
+
+/// Notes what the present command has read, whose client tracks keys, while its locks are held. One that is executed later has
+/// read nothing.
+#[cold]
+fn note_tracked(ctx: &mut Ctx<'_>) {
+    let is_put_off = ctx.is_held_back || ctx.session.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded);
+    if !is_put_off {
+        if !ctx.refused {
+            note_reads(ctx);
+        }
+        end_caching(ctx);
+    }
 }
 
 /// What is left to do after a command: its effects are logged, its locks given back, who waited for its keys is served.
@@ -189,6 +206,9 @@ pub(crate) fn execute_waiting(
             }
         },
     };
+    if waited == Waited::Enough && ctx.session.states.contains(States::TRACKS) {
+        note_tracked(&mut ctx);
+    }
     end_commit(&mut ctx);
     ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
     ctx.commit.release();
@@ -223,6 +243,9 @@ pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv
         fail(&mut ctx, mark, &error);
     }
     ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
+    if ctx.session.states.contains(States::TRACKS) {
+        note_tracked(&mut ctx);
+    }
     finish(&mut ctx);
     ctx.commit.release();
 }

@@ -12,7 +12,9 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::execute::{count_error, note_timed};
 use crate::messages::show::show;
+use crate::session::States;
 use crate::slow::note_slow;
+use crate::tracking::reads::note_reads;
 use crate::transaction::Transaction;
 
 const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed inside a transaction");
@@ -190,6 +192,9 @@ pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<Com
         ctx.out.rewind(mark);
         ctx.out.error_bytes(error.as_bytes());
         ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
+    }
+    if ctx.session.states.contains(States::TRACKS) {
+        note_reads(ctx);
     }
     ctx.commit.end_inside(&ctx.argv, if is_recorded { ctx.changes } else { 0 });
     error

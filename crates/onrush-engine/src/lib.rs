@@ -55,6 +55,7 @@ pub mod slowlog;
 pub mod stats;
 pub mod timing;
 mod together;
+pub mod tracking;
 pub mod transaction;
 pub mod types;
 pub mod units;

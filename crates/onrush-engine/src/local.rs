@@ -94,8 +94,8 @@ impl LocalClient {
     /// The replies since the last call, and the messages that have come.
     pub fn take_replies(&mut self) -> Vec<u8> {
         let mut bytes = flatten(&mut self.reply);
-        while self.session.handle.has_mail() {
-            self.session.handle.take_mail(&mut self.reply, 0);
+        while self.session.handle.has_mail() && !self.session.holds_mail_back() {
+            self.session.take_mail(&mut self.reply);
             bytes.append(&mut flatten(&mut self.reply));
         }
         bytes

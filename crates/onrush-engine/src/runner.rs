@@ -144,6 +144,7 @@ impl Runner {
                 prefetch_entries(&self.chunk);
             }
             self.execute(space, inputs, next, lanes, &mut conditions);
+            self.commit.broadcast();
             let now = engine.clock.now();
             span = Some(Span { first: span.map_or(chunk_started, |span| span.first), last: now });
             let started = span.map_or(chunk_started, |span| span.first);

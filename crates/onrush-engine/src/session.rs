@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use onrush_resp::Reply;
+
 use crate::blocking::waiter::Waiter;
 use crate::client::ClientHandle;
 use crate::messages::monitors::Monitor;
 use crate::messages::subscriptions::Subscriptions;
 use crate::shared::Shared;
+use crate::tracking::mode::Mode;
+use crate::tracking::tracks::Tracks;
 use crate::transaction::{Carried, Transaction};
 use crate::watched::Watching;
 
@@ -37,8 +41,10 @@ bitflags::bitflags! {
         const SUBSCRIBED = 1 << 2;
         /// The connection closes once the replies so far are written.
         const CLOSES = 1 << 3;
-        /// The client has subscriptions, or monitors: messages may have to come between its replies.
+        /// The client has subscriptions, monitors, or tracks keys: messages may have to come between its replies.
         const HEARS = 1 << 4;
+        /// The client tracks keys: what it reads is noted.
+        const TRACKS = 1 << 5;
     }
 }
 
@@ -70,15 +76,19 @@ pub struct Session {
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// MONITOR.
     pub(crate) monitor: Option<Box<Monitor>>,
+    /// CLIENT TRACKING.
+    pub(crate) tracks: Option<Box<Tracks>>,
 }
 
 impl Session {
-    /// The state of a connection just accepted.
+    /// The state of a connection just accepted, or of another thread that executes a client's command.
     pub fn new(handle: Arc<ClientHandle>, authenticated: bool) -> Self {
+        let mut states = if authenticated { States::empty() } else { States::LOGGED_OUT };
+        states.set(States::TRACKS, handle.tracking.mode().contains(Mode::ON));
         Self {
             handle,
             db: 0,
-            states: if authenticated { States::empty() } else { States::LOGGED_OUT },
+            states,
             reply_mode: ReplyMode::On,
             no_touch: false,
             is_replay: false,
@@ -89,6 +99,7 @@ impl Session {
             deny_blocking: false,
             subscriptions: None,
             monitor: None,
+            tracks: None,
         }
     }
 
@@ -139,6 +150,29 @@ impl Session {
         self.handle.transaction_args_bytes.store(transaction.args_bytes() as u64, Relaxed);
     }
 
+    /// Takes messages from the outbox over into the replies while those are short. Between commands.
+    pub fn take_mail(&self, out: &mut Reply) {
+        match &self.waiter {
+            Some(waiter) if self.states.contains(States::TRACKS) => {
+                waiter.while_waiting(|| self.handle.take_mail(out, 0));
+            }
+            _ => self.handle.take_mail(out, 0),
+        }
+    }
+
+    /// Whether messages stay in the outbox for now: what makes a reply outdated comes behind it, also if the command is executed
+    /// elsewhere.
+    pub fn holds_mail_back(&self) -> bool {
+        let mut is_waiting = true;
+        if let Some(waiter) = &self.waiter
+            && self.states.contains(States::TRACKS)
+        {
+            is_waiting = false;
+            waiter.while_waiting(|| is_waiting = true);
+        }
+        !is_waiting
+    }
+
     /// The connection ends: it leaves nothing behind.
     pub fn end(&mut self, shared: &'static Shared) {
         if let Some(waiter) = self.waiter.take() {
@@ -153,11 +187,13 @@ impl Session {
         !self.states.contains(States::LOGGED_OUT)
     }
 
-    /// Brings the states up to date after a change of its subscriptions, of what it monitors or of its protocol.
+    /// Brings the states up to date after a change of its subscriptions, of what it monitors or tracks, or of its protocol.
     pub(crate) fn note_subscriptions(&mut self) {
         self.subscriptions.take_if(|subscriptions| subscriptions.is_empty());
         let is_subscribed = self.subscriptions.is_some();
-        self.states.set(States::HEARS, is_subscribed || self.monitor.is_some());
+        let tracks = self.tracks.is_some();
+        self.states.set(States::HEARS, is_subscribed || tracks || self.monitor.is_some());
+        self.states.set(States::TRACKS, tracks);
         self.states.set(States::SUBSCRIBED, is_subscribed && !self.handle.is_resp3());
     }
 
@@ -168,6 +204,7 @@ impl Session {
         if let Some(subscriptions) = &mut self.subscriptions {
             subscriptions.leave_all();
         }
+        self.tracks = None;
         self.handle.no_evict.store(false, Relaxed);
         self.handle.no_touch.store(false, Relaxed);
         let mut names = self.handle.names.lock();

@@ -55,6 +55,8 @@ pub struct Options {
     pub events: EventClasses,
     /// What clients may leave unread (`client-output-buffer-limit`).
     pub output_limits: OutputLimits,
+    /// Keys that clients are known to have read, at most; 0 is no limit (`tracking-table-max-keys`).
+    pub tracking_keys_max: usize,
 }
 
 /// What clients may leave unread, by class.
@@ -91,6 +93,7 @@ impl Default for Options {
             busy_reply_ms: 5000,
             events: EventClasses::empty(),
             output_limits: OutputLimits::default(),
+            tracking_keys_max: 1_000_000,
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::settings::{Options, Settings};
 use crate::slow_batch::BatchLog;
 use crate::slowlog::SlowLog;
 use crate::stats::Stats;
+use crate::tracking::Tracking;
 use crate::watched::Watched;
 
 /// What an engine is made of.
@@ -83,6 +84,8 @@ pub struct Shared {
     pub waiters: Waiters,
     /// Keys that clients watch.
     pub watched: Watched,
+    /// Those that keep copies of what they read.
+    pub tracking: Tracking,
     /// Those that listen to channels.
     pub messages: Messages,
     /// Counters.
@@ -141,6 +144,7 @@ impl Shared {
             clients: Registry::default(),
             waiters: Waiters::default(),
             watched: Watched::default(),
+            tracking: Tracking::default(),
             messages: Messages::new(secret(parts.seed)),
             stats: Stats::new(threads, commands),
             acl_log: AclLog::default(),
@@ -171,6 +175,7 @@ impl Shared {
     pub fn set(&self, options: &Options) {
         self.settings.store(options);
         self.eviction.store(&options.eviction);
+        self.tracking.set_keys_max(options.tracking_keys_max);
         if options.timing.slow_us >= 0 {
             self.slowlog.trim(options.timing.slowlog_len_max);
         }
@@ -191,22 +196,6 @@ impl Shared {
         let turn = self.gate.take_turn();
         // Whoever takes too long by then does not hold the end of the process up.
         self.gate.exclusive_unless(turn, || self.scripts.running.is_busy())
-    }
-
-    /// Tells who watches a key that it was deleted because it was past its time. The lock of its shard is held.
-    #[inline]
-    pub(crate) fn note_expired(&self, db: u32, key: &[u8]) {
-        if !self.watched.is_empty() {
-            self.watched.expired(db, key, self.keyspace.hash(key));
-        }
-    }
-
-    /// Tells who watches a key that it has changed otherwise than by a command. The lock of its shard is held.
-    #[inline]
-    pub(crate) fn note_changed(&self, db: u32, key: &[u8]) {
-        if !self.watched.is_empty() {
-            self.watched.changed(db, key, self.keyspace.hash(key));
-        }
     }
 
     /// Tells the latency monitor of an event, if it took long.

@@ -52,7 +52,8 @@ type Keys = HashMap<Vec<u8>, Watches>;
 
 /// All watched keys. See the module's text.
 pub struct Watched {
-    len: AtomicUsize,
+    /// How often keys are watched, and how many clients track keys.
+    observers: AtomicUsize,
     filter: Box<[AtomicU32]>,
     stripes: Box<[Mutex<Keys>]>,
 }
@@ -60,7 +61,7 @@ pub struct Watched {
 impl Default for Watched {
     fn default() -> Self {
         Self {
-            len: AtomicUsize::new(0),
+            observers: AtomicUsize::new(0),
             filter: (0..FILTER_LEN).map(|_| AtomicU32::new(0)).collect(),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
         }
@@ -68,10 +69,21 @@ impl Default for Watched {
 }
 
 impl Watched {
-    /// Whether nobody watches any key. A thread that holds a key's lock sees everybody who watches it.
+    /// Whether nobody watches or tracks any key: changes need not be told. A thread that holds a key's lock sees everybody who
+    /// watches it, or who has read it and tracks keys.
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len.load(Relaxed) == 0
+    pub fn is_unobserved(&self) -> bool {
+        self.observers.load(Relaxed) == 0
+    }
+
+    /// From now on changes are told also while nobody watches a key: a client tracks keys.
+    pub(crate) fn begin_observing(&self) {
+        self.observers.fetch_add(1, Relaxed);
+    }
+
+    /// Ends what [`Watched::begin_observing`] began.
+    pub(crate) fn end_observing(&self) {
+        self.observers.fetch_sub(1, Relaxed);
     }
 
     /// Notes that a key has changed, whose lock is held. O(watchers that are not outdated yet).
@@ -140,7 +152,7 @@ impl Watched {
 
     fn took_out(&self, hash: KeyHash, count: usize) {
         self.counter(hash).fetch_sub(count as u32, Relaxed);
-        self.len.fetch_sub(count, Relaxed);
+        self.observers.fetch_sub(count, Relaxed);
     }
 
     /// Adds a watcher to the list of a key, whose lock is held; says whether it was not there before.
@@ -151,7 +163,7 @@ impl Watched {
         };
         place.insert(watch);
         self.counter(hash).fetch_add(1, Relaxed);
-        self.len.fetch_add(1, Relaxed);
+        self.observers.fetch_add(1, Relaxed);
         true
     }
 
@@ -272,7 +284,7 @@ mod tests {
         watched.changed_databases(|key| keyspace.hash(key), |db, _| db == 1);
         assert_eq!(all.iter().map(Watching::is_outdated).collect::<Vec<_>>(), [true, true, false]);
         all.into_iter().for_each(|watching| watching.end(&watched));
-        assert!(watched.is_empty() && watched.filter.iter().all(|counter| counter.load(Relaxed) == 0));
+        assert!(watched.is_unobserved() && watched.filter.iter().all(|counter| counter.load(Relaxed) == 0));
     }
 
     #[test]
@@ -286,6 +298,6 @@ mod tests {
         watched.expired(0, b"a", hash);
         assert!(!before.is_outdated() && after.is_outdated());
         watched.changed(0, b"a", hash);
-        assert!(before.is_outdated() && watched.is_empty());
+        assert!(before.is_outdated() && watched.is_unobserved());
     }
 }

@@ -402,7 +402,7 @@ impl Connection {
             if self.input != Input::UsedUp && self.may_execute() {
                 continue;
             }
-            if self.reply.is_empty() && self.session.handle.has_mail() {
+            if self.reply.is_empty() && self.session.handle.has_mail() && !self.session.holds_mail_back() {
                 continue;
             }
             if self.eof {

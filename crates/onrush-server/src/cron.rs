@@ -10,6 +10,7 @@ use onrush_engine::commit::Commit;
 use onrush_engine::latency::Event;
 use onrush_engine::settings::Pause;
 use onrush_engine::stats::Samples;
+use onrush_engine::tracking::trim;
 use onrush_store::{Shard, clock};
 
 use crate::gather::Gather;
@@ -33,6 +34,9 @@ const RATE_SAMPLES: usize = 16;
 
 /// Period of the rate samples.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
+
+/// Keys that clients have read and that are forgotten at once, if there are too many.
+const TRACKED_KEYS_TRIM_MAX: usize = 10_000;
 
 /// Does the regular work until the runtime ends.
 pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
@@ -66,6 +70,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
             alloc::watch_ebb(nudges.is_calm());
             nudges.give(server, &workers);
             server.offload.tend();
+            trim(server, server.maintenance_thread(), TRACKED_KEYS_TRIM_MAX);
         }
         gather.look();
         if last_timeouts.elapsed() >= Duration::from_secs(1) {

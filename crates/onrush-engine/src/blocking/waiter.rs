@@ -164,6 +164,19 @@ impl Waiter {
         schedule::lock(&self.state, "the state of a waiter")
     }
 
+    /// Calls `take` unless the client's command is or was executed meanwhile: what the client is told from then on belongs behind
+    /// the reply.
+    pub(crate) fn while_waiting(&self, take: impl FnOnce()) {
+        // What is offloaded may be executed at any moment.
+        if self.is_offloaded {
+            return;
+        }
+        let state = self.lock_state();
+        if matches!(*state, State::Waiting) {
+            take();
+        }
+    }
+
     /// What has become of it, once.
     pub fn take_outcome(&self) -> Option<Outcome> {
         let mut state = self.lock_state();

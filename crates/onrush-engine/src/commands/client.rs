@@ -349,25 +349,6 @@ fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// `CLIENT GETREDIR`: -1, tracking is off
-pub fn client_getredir(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.int(-1);
-    Ok(())
-}
-
-/// `CLIENT TRACKINGINFO`: tracking is off
-pub fn client_trackinginfo(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.map(3);
-    ctx.out.bulk(b"flags");
-    ctx.out.set(1);
-    ctx.out.bulk(b"off");
-    ctx.out.bulk(b"redirect");
-    ctx.out.int(-1);
-    ctx.out.bulk(b"prefixes");
-    ctx.out.array(0);
-    Ok(())
-}
-
 /// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
 pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {

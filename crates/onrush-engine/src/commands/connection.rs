@@ -108,9 +108,14 @@ fn greet(ctx: &mut Ctx<'_>) {
 }
 
 fn set_proto(ctx: &mut Ctx<'_>, proto: Proto) {
-    ctx.out.set_proto(proto);
+    let handle = &ctx.session.handle;
     let version = if proto == Proto::Resp3 { 3 } else { 2 };
-    ctx.session.handle.resp.store(version, Relaxed);
+    if handle.resp.swap(version, Relaxed) != version && !ctx.commit.is_nested() {
+        // Messages in the protocol that was spoken until now come before the reply in the new one.
+        ctx.engine.tracking.settle();
+        handle.take_mail(ctx.out, usize::MAX);
+    }
+    ctx.out.set_proto(proto);
     ctx.session.note_subscriptions();
 }
 

@@ -244,7 +244,7 @@ pub static SPECS: &[Spec] = &[
                 group: Group::Connection,
                 since: "6.0.0",
                 summary: "Returns the client that gets this connection's invalidation messages.",
-                handler: super::client::client_getredir,
+                handler: super::tracking::client_getredir,
                 ..Spec::DEFAULT
             },
             Spec {
@@ -254,7 +254,30 @@ pub static SPECS: &[Spec] = &[
                 group: Group::Connection,
                 since: "6.2.0",
                 summary: "Tells about the connection's client-side caching.",
-                handler: super::client::client_trackinginfo,
+                handler: super::tracking::client_trackinginfo,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "tracking",
+                arity: -3,
+                flags: flags("noscript loading stale"),
+                group: Group::Connection,
+                since: "6.0.0",
+                complexity: "O(1). Some options may introduce additional complexity.",
+                summary: "Turns messages to the connection about changes of what it has read on or off.",
+                syntax: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+                handler: super::tracking::client_tracking,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "caching",
+                arity: 3,
+                flags: flags("noscript loading stale"),
+                group: Group::Connection,
+                since: "6.0.0",
+                summary: "Says whether what the next command reads is tracked.",
+                syntax: "<YES | NO>",
+                handler: super::tracking::client_caching,
                 ..Spec::DEFAULT
             },
             Spec {

@@ -41,6 +41,7 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>) -> CommandResult {
     for db in databases {
         cleared.extend(ctx.commit.clear(db));
     }
+    ctx.commit.outdate_everything();
     let removed = cleared.iter().map(Cleared::len).sum::<usize>() as u64;
     ctx.changed_keyspace(removed);
     if in_background && removed > 0 {
@@ -55,7 +56,7 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>) -> CommandResult {
 /// Tells who watches keys that these are about to change. The whole keyspace is locked.
 fn outdate(ctx: &mut Ctx<'_>, mut concerns: impl FnMut(&mut Ctx<'_>, u32, &[u8]) -> bool) {
     let engine = ctx.engine;
-    if !engine.watched.is_empty() {
+    if !engine.watched.is_unobserved() {
         engine.watched.changed_databases(|key| engine.keyspace.hash(key), |db, key| concerns(ctx, db, key));
         // What is done to the databases takes the locks of shards by itself.
         ctx.commit.release();

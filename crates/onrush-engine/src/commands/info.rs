@@ -163,7 +163,7 @@ fn clients(engine: &Engine, text: &mut Text) {
     text.line("client_recent_max_input_buffer", input.unwrap_or(0));
     text.line("client_recent_max_output_buffer", output.unwrap_or(0));
     text.line("blocked_clients", engine.waiters.len());
-    text.zeros(&["tracking_clients"]);
+    text.line("tracking_clients", engine.tracking.clients_len());
     text.line("pubsub_clients", engine.messages.clients_len());
     text.zeros(&["clients_in_timeout_table"]);
     text.line("total_blocking_keys", engine.waiters.keys_len());
@@ -268,11 +268,11 @@ fn stats(engine: &Engine, text: &mut Text) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ]);
+    text.line("tracking_total_keys", engine.tracking.keys_len());
+    text.line("tracking_total_items", engine.tracking.items_len());
+    text.line("tracking_total_prefixes", engine.tracking.prefixes_len());
+    text.zeros(&["unexpected_error_replies"]);
     text.line("total_error_replies", stats.sum(|thread| &thread.error_replies));
     text.line("dump_payload_sanitizations", 0);
     text.line("total_reads_processed", stats.sum(|thread| &thread.reads_processed));

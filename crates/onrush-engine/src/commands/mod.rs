@@ -74,6 +74,7 @@ pub mod strings;
 pub mod strings_many;
 mod strings_specs;
 mod timing_specs;
+pub mod tracking;
 pub mod transactions;
 mod transactions_specs;
 

@@ -139,7 +139,7 @@ impl Commit {
     /// Apart, since two words are returned in registers and an error is not.
     #[inline]
     fn open_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Option<T::Mut<'_>> {
-        let Self { shared, locks, record, moment, left, db, .. } = self;
+        let Self { locks, record, moment, left, db, .. } = self;
         let table = locks.table_for_change(record, *db, key);
         let (mut slot, found) = table.find_or_insert(
             key.bytes,
@@ -148,7 +148,6 @@ impl Commit {
             || T::default().into(),
             moment.clock.fresh(),
             &mut |removed| {
-                shared.note_expired(*db, removed.key());
                 record.expired(*db, removed, &mut left.expired);
             },
         );
@@ -243,7 +242,7 @@ impl Commit {
     /// Finds a key, to change it or to read it; only a lookup for reading counts as a hit or a miss. `TELLS`: a miss is an event.
     #[inline(always)]
     fn find<const CHANGES: bool, const TELLS: bool>(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
-        let Self { shared, locks, record, moment, left, is_paused, hits, misses, .. } = self;
+        let Self { locks, record, moment, left, is_paused, hits, misses, .. } = self;
         let table = if CHANGES { locks.table_for_change(record, db, key) } else { locks.table(record, db, key) };
         let count = u64::from(!CHANGES);
         let Some(mut slot) = table.find(key.bytes, key.hash) else {
@@ -259,7 +258,6 @@ impl Commit {
             // While writes are paused it is gone for who looks, but stays.
             if !*is_paused {
                 let removed = slot.remove();
-                shared.note_expired(db, removed.key());
                 record.expired(db, removed, &mut left.expired);
             }
             *misses += count;

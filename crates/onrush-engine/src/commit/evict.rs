@@ -59,7 +59,7 @@ impl Commit {
         let result = pick(locks.lock_shard(shard), evicted);
         for removed in &*evicted {
             record.also(db, [b"DEL", removed.key()].into_iter());
-            shared.note_changed(db, removed.key());
+            record.changed_by_itself(db, removed.key());
             record.notify(db, EventClass::Evicted, "evicted", removed.key());
             if !shared.waiters.is_empty() && shared.waiters.may_have(shared.keyspace.hash(removed.key())) {
                 left.ready.push((db, removed.key().to_vec()));

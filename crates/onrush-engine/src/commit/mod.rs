@@ -149,6 +149,7 @@ impl Commit {
             stats.keyspace_misses.add(std::mem::take(&mut self.misses));
         }
         self.release();
+        self.broadcast();
         self.record.submit();
         self.locks.leave();
         self.free_garbage();
@@ -276,6 +277,30 @@ impl Commit {
     /// Tells of a keyspace event of a class that is published, when the commit ends.
     pub(crate) fn notify(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.record.notify(db, class, event, key);
+    }
+
+    /// Tells clients that track keys, when the commit ends, that `writer` has changed one.
+    pub(crate) fn outdate(&mut self, key: &[u8], hash: KeyHash, writer: u64) {
+        self.record.outdate(key, hash, writer);
+    }
+
+    /// Tells them that all keys may have changed. The whole keyspace is this commit's.
+    pub(crate) fn outdate_everything(&mut self) {
+        if self.shared.tracking.is_on() {
+            self.record.outdate_everything();
+        }
+    }
+
+    /// Forgets, of too many keys that clients are known to have read, up to `max` that are not this one. Their clients are told
+    /// when the commit ends.
+    pub(crate) fn forget_read(&mut self, key: &[u8], hash: KeyHash, max: usize) {
+        self.record.forget_read(key, hash, max);
+    }
+
+    /// Tells clients that track prefixes which keys have changed since the last call. No locks of shards are held.
+    #[inline]
+    pub(crate) fn broadcast(&mut self) {
+        self.record.broadcast();
     }
 
     /// Tells of keys that are new.
@@ -542,12 +567,11 @@ impl Commit {
         if shard.is_held_long() {
             return (0, 0, false);
         }
-        let Self { shared, locks, record, left, .. } = self;
+        let Self { locks, record, left, .. } = self;
         let table = locks.lock_shard(shard);
         let mut keys = 0;
         table.expire_due(now_ms, 0, usize::MAX, &mut |removed| {
             record.note_expired(db, removed.key());
-            shared.note_expired(db, removed.key());
             left.garbage.push(removed.into());
             keys += 1;
         });
@@ -561,7 +585,7 @@ impl Commit {
                 let mut record = told.borrow_mut();
                 record.notify(db, EventClass::Hash, "hexpired", key);
                 let names = names.iter().map(Vec::as_slice);
-                shared.note_changed(db, key);
+                record.changed_by_itself(db, key);
                 record.also(db, [&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>().into_iter());
             },
             &mut |removed| {
@@ -624,6 +648,7 @@ impl Drop for Commit {
         }
         record.hold(false);
         record.close();
+        record.broadcast();
         record.submit();
     }
 }

@@ -15,12 +15,14 @@ use crate::messages::kind::Kind;
 use crate::messages::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::tracking::invalidations::{Invalidations, NOBODY};
 
 /// Records a thread's commits while somebody follows the log, and does nothing otherwise.
 ///
 /// A record is closed, that is, gets its number, while the locks of what it is about are held: at the end of the
 /// commit, or before a lock goes back in the middle of one.
 pub(super) struct Recorder {
+    shared: &'static Shared,
     log: Arc<CommandLog>,
     /// Whether anybody follows the log.
     is_on: bool,
@@ -42,6 +44,8 @@ pub(super) struct Recorder {
     sees_changes: bool,
     /// What is to be told when the record is closed.
     outgoing: Outgoing,
+    /// What clients that track keys are to be told then.
+    invalidations: Invalidations,
     /// Keys that are new, with their databases, until their first event.
     fresh: Vec<(u32, Vec<u8>)>,
 }
@@ -86,6 +90,7 @@ impl Recorder {
     pub(super) fn new(shared: &'static Shared, thread: usize) -> Self {
         let is_on = shared.log.is_listening();
         Self {
+            shared,
             log: Arc::clone(&shared.log),
             is_on,
             events: shared.settings.events(),
@@ -98,6 +103,7 @@ impl Recorder {
             undo: Undo::default(),
             sees_changes: is_on,
             outgoing: Outgoing::new(shared, thread),
+            invalidations: Invalidations::new(shared, thread),
             fresh: Vec::new(),
         }
     }
@@ -182,6 +188,41 @@ impl Recorder {
         self.is_open |= !self.outgoing.is_empty();
     }
 
+    /// Tells clients that track keys, when the record is closed, that `writer` has changed one.
+    pub(super) fn outdate(&mut self, key: &[u8], hash: KeyHash, writer: u64) {
+        self.invalidations.changed(key, hash, writer);
+        self.is_open |= !self.invalidations.is_empty();
+    }
+
+    /// Tells them that all keys may have changed.
+    pub(super) fn outdate_everything(&mut self) {
+        self.invalidations.everything_changed();
+        self.is_open = true;
+    }
+
+    /// Throws other keys than this one out of those that clients are known to have read, if there are too many.
+    pub(super) fn forget_read(&mut self, key: &[u8], hash: KeyHash, max: usize) {
+        self.invalidations.throw_out(hash, key, max);
+        self.is_open |= !self.invalidations.is_empty();
+    }
+
+    /// Tells clients that track prefixes which keys have changed. No lock of a shard is held.
+    #[inline]
+    pub(super) fn broadcast(&mut self) {
+        if self.invalidations.has_broadcasts() {
+            self.invalidations.broadcast();
+        }
+    }
+
+    /// Tells who watches a key, or has read it, that it has changed otherwise than by a command.
+    pub(super) fn changed_by_itself(&mut self, db: u32, key: &[u8]) {
+        if !self.shared.watched.is_unobserved() {
+            let hash = self.shared.keyspace.hash(key);
+            self.shared.watched.changed(db, key, hash);
+            self.outdate(key, hash, NOBODY);
+        }
+    }
+
     /// A key has expired and was taken out of its table. It is put into the list of such keys, unless there is a way back.
     pub(super) fn expired(&mut self, db: u32, removed: Removed, list: &mut Vec<Removed>) {
         self.note_expired(db, removed.key());
@@ -194,6 +235,11 @@ impl Recorder {
 
     /// A key has expired.
     pub(super) fn note_expired(&mut self, db: u32, key: &[u8]) {
+        if !self.shared.watched.is_unobserved() {
+            let hash = self.shared.keyspace.hash(key);
+            self.shared.watched.expired(db, key, hash);
+            self.outdate(key, hash, NOBODY);
+        }
         self.notify(db, EventClass::Expired, "expired", key);
         if self.is_on {
             self.command(db, [&b"DEL"[..], key].into_iter());
@@ -206,7 +252,9 @@ impl Recorder {
         self.outgoing.clear();
         self.fresh.clear();
         self.touched.clear();
-        (self.is_open, self.has_effects, self.is_rewritten) = (false, false, false);
+        (self.has_effects, self.is_rewritten) = (false, false);
+        // Who has read a key is not known any more, so whoever it was is told, though the key is what it was.
+        self.is_open = !self.invalidations.is_empty();
         self.look_for_changes();
     }
 
@@ -284,6 +332,9 @@ impl Recorder {
             schedule::point();
             self.log.close(&mut self.effects);
             schedule::point();
+        }
+        if !self.invalidations.is_empty() {
+            self.invalidations.deliver();
         }
         if !self.outgoing.is_empty() {
             self.outgoing.deliver();

@@ -49,7 +49,7 @@ pub struct Messages {
     clients: AtomicUsize,
     pub(crate) monitors: Monitors,
     /// Bytes of messages in outboxes, each counted once.
-    parcel_bytes: AtomicU64,
+    pub(crate) parcel_bytes: AtomicU64,
     hash: NameHash,
 }
 

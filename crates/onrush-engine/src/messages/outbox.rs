@@ -18,7 +18,7 @@ pub(crate) struct Parcel {
 
 impl Parcel {
     /// With encoded messages, whose bytes are counted in `sum` while it is there.
-    pub(super) fn new(bytes: Vec<u8>, sum: &'static AtomicU64) -> Arc<Self> {
+    pub(crate) fn new(bytes: Vec<u8>, sum: &'static AtomicU64) -> Arc<Self> {
         sum.fetch_add(bytes.len() as u64, Relaxed);
         Arc::new(Self { bytes: Arc::new(bytes), sum })
     }

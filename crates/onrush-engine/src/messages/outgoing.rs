@@ -200,7 +200,8 @@ fn head(kind: Kind, pattern: Option<&[u8]>, name: &[u8], is_resp3: bool) -> Vec<
     head
 }
 
-fn push_bulk(bytes: &mut Vec<u8>, text: &[u8]) {
+/// Appends a string in RESP.
+pub(crate) fn push_bulk(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.push(b'$');
     bytes.extend_from_slice(itoa::Buffer::new().format(text.len()).as_bytes());
     bytes.extend_from_slice(b"\r\n");

@@ -175,6 +175,8 @@ settings! {
     requirepass: Secret = "requirepass",
     /// `allchannels` or `resetchannels`: what new users may subscribe to.
     acl_pubsub_default: &'static str = "acl-pubsub-default",
+    /// Keys that clients are known to have read, at most; 0 is no limit.
+    tracking_table_max_keys: u64 = "tracking-table-max-keys",
     /// Entries ACL LOG keeps.
     acllog_max_len: u64 = "acllog-max-len",
     /// Who may change directives that say where files are.

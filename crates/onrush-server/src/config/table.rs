@@ -51,7 +51,6 @@ const NO_SNAPSHOT: &str = "there are no snapshots";
 const NO_SYSLOG: &str = "the log goes to standard output or `logfile`";
 const NO_TITLE: &str = "the process keeps its title";
 const NO_TLS: &str = "TLS is not supported yet";
-const NO_TRACKING: &str = "there is no client-side caching";
 
 const REPLICATION_REFUSED: &str = "replication is not supported yet";
 
@@ -80,7 +79,7 @@ pub static DIRECTIVES: &[Directive] = &[
     memory("proto-max-bulk-len", 1 << 20, BYTES_MAX, "512mb"),
     memory("pipeline-reply-limit", 16 << 10, BYTES_MAX, "1mb"),
     integer("pipeline-slice-us", 50, 1_000_000, "1000"),
-    integer("tracking-table-max-keys", 0, I64_MAX, "1000000").no_effect(NO_TRACKING),
+    integer("tracking-table-max-keys", 0, I64_MAX, "1000000"),
     // Process.
     integer("workers", 1, 1024, "").immutable(),
     boolean("gather-connections", "yes"),

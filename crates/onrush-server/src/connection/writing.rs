@@ -112,7 +112,7 @@ impl Connection {
             if self.reply.capacity() == 0 {
                 self.reply.put_buffer(replies.take());
             }
-            self.session.handle.take_mail(&mut self.reply, 0);
+            self.session.take_mail(&mut self.reply);
         }
     }
 
