@@ -127,8 +127,8 @@ fn count_one(ctx: &mut Ctx<'_>) -> CommandResult {
                 hyperloglog::set_estimate(bytes, estimate);
                 Ok(estimate)
             })?;
-            // Counted as a change, for the bytes have changed; nobody is notified.
-            ctx.changed_keyspace(1);
+            // The bytes have changed.
+            ctx.changed_without_event(key.bytes);
             estimate
         }
     };

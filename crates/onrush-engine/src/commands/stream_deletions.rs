@@ -100,19 +100,18 @@ pub fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let ids = request.ids(ctx)?;
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };
-    let mut outcomes = Vec::with_capacity(ids.len());
+    let (mut outcomes, mut any_deleted) = (Vec::with_capacity(ids.len()), false);
     for id in ids {
         let was_pending = stream.groups_mut().get_mut(name).is_some_and(|group| group.acknowledge(id));
-        outcomes.push(match was_pending {
-            false => NOT_FOUND,
-            // What was acknowledged counts as deleted, too, if the entry was gone before.
-            true => request.delete(stream, id).max(DELETED),
-        });
+        let outcome = if was_pending { request.delete(stream, id) } else { NOT_FOUND };
+        any_deleted |= outcome == DELETED;
+        // What was acknowledged counts as deleted, too, if the entry was gone before.
+        outcomes.push(if was_pending { outcome.max(DELETED) } else { outcome });
     }
     if outcomes.iter().any(|&outcome| outcome != NOT_FOUND) {
         ctx.changed_untold();
     }
-    if outcomes.contains(&DELETED) {
+    if any_deleted {
         ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);
     }
     reply(ctx, &outcomes);

@@ -471,7 +471,7 @@ pub fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     stream.set_last_id(last_id, entries_added, max_deleted);
-    ctx.changed(EventClass::Stream, "xsetid", key.bytes);
+    ctx.changed_groups("xsetid", key.bytes);
     ctx.out.ok();
     Ok(())
 }
