@@ -11,7 +11,8 @@ use crate::exceptions::{compare_for, modernized};
 use crate::resp::{Value, pretty, reply_len};
 use crate::rng::Rng;
 use crate::server::{Oracle, Server, is_stand_in};
-use crate::{argv, families::Family};
+use crate::trackers::Trackers;
+use crate::{argv, families, families::Family};
 
 /// How long one reply may take.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(8);
@@ -132,9 +133,10 @@ pub struct Mismatch {
     what: String,
 }
 
-struct Pair {
-    ours: Conn,
-    oracle: Conn,
+/// A connection to each server.
+pub(crate) struct Pair {
+    pub(crate) ours: Conn,
+    pub(crate) oracle: Conn,
 }
 
 /// The two servers and the connections of the sequence that runs.
@@ -149,6 +151,10 @@ pub struct Runner {
     listeners: Option<Pair>,
     /// How many scripts have been sent.
     scripts: u64,
+    /// A client of Onrush that tracks keys and reads none.
+    _bystander: Option<Conn>,
+    /// Clients that track keys, likewise, and a connection to Onrush to ask which keys commands have.
+    trackers: Option<(Trackers, Conn)>,
     rng: Rng,
 }
 
@@ -168,13 +174,22 @@ impl Runner {
             pairs: Vec::new(),
             listeners: None,
             scripts: 0,
+            _bystander: None,
+            trackers: None,
             rng: Rng::new(1),
         }
     }
 
     /// The runner for a family of commands.
     pub fn for_family(family: &Family, release: Oracle) -> Runner {
-        Runner::new(family.args, family.reset, release)
+        let mut runner = Runner::new(family.args, family.reset, release);
+        if family.name == families::TRACKING.name {
+            // When the last client ends tracking, what was read before is forgotten; Redis remembers it.
+            let mut bystander = runner.ours.connect();
+            bystander.call(&argv!["CLIENT", "TRACKING", "ON"]);
+            runner._bystander = Some(bystander);
+        }
+        runner
     }
 
     /// Compares the keyspace events of these classes, too. Only for steps that travel one by one or in transactions.
@@ -185,6 +200,11 @@ impl Runner {
             conn.call(&argv!["PSUBSCRIBE", "__key*"]);
         }
         self.listeners = Some(pair);
+    }
+
+    /// Compares what clients are told that track keys, too. Only for steps that travel one by one or in transactions.
+    pub fn track(&mut self) {
+        self.trackers = Some((Trackers::new(self.open(3), self.open(3)), self.open(2).ours));
     }
 
     /// The oracle.
@@ -208,8 +228,11 @@ impl Runner {
                 Mode::Transactions => batch_len(&sequence.steps[at..]).min(1 + self.rng.below(TRANSACTION_LEN_MAX)),
             };
             let steps = &sequence.steps[at..at + batch.max(1)];
-            self.run_steps(sequence.protocol, steps, mode)
+            self.read_keys(steps)
+                .map_err(|what| (0, what))
+                .and_then(|()| self.run_steps(sequence.protocol, steps, mode))
                 .and_then(|()| self.compare_events(steps).map_err(|what| (0, what)))
+                .and_then(|()| self.compare_invalidations(steps).map_err(|what| (0, what)))
                 .map_err(|(offset, what)| Mismatch { step: Some(at + offset), what })?;
             at += steps.len();
         }
@@ -229,18 +252,14 @@ impl Runner {
             events(&mut pair.ours)?;
             events(&mut pair.oracle)?;
         }
-        Ok(())
+        self.trackers.as_mut().map_or(Ok(()), |(trackers, _)| trackers.start_over())
     }
 
     /// Compares the events of some steps, unless not even their replies are.
     fn compare_events(&mut self, steps: &[Step]) -> Result<(), String> {
         let Some(pair) = &mut self.listeners else { return Ok(()) };
         let (ours, oracle) = (events(&mut pair.ours)?, events(&mut pair.oracle)?);
-        let is_free = |step: &Step| match &step.action {
-            Action::Call { argv, .. } => compare_for(self.release, argv) == Compare::Anything,
-            Action::ScanAll(_) | Action::Until { .. } => false,
-        };
-        if steps.iter().any(is_free) {
+        if is_free(self.release, steps) {
             return Ok(());
         }
         let same = ours.iter().zip(&oracle).take_while(|(ours, oracle)| ours == oracle).count();
@@ -249,6 +268,22 @@ impl Runner {
         }
         let rest = [&ours[same..], &oracle[same..]].map(<[String]>::concat);
         Err(format!("events differ behind {same} that are the same: ours\n{}oracle's\n{}", rest[0], rest[1]))
+    }
+
+    /// Has a client that tracks keys read those of the next steps.
+    fn read_keys(&mut self, steps: &[Step]) -> Result<(), String> {
+        let Some((trackers, teller)) = &mut self.trackers else { return Ok(()) };
+        let commands = steps.iter().filter_map(|step| match &step.action {
+            Action::Call { argv, .. } => Some(argv),
+            Action::ScanAll(_) | Action::Until { .. } => None,
+        });
+        trackers.read_keys(teller, commands)
+    }
+
+    /// Compares what clients that track keys are told of some steps, unless not even their replies are compared.
+    fn compare_invalidations(&mut self, steps: &[Step]) -> Result<(), String> {
+        let Some((trackers, _)) = &mut self.trackers else { return Ok(()) };
+        if is_free(self.release, steps) { trackers.start_over() } else { trackers.compare() }
     }
 
     /// Opens a pair of connections that speak `protocol`.
@@ -511,6 +546,14 @@ fn events(conn: &mut Conn) -> Result<Vec<String>, String> {
             events.push(MARK.to_owned());
         }
     }
+}
+
+/// Whether replies to some of the steps are not compared.
+fn is_free(release: Oracle, steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.action {
+        Action::Call { argv, .. } => compare_for(release, argv) == Compare::Anything,
+        Action::ScanAll(_) | Action::Until { .. } => false,
+    })
 }
 
 /// The number of calls on one connection that stand at the front.

@@ -13,6 +13,7 @@ mod sort;
 mod sorted_sets;
 mod streams;
 mod timing;
+mod tracking;
 
 use crate::arguments::Arguments;
 use crate::argv::Argv;
@@ -34,6 +35,7 @@ pub use sort::SORT;
 pub use sorted_sets::{LEX, SORTED_SETS};
 pub use streams::STREAMS;
 pub use timing::TIMING;
+pub use tracking::TRACKING;
 
 /// A family of commands that are tried together.
 pub struct Family {
@@ -59,6 +61,7 @@ pub const FAMILIES: &[Family] = &[
     EXPIRY,
     CONNECTION,
     PUBSUB,
+    TRACKING,
     AUTH,
     SERVER,
     PROBES,
@@ -368,8 +371,8 @@ impl Family {
         let is_held_back = self.name == CONNECTION.name && self.oracle(seed) == Oracle::Newer;
         let modes = if self.pipelined && !is_held_back { 3 } else { 1 };
         let mode = [Mode::Single, Mode::Pipeline, Mode::Pieces][(seed / 2 % modes) as usize];
-        let is_about_data =
-            ![CONNECTION.name, PUBSUB.name, AUTH.name, SERVER.name, TRANSACTIONS.name].contains(&self.name);
+        let others = [CONNECTION.name, PUBSUB.name, TRACKING.name, AUTH.name, SERVER.name, TRANSACTIONS.name];
+        let is_about_data = !others.contains(&self.name);
         // Both oracles and both protocols within twelve seeds.
         let mode = match seed / 12 % 6 {
             2 | 5 if is_about_data => Mode::Transactions,
@@ -417,7 +420,7 @@ impl Generator {
             weights: lines().map(|(weight, _)| *weight).collect(),
             words: Arguments::new(),
             // With messages there are more replies than commands: nobody knows when another connection's command is done.
-            conns: if family.name == PUBSUB.name { 1 } else { 3 },
+            conns: if [PUBSUB.name, TRACKING.name].contains(&family.name) { 1 } else { 3 },
         }
     }
 

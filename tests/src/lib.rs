@@ -11,6 +11,7 @@
 //!   [`arguments`] makes what they name;
 //! - [`diff`] runs sequences on both servers, [`compare`] judges the replies, [`exceptions`] is the one list of
 //!   declared differences, [`cases`] reads hand-made sequences from `cases/*.txt`;
+//! - `trackers` are clients beside a sequence that track keys;
 //! - [`audit`] holds what every command costs on its worst shapes of data against redis-server.
 //!
 //! The tests themselves, in `tests/`: `differential` (random sequences), `cases` (hand-made ones), `protocol` (byte
@@ -38,3 +39,4 @@ pub mod rng;
 pub mod server;
 pub mod siege;
 pub mod stream;
+mod trackers;

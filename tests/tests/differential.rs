@@ -58,6 +58,11 @@ fn pubsub_replies_and_messages_are_the_oracles() {
 }
 
 #[test]
+fn tracking_replies_and_messages_are_the_oracles() {
+    random_sequences(&families::TRACKING);
+}
+
+#[test]
 fn authentication_replies_as_the_oracle_does() {
     random_sequences(&families::AUTH);
 }

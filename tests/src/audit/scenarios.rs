@@ -12,13 +12,14 @@ mod sort;
 mod sorted_sets;
 mod streams;
 mod strings;
+mod tracking;
 mod transactions;
 
 use super::script::Scenario;
 
 /// All scenarios.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 13] = [
+    let families: [&'static [Scenario]; 14] = [
         keys::SCENARIOS,
         strings::SCENARIOS,
         lists::SCENARIOS,
@@ -30,6 +31,7 @@ pub fn all() -> Vec<&'static Scenario> {
         sort::SCENARIOS,
         blocking::SCENARIOS,
         pubsub::SCENARIOS,
+        tracking::SCENARIOS,
         transactions::SCENARIOS,
         server::SCENARIOS,
     ];

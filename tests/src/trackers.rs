@@ -1,0 +1,87 @@
+//! Clients that track keys beside a sequence: after each step, what they are told is compared.
+
+use crate::argv;
+use crate::argv::Argv;
+use crate::client::Conn;
+use crate::diff::Pair;
+use crate::resp::{Value, pretty};
+
+/// What ends everything that a client has been told so far.
+const MARK: &[u8] = b"$4\r\nmark\r\n";
+
+/// A client that is told of all changes, and one that is told of those of keys that it has read.
+pub(crate) struct Trackers {
+    broadcast: Pair,
+    reader: Pair,
+}
+
+impl Trackers {
+    /// With connections that speak RESP3.
+    pub(crate) fn new(mut broadcast: Pair, mut reader: Pair) -> Self {
+        for (pair, options) in [(&mut broadcast, &["BCAST"][..]), (&mut reader, &[])] {
+            let argv = Argv::new(&[&["CLIENT", "TRACKING", "ON"], options].concat());
+            for conn in [&mut pair.ours, &mut pair.oracle] {
+                assert_eq!(conn.call(&argv).text(), "OK");
+            }
+        }
+        Self { broadcast, reader }
+    }
+
+    /// Forgets what they have been told.
+    pub(crate) fn start_over(&mut self) -> Result<(), String> {
+        for pair in [&mut self.broadcast, &mut self.reader] {
+            told(&mut pair.ours)?;
+            told(&mut pair.oracle)?;
+        }
+        Ok(())
+    }
+
+    /// Has the second client read the keys of commands that come next. `teller` is a connection to Onrush that may be asked.
+    pub(crate) fn read_keys<'a>(
+        &mut self,
+        teller: &mut Conn,
+        commands: impl Iterator<Item = &'a Argv>,
+    ) -> Result<(), String> {
+        for command in commands {
+            let words = [b"COMMAND".to_vec(), b"GETKEYS".to_vec()].into_iter().chain(command.0.iter().cloned());
+            let reply = teller.try_call(&Argv(words.collect())).map_err(|error| error.to_string())?;
+            let reply = Value::parse(&reply)?;
+            let Some(keys) = reply.items().filter(|keys| !keys.is_empty()) else { continue };
+            let keys = keys.iter().map(|key| key.bytes().unwrap_or_default().to_vec());
+            let exists = Argv(std::iter::once(b"EXISTS".to_vec()).chain(keys).collect());
+            for conn in [&mut self.reader.ours, &mut self.reader.oracle] {
+                conn.send_command(&exists).map_err(|error| error.to_string())?;
+            }
+        }
+        compare("that reads the keys", &mut self.reader)
+    }
+
+    /// Compares what they have been told since the last call.
+    pub(crate) fn compare(&mut self) -> Result<(), String> {
+        compare("told of all keys", &mut self.broadcast)?;
+        compare("that has read the keys", &mut self.reader)
+    }
+}
+
+fn compare(who: &str, pair: &mut Pair) -> Result<(), String> {
+    let (ours, oracle) = (told(&mut pair.ours)?, told(&mut pair.oracle)?);
+    if ours == oracle {
+        return Ok(());
+    }
+    let show = |told: &[Vec<u8>]| told.iter().map(|raw| pretty(raw) + "\n").collect::<String>();
+    let (ours, oracle) = (show(&ours), show(&oracle));
+    Err(format!("a client {who} gets\n{ours}and the oracle's gets\n{oracle}"))
+}
+
+/// All that a client has been told, replies included.
+fn told(conn: &mut Conn) -> Result<Vec<Vec<u8>>, String> {
+    conn.send_command(&argv!["ECHO", "mark"]).map_err(|error| error.to_string())?;
+    let mut told = Vec::new();
+    loop {
+        let raw = conn.read_reply().map_err(|error| format!("a client that tracks keys gets no reply: {error}"))?;
+        if raw == MARK {
+            return Ok(told);
+        }
+        told.push(raw);
+    }
+}
