@@ -4,6 +4,8 @@ import time
 
 import pytest
 import redis
+from redis.cache import CacheConfig
+from redis.connection import CacheProxyConnection
 
 
 @pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
@@ -187,3 +189,33 @@ def test_pubsub_handlers_get_messages_in_order(client):
         thread.stop()
         thread.join()
     assert seen == list(range(5_000))
+
+
+def test_client_side_caching(server, monkeypatch):
+    # The library asks for 7.4 by the version that a server tells; it uses nothing that 7.2 does not have.
+    monkeypatch.setattr(CacheProxyConnection, "MIN_ALLOWED_VERSION", "7.2.0")
+    options = {"port": server.port, "decode_responses": True, "socket_timeout": 20}
+    with redis.Redis(protocol=3, cache_config=CacheConfig(), **options) as caching, redis.Redis(**options) as other:
+
+        def gets():
+            return other.info("commandstats")["cmdstat_get"]["calls"]
+
+        other.mset({f"cached:{number}": 0 for number in range(100)})
+        for number in range(100):
+            assert caching.get(f"cached:{number}") == "0"
+        calls = gets()
+        for _ in range(5):
+            assert [caching.get(f"cached:{number}") for number in range(100)] == ["0"] * 100
+        assert gets() == calls, "copies are used"
+        for round in range(1, 20):
+            other.set("cached:7", round)
+            # The message is on its way when the writer has its reply.
+            deadline = time.monotonic() + 20
+            while caching.get("cached:7") != str(round):
+                assert time.monotonic() < deadline
+            assert caching.get("cached:8") == "0"
+        assert gets() == calls + 19, "nothing else was forgotten"
+        other.flushall()
+        deadline = time.monotonic() + 20
+        while caching.get("cached:8") is not None:
+            assert time.monotonic() < deadline
