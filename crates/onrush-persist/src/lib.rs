@@ -1,6 +1,6 @@
 //! Durability for Onrush: the command log, and the formats and snapshots that read it. Knows no connections.
 //!
-//! The [`CommandLog`] takes the effects of every commit, in the order in which the commits took place. While nobody
+//! [`rdb`] is the format of snapshot files. The [`CommandLog`] takes the effects of every commit, in the order in which the commits took place. While nobody
 //! listens it costs one relaxed load per chunk of commands.
 
 #![forbid(unsafe_code)]
@@ -8,6 +8,7 @@
 mod command_file;
 mod effects;
 mod log;
+pub mod rdb;
 
 pub use command_file::CommandFile;
 pub use effects::{Effects, Record};

@@ -8,7 +8,6 @@ pub(crate) mod habit;
 pub(crate) mod host;
 mod inside;
 mod libraries;
-mod lzf;
 mod running;
 pub(crate) mod thread;
 

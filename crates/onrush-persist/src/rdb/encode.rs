@@ -1,0 +1,411 @@
+//! Encoding of keys and values, in forms that Redis 7.0 loads (version 10 of the format). Only hashes whose fields expire need
+//! version 12.
+
+use super::cursor::{ENCODED, INT_8, INT_16, INT_32, LEN_14_BITS, LEN_32_BITS, LEN_64_BITS, LZF};
+use super::encode_stream::StreamEncoder;
+use super::kind;
+use super::listpack::ListpackBuilder;
+use super::lzf::Compressor;
+use super::text::Text;
+use super::ziplist::build_intset;
+
+/// Strings of at most so many bytes are not compressed.
+const COMPRESS_ABOVE: usize = 20;
+
+/// The longest text that may be kept as an integer of at most four bytes.
+const INT_TEXT_LEN_MAX: usize = 11;
+
+/// How many bytes of elements a node of a list has at most. A longer element has a node of its own.
+const LIST_NODE_LEN_MAX: usize = 8 << 10;
+
+/// The version that everything but hashes with expiring fields needs.
+pub const VERSION_DEFAULT: u16 = 10;
+/// The version that hashes with expiring fields need.
+pub const VERSION_FIELD_EXPIRY: u16 = 12;
+
+/// What is written in front of a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyRecord<'a> {
+    /// The key.
+    pub name: &'a [u8],
+    /// When it expires, in Unix milliseconds.
+    pub expires_at_ms: Option<i64>,
+    /// How long nobody has used it, in seconds.
+    pub idle_s: Option<u64>,
+    /// How often it was used, as a logarithm (OBJECT FREQ).
+    pub freq: Option<u8>,
+}
+
+/// Encodes items into memory, to be written to a [`FileWriter`](super::FileWriter) in any portions. Each thread has its own.
+#[derive(Default)]
+pub struct Encoder {
+    pub(super) out: Vec<u8>,
+    compressor: Option<Compressor>,
+    compressed: Vec<u8>,
+    pub(super) listpack: ListpackBuilder,
+    has_field_expiry: bool,
+}
+
+impl Encoder {
+    /// An encoder; `compress` says whether it compresses strings of more than 20 bytes where that makes them shorter.
+    pub fn new(compress: bool) -> Self {
+        Encoder { compressor: compress.then(Compressor::default), ..Encoder::default() }
+    }
+
+    /// What has been encoded.
+    pub fn bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Forgets what has been encoded, but not its memory.
+    pub fn clear(&mut self) {
+        self.out.clear();
+        self.has_field_expiry = false;
+    }
+
+    /// Hands over what has been encoded.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.has_field_expiry = false;
+        std::mem::take(&mut self.out)
+    }
+
+    /// The least version of the format that has all that has been encoded since it was cleared.
+    pub fn version(&self) -> u16 {
+        if self.has_field_expiry { VERSION_FIELD_EXPIRY } else { VERSION_DEFAULT }
+    }
+
+    /// Something about the file or the server.
+    pub fn aux(&mut self, name: &[u8], value: Text<'_>) {
+        self.out.push(kind::AUX);
+        self.push_text(Text::Bytes(name));
+        self.push_text(value);
+    }
+
+    /// The text of a library of functions.
+    pub fn function(&mut self, text: &[u8]) {
+        self.out.push(kind::FUNCTION);
+        self.push_text(Text::Bytes(text));
+    }
+
+    /// The database of the keys that follow.
+    pub fn select_db(&mut self, db: u64) {
+        self.out.push(kind::SELECT_DB);
+        self.push_number(db);
+    }
+
+    /// How many keys the database has, and how many of them expire.
+    pub fn sizes(&mut self, keys: u64, expiring: u64) {
+        self.out.push(kind::RESIZE_DB);
+        self.push_number(keys);
+        self.push_number(expiring);
+    }
+
+    /// A key; the value is to follow.
+    pub fn key(&mut self, key: &KeyRecord<'_>) -> ValueEncoder<'_> {
+        if let Some(expires_at_ms) = key.expires_at_ms {
+            self.out.push(kind::EXPIRE_TIME_MS);
+            self.out.extend_from_slice(&expires_at_ms.to_le_bytes());
+        }
+        if let Some(idle_s) = key.idle_s {
+            self.out.push(kind::IDLE);
+            self.push_number(idle_s);
+        }
+        if let Some(freq) = key.freq {
+            self.out.extend_from_slice(&[kind::FREQ, freq]);
+        }
+        let kind_at = self.out.len();
+        self.out.push(0);
+        self.push_text(Text::Bytes(key.name));
+        ValueEncoder { encoder: self, kind_at }
+    }
+
+    /// A value without a key, as DUMP returns it but for the [footer](super::seal_payload).
+    pub fn payload(&mut self) -> ValueEncoder<'_> {
+        let kind_at = self.out.len();
+        self.out.push(0);
+        ValueEncoder { encoder: self, kind_at }
+    }
+
+    /// A length or a number.
+    pub(super) fn push_number(&mut self, number: u64) {
+        match number {
+            0..64 => self.out.push(number as u8),
+            64..0x4000 => self.out.extend_from_slice(&[LEN_14_BITS | (number >> 8) as u8, number as u8]),
+            0x4000..=0xffff_ffff => {
+                self.out.push(LEN_32_BITS);
+                self.out.extend_from_slice(&(number as u32).to_be_bytes());
+            }
+            _ => {
+                self.out.push(LEN_64_BITS);
+                self.out.extend_from_slice(&number.to_be_bytes());
+            }
+        }
+    }
+
+    /// A string in its shortest form.
+    pub(super) fn push_text(&mut self, text: Text<'_>) {
+        let is_short = !matches!(text, Text::Bytes(bytes) if bytes.len() > INT_TEXT_LEN_MAX);
+        if is_short
+            && let Some(int) = text.as_int()
+            && self.push_int(int)
+        {
+            return;
+        }
+        self.push_bytes(text.as_bytes(&mut itoa::Buffer::new()));
+    }
+
+    /// An integer if it fits into four bytes.
+    fn push_int(&mut self, int: i64) -> bool {
+        let Ok(int) = i32::try_from(int) else { return false };
+        let (encoding, len) = match int {
+            -0x80..0x80 => (INT_8, 1),
+            -0x8000..0x8000 => (INT_16, 2),
+            _ => (INT_32, 4),
+        };
+        self.out.push(ENCODED | encoding);
+        self.out.extend_from_slice(&int.to_le_bytes()[..len]);
+        true
+    }
+
+    /// A string, compressed if that makes it shorter.
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        if bytes.len() > COMPRESS_ABOVE
+            && let Some(compressor) = &mut self.compressor
+        {
+            self.compressed.clear();
+            if compressor.compress(bytes, &mut self.compressed) {
+                let compressed = std::mem::take(&mut self.compressed);
+                self.out.push(ENCODED | LZF);
+                self.push_number(compressed.len() as u64);
+                self.push_number(bytes.len() as u64);
+                self.out.extend_from_slice(&compressed);
+                self.compressed = compressed;
+                return;
+            }
+        }
+        self.push_number(bytes.len() as u64);
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// The listpack that has been built, as a string.
+    pub(super) fn push_listpack(&mut self) {
+        let mut listpack = std::mem::take(&mut self.listpack);
+        self.push_bytes(listpack.finish());
+        self.listpack = listpack;
+    }
+
+    /// Room for a number that is known later.
+    pub(super) fn reserve_number(&mut self) -> ReservedNumber {
+        let at = self.out.len();
+        self.out.extend_from_slice(&[LEN_32_BITS, 0, 0, 0, 0]);
+        ReservedNumber { at }
+    }
+
+    /// Puts a number into its room.
+    ///
+    /// # Panics
+    /// When it is 2^32 or more.
+    pub(super) fn set_number(&mut self, reserved: &ReservedNumber, number: u64) {
+        let number = u32::try_from(number).expect("what has fewer than 2^32 nodes");
+        self.out[reserved.at + 1..reserved.at + 5].copy_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// Where a number is to stand.
+pub(super) struct ReservedNumber {
+    at: usize,
+}
+
+/// Encodes the value of one key. No collection but a stream may be empty: Redis refuses such keys.
+///
+/// The caller says which form a collection gets. The small ones (`…_listpack`, `intset`) are made in memory as a whole; the others are
+/// written element by element.
+#[must_use = "a key without a value breaks the file"]
+pub struct ValueEncoder<'e> {
+    encoder: &'e mut Encoder,
+    kind_at: usize,
+}
+
+impl<'e> ValueEncoder<'e> {
+    fn of_kind(self, kind: u8) -> &'e mut Encoder {
+        self.encoder.out[self.kind_at] = kind;
+        self.encoder
+    }
+
+    /// A string. O(length).
+    pub fn string(self, value: Text<'_>) {
+        self.of_kind(kind::STRING).push_text(value);
+    }
+
+    /// A list, as nodes of up to 8 KB; a longer element has one of its own. O(bytes).
+    pub fn list<'a>(self, elements: impl Iterator<Item = Text<'a>>) {
+        const PLAIN: u64 = 1;
+        const PACKED: u64 = 2;
+        let out = self.of_kind(kind::LIST_QUICKLIST_2);
+        let count = out.reserve_number();
+        let mut nodes = 0;
+        out.listpack.clear();
+        let flush = |out: &mut Encoder, nodes: &mut u64| {
+            if out.listpack.count() > 0 {
+                out.push_number(PACKED);
+                out.push_listpack();
+                out.listpack.clear();
+                *nodes += 1;
+            }
+        };
+        for element in elements {
+            let len = if let Text::Bytes(bytes) = element { bytes.len() } else { 0 };
+            if out.listpack.len_bytes() + len > LIST_NODE_LEN_MAX {
+                flush(out, &mut nodes);
+            }
+            if len > LIST_NODE_LEN_MAX {
+                out.push_number(PLAIN);
+                out.push_bytes(element.as_bytes(&mut itoa::Buffer::new()));
+                nodes += 1;
+            } else {
+                out.listpack.push(element);
+            }
+        }
+        flush(out, &mut nodes);
+        out.set_number(&count, nodes);
+    }
+
+    /// A set of integers, which are sorted for it. O(n log n).
+    pub fn intset(self, members: &mut [i64]) {
+        let out = self.of_kind(kind::SET_INTSET);
+        let mut packed = Vec::new();
+        build_intset(members, &mut packed);
+        out.push_bytes(&packed);
+    }
+
+    /// A set of `len` members. O(bytes).
+    pub fn set<'a>(self, len: u64, members: impl Iterator<Item = Text<'a>>) {
+        let out = self.of_kind(kind::SET);
+        out.push_number(len);
+        let mut count = 0;
+        for member in members {
+            out.push_text(member);
+            count += 1;
+        }
+        debug_assert_eq!(count, len);
+    }
+
+    /// A small sorted set, in ascending order of scores, and of members where scores are equal. O(bytes).
+    pub fn sorted_set_listpack<'a>(self, members: impl Iterator<Item = (Text<'a>, f64)>) {
+        let out = self.of_kind(kind::SORTED_SET_LISTPACK);
+        out.listpack.clear();
+        for (member, score) in members {
+            out.listpack.push(member);
+            out.listpack.push(Text::Bytes(format_double(score).as_bytes()));
+        }
+        out.push_listpack();
+    }
+
+    /// A sorted set of `len` members, in any order. Redis writes the greatest first, which it reads fastest. O(bytes).
+    pub fn sorted_set<'a>(self, len: u64, members: impl Iterator<Item = (Text<'a>, f64)>) {
+        let out = self.of_kind(kind::SORTED_SET_2);
+        out.push_number(len);
+        let mut count = 0;
+        for (member, score) in members {
+            out.push_text(member);
+            out.out.extend_from_slice(&score.to_le_bytes());
+            count += 1;
+        }
+        debug_assert_eq!(count, len);
+    }
+
+    /// A small hash. O(bytes).
+    pub fn hash_listpack<'a>(self, fields: impl Iterator<Item = (Text<'a>, Text<'a>)>) {
+        let out = self.of_kind(kind::HASH_LISTPACK);
+        out.listpack.clear();
+        for (name, value) in fields {
+            out.listpack.push(name);
+            out.listpack.push(value);
+        }
+        out.push_listpack();
+    }
+
+    /// A hash of `len` fields. O(bytes).
+    pub fn hash<'a>(self, len: u64, fields: impl Iterator<Item = (Text<'a>, Text<'a>)>) {
+        let out = self.of_kind(kind::HASH);
+        out.push_number(len);
+        let mut count = 0;
+        for (name, value) in fields {
+            out.push_text(name);
+            out.push_text(value);
+            count += 1;
+        }
+        debug_assert_eq!(count, len);
+    }
+
+    /// A hash of `len` fields of which some expire, none before `first_ms`; each with its Unix time in milliseconds. O(bytes).
+    ///
+    /// Needs version 12 of the format.
+    pub fn expiring_hash<'a>(
+        self,
+        len: u64,
+        first_ms: i64,
+        fields: impl Iterator<Item = (Text<'a>, Text<'a>, Option<i64>)>,
+    ) {
+        let out = self.of_kind(kind::HASH_METADATA);
+        out.has_field_expiry = true;
+        out.out.extend_from_slice(&first_ms.to_le_bytes());
+        out.push_number(len);
+        let mut count = 0;
+        for (name, value, expires_at_ms) in fields {
+            debug_assert!(expires_at_ms.is_none_or(|time| time >= first_ms));
+            out.push_number(expires_at_ms.map_or(0, |time| time.saturating_sub(first_ms).max(0) as u64 + 1));
+            out.push_text(name);
+            out.push_text(value);
+            count += 1;
+        }
+        debug_assert_eq!(count, len);
+    }
+
+    /// A stream, piece by piece.
+    pub fn stream(self) -> StreamEncoder<'e> {
+        StreamEncoder::new(self.of_kind(kind::STREAM_2))
+    }
+}
+
+/// A double as text that reads back as the same double, in at most 24 bytes. Integers have neither point nor exponent below 10^17.
+pub(crate) fn format_double(value: f64) -> String {
+    let is_plain = value == 0.0 || (1e-5..1e17).contains(&value.abs()) || !value.is_finite();
+    if is_plain { format!("{value}") } else { format!("{value:e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cursor::parse_double;
+    use super::*;
+
+    #[test]
+    fn doubles_are_short_and_read_back() {
+        let edges =
+            [0.0, -0.0, 1.0, 3.25, -1e17, 1e300, 5e-324, f64::MAX, 0.1, 1.0 / 3.0, f64::INFINITY, -f64::INFINITY];
+        for value in edges {
+            let text = format_double(value);
+            assert!(text.len() <= 24, "{text}");
+            assert_eq!(parse_double(text.as_bytes()).map(f64::to_bits), Some(value.to_bits()));
+        }
+        assert_eq!(format_double(1e16), "10000000000000000");
+        assert_eq!(format_double(f64::NEG_INFINITY), "-inf");
+    }
+
+    #[test]
+    fn strings_have_their_shortest_form() {
+        let encoded = |text: &[u8]| {
+            let mut encoder = Encoder::new(true);
+            encoder.push_text(Text::Bytes(text));
+            encoder.take()
+        };
+        assert_eq!(encoded(b"12"), b"\xc0\x0c");
+        assert_eq!(encoded(b"-300"), b"\xc1\xd4\xfe");
+        assert_eq!(encoded(b"2147483647"), b"\xc2\xff\xff\xff\x7f");
+        assert_eq!(encoded(b"2147483648"), b"\x0a2147483648");
+        assert_eq!(encoded(b"012"), b"\x03012");
+        assert_eq!(encoded(&[b'a'; 20]).len(), 21);
+        assert_eq!(encoded(&[b'a'; 21])[0], 0xc3);
+        assert_eq!(encoded(&[b'a'; 100])[0], 0xc3);
+    }
+}

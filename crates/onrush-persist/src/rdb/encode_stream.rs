@@ -1,0 +1,149 @@
+//! Encoding of streams.
+
+use super::encode::{Encoder, ReservedNumber};
+use super::listpack::{Listpack, ListpackBuilder};
+use super::stream::{
+    NOT_KNOWN, SAME_FIELDS, StreamConsumer, StreamGroup, StreamHistory, StreamId, StreamPending, StreamState,
+};
+use super::text::Text;
+
+/// A node is closed when it has so many bytes or entries.
+const NODE_LEN_MAX: usize = 4096;
+const NODE_ENTRIES_MAX: u64 = 100;
+
+/// Encodes a stream: the entries; [`StreamEncoder::end_of_entries`]; then of each group [`StreamEncoder::group`], its pending
+/// entries, [`StreamEncoder::consumers`], and of each consumer [`StreamEncoder::consumer`] and what it has.
+#[must_use = "a stream without its end breaks the file"]
+pub struct StreamEncoder<'e> {
+    out: &'e mut Encoder,
+    nodes: u64,
+    nodes_at: ReservedNumber,
+    /// The identifier that the entries of the open node count from.
+    first: StreamId,
+    entries: u64,
+    /// The identifier of the first entry of all.
+    first_of_all: Option<StreamId>,
+    names_len: usize,
+    names: ListpackBuilder,
+    body: ListpackBuilder,
+}
+
+impl<'e> StreamEncoder<'e> {
+    pub(super) fn new(out: &'e mut Encoder) -> Self {
+        let nodes_at = out.reserve_number();
+        let (names, body) = (ListpackBuilder::default(), ListpackBuilder::default());
+        let first = StreamId::default();
+        StreamEncoder { out, nodes: 0, nodes_at, first, entries: 0, first_of_all: None, names_len: 0, names, body }
+    }
+
+    /// The next entry; its identifier is greater than that of the one before. It has at least one field. O(bytes).
+    pub fn entry<'a>(&mut self, id: StreamId, fields: impl Iterator<Item = (Text<'a>, Text<'a>)> + Clone) {
+        if self.entries == NODE_ENTRIES_MAX || self.body.len_bytes() >= NODE_LEN_MAX {
+            self.close_node();
+        }
+        if self.entries == 0 {
+            self.open_node(id, fields.clone());
+        }
+        self.entries += 1;
+        let shares_names = self.has_names(fields.clone());
+        let count_before = self.body.count();
+        self.body.push(Text::Int(if shares_names { SAME_FIELDS } else { 0 }));
+        self.body.push(Text::Int(id.ms.wrapping_sub(self.first.ms) as i64));
+        self.body.push(Text::Int(id.seq.wrapping_sub(self.first.seq) as i64));
+        if !shares_names {
+            self.body.push(Text::Int(fields.clone().count() as i64));
+        }
+        for (name, value) in fields {
+            if !shares_names {
+                self.body.push(name);
+            }
+            self.body.push(value);
+        }
+        let count = self.body.count() - count_before;
+        self.body.push(Text::Int(count as i64));
+    }
+
+    fn open_node<'a>(&mut self, id: StreamId, fields: impl Iterator<Item = (Text<'a>, Text<'a>)>) {
+        self.first = id;
+        self.first_of_all.get_or_insert(id);
+        self.names.clear();
+        fields.for_each(|(name, _)| self.names.push(name));
+        self.names_len = self.names.count();
+        self.body.clear();
+    }
+
+    fn has_names<'a>(&self, mut fields: impl Iterator<Item = (Text<'a>, Text<'a>)>) -> bool {
+        let mut names = Listpack::of_elements(self.names.elements());
+        names.all(|name| fields.next().is_some_and(|(field, _)| name == Ok(field))) && fields.next().is_none()
+    }
+
+    fn close_node(&mut self) {
+        if self.entries == 0 {
+            return;
+        }
+        self.out.push_text(Text::Bytes(&self.first.to_bytes()));
+        let node = &mut self.out.listpack;
+        node.clear();
+        for number in [self.entries as i64, 0, self.names_len as i64] {
+            node.push(Text::Int(number));
+        }
+        node.append(&self.names);
+        node.push(Text::Int(0));
+        node.append(&self.body);
+        self.out.push_listpack();
+        self.nodes += 1;
+        self.entries = 0;
+    }
+
+    fn push_id(&mut self, id: StreamId) {
+        self.out.push_number(id.ms);
+        self.out.push_number(id.seq);
+    }
+
+    /// What the stream knows beside its entries; `groups` groups are to follow. Without a history it gets one that fits.
+    pub fn end_of_entries(&mut self, state: &StreamState, groups: u64) {
+        self.close_node();
+        self.out.set_number(&self.nodes_at, self.nodes);
+        let first_id = self.first_of_all.unwrap_or_default();
+        let history = state.history.unwrap_or(StreamHistory { first_id, ..StreamHistory::default() });
+        self.out.push_number(state.len);
+        self.push_id(state.last_id);
+        self.push_id(history.first_id);
+        self.push_id(history.max_deleted_id);
+        self.out.push_number(history.entries_added.max(state.len));
+        self.out.push_number(groups);
+    }
+
+    /// A group; `pending` calls of [`StreamEncoder::pending`] are to follow.
+    pub fn group(&mut self, group: &StreamGroup<'_>, pending: u64) {
+        self.out.push_text(group.name);
+        self.push_id(group.last_id);
+        self.out.push_number(group.entries_read.unwrap_or(NOT_KNOWN));
+        self.out.push_number(pending);
+    }
+
+    /// A pending entry of the group.
+    pub fn pending(&mut self, pending: &StreamPending) {
+        self.out.out.extend_from_slice(&pending.id.to_bytes());
+        self.out.out.extend_from_slice(&pending.delivered_ms.to_le_bytes());
+        self.out.push_number(pending.count);
+    }
+
+    /// How many consumers of the group are to follow.
+    pub fn consumers(&mut self, count: u64) {
+        self.out.push_number(count);
+    }
+
+    /// A consumer; `pending` calls of [`StreamEncoder::consumer_pending`] are to follow. When it was active is not kept: Redis 7.0
+    /// does not know it.
+    pub fn consumer(&mut self, consumer: &StreamConsumer<'_>, pending: u64) {
+        self.out.push_text(consumer.name);
+        self.out.out.extend_from_slice(&consumer.seen_ms.to_le_bytes());
+        self.out.push_number(pending);
+    }
+
+    /// A pending entry of the consumer.
+    pub fn consumer_pending(&mut self, id: StreamId) {
+        self.out.out.extend_from_slice(&id.to_bytes());
+    }
+}

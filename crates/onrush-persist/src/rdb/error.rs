@@ -1,0 +1,124 @@
+//! What can be wrong with a file or a payload.
+
+use std::fmt;
+use std::io;
+
+/// Why a file or a value cannot be read. Offsets count from the start of the file, or of the payload.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RdbError {
+    /// The file could not be read or written.
+    Io(io::Error),
+    /// It does not begin as an RDB file does.
+    Signature,
+    /// It has a version that is not known.
+    Version(u32),
+    /// It ends in the middle.
+    Truncated {
+        /// Where more bytes are missing.
+        at: u64,
+    },
+    /// There is something that cannot be there.
+    Malformed {
+        /// Where it is, or where the string begins that it is in.
+        at: u64,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A collection has no elements. Redis has written such keys by mistake and passes over them when it loads a file.
+    Empty {
+        /// Where the value begins.
+        at: u64,
+    },
+    /// A value belongs to a module.
+    Module {
+        /// Where the value begins.
+        at: u64,
+        /// Which module and which version of its data, as the file has it.
+        id: ModuleId,
+    },
+    /// The bytes of the file are not those that were written.
+    Checksum {
+        /// The sum that the file has at its end.
+        stored: u64,
+        /// The sum of its bytes.
+        computed: u64,
+    },
+}
+
+/// A module's data type and its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModuleId(pub u64);
+
+impl ModuleId {
+    /// The version of the data.
+    pub fn version(self) -> u32 {
+        (self.0 & 0x3ff) as u32
+    }
+}
+
+/// The name of the type: nine characters.
+impl fmt::Display for ModuleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        for index in 0..9 {
+            let letter = LETTERS[(self.0 >> (58 - 6 * index) & 63) as usize];
+            write!(f, "{}", letter as char)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RdbError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RdbError::Io(error) => write!(f, "{error}"),
+            RdbError::Signature => write!(f, "the file does not begin as an RDB file does"),
+            RdbError::Version(version) => {
+                write!(f, "RDB version {version} is not known (versions 1 to {} are)", super::VERSION_MAX)
+            }
+            RdbError::Truncated { at } => write!(f, "the data ends in the middle, at byte {at}"),
+            RdbError::Malformed { at, what } => write!(f, "{what}, at byte {at}"),
+            RdbError::Empty { at } => write!(f, "a collection without elements, at byte {at}"),
+            RdbError::Module { at, id } => {
+                write!(
+                    f,
+                    "a value of the module type {id}, version {}, at byte {at}: modules are not supported",
+                    id.version()
+                )
+            }
+            RdbError::Checksum { stored, computed } => {
+                write!(f, "the checksum is wrong: the file says {stored:016x}, its bytes have {computed:016x}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RdbError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RdbError::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for RdbError {
+    fn from(error: io::Error) -> Self {
+        RdbError::Io(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_named_as_its_author_named_it() {
+        // "ReJSON-RL" with version 3.
+        let letters = [17u64, 30, 9, 18, 14, 13, 62, 17, 11];
+        let id = letters.iter().fold(0, |id, letter| id << 6 | letter) << 10 | 3;
+        let text = RdbError::Module { at: 7, id: ModuleId(id) }.to_string();
+        assert_eq!(text, "a value of the module type ReJSON-RL, version 3, at byte 7: modules are not supported");
+    }
+}

@@ -1,0 +1,44 @@
+//! What modules have written: told apart and passed over, never decoded.
+//!
+//! It is the module's identifier and then pieces, each behind a number that says what it is, until a 0.
+
+use super::ModuleId;
+use super::cursor::{Cursor, Result};
+
+const END: u64 = 0;
+const SIGNED: u64 = 1;
+const UNSIGNED: u64 = 2;
+const FLOAT: u64 = 3;
+const DOUBLE: u64 = 4;
+const STRING: u64 = 5;
+
+/// Goes past a value of a module and tells whose it was.
+pub(crate) fn skip_value(cursor: &mut Cursor<'_>) -> Result<ModuleId> {
+    let id = ModuleId(cursor.number()?);
+    skip_pieces(cursor)?;
+    Ok(id)
+}
+
+/// Goes past what a module has written beside its keys and tells whose it was.
+pub(crate) fn skip_aux(cursor: &mut Cursor<'_>) -> Result<ModuleId> {
+    let id = ModuleId(cursor.number()?);
+    if cursor.number()? != UNSIGNED {
+        return Err(cursor.malformed("data of a module that does not say when it is to be read"));
+    }
+    cursor.number()?;
+    skip_pieces(cursor)?;
+    Ok(id)
+}
+
+fn skip_pieces(cursor: &mut Cursor<'_>) -> Result<()> {
+    loop {
+        match cursor.number()? {
+            END => return Ok(()),
+            SIGNED | UNSIGNED => drop(cursor.number()?),
+            FLOAT => drop(cursor.take(4)?),
+            DOUBLE => drop(cursor.take(8)?),
+            STRING => cursor.skip_string()?,
+            _ => return Err(cursor.malformed("data of a module of an unknown form")),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Who takes what a value holds, piece by piece.
+
+use super::stream::{StreamConsumer, StreamEntry, StreamGroup, StreamId, StreamPending, StreamState};
+use super::text::Text;
+
+/// Why a visitor takes no more; the decoder returns it as [`RdbError::Malformed`](super::RdbError::Malformed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused(pub &'static str);
+
+/// What a visitor answers.
+pub type Told = Result<(), Refused>;
+
+impl Refused {
+    /// A member of a set or a sorted set comes twice.
+    pub const DUPLICATE_MEMBER: Refused = Refused("a member that comes twice");
+    /// A field of a hash comes twice.
+    pub const DUPLICATE_FIELD: Refused = Refused("a field that comes twice");
+    /// A consumer group comes twice.
+    pub const DUPLICATE_GROUP: Refused = Refused("a consumer group that comes twice");
+    /// A consumer comes twice.
+    pub const DUPLICATE_CONSUMER: Refused = Refused("a consumer that comes twice");
+    /// An entry comes twice among a group's pending ones.
+    pub const DUPLICATE_PENDING: Refused = Refused("a pending entry that comes twice");
+    /// A consumer has an entry that is not pending in the group, or that another one has.
+    pub const FOREIGN_PENDING: Refused = Refused("a consumer's entry that is not pending, or that another one has");
+    /// Nobody has an entry that is pending.
+    pub const UNOWNED_PENDING: Refused = Refused("a pending entry that no consumer has");
+}
+
+/// The types of collections but streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectionKind {
+    /// A list.
+    List,
+    /// A set.
+    Set,
+    /// A sorted set.
+    SortedSet,
+    /// A hash.
+    Hash,
+}
+
+/// Takes the pieces of one value in the order of the file: a string; or [`Visitor::collection`] and then elements, members or
+/// fields; or [`Visitor::stream`], the entries, the state, and each group with its pending entries and consumers.
+///
+/// The decoder checks everything that it can tell without memory of its own. What needs a look at what came before is the
+/// visitor's to refuse: [`Refused`] has a constant for each such case. When the decoder returns an error, whatever the visitor
+/// has is to be dropped.
+pub trait Visitor {
+    /// A string.
+    fn string(&mut self, value: Text<'_>) -> Told;
+
+    /// A string that was compressed and has got memory of its own.
+    fn string_owned(&mut self, value: Vec<u8>) -> Told {
+        self.string(Text::Bytes(&value))
+    }
+
+    /// A collection begins. It may have more than `len_hint` elements if it is a list, and may turn out to have fewer; there is at
+    /// least a byte for each.
+    fn collection(&mut self, kind: CollectionKind, len_hint: usize) -> Told;
+
+    /// The next element of a list.
+    fn element(&mut self, element: Text<'_>) -> Told;
+
+    /// A member of a set. Refuses one that comes twice.
+    fn member(&mut self, member: Text<'_>) -> Told;
+
+    /// A member of a sorted set; the score is a number. Refuses a member that comes twice.
+    fn scored(&mut self, member: Text<'_>, score: f64) -> Told;
+
+    /// A field of a hash, with the Unix time in milliseconds when it expires. Refuses a name that comes twice.
+    fn field(&mut self, name: Text<'_>, value: Text<'_>, expires_at_ms: Option<i64>) -> Told;
+
+    /// A stream begins.
+    fn stream(&mut self) -> Told;
+
+    /// The next entry of a stream; its identifier is greater than all before.
+    fn stream_entry(&mut self, entry: StreamEntry<'_>) -> Told;
+
+    /// What a stream knows beside its entries. No entry has an identifier greater than the last.
+    fn stream_state(&mut self, state: &StreamState) -> Told;
+
+    /// A consumer group. Refuses a name that comes twice.
+    fn group(&mut self, group: StreamGroup<'_>) -> Told;
+
+    /// An entry that is pending in the group. Refuses one that comes twice.
+    fn pending(&mut self, pending: StreamPending) -> Told;
+
+    /// A consumer of the group. Refuses a name that comes twice.
+    fn consumer(&mut self, consumer: StreamConsumer<'_>) -> Told;
+
+    /// A pending entry that the consumer has. Refuses one that is not pending in the group, or that somebody has.
+    fn consumer_pending(&mut self, id: StreamId) -> Told;
+
+    /// The group is complete. Refuses it if nobody has one of its pending entries.
+    fn group_end(&mut self) -> Told;
+}
