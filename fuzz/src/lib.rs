@@ -4,11 +4,13 @@
 
 mod collections;
 mod decode;
+mod rdb;
 mod store;
 mod text;
 
 pub use collections::{hash, hyperloglog, list, set, sorted_set, stream};
 pub use decode::decode;
+pub use rdb::{rdb_file, rdb_value};
 pub use store::store;
 pub use text::{config, glob, inline, long_double, numbers, syntax};
 
@@ -26,6 +28,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("list", list),
     ("long_double", long_double),
     ("numbers", numbers),
+    ("rdb_file", rdb_file),
+    ("rdb_value", rdb_value),
     ("set", set),
     ("sorted_set", sorted_set),
     ("store", store),

@@ -33,6 +33,12 @@ const PIECES: &[&[u8]] = &[
     b"key [NX | XX]",
     b"<a | b>",
     b"...",
+    // A database, a key with an expiry, a small listpack, a compressed string, the end of a file.
+    b"\xfe\x00",
+    b"\xfc\0\0\0\0\0\0\0\0\x00\x01k",
+    b"\x10\x01k\x0d\x0d\0\0\0\x02\0\x81f\x02\x81v\x02\xff",
+    b"\xc3\x04\x05\x00a\x40\x00",
+    b"\xff",
 ];
 
 /// A small generator of random numbers (xorshift).

@@ -18,6 +18,9 @@ pub(crate) const INT_16: u8 = 1;
 pub(crate) const INT_32: u8 = 2;
 pub(crate) const LZF: u8 = 3;
 
+/// No string and no packed collection is longer.
+const STRING_LEN_MAX: u64 = u32::MAX as u64;
+
 /// A place in bytes of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
@@ -71,6 +74,12 @@ impl<'a> Cursor<'a> {
         RdbError::Truncated { at: self.start + self.bytes.len() as u64 }
     }
 
+    /// There are fewer than `len` bytes. Nobody has to wait for so many of them that no string has.
+    #[cold]
+    fn too_long(&self, len: u64) -> RdbError {
+        if len > STRING_LEN_MAX { self.malformed("a length that no string has") } else { self.truncated() }
+    }
+
     #[cold]
     pub(crate) fn malformed(&self, what: &'static str) -> RdbError {
         RdbError::Malformed { at: self.offset(), what }
@@ -80,7 +89,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let rest = self.rest();
         if len > rest.len() as u64 {
-            return Err(self.truncated());
+            return Err(self.too_long(len));
         }
         self.at += len as usize;
         Ok(&rest[..len as usize])
@@ -234,7 +243,8 @@ mod tests {
     fn what_is_wrong_is_told_with_its_place() {
         let error = |bytes| read(bytes).unwrap_err().to_string();
         assert_eq!(error(b"\x04abc"), "the data ends in the middle, at byte 104");
-        assert_eq!(error(b"\x81\xff\xff\xff\xff\xff\xff\xff\xffabc"), "the data ends in the middle, at byte 112");
+        assert_eq!(error(b"\x80\xff\xff\xff\xffabc"), "the data ends in the middle, at byte 108");
+        assert_eq!(error(b"\x81\0\0\0\x01\0\0\0\0abc"), "a length that no string has, at byte 109");
         assert_eq!(error(b"\x82abc"), "a length of an unknown form, at byte 101");
         assert_eq!(error(b"\xc4abc"), "a string of an unknown encoding, at byte 101");
         assert_eq!(

@@ -40,6 +40,8 @@ pub struct KeyRecord<'a> {
 #[derive(Default)]
 pub struct Encoder {
     pub(super) out: Vec<u8>,
+    compresses: bool,
+    /// Made when it is needed first.
     compressor: Option<Compressor>,
     compressed: Vec<u8>,
     pub(super) listpack: ListpackBuilder,
@@ -49,7 +51,7 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder; `compress` says whether it compresses strings of more than 20 bytes where that makes them shorter.
     pub fn new(compress: bool) -> Self {
-        Encoder { compressor: compress.then(Compressor::default), ..Encoder::default() }
+        Encoder { compresses: compress, ..Encoder::default() }
     }
 
     /// What has been encoded.
@@ -169,11 +171,9 @@ impl Encoder {
 
     /// A string, compressed if that makes it shorter.
     fn push_bytes(&mut self, bytes: &[u8]) {
-        if bytes.len() > COMPRESS_ABOVE
-            && let Some(compressor) = &mut self.compressor
-        {
+        if bytes.len() > COMPRESS_ABOVE && self.compresses {
             self.compressed.clear();
-            if compressor.compress(bytes, &mut self.compressed) {
+            if self.compressor.get_or_insert_default().compress(bytes, &mut self.compressed) {
                 let compressed = std::mem::take(&mut self.compressed);
                 self.out.push(ENCODED | LZF);
                 self.push_number(compressed.len() as u64);

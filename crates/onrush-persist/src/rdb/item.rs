@@ -161,6 +161,9 @@ pub(crate) fn frame(cursor: &mut Cursor<'_>) -> Result<Framed> {
             }
             Opcode::Value(kind) => {
                 // The type first: what is no type has no key.
+                if !kind::is_value(kind) {
+                    return Err(RdbError::Malformed { at: cursor.offset() - 1, what: kind::UNKNOWN });
+                }
                 cursor.skip_string()?;
                 skip::skip_value(kind, cursor)?;
                 return Ok(Framed::Item);

@@ -35,6 +35,11 @@ pub(crate) const HASH_METADATA: u8 = 24;
 /// A packed hash whose fields expire.
 pub(crate) const HASH_LISTPACK_EX: u8 = 25;
 
+/// Whether a type of values has this number.
+pub(crate) fn is_value(kind: u8) -> bool {
+    kind <= HASH_LISTPACK_EX && kind != 8
+}
+
 pub(crate) const SLOT_INFO: u8 = 244;
 pub(crate) const FUNCTION: u8 = 245;
 pub(crate) const FUNCTION_PRE_GA: u8 = 246;

@@ -154,7 +154,8 @@ fn what_is_no_file_is_told() {
     assert_eq!(told(b"REDIS0009\xfc\0\0\0\0\0\0\0\0\xff"), "an expiry or an access time without a key, at byte 9");
     assert_eq!(told(b"REDIS0010\xf6\x01x"), "functions from before the release of Redis 7, at byte 9");
     assert_eq!(told(b"REDIS0003\x06\x01x\x01\x00"), "a value of a module from before Redis 4, at byte 12");
-    assert_eq!(told(b"REDIS0003\x63\x01x\x01\x00"), "a value of an unknown type, at byte 12");
+    assert_eq!(told(b"REDIS0003\x63\x01x\x01\x00"), "a value of an unknown type, at byte 9");
+    assert_eq!(told(b"REDIS0003\x00\x81\xff\0\0\0\0\0\0\0k"), "a length that no string has, at byte 19");
 }
 
 #[test]

@@ -1,0 +1,460 @@
+//! RDB files and DUMP's payloads, there and back: what a redis-server writes, our reader reads, and what our writer writes, a
+//! redis-server loads. Each time what the server answers must be what the file says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+
+use onrush_persist::rdb::{
+    Batch, Collected, CollectedConsumer, CollectedGroup, CollectedStream, Collector, Encoder, FileReader, FileWriter,
+    Item, KeyRecord, Scratch, StreamHistory, StreamId, StreamPending, StreamState, Text, decode_payload, open_payload,
+    seal_payload,
+};
+use onrush_tests::argv;
+use onrush_tests::argv::Argv;
+use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
+use onrush_tests::rng::Rng;
+use onrush_tests::server::{Launch, Oracle, Server};
+
+/// Settings that make the server choose other encodings.
+const SETTINGS: [&[&str]; 4] = [
+    &[],
+    &[
+        "--hash-max-listpack-entries",
+        "0",
+        "--zset-max-listpack-entries",
+        "0",
+        "--set-max-intset-entries",
+        "0",
+        "--list-max-listpack-size",
+        "1",
+        "--stream-node-max-entries",
+        "3",
+        "--rdbcompression",
+        "no",
+        "--maxmemory-policy",
+        "allkeys-lfu",
+    ],
+    &[
+        "--hash-max-listpack-entries",
+        "1000",
+        "--hash-max-listpack-value",
+        "100000",
+        "--zset-max-listpack-entries",
+        "1000",
+        "--zset-max-listpack-value",
+        "100000",
+        "--list-max-listpack-size",
+        "-5",
+        "--list-compress-depth",
+        "1",
+        "--stream-node-max-entries",
+        "0",
+        "--stream-node-max-bytes",
+        "0",
+        "--rdbchecksum",
+        "no",
+        "--maxmemory-policy",
+        "allkeys-lru",
+    ],
+    &["--list-max-listpack-size", "-1", "--stream-node-max-bytes", "100", "--set-max-intset-entries", "1000"],
+];
+
+const LIBRARY: &str = "#!lua name=lib\nredis.register_function('seven', function() return 7 end)";
+
+fn start(oracle: Oracle, settings: &[&str]) -> Server {
+    // It checks in depth what it loads, too.
+    let launch =
+        Launch::redis_of(oracle.bin()).args(&["--enable-debug-command", "yes", "--sanitize-dump-payload", "yes"]);
+    launch.args(settings).start()
+}
+
+fn element(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(9) {
+        0 => rng.next_u64().to_string().into_bytes(),
+        1 => (rng.next_u64() as i64).to_string().into_bytes(),
+        2 => rng.between(-40_000, 40_000).to_string().into_bytes(),
+        3 => rng.between(-130, 130).to_string().into_bytes(),
+        4 => vec![b'a' + rng.below(4) as u8; rng.below(300)],
+        // Around where the length behind an element of a listpack takes another byte.
+        5 => vec![b'q'; 120 + rng.below(12)],
+        6 if rng.percent(10) => vec![b'r'; 16_370 + rng.below(16)],
+        7 if rng.percent(10) => (0..rng.below(20_000)).map(|_| rng.next_u64() as u8).collect(),
+        _ => (0..rng.below(20)).map(|_| rng.next_u64() as u8).collect(),
+    }
+}
+
+fn elements(rng: &mut Rng) -> Vec<Vec<u8>> {
+    let len = if rng.percent(20) { 200 + rng.below(200) } else { 1 + rng.below(30) };
+    if rng.percent(30) {
+        let bits = 1 + rng.below(62);
+        return (0..len)
+            .map(|_| ((rng.next_u64() >> (63 - bits)) as i64 - (1 << (bits - 1))).to_string().into_bytes())
+            .collect();
+    }
+    (0..len).map(|_| element(rng)).collect()
+}
+
+fn score(rng: &mut Rng) -> String {
+    match rng.below(6) {
+        0 => rng.between(-10, 10).to_string(),
+        1 => (rng.next_u64() as i64).to_string(),
+        2 => format!("{}", rng.between(-1000, 1000) as f64 / 7.0),
+        3 => format!("{:e}", f64::from_bits(rng.next_u64() >> 2)),
+        4 => rng.pick(&["inf", "-inf", "-0"]).to_string(),
+        _ => "1.5".to_string(),
+    }
+}
+
+/// The commands that make a key of a random type.
+fn commands(rng: &mut Rng, oracle: Oracle, key: &[u8]) -> Vec<Argv> {
+    let with = |name: &str, args: Vec<Vec<u8>>| Argv([vec![name.as_bytes().to_vec(), key.to_vec()], args].concat());
+    let mut made = match rng.below(6) {
+        0 => vec![with("SET", vec![element(rng)])],
+        1 => vec![with("RPUSH", elements(rng))],
+        2 => vec![with("SADD", elements(rng))],
+        3 => {
+            let pairs = elements(rng).into_iter().flat_map(|member| [score(rng).into_bytes(), member]).collect();
+            vec![with("ZADD", pairs)]
+        }
+        4 => {
+            let names = elements(rng);
+            let pairs = names.iter().flat_map(|name| [name.clone(), element(rng)]).collect();
+            let mut made = vec![with("HSET", pairs)];
+            if oracle == Oracle::Newer && rng.percent(50) {
+                for name in &names[..rng.below(names.len() + 1)] {
+                    let at = (1_900_000_000_000 + rng.below(1 << 30) as u64).to_string();
+                    made.push(argv!["HPEXPIREAT", key, at, "FIELDS", "1", name]);
+                }
+            }
+            made
+        }
+        _ => stream_commands(rng, key),
+    };
+    if rng.percent(30) {
+        made.push(argv!["PEXPIREAT", key, (1_900_000_000_000 + rng.below(1 << 30) as u64).to_string()]);
+    }
+    made
+}
+
+fn stream_commands(rng: &mut Rng, key: &[u8]) -> Vec<Argv> {
+    let (mut made, mut ms, mut ids) = (Vec::new(), rng.next_u64() >> 25, Vec::new());
+    for _ in 0..1 + rng.below(250) {
+        ms += rng.below(3) as u64 * 1000 + 1;
+        let id = format!("{ms}-{}", rng.below(4));
+        let mut add = argv!["XADD", key, id, "name", element(rng)];
+        if rng.percent(10) {
+            add.0.extend([element(rng), element(rng)]);
+        }
+        made.push(add);
+        ids.push(id);
+    }
+    made.extend(ids.iter().filter(|_| rng.percent(10)).map(|id| argv!["XDEL", key, id]));
+    for group in 0..rng.below(3) {
+        let group = format!("group{group}");
+        made.push(argv![
+            "XGROUP",
+            "CREATE",
+            key,
+            group,
+            rng.pick(&ids.iter().map(|id| id.as_str()).collect::<Vec<_>>())
+        ]);
+        for _ in 0..rng.below(4) {
+            let consumer = element(rng);
+            made.push(argv!["XREADGROUP", "GROUP", group, consumer, "COUNT", "9", "STREAMS", key, ">"]);
+        }
+        made.push(argv!["XGROUP", "CREATECONSUMER", key, group, "idle"]);
+        made.push(argv!["XACK", key, group, ids[ids.len() / 2]]);
+    }
+    if rng.percent(10) {
+        made.push(argv!["XTRIM", key, "MAXLEN", "0"]);
+    }
+    made
+}
+
+fn bulks(value: &Value) -> Vec<Vec<u8>> {
+    let items = value.items().unwrap_or_else(|| panic!("no array: {value}"));
+    items.iter().map(|item| item.bytes().expect("a string").to_vec()).collect()
+}
+
+/// What a server says that a key holds, and when it expires.
+fn ask(conn: &mut Conn, key: &[u8]) -> (Collected, Option<i64>) {
+    let ty = conn.call(&argv!["TYPE", key]).text();
+    let value = match ty.as_str() {
+        "string" => Collected::String(conn.call(&argv!["GET", key]).bytes().unwrap().to_vec()),
+        "list" => Collected::List(bulks(&conn.call(&argv!["LRANGE", key, "0", "-1"]))),
+        "set" => Collected::Set(bulks(&conn.call(&argv!["SMEMBERS", key])).into_iter().collect()),
+        "zset" => {
+            let flat = bulks(&conn.call(&argv!["ZRANGE", key, "0", "-1", "WITHSCORES"]));
+            let number = |text: &[u8]| String::from_utf8_lossy(text).parse().unwrap();
+            Collected::SortedSet(flat.chunks(2).map(|pair| (pair[0].clone(), number(&pair[1]))).collect())
+        }
+        "hash" => {
+            let flat = bulks(&conn.call(&argv!["HGETALL", key]));
+            let field = |pair: &[Vec<u8>]| {
+                let reply = conn.call(&argv!["HPEXPIRETIME", key, "FIELDS", "1", pair[0]]);
+                let expiry = match reply.items() {
+                    Some([Value::Int(at)]) if *at > 0 => Some(*at),
+                    _ => None,
+                };
+                (pair[0].clone(), (pair[1].clone(), expiry))
+            };
+            Collected::Hash(flat.chunks(2).map(field).collect())
+        }
+        "stream" => Collected::Stream(stream(&conn.call(&argv!["XINFO", "STREAM", key, "FULL", "COUNT", "0"]))),
+        other => panic!("{} is {other}", key.escape_ascii()),
+    };
+    let Value::Int(expiry) = conn.call(&argv!["PEXPIRETIME", key]) else { panic!("no time") };
+    (value, (expiry > 0).then_some(expiry))
+}
+
+/// The fields of a reply of XINFO.
+struct Fields(Vec<(Value, Value)>);
+
+impl Fields {
+    fn of(value: &Value) -> Fields {
+        Fields(value.pairs().expect("pairs"))
+    }
+
+    fn find(&self, names: &[&str]) -> Option<&Value> {
+        self.0.iter().find(|(name, _)| names.contains(&name.text().as_str())).map(|(_, value)| value)
+    }
+
+    fn get(&self, name: &str) -> &Value {
+        self.find(&[name]).unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        if let Value::Int(number) = self.get(name) { *number } else { panic!("{name} is no number") }
+    }
+
+    fn id(&self, name: &str) -> StreamId {
+        id(self.get(name))
+    }
+
+    fn pending(&self) -> &[Value] {
+        self.find(&["pel", "pending"]).and_then(Value::items).expect("pending entries")
+    }
+}
+
+fn id(value: &Value) -> StreamId {
+    let text = value.text();
+    let (ms, seq) = text.split_once('-').expect("an identifier");
+    StreamId { ms: ms.parse().unwrap(), seq: seq.parse().unwrap() }
+}
+
+fn int(value: &Value) -> i64 {
+    if let Value::Int(number) = value { *number } else { panic!("no number: {value}") }
+}
+
+fn stream(reply: &Value) -> CollectedStream {
+    let info = Fields::of(reply);
+    let entry = |entry: &Value| {
+        let parts = entry.items().unwrap();
+        let fields = bulks(&parts[1]);
+        (id(&parts[0]), fields.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
+    };
+    let history = StreamHistory {
+        first_id: info.id("recorded-first-entry-id"),
+        max_deleted_id: info.id("max-deleted-entry-id"),
+        entries_added: info.number("entries-added") as u64,
+    };
+    let (len, last_id) = (info.number("length") as u64, info.id("last-generated-id"));
+    CollectedStream {
+        entries: info.get("entries").items().unwrap().iter().map(entry).collect(),
+        state: StreamState { len, last_id, history: Some(history) },
+        groups: info.get("groups").items().unwrap().iter().map(group).collect(),
+    }
+}
+
+fn group(reply: &Value) -> (Vec<u8>, CollectedGroup) {
+    let info = Fields::of(reply);
+    let pending = |pending: &Value| {
+        let parts = pending.items().unwrap();
+        let (delivered_ms, count) = (int(&parts[2]), int(&parts[3]) as u64);
+        (id(&parts[0]), StreamPending { id: id(&parts[0]), delivered_ms, count })
+    };
+    let consumer = |consumer: &Value| {
+        let info = Fields::of(consumer);
+        let active_ms = info.find(&["active-time"]).map(int);
+        let pending = info.pending().iter().map(|pending| id(&pending.items().unwrap()[0])).collect();
+        let name = info.get("name").bytes().unwrap().to_vec();
+        (name, CollectedConsumer { seen_ms: info.number("seen-time"), active_ms, pending })
+    };
+    let entries_read = info.get("entries-read");
+    let collected = CollectedGroup {
+        last_id: info.id("last-delivered-id"),
+        entries_read: matches!(entries_read, Value::Int(_)).then(|| int(entries_read) as u64),
+        pending: info.pending().iter().map(pending).collect(),
+        consumers: info.get("consumers").items().unwrap().iter().map(consumer).collect(),
+    };
+    (info.get("name").bytes().unwrap().to_vec(), collected)
+}
+
+/// What a file holds: keys by database and name, with values and expiries.
+#[derive(Default)]
+struct Contents {
+    keys: BTreeMap<(u64, Vec<u8>), (Collected, Option<i64>)>,
+    aux: Vec<Vec<u8>>,
+    functions: Vec<Vec<u8>>,
+    with_idle: usize,
+    with_freq: usize,
+}
+
+fn read(file: &[u8]) -> Contents {
+    let (mut reader, mut batch) = (FileReader::new(file).unwrap(), Batch::default());
+    let mut contents = Contents::default();
+    while reader.next_batch(&mut batch).unwrap() {
+        let mut items = batch.items();
+        while let Some(item) = items.next().unwrap() {
+            match item {
+                Item::Key(key) => {
+                    let mut collector = Collector::default();
+                    items.value(&mut collector).unwrap_or_else(|e| panic!("{}: {e}", key.name.escape_ascii()));
+                    let value = (collector.into_value().unwrap(), key.expires_at_ms);
+                    assert!(contents.keys.insert((key.db, key.name.to_vec()), value).is_none());
+                    contents.with_idle += usize::from(key.idle_s.is_some());
+                    contents.with_freq += usize::from(key.freq.is_some());
+                }
+                Item::Aux { name, .. } => contents.aux.push(name.to_vec()),
+                Item::Function(text) => contents.functions.push(text.to_vec()),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(reader.offset(), file.len() as u64);
+    contents
+}
+
+fn write(contents: &Contents, compress: bool, small: bool) -> Vec<u8> {
+    let mut encoder = Encoder::new(compress);
+    encoder.aux(b"redis-ver", Text::Bytes(b"7.0.15"));
+    encoder.aux(b"ctime", Text::Int(1_700_000_000));
+    contents.functions.iter().for_each(|text| encoder.function(text));
+    let mut db = None;
+    for ((key_db, name), (value, expires_at_ms)) in &contents.keys {
+        if db != Some(*key_db) {
+            encoder.select_db(*key_db);
+            encoder.sizes(contents.keys.len() as u64, 0);
+            db = Some(*key_db);
+        }
+        let key = KeyRecord { name, expires_at_ms: *expires_at_ms, ..KeyRecord::default() };
+        value.encode(encoder.key(&key), small);
+    }
+    let mut writer = FileWriter::new(Vec::new(), encoder.version(), true).unwrap();
+    writer.write(encoder.bytes()).unwrap();
+    writer.finish().unwrap()
+}
+
+/// Without what files of version 10 do not keep.
+fn as_kept(mut value: Collected) -> Collected {
+    if let Collected::Stream(stream) = &mut value {
+        let consumers = stream.groups.values_mut().flat_map(|group| group.consumers.values_mut());
+        consumers.for_each(|consumer| consumer.active_ms = None);
+    }
+    value
+}
+
+fn select(conn: &mut Conn, db: u64) {
+    conn.call(&argv!["SELECT", db.to_string()]);
+}
+
+fn compare(conn: &mut Conn, contents: &Contents) {
+    for ((db, name), (value, expiry)) in &contents.keys {
+        select(conn, *db);
+        let (answered, answered_expiry) = ask(conn, name);
+        let name = name.escape_ascii();
+        assert!(as_kept(answered.clone()) == as_kept(value.clone()), "{name}: {value:?}\nthe server: {answered:?}");
+        assert_eq!(answered_expiry, *expiry, "{name}");
+    }
+}
+
+fn populate(conn: &mut Conn, rng: &mut Rng, oracle: Oracle) {
+    conn.call(&argv!["FUNCTION", "LOAD", LIBRARY]);
+    for index in 0..150 {
+        select(conn, if index % 5 == 0 { 7 } else { 0 });
+        let key = if index % 10 == 0 { index.to_string().into_bytes() } else { format!("key:{index}").into_bytes() };
+        for command in commands(rng, oracle, &key) {
+            let reply = conn.call(&command);
+            assert!(!reply.is_error(), "{command}: {reply}");
+        }
+    }
+}
+
+/// Returns the types of encodings that the server has used.
+fn check_payloads(conn: &mut Conn, contents: &Contents) -> BTreeSet<u8> {
+    let mut kinds = BTreeSet::new();
+    for ((db, name), (value, _)) in &contents.keys {
+        select(conn, *db);
+        let dumped = conn.call(&argv!["DUMP", name]);
+        let mut collector = Collector::default();
+        let body = open_payload(dumped.bytes().unwrap()).expect("a good footer");
+        kinds.insert(body[0]);
+        decode_payload(body, &mut collector, &mut Scratch::default()).unwrap();
+        assert!(collector.into_value().as_ref() == Some(value), "{}", name.escape_ascii());
+        for small in [true, false] {
+            let mut encoder = Encoder::new(small);
+            value.encode(encoder.payload(), small);
+            let version = encoder.version();
+            let mut payload = encoder.take();
+            seal_payload(&mut payload, version);
+            let reply = conn.call(&argv!["RESTORE", "restored", "0", payload, "REPLACE"]);
+            assert_eq!(reply.text(), "OK", "{}", name.escape_ascii());
+            assert!(as_kept(ask(conn, b"restored").0) == as_kept(value.clone()), "{}", name.escape_ascii());
+        }
+        conn.call(&argv!["DEL", "restored"]);
+    }
+    kinds
+}
+
+fn there_and_back(oracle: Oracle, settings: &[&str], seed: u64) -> BTreeSet<u8> {
+    let server = start(oracle, settings);
+    let mut conn = server.connect();
+    populate(&mut conn, &mut Rng::new(seed), oracle);
+    assert_eq!(conn.call(&argv!["SAVE"]).text(), "OK");
+    let path = server.dir().join("dump.rdb");
+    let contents = read(&fs::read(&path).unwrap());
+    assert_eq!(contents.keys.len(), 150);
+    assert_eq!(contents.functions, [LIBRARY.as_bytes()]);
+    assert!(contents.aux.contains(&b"redis-ver".to_vec()));
+    let policy = |name: &str| settings.contains(&name);
+    assert_eq!(contents.with_freq, if policy("allkeys-lfu") { 150 } else { 0 });
+    assert_eq!(contents.with_idle, if policy("allkeys-lru") { 150 } else { 0 });
+    compare(&mut conn, &contents);
+    let kinds = check_payloads(&mut conn, &contents);
+    for (compress, small) in [(true, true), (false, false)] {
+        let file = write(&contents, compress, small);
+        let version = if oracle == Oracle::Older { "0010" } else { "0012" };
+        assert_eq!(&file[5..9], version.as_bytes());
+        assert!(read(&file).keys.len() == 150);
+        fs::write(&path, &file).unwrap();
+        if oracle == Oracle::Older {
+            let checked = Command::new("redis-check-rdb").arg(&path).output().expect("redis-check-rdb runs");
+            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        }
+        assert_eq!(conn.call(&argv!["DEBUG", "RELOAD", "NOSAVE"]).text(), "OK");
+        let keys: i64 = [0, 7].map(|db| (select(&mut conn, db), int(&conn.call(&argv!["DBSIZE"]))).1).iter().sum();
+        assert_eq!(keys, 150);
+        compare(&mut conn, &contents);
+        assert_eq!(int(&conn.call(&argv!["FCALL", "seven", "0"])), 7);
+    }
+    kinds
+}
+
+/// All settings, whose servers together must have used these encodings.
+fn with_all_settings(oracle: Oracle, kinds: &[u8]) {
+    let seeds = 100..;
+    let used = SETTINGS.iter().zip(seeds).flat_map(|(settings, seed)| there_and_back(oracle, settings, seed));
+    assert_eq!(used.collect::<BTreeSet<u8>>(), kinds.iter().copied().collect());
+}
+
+#[test]
+fn files_and_payloads_go_to_redis_7_0_and_back() {
+    with_all_settings(Oracle::Older, &[0, 2, 4, 5, 11, 16, 17, 18, 19]);
+}
+
+#[test]
+fn files_and_payloads_go_to_redis_8_2_and_back() {
+    with_all_settings(Oracle::Newer, &[0, 2, 4, 5, 11, 16, 17, 18, 20, 21, 24, 25]);
+}
