@@ -96,7 +96,7 @@ fn made_of(content: &[u8]) -> Option<Collected> {
         3 => Collected::Set(pieces.iter().map(|piece| (piece.len() as i64 * 7919).to_string().into_bytes()).collect()),
         4 => Collected::SortedSet(numbered.map(|(index, member)| (member, index as f64 / 4.0)).collect()),
         5 => {
-            let expiry = |index: usize| (kind > 128 && index % 2 == 0).then_some(1 + index as i64 * 1_000_003);
+            let expiry = |index: usize| (kind > 128 && index.is_multiple_of(2)).then_some(1 + index as i64 * 1_000_003);
             Collected::Hash(numbered.map(|(index, name)| (name, (first.clone(), expiry(index)))).collect())
         }
         _ => {

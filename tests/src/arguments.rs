@@ -90,6 +90,17 @@ const NOT_FLOATS: &[&str] = &[
     "e5", "1.5\0", "0x", "1..2",
 ];
 
+/// What DUMP of redis-server 7.0 returns of a value of each type, for RESTORE.
+const PAYLOADS: &[&[u8]] = &[
+    b"\x00\x05hello\n\x00cr\xdfve4 \n",
+    b"\x00\xc0*\n\x00\x81\xfb\\\xfa\x86cOP",
+    b"\x12\x01\x02\x0f\x0f\x00\x00\x00\x03\x00\x81a\x02\x81b\x02\x03\x01\xff\n\x00\xdc\xa1\xe6}P\x05PH",
+    b"\x0b\x0e\x02\x00\x00\x00\x03\x00\x00\x00\x01\x00\x02\x00\x03\x00\n\x00\xa5\x02\\\xe2mnM\x1b",
+    b"\x02\x02\x01a\x01b\n\x00\xfed!%\xeb\x03=\r",
+    b"\x11\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.5\x04\xff\n\x00\xd4Ln\xa4\xf6D\xd9\xd7",
+    b"\x10\x12\x12\x00\x00\x00\x04\x00\x81f\x02\x81v\x02\x81g\x02\x01\x01\xff\n\x00#\xc1\xa5\xe3]\xfa\xe8\x1c",
+];
+
 const PATTERNS: &[&str] = &[
     "*", "a*", "*b", "?", "k?*", "[abc]", "[^a]", "[a-c]*", "\\*", "k{1}", "", "nothing*", "**", "*[b-", "k[0-9]",
     "[c-a]", "\\", "[\\a]", "[", "[]", "*\n*",
@@ -406,6 +417,8 @@ impl Words for Arguments {
             "ms" => return Some(Self::duration(rng, 1000)),
             "unix-s" => return Some(self.unix_time(rng, 1)),
             "unix-ms" => return Some(self.unix_time(rng, 1000)),
+            "payload" if rng.percent(90) => return Some(rng.pick(PAYLOADS).into()),
+            "payload" => return Some(Self::value(rng)),
             "element" => return Some(rng.between(0, 5_000).to_string().into_bytes()),
             "pattern" => PATTERNS,
             "name" => NAMES,

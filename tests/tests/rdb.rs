@@ -15,7 +15,7 @@ use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
-use onrush_tests::server::{Launch, Oracle, Server};
+use onrush_tests::server::{Launch, Oracle, Server, is_stand_in, wait_until};
 
 /// Settings that make the server choose other encodings.
 const SETTINGS: [&[&str]; 4] = [
@@ -457,4 +457,102 @@ fn files_and_payloads_go_to_redis_7_0_and_back() {
 #[test]
 fn files_and_payloads_go_to_redis_8_2_and_back() {
     with_all_settings(Oracle::Newer, &[0, 2, 4, 5, 11, 16, 17, 18, 20, 21, 24, 25]);
+}
+
+/// Both servers give their values to each other.
+fn exchange(oracle: Oracle, seed: u64) {
+    if is_stand_in() {
+        return;
+    }
+    let (theirs, ours) = (start(oracle, &[]), Server::start_onrush(&[]));
+    let (mut theirs, mut ours) = (theirs.connect(), ours.connect());
+    populate(&mut theirs, &mut Rng::new(seed), oracle);
+    for db in [0, 7] {
+        select(&mut theirs, db);
+        select(&mut ours, db);
+        for key in bulks(&theirs.run("KEYS *")) {
+            let name = key.escape_ascii();
+            let (value, _) = ask(&mut theirs, &key);
+            let dumped = theirs.call(&argv!["DUMP", key]);
+            let reply = ours.call(&argv!["RESTORE", key, "0", dumped.bytes().unwrap()]);
+            assert_eq!(reply.text(), "OK", "{name}");
+            let (restored, _) = ask(&mut ours, &key);
+            assert!(as_kept(restored.clone()) == as_kept(value.clone()), "{name}: {value:?}\nours: {restored:?}");
+            let dumped = ours.call(&argv!["DUMP", key]);
+            let reply = theirs.call(&argv!["RESTORE", key, "0", dumped.bytes().unwrap(), "REPLACE"]);
+            assert_eq!(reply.text(), "OK", "{name}");
+            assert!(as_kept(ask(&mut theirs, &key).0) == as_kept(value), "{name}");
+        }
+    }
+}
+
+#[test]
+fn values_go_from_redis_7_0_to_onrush_and_back() {
+    exchange(Oracle::Older, 300);
+}
+
+#[test]
+fn values_go_from_redis_8_2_to_onrush_and_back() {
+    exchange(Oracle::Newer, 301);
+}
+
+fn sealed(body: &[u8]) -> Vec<u8> {
+    let mut payload = body.to_vec();
+    seal_payload(&mut payload, 10);
+    payload
+}
+
+#[test]
+fn restore_answers_as_redis_does() {
+    let (good, list) = (sealed(b"\x00\x01v"), sealed(b"\x12\x01\x01\x01e"));
+    let mut newer = b"\x00\x01v".to_vec();
+    seal_payload(&mut newer, 99);
+    let bad: [&[u8]; 8] = [
+        b"",
+        b"garbage",
+        &newer,
+        &sealed(b""),
+        &sealed(b"\x01\x00"),
+        &sealed(b"\x02\x02\x01a\x01a"),
+        &sealed(b"\x63\x01a"),
+        &sealed(b"\x06\x01a"),
+    ];
+    let mut commands: Vec<Argv> = bad.iter().map(|payload| argv!["RESTORE", "k", "0", payload]).collect();
+    let with = |options: &str| Argv([argv!["RESTORE", "k", "0", good].0, Argv::parse(options).unwrap().0].concat());
+    commands.extend([argv!["DUMP", "k"], argv!["RESTORE", "k", "x", good], argv!["RESTORE", "k", "-1", good]]);
+    commands
+        .extend(["FOO", "IDLETIME", "IDLETIME -1", "IDLETIME x", "FREQ 256", "FREQ -1", "FREQ 1 IDLETIME 1"].map(with));
+    commands.extend([with(""), argv!["GET", "k"], argv!["PTTL", "k"], with(""), argv!["RESTORE", "k", "x", bad[1]]]);
+    commands.extend([with("replace idletime 1000"), argv!["OBJECT", "IDLETIME", "k"], with("REPLACE FREQ 7 FREQ 9")]);
+    commands.extend([argv!["RESTORE", "k", "0", bad[1], "REPLACE"], argv!["GET", "k"]]);
+    commands.extend([argv!["RESTORE", "k", "5", good, "REPLACE", "ABSTTL"], argv!["EXISTS", "k"]]);
+    commands.extend([argv!["RESTORE", "k", "9223372036854775807", good], argv!["EXISTS", "k"]]);
+    commands.extend([argv!["RESTORE", "k", "1900000000000", list, "ABSTTL"], argv!["PEXPIRETIME", "k"]]);
+    commands.extend([
+        argv!["LRANGE", "k", "0", "-1"],
+        argv!["RESTORE", "k", "100000", good, "REPLACE"],
+        argv!["TTL", "k"],
+    ]);
+    commands.extend([argv!["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"], with("REPLACE FREQ 7")]);
+    commands.extend([argv!["OBJECT", "FREQ", "k"], argv!["DUMP"], argv!["RESTORE", "k", "0"]]);
+    let (theirs, ours) = (start(Oracle::Older, &[]), Server::start_onrush(&[]));
+    let (mut theirs, mut ours) = (theirs.connect(), ours.connect());
+    for command in &commands {
+        assert_eq!(ours.call(command), theirs.call(command), "{command}");
+    }
+}
+
+#[test]
+fn a_restored_list_serves_who_waits_for_it() {
+    if is_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let (mut waiting, mut conn) = (server.connect(), server.connect());
+    waiting.send_command(&argv!["BLPOP", "k", "0"]).unwrap();
+    wait_until("the client waits", || conn.info_number("blocked_clients") == Some(1));
+    let payload = sealed(b"\x12\x01\x01\x01e");
+    assert_eq!(conn.call(&argv!["RESTORE", "k", "0", payload]).text(), "OK");
+    assert_eq!(waiting.read_reply().unwrap(), b"*2\r\n$1\r\nk\r\n$1\r\ne\r\n");
+    assert_eq!(conn.call(&argv!["EXISTS", "k"]), Value::Int(0));
 }

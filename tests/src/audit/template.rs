@@ -108,6 +108,7 @@ fn place(text: &str) -> Piece {
         "stars" => Variable::Stars,
         "space" => return Piece::Text(" "),
         "line" => return Piece::Text("\n"),
+        "nul" => return Piece::Text("\0"),
         other => panic!("no variable '{other}'"),
     };
     let mut operations = Vec::new();

@@ -378,7 +378,7 @@ pub fn object_freq(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-fn is_lfu(ctx: &Ctx<'_>) -> bool {
+pub(super) fn is_lfu(ctx: &Ctx<'_>) -> bool {
     ctx.engine.settings.lfu.load(Relaxed)
 }
 

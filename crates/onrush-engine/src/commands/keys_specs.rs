@@ -204,6 +204,37 @@ pub static SPECS: &[Spec] = &[
         ..Spec::DEFAULT
     },
     Spec {
+        name: "dump",
+        arity: 2,
+        flags: flags("readonly"),
+        keys: &[KeySpec::key("RO access")],
+        tips: &["nondeterministic_output"],
+        since: "2.6.0",
+        complexity: "O(N), N the bytes of the value",
+        summary: "Returns a key's value as bytes, from which RESTORE makes it again.",
+        syntax: "key",
+        handler: super::dump::dump,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "restore",
+        arity: -4,
+        flags: flags("write denyoom"),
+        categories: categories("dangerous"),
+        keys: &[KeySpec::key("OW update")],
+        since: "2.6.0",
+        complexity: "O(N), N the bytes of the value; O(N*log(M)) for a sorted set of M members",
+        summary: "Makes a key from what DUMP has returned.",
+        syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+        history: &[
+            ("3.0.0", "Option `REPLACE`."),
+            ("5.0.0", "Option `ABSTTL`."),
+            ("5.0.0", "Options `IDLETIME` and `FREQ`."),
+        ],
+        handler: super::dump::restore,
+        ..Spec::DEFAULT
+    },
+    Spec {
         name: "move",
         arity: 3,
         flags: flags("write fast other_keys"),

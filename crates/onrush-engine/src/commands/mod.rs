@@ -17,6 +17,7 @@ pub mod config;
 pub mod connection;
 mod connection_specs;
 pub mod debug;
+pub mod dump;
 pub mod expire;
 pub mod flush;
 pub mod functions;

@@ -4,6 +4,7 @@ pub mod batch;
 pub mod digest;
 mod hash;
 mod list;
+pub mod rdb;
 mod set;
 mod sorted_set;
 mod stream;

@@ -37,6 +37,19 @@ pub const SCENARIOS: &[Scenario] = &[
         ",
     ),
     Scenario::new(
+        "values as bytes",
+        "
+        all RPUSH l | e{i}
+        all HSET h | f{i} v
+        all ZADD z | {i} m{i}
+        > x5 DUMP l
+        > x5 DUMP h
+        > x5 DUMP z
+        > x100 DUMP missing
+        > x100 RESTORE k 0 {nul}!value-of-thirty-three-bytes-04a0e\u{1}{nul}K7479vfb REPLACE
+        ",
+    ),
+    Scenario::new(
         "many keys in one command of Redis 8.4",
         "
         > all MSETEX {n} | k:{i} v
