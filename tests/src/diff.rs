@@ -10,7 +10,7 @@ use crate::compare::Compare;
 use crate::exceptions::{compare_for, modernized};
 use crate::resp::{Value, pretty, reply_len};
 use crate::rng::Rng;
-use crate::server::{Oracle, Server, is_stand_in};
+use crate::server::{Oracle, Server, is_stand_in, wait_until};
 use crate::trackers::Trackers;
 use crate::{argv, families, families::Family};
 
@@ -244,6 +244,15 @@ impl Runner {
         self.pairs.clear();
         let flush = argv!["FLUSHALL"];
         let mut pair = self.open(2);
+        if self.listeners.is_none() && self.trackers.is_none() {
+            // Subscribers of the sequence before count until their servers have seen that they are gone.
+            let subscribers = argv!["CLIENT", "LIST", "TYPE", "pubsub"];
+            for conn in [&mut pair.ours, &mut pair.oracle] {
+                wait_until("no subscriber is left", || {
+                    conn.try_call(&subscribers).map_or(true, |reply| reply == b"$0\r\n\r\n")
+                });
+            }
+        }
         for argv in std::iter::once(&flush).chain(&self.reset) {
             pair.ours.try_call(argv).map_err(|e| format!("no reply to {argv} before the sequence: {e}"))?;
             pair.oracle.call(argv);

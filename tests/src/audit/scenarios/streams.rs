@@ -109,6 +109,26 @@ pub const SCENARIOS: &[Scenario] = &[
         ",
     ),
     Scenario::new(
+        "messages of producers, and entries that are released",
+        "
+        once XADD x * f v
+        > once XCFGSET x IDMP-DURATION 86400 IDMP-MAXSIZE 10000
+        > each XADD x IDMP p m:{i} * f v
+        > each/10 XADD x IDMP p m:{j} * f v
+        > each/10 XADD x IDMP p:{i} m * f v:{i}
+        > each/10 XADD x IDMPAUTO q * f v:{i}
+        > each/10 XADD y {i+1}-0 f v
+        > each/10 XIDMPRECORD y p m:{i} {i+1}-0
+        > x20 XINFO STREAM x
+        > once XCFGSET x IDMP-MAXSIZE 1
+        > once XGROUP CREATE y g 0
+        > once XREADGROUP GROUP g c COUNT {n} STREAMS y >
+        > each/10 XNACK y g SILENT IDS 1 {i+1}-0
+        > all/10 XNACK y g FAIL IDS {n/10} | {i+1}-0
+        > x20 XAUTOCLAIM y g other 0 0 COUNT 10
+        ",
+    ),
+    Scenario::new(
         "many groups and consumers",
         "
         once XADD x 1-0 f v
