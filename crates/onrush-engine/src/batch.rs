@@ -20,7 +20,7 @@ use crate::messages::show::show;
 use crate::planned_keys::PlannedKeys;
 use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
-use crate::together::execute_together;
+use crate::together::{Rest, execute_together};
 
 /// One connection, as far as executing its commands needs it.
 pub struct Lane<'a> {
@@ -88,7 +88,8 @@ impl Execution<'_> {
                 if let Some((is_before, why)) = steps.step(&mut ctx, run, (part.first + runs, 0)) {
                     cold_path();
                     if let ChunkEnd::Queues = why {
-                        runs += 1 + steps.step_together(&mut ctx, (chunk, input), (part, runs + 1), &mut more);
+                        let rest = Rest { chunk, input, part, next: runs + 1 };
+                        runs += 1 + steps.step_together(&mut ctx, rest, &mut more);
                         continue;
                     }
                     of_next = u32::from(!is_before);
@@ -231,14 +232,8 @@ impl Steps<'_> {
     /// MULTI has been executed: executes what follows up to EXEC, if all of it is there and simple. Returns how many runs it
     /// was, and adds to `more` what they have beyond one command each.
     #[inline(never)]
-    fn step_together(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        chunk: (&Chunk, &[u8]),
-        place: (&Part, usize),
-        more: &mut u64,
-    ) -> usize {
-        let Some(together) = execute_together(ctx, self.conditions, chunk, place) else { return 0 };
+    fn step_together(&mut self, ctx: &mut Ctx<'_>, rest: Rest<'_>, more: &mut u64) -> usize {
+        let Some(together) = execute_together(ctx, self.conditions, rest) else { return 0 };
         ctx.session.handle.activity.last_command.store(u32::from(together.exec.id), Relaxed);
         self.states = ctx.session.states;
         self.plain = self.conditions.admit_all_short(ctx);

@@ -15,6 +15,17 @@ use crate::inside::execute_queued;
 use crate::planned_keys::PlannedKeys;
 use crate::session::{ReplyMode, States};
 
+/// What follows MULTI in its connection's part of a chunk.
+#[derive(Clone, Copy)]
+pub(crate) struct Rest<'a> {
+    pub(crate) chunk: &'a Chunk,
+    /// The connection's input.
+    pub(crate) input: &'a [u8],
+    pub(crate) part: &'a Part,
+    /// The first run behind MULTI, counted from the beginning of the part.
+    pub(crate) next: usize,
+}
+
 /// What was executed behind MULTI, up to EXEC.
 pub(crate) struct Together {
     /// Runs in the chunk, that of EXEC included.
@@ -25,25 +36,21 @@ pub(crate) struct Together {
     pub(crate) exec: &'static Command,
 }
 
-/// Executes the runs that follow MULTI in a part, the one at `next` and those behind it, up to EXEC; `None` if they are to be queued.
+/// Executes the runs that follow MULTI, up to EXEC; `None` if they are to be queued.
 #[cold]
-pub(crate) fn execute_together(
-    ctx: &mut Ctx<'_>,
-    conditions: &Conditions,
-    (chunk, input): (&Chunk, &[u8]),
-    (part, next): (&Part, usize),
-) -> Option<Together> {
-    let rest = &chunk.planned[part.first + next..part.first + part.len];
+pub(crate) fn execute_together(ctx: &mut Ctx<'_>, conditions: &Conditions, rest: Rest<'_>) -> Option<Together> {
+    let Rest { chunk, part, next, .. } = rest;
+    let planned = &chunk.planned[part.first + next..part.first + part.len];
     let session = &ctx.session;
     let is_plain =
         session.states == States::QUEUES && session.reply_mode == ReplyMode::On && session.watching.is_none();
     if !is_plain || !conditions.admit_together(ctx) {
         return None;
     }
-    let len = rest.iter().take_while(|run| is_simple(run)).count();
-    let end = rest.get(len).filter(|end| end.times == 1 && end.args.1 - end.args.0 == 1)?;
+    let len = planned.iter().take_while(|run| is_simple(run)).count();
+    let end = planned.get(len).filter(|end| end.times == 1 && end.args.1 - end.args.0 == 1)?;
     let exec = end.command.filter(|command| command.is_exec())?;
-    let runs = &rest[..len];
+    let runs = &planned[..len];
     let (first, last) = (runs.first()?, runs.last()?);
     let db = ctx.commit.db();
     let hashes = &chunk.hashes[first.hashes.0 as usize..last.hashes.1 as usize];
@@ -59,7 +66,7 @@ pub(crate) fn execute_together(
     let commands = len + more as usize;
     (0..commands).for_each(|_| ctx.out.simple("QUEUED"));
     ctx.out.array(commands);
-    execute_runs(ctx, runs, (chunk, input), part);
+    execute_runs(ctx, runs, rest);
     Some(Together { runs: len + 1, more, exec })
 }
 
@@ -71,7 +78,7 @@ fn is_simple(run: &Planned) -> bool {
 }
 
 /// Executes runs whose locks are held as one commit.
-fn execute_runs(ctx: &mut Ctx<'_>, runs: &[Planned], (chunk, input): (&Chunk, &[u8]), part: &Part) {
+fn execute_runs(ctx: &mut Ctx<'_>, runs: &[Planned], Rest { chunk, input, part, .. }: Rest<'_>) {
     let changes_before = std::mem::take(&mut ctx.changes);
     let mut changes = 0;
     let owned = &chunk.owned[part.owned.clone()];

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use onrush_lua::{Host, Interpreter, Interrupt, Limits, LogLevel, sha1_hex};
+use onrush_lua::{Host, Interpreter, Interrupt, Limits, Lists, LogLevel, sha1_hex};
 use onrush_resp::{ArgRange, Reply};
 
 struct Nobody(i64);
@@ -59,7 +59,7 @@ fn main() {
             let started = Instant::now();
             for _ in 0..runs {
                 let (keys, args) = ([&b"key:000000012"[..]].into_iter(), [&b"10"[..], b"60"].into_iter());
-                interpreter.run(script, &sha, keys, args, &mut host, &mut out);
+                interpreter.run((script, Lists::Kept), &sha, keys, args, &mut host, &mut out);
                 let buffer = out.take_buffer();
                 out.put_buffer(buffer);
             }

@@ -8,6 +8,7 @@ use onrush_resp::Reply;
 
 use crate::functions::{self, Registered};
 use crate::host::Host;
+use crate::lists::{KeptLists, Lists, push_list};
 use crate::sandbox::{self, Globals};
 use crate::sha::{Sha1Hex, ShaHasher};
 use crate::stack::{Kept, Kind, Raised, SLOTS, Stack, State, TOP};
@@ -73,6 +74,8 @@ struct Live {
     scripts: HashMap<Sha1Hex, Kept, ShaHasher>,
     /// By name.
     libraries: HashMap<Vec<u8>, Library, FixedState>,
+    /// KEYS and ARGV.
+    lists: KeptLists,
     /// Memory of an empty state.
     base_bytes: usize,
 }
@@ -138,7 +141,7 @@ impl Interpreter {
     #[inline]
     pub fn run<'a>(
         &mut self,
-        script: Compiled,
+        (script, lists): (Compiled, Lists),
         sha: &Sha1Hex,
         keys: impl ExactSizeIterator<Item = &'a [u8]>,
         args: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -147,14 +150,10 @@ impl Interpreter {
     ) -> Ended {
         let Some(live) = &mut self.live else { panic!("the script is not compiled") };
         let (real, handler) = (live.globals.real, live.globals.handler);
+        let kept = &mut live.lists;
         let ended = live.state.with_host(host, |stack| {
             stack.push_kept(handler);
-            stack.push_kept(real);
-            push_list(stack, keys);
-            stack.set_field(-2, "KEYS");
-            push_list(stack, args);
-            stack.set_field(-2, "ARGV");
-            stack.pop(1);
+            kept.show(stack, real, lists, keys, args);
             stack.push_kept(script.0);
             finish(stack, 0, sha, out)
         });
@@ -278,7 +277,8 @@ impl Interpreter {
             stack.heap().set_max_bytes(self.limits.memory_max_bytes);
             let base_bytes = stack.heap().used_bytes();
             let (scripts, libraries) = (HashMap::default(), HashMap::default());
-            self.live = Some(Live { state, globals, scripts, libraries, base_bytes });
+            let lists = KeptLists::default();
+            self.live = Some(Live { state, globals, scripts, libraries, lists, base_bytes });
         }
         Ok(self.live.as_mut().expect("it was made above"))
     }
@@ -301,16 +301,6 @@ impl Interpreter {
             // What is left is compiled code: much of it is no reason to collect again and again.
             live.base_bytes = live.base_bytes.max(stack.heap().used_bytes());
         }
-    }
-}
-
-/// Pushes strings as a list.
-#[inline]
-fn push_list<'a>(stack: &Stack<'_>, list: impl ExactSizeIterator<Item = &'a [u8]>) {
-    stack.push_table(list.len(), 0);
-    for (index, item) in list.enumerate() {
-        stack.push_bytes(item);
-        stack.set_nth(-2, index as i32 + 1);
     }
 }
 

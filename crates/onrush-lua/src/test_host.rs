@@ -2,7 +2,7 @@
 
 use onrush_resp::{ArgRange, Proto, Reply};
 
-use crate::{Ended, Host, Interpreter, Interrupt, Limits, LogLevel, sha1_hex};
+use crate::{Ended, Host, Interpreter, Interrupt, Limits, Lists, LogLevel, sha1_hex};
 
 /// What a script that the host ends is told.
 pub(crate) const KILLED: &str = "ERR killed";
@@ -76,6 +76,7 @@ pub(crate) struct Run {
     pub(crate) host: TestHost,
     pub(crate) proto: Proto,
     pub(crate) ended: Option<Ended>,
+    pub(crate) lists: Lists,
 }
 
 impl Run {
@@ -85,7 +86,7 @@ impl Run {
 
     pub(crate) fn with_memory(memory_max_bytes: usize) -> Self {
         let interpreter = Interpreter::new(Limits { memory_max_bytes, scripts_max: 100 });
-        Self { interpreter, host: TestHost::default(), proto: Proto::Resp2, ended: None }
+        Self { interpreter, host: TestHost::default(), proto: Proto::Resp2, ended: None, lists: Lists::Own }
     }
 
     /// The reply of a script with these arguments and the key `key`.
@@ -96,7 +97,7 @@ impl Run {
             Ok(script) => {
                 let keys = [&b"key"[..]].into_iter();
                 let args = args.iter().copied();
-                let ended = self.interpreter.run(script, &sha, keys, args, &mut self.host, &mut out);
+                let ended = self.interpreter.run((script, self.lists), &sha, keys, args, &mut self.host, &mut out);
                 if let Ended::Failed(message) | Ended::Aborted { message, .. } = &ended {
                     out.error_bytes(message);
                 }

@@ -365,6 +365,10 @@ impl Connection {
             return;
         }
         self.slice = (result.commands, result.consumed);
+        if result.end == SliceEnd::ReplyLimit && self.underway.is_none() {
+            // It goes on when these replies are written, also if that is at once.
+            self.underway = Some(Box::new(Underway::new(Instant::now(), Duration::ZERO)));
+        }
         // What is executed at once, and written at once, is not worth to look at the clock.
         let Some(batch) = &mut self.underway else { return };
         let then = match result.end {

@@ -8,7 +8,9 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::glob::glob_match;
 use crate::messages::show::show_script;
+use crate::scripts::habit::Known;
 use crate::scripts::host::rules;
+use crate::scripts::proof::Proof;
 use crate::scripts::{Library, Policy, dump, restore, thread};
 
 const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
@@ -28,7 +30,8 @@ pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
     let keys = number_of_keys(ctx, BAD_KEYS)?;
     let rules = rules(ctx, Some(library.functions[function].flags))?;
     let engine = ctx.engine;
-    run_with_host(ctx, &library.habits[function], rules, keys, |keys, args, host, out| {
+    let known = Known { proof: Proof::default(), habit: &library.habits[function] };
+    run_with_host(ctx, known, rules, keys, |keys, args, host, out| {
         thread::call(engine, &library, function, keys, args, host, out)
     })
 }

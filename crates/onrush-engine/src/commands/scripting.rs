@@ -11,7 +11,7 @@ use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::show::show_script;
-use crate::scripts::habit::{Habit, Scope};
+use crate::scripts::habit::{Known, Scope};
 use crate::scripts::host::{Again, Rules, ScriptHost, rules};
 use crate::scripts::{Script, thread};
 
@@ -68,7 +68,7 @@ fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
 
 /// Compiles a script and adds it to those that are known.
 fn add(ctx: &Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<Script>, CommandError> {
-    let script = Arc::new(Script::new(sha, text, is_loaded)?);
+    let script = Arc::new(Script::new(sha, text, is_loaded, &ctx.engine.commands)?);
     let compiled = thread::compile(&script);
     compiled.map_err(|problem| {
         CommandError::bytes([b"ERR Error compiling script (new function): ", problem.as_slice()].concat())
@@ -81,7 +81,8 @@ fn add(ctx: &Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<
 fn run(ctx: &mut Ctx<'_>, script: &Script, keys: usize) -> CommandResult {
     script.touch(ctx.now_ms());
     let rules = rules(ctx, script.flags)?;
-    run_with_host(ctx, &script.habit, rules, keys, |keys, args, host, out| thread::run(script, keys, args, host, out))
+    let known = Known { proof: script.proof, habit: &script.habit };
+    run_with_host(ctx, known, rules, keys, |keys, args, host, out| thread::run(script, keys, args, host, out))
 }
 
 /// Some of the arguments of a call.
@@ -116,18 +117,18 @@ fn lists<'a>(ctx: &Ctx<'a>, keys: usize) -> (List<'a>, List<'a>) {
 /// Runs a script inside of the present command, with what it is known to need; again with more if it needs more.
 pub(super) fn run_with_host<'a>(
     ctx: &mut Ctx<'a>,
-    habit: &Habit,
+    known: Known<'_>,
     rules: Rules,
     keys: usize,
     run: impl Fn(List<'a>, List<'a>, &mut ScriptHost<'_, 'a>, &mut Reply) -> Ended,
 ) -> CommandResult {
     loop {
-        let scope = lock(ctx, habit, keys)?;
+        let scope = lock(ctx, known, keys)?;
         let (keys, args) = lists(ctx, keys);
         // Commands inside have reply buffers of their own; this one's is out of the context meanwhile.
         let mut out = std::mem::take(ctx.out);
         let mark = out.mark();
-        let mut host = ScriptHost::new(ctx, habit, rules, scope);
+        let mut host = ScriptHost::new(ctx, known.habit, rules, scope);
         let ended = run(keys, args, &mut host, &mut out);
         let again = host.finish();
         *ctx.out = out;
@@ -152,14 +153,14 @@ pub(super) fn run_with_host<'a>(
 ///
 /// # Errors
 /// The script is to be executed later, or elsewhere.
-fn lock(ctx: &mut Ctx<'_>, habit: &Habit, keys: usize) -> Result<Scope, CommandError> {
+fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, CommandError> {
     if ctx.commit.is_nested() {
         // A transaction with scripts has the whole keyspace.
         return Ok(Scope::Keyspace { has_way_back: false });
     }
-    let scope = habit.scope(ctx.commit.may_go_elsewhere());
+    let scope = known.habit.scope(known.proof, ctx.commit.may_go_elsewhere());
     match scope {
-        Scope::Declared => {
+        Scope::Declared { .. } => {
             let (db, keyspace) = (ctx.commit.db(), &ctx.engine.keyspace);
             let (keys, _) = lists(ctx, keys);
             ctx.commit.lock_all(keys.map(|key| (db, keyspace.hash(key))))?;

@@ -8,6 +8,8 @@ use onrush_lua::{FunctionFlags, Sha1Hex, ShaHasher};
 use parking_lot::Mutex;
 
 use super::habit::Habit;
+use super::proof::Proof;
+use crate::command::table::CommandTable;
 use crate::error::CommandError;
 
 /// Scripts that came with EVAL and are kept; of more, one goes that has not been used for long.
@@ -22,6 +24,8 @@ pub(crate) struct Script {
     code_at: usize,
     /// What its shebang says; `None` without one.
     pub(crate) flags: Option<FunctionFlags>,
+    /// What its text proves.
+    pub(crate) proof: Proof,
     /// What is known of it.
     pub(crate) habit: Habit,
     /// Whether it came with SCRIPT LOAD: then it stays.
@@ -34,11 +38,16 @@ pub(crate) struct Script {
 const NO_LINE_END: CommandError = CommandError::fixed("ERR Invalid script shebang");
 
 impl Script {
-    /// Reads the shebang of a script.
+    /// Reads the text of a script that can call these commands.
     ///
     /// # Errors
     /// The shebang is wrong.
-    pub(crate) fn new(sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Self, CommandError> {
+    pub(crate) fn new(
+        sha: Sha1Hex,
+        text: &[u8],
+        is_loaded: bool,
+        commands: &CommandTable,
+    ) -> Result<Self, CommandError> {
         let (code_at, flags) = match text.strip_prefix(b"#!") {
             None => (0, None),
             Some(_) => {
@@ -48,7 +57,8 @@ impl Script {
         };
         let (is_loaded, used_ms) = (AtomicBool::new(is_loaded), AtomicI64::new(0));
         let is_forgotten = AtomicBool::new(false);
-        Ok(Self { sha, text: text.into(), code_at, flags, habit: Habit::default(), is_loaded, used_ms, is_forgotten })
+        let (proof, habit) = (Proof::of(&text[code_at..], commands), Habit::default());
+        Ok(Self { sha, text: text.into(), code_at, flags, proof, habit, is_loaded, used_ms, is_forgotten })
     }
 
     /// What is compiled.
@@ -178,7 +188,9 @@ mod tests {
 
     fn script(number: i64, is_loaded: bool) -> Arc<Script> {
         let text = format!("return {number}");
-        let script = Script::new(onrush_lua::sha1_hex(text.as_bytes()), text.as_bytes(), is_loaded).unwrap();
+        let script =
+            Script::new(onrush_lua::sha1_hex(text.as_bytes()), text.as_bytes(), is_loaded, &CommandTable::new(&[]))
+                .unwrap();
         script.touch(number);
         Arc::new(script)
     }
@@ -202,7 +214,8 @@ mod tests {
     #[test]
     fn a_shebang_says_what_a_script_does() {
         let read = |text: &str| {
-            Script::new([0; 40], text.as_bytes(), false).map(|script| (script.flags, script.code().to_vec()))
+            Script::new([0; 40], text.as_bytes(), false, &CommandTable::new(&[]))
+                .map(|script| (script.flags, script.code().to_vec()))
         };
         assert_eq!(read("return 1"), Ok((None, b"return 1".to_vec())));
         let (flags, code) = read("#!lua flags=no-writes,allow-oom\nreturn 1").unwrap();

@@ -93,10 +93,10 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
         // Inside of a transaction the commit is nested already.
         let is_outermost = !ctx.commit.is_nested();
-        let is_scoped = scope == Scope::Declared;
+        let is_scoped = matches!(scope, Scope::Declared { .. });
         if is_outermost {
             ctx.commit.begin_nested();
-            if scope != (Scope::Keyspace { has_way_back: false }) {
+            if let Scope::Declared { has_way_back: true } | Scope::Keyspace { has_way_back: true } = scope {
                 ctx.commit.keep_way_back();
             }
         }
@@ -176,12 +176,19 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             return Err(b"ERR the script is executed again");
         }
         self.has_written |= writes || command.flags.contains(Flags::MAY_REPLICATE);
+        let (has_changed, mark) = (self.changes > 0, reply.mark());
         let takes_long = execute_called(self.ctx, command, argv, self.is_recorded, &mut self.changes, reply);
         if takes_long {
             self.habit.note_time(true);
             self.again = Some(Again::Elsewhere);
         } else if let Some(outside) = self.ctx.commit.went_outside() {
             self.habit.note_outside(outside);
+            if has_changed && !self.ctx.commit.has_way_back() {
+                // A proof that does not hold.
+                tracing::error!("A script has worked on a key that it was not given, and cannot be taken back");
+                reply.rewind(mark);
+                return Err(UNDECLARED);
+            }
             self.again = Some(Again::Here);
         }
         Ok(())
@@ -209,6 +216,7 @@ impl Drop for ScriptHost<'_, '_> {
     }
 }
 
+const UNDECLARED: &[u8] = b"ERR the key was not declared";
 const OUT_OF_MEMORY: &[u8] = b"OOM command not allowed when used memory > 'maxmemory'.";
 
 impl Host for ScriptHost<'_, '_> {

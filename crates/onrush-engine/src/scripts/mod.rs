@@ -8,6 +8,7 @@ pub(crate) mod habit;
 pub(crate) mod host;
 mod inside;
 mod libraries;
+pub(crate) mod proof;
 mod running;
 pub(crate) mod thread;
 

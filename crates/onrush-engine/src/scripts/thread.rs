@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_lua::{Ended, Host, Interpreter, Interrupt, Limits, LogLevel, Registered, Sha1Hex, ShaHasher};
+use onrush_lua::{Ended, Host, Interpreter, Interrupt, Limits, Lists, LogLevel, Registered, Sha1Hex, ShaHasher};
 use onrush_resp::{ArgRange, Reply};
 
 use super::{Library, Script};
@@ -100,7 +100,8 @@ pub(crate) fn run<'a>(
                 }
             },
         };
-        own.interpreter.run(compiled, &script.sha, keys, args, host, out)
+        let lists = if script.proof.keeps_lists { Lists::Kept } else { Lists::Own };
+        own.interpreter.run((compiled, lists), &script.sha, keys, args, host, out)
     })
 }
 

@@ -1,0 +1,277 @@
+//! What the text of a script proves of all its runs.
+//!
+//! A text is read as words, strings and signs, without its comments. What it proves is little and certain: anything that is not
+//! understood proves nothing.
+
+use crate::command::table::CommandTable;
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Proof {
+    /// It works on keys that it is given, and is over after as many steps as its text has: what it does never has to be taken
+    /// back.
+    pub(crate) keeps_to_keys: bool,
+    /// It only reads the elements of KEYS and ARGV, so the next script may have the same tables.
+    pub(crate) keeps_lists: bool,
+}
+
+/// Words by which a text could do more than is written in it, or do it again and again.
+const STRONG: &[&[u8]] = &[
+    b"while",
+    b"for",
+    b"repeat",
+    b"function",
+    b"_G",
+    b"load",
+    b"loadstring",
+    b"dofile",
+    b"loadfile",
+    b"require",
+    b"setfenv",
+    b"getfenv",
+    b"coroutine",
+    b"debug",
+    b"rawset",
+    b"setmetatable",
+    b"getmetatable",
+];
+
+/// What a script may take from `redis` beside calls.
+const HARMLESS: &[&[u8]] = &[
+    b"error_reply",
+    b"status_reply",
+    b"sha1hex",
+    b"log",
+    b"LOG_DEBUG",
+    b"LOG_VERBOSE",
+    b"LOG_NOTICE",
+    b"LOG_WARNING",
+    b"setresp",
+];
+
+/// A piece of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a [u8]),
+    Number(&'a [u8]),
+    /// What stands between the quotes.
+    Text(&'a [u8]),
+    Sign(u8),
+}
+
+impl Proof {
+    /// What a text proves, without its shebang, if `commands` are the commands that it can call. O(length).
+    pub(crate) fn of(text: &[u8], commands: &CommandTable) -> Self {
+        let Some(tokens) = tokens(text) else { return Self::default() };
+        let is_weak = !tokens.iter().any(|token| matches!(token, Token::Word(word) if STRONG.contains(word)));
+        let keeps_lists = is_weak && are_only_read(&tokens);
+        Self { keeps_to_keys: keeps_lists && calls_are_on_keys(&tokens, commands), keeps_lists }
+    }
+}
+
+/// Whether every call of a command is written with the command's name and, in the place of its only key, an element of KEYS.
+fn calls_are_on_keys(tokens: &[Token<'_>], commands: &CommandTable) -> bool {
+    tokens.iter().enumerate().filter(|(_, token)| **token == Token::Word(b"redis")).all(|(at, _)| {
+        let follows = &tokens[at + 1..];
+        match follows {
+            [Token::Sign(b'.'), Token::Word(b"call" | b"pcall"), Token::Sign(b'('), Token::Text(name), rest @ ..] => {
+                is_on_one_key(name, commands) && is_key(rest)
+            }
+            [Token::Sign(b'.'), Token::Word(word), ..] => HARMLESS.contains(word),
+            _ => false,
+        }
+    })
+}
+
+/// Whether `, KEYS[1]` and the end of an argument come next.
+fn is_key(tokens: &[Token<'_>]) -> bool {
+    matches!(
+        tokens,
+        [
+            Token::Sign(b','),
+            Token::Word(b"KEYS"),
+            Token::Sign(b'['),
+            Token::Number(_),
+            Token::Sign(b']'),
+            Token::Sign(b',' | b')'),
+            ..
+        ]
+    )
+}
+
+/// Whether a command's first argument is its only key.
+fn is_on_one_key(name: &[u8], commands: &CommandTable) -> bool {
+    let command = commands.resolve(&[name][..]);
+    command.is_ok_and(|command| command.plan == Some((1, 1, 1)) && command.names_all_keys && !command.is_container())
+}
+
+/// Whether KEYS and ARGV stand only where an element or the number of elements is read.
+fn are_only_read(tokens: &[Token<'_>]) -> bool {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Sign(b'(' | b'{') => depth += 1,
+            Token::Sign(b')' | b'}') => depth = depth.saturating_sub(1),
+            Token::Word(b"KEYS" | b"ARGV") => {
+                let before = at.checked_sub(1).map(|before| tokens[before]);
+                let is_counted = before == Some(Token::Sign(b'#'));
+                // Nothing is assigned to what stands inside of parentheses, or behind one of these.
+                let is_value = depth > 0
+                    || matches!(
+                        before,
+                        Some(Token::Sign(b'=' | b'<' | b'>' | b'+' | b'-' | b'*' | b'/' | b'.' | b'~'))
+                    )
+                    || matches!(before, Some(Token::Word(b"return" | b"and" | b"or" | b"not" | b"if" | b"elseif")));
+                let is_element = tokens.get(at + 1) == Some(&Token::Sign(b'['));
+                if !(is_counted || is_value && is_element) {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
+/// The pieces of a text; `None` if it ends within one, or has a string that is not written plainly.
+fn tokens(text: &[u8]) -> Option<Vec<Token<'_>>> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while let Some(&byte) = rest.first() {
+        let len = match byte {
+            b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c => 1,
+            b'-' if rest.starts_with(b"--") => comment_len(rest)?,
+            b'\'' | b'"' => {
+                let len = rest[1..].iter().position(|other| *other == byte)? + 2;
+                let inside = &rest[1..len - 1];
+                if inside.iter().any(|byte| matches!(byte, b'\\' | b'\n')) {
+                    return None;
+                }
+                tokens.push(Token::Text(inside));
+                len
+            }
+            b'[' if long_bracket(rest).is_some() => return None,
+            b'0'..=b'9' => {
+                let len = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'.').count();
+                tokens.push(Token::Number(&rest[..len]));
+                len
+            }
+            byte if byte.is_ascii_alphabetic() || byte == b'_' => {
+                let len = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+                tokens.push(Token::Word(&rest[..len]));
+                len
+            }
+            byte if byte.is_ascii_graphic() => {
+                tokens.push(Token::Sign(byte));
+                1
+            }
+            _ => return None,
+        };
+        rest = &rest[len..];
+    }
+    Some(tokens)
+}
+
+/// The length of the comment in front.
+fn comment_len(text: &[u8]) -> Option<usize> {
+    match long_bracket(&text[2..]) {
+        Some(level) => {
+            let end = [b"]".to_vec(), vec![b'='; level], b"]".to_vec()].concat();
+            memchr::memmem::find(text, &end).map(|at| at + end.len())
+        }
+        None => Some(memchr::memchr(b'\n', text).unwrap_or(text.len())),
+    }
+}
+
+/// How many equals signs the long bracket in front has, if there is one.
+fn long_bracket(text: &[u8]) -> Option<usize> {
+    let inside = text.strip_prefix(b"[")?;
+    let level = inside.iter().take_while(|byte| **byte == b'=').count();
+    (inside.get(level) == Some(&b'[')).then_some(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::FAMILIES;
+
+    fn proof(text: &str) -> (bool, bool) {
+        let proof = Proof::of(text.as_bytes(), &CommandTable::new(FAMILIES));
+        (proof.keeps_to_keys, proof.keeps_lists)
+    }
+
+    #[test]
+    fn plain_scripts_are_proven() {
+        for text in [
+            "return redis.call('INCR', KEYS[1])",
+            "return redis.pcall(\"get\", KEYS[2])",
+            "local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end return n",
+            "-- a comment with redis.call(x)\nlocal limit = tonumber(ARGV[1])\nif #KEYS > 1 then return redis.error_reply('one key') end\n\
+             --[==[ while ]] true ]==] return { redis.call('HSET', KEYS[1], 'f', ARGV[2]), limit }",
+            "return 1",
+        ] {
+            assert_eq!(proof(text), (true, true), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_go_outside_is_not() {
+        for text in [
+            "return redis.call('INCR', ARGV[1])",
+            "return redis.call('INCR', 'name')",
+            "return redis.call('INCR', KEYS[1] .. 'x')",
+            "return redis.call('INCR', KEYS[ARGV[1]] or 'x')",
+            "return redis.call(ARGV[2], KEYS[1])",
+            "return redis.call('MGET', KEYS[1], ARGV[1])",
+            "return redis.call('RENAME', KEYS[1], KEYS[2])",
+            "return redis.call('DEL', KEYS[1])",
+            "return redis.call('FLUSHALL')",
+            "return redis.call('nosuch', KEYS[1])",
+            "return redis.call('XREAD', KEYS[1])",
+            "local r = redis return r.call('INCR', 'x')",
+            "local call = redis.call return call('INCR', 'x')",
+            "return redis['call']('INCR', 'x')",
+            "return pcall(redis.call, 'INCR', 'x')",
+            "return redis.call('IN\\67R', KEYS[1])",
+            "return redis.call([[INCR]], KEYS[1])",
+        ] {
+            assert!(!proof(text).0, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_run_on_or_change_its_lists_proves_nothing() {
+        for text in [
+            "while true do redis.call('INCR', KEYS[1]) end",
+            "for i = 1, ARGV[1] do redis.call('INCR', KEYS[1]) end",
+            "local function f() return redis.call('INCR', KEYS[1]) end return f()",
+            "KEYS[1] = 'x' return redis.call('INCR', KEYS[1])",
+            "local a a, KEYS[1] = 1, 'x' return redis.call('INCR', KEYS[1])",
+            "if true then KEYS[1] = 'x' end return redis.call('INCR', KEYS[1])",
+            "KEYS = {'x'} return redis.call('INCR', KEYS[1])",
+            "local k = KEYS k[1] = 'x' return redis.call('INCR', KEYS[1])",
+            "table.insert(KEYS, 'x') return redis.call('INCR', KEYS[2])",
+            "return setmetatable(ARGV, {})",
+            "return loadstring('return 1')()",
+            "return unpack(ARGV)",
+            "return 'unfinished",
+            "return 1 --[[ unfinished",
+        ] {
+            assert_eq!(proof(text), (false, false), "{text}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read() {
+        for seed in 0..20_000_u32 {
+            let mut state = seed;
+            let text: Vec<u8> = (0..seed % 40)
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    b"KEYS[]=-'\"\\\n a1.(,"[(state >> 16) as usize % 18]
+                })
+                .collect();
+            let _ = Proof::of(&text, &CommandTable::new(&[]));
+        }
+    }
+}
