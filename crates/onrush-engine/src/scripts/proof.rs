@@ -3,6 +3,7 @@
 //! A text is read as words, strings and signs, without its comments. What it proves is little and certain: anything that is not
 //! understood proves nothing.
 
+use crate::command::flags::Flags;
 use crate::command::table::CommandTable;
 
 /// See the module's text.
@@ -101,8 +102,9 @@ fn is_key(tokens: &[Token<'_>]) -> bool {
 
 /// Whether a command's first argument is its only key.
 fn is_on_one_key(name: &[u8], commands: &CommandTable) -> bool {
-    let command = commands.resolve(&[name][..]);
-    command.is_ok_and(|command| command.plan == Some((1, 1, 1)) && command.names_all_keys && !command.is_container())
+    let Ok(command) = commands.resolve(&[name][..]) else { return false };
+    let has_others = command.flags.contains(Flags::MOVABLEKEYS) || command.spec.keys.len() != 1;
+    command.plan == Some((1, 1, 1)) && !has_others && command.names_all_keys && !command.is_container()
 }
 
 /// Whether KEYS and ARGV stand only where an element or the number of elements is read.
@@ -225,6 +227,10 @@ mod tests {
             "return redis.call('MGET', KEYS[1], ARGV[1])",
             "return redis.call('RENAME', KEYS[1], KEYS[2])",
             "return redis.call('DEL', KEYS[1])",
+            "return redis.call('ZUNIONSTORE', KEYS[1], 1, 'x')",
+            "return redis.call('GEORADIUS', KEYS[1], 0, 0, 1, 'km', 'STORE', 'x')",
+            "return redis.call('SORT', KEYS[1], 'STORE', 'x')",
+            "return redis.call('OBJECT', KEYS[1])",
             "return redis.call('FLUSHALL')",
             "return redis.call('nosuch', KEYS[1])",
             "return redis.call('XREAD', KEYS[1])",
