@@ -11,7 +11,7 @@ use crate::exceptions::{compare_for, modernized};
 use crate::resp::{Value, pretty, reply_len};
 use crate::rng::Rng;
 use crate::server::{Oracle, Server, is_stand_in, wait_until};
-use crate::trackers::Trackers;
+use crate::trackers::{Trackers, same_told};
 use crate::{argv, families, families::Family};
 
 /// How long one reply may take.
@@ -88,6 +88,9 @@ pub enum Mode {
     Scripts,
 }
 
+/// How a message begins that tells a client which keys have changed.
+const INVALIDATION: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
+
 /// What came back for a command.
 #[derive(Clone, Debug, PartialEq)]
 enum Outcome {
@@ -104,6 +107,17 @@ impl Outcome {
             Err(e) if e.kind() == ErrorKind::InvalidData => Outcome::Garbage(e.to_string()),
             Err(e) if e.kind() == ErrorKind::WouldBlock || e.kind() == ErrorKind::TimedOut => Outcome::Silent,
             Err(_) => Outcome::Closed,
+        }
+    }
+
+    /// What a client that tracks keys is told before its reply, and the reply. So every reply has come when the last one has.
+    fn read_behind_invalidations(conn: &mut Conn) -> (Vec<Vec<u8>>, Outcome) {
+        let mut told = Vec::new();
+        loop {
+            match Outcome::read(conn) {
+                Outcome::Reply(raw) if raw.starts_with(INVALIDATION) => told.push(raw),
+                outcome => return (told, outcome),
+            }
         }
     }
 
@@ -363,9 +377,11 @@ impl Runner {
             let Action::Call { argv, expect } = &step.action else {
                 continue;
             };
-            let oracle = Outcome::read(&mut pair.oracle).modernized(release);
-            let ours = Outcome::read(&mut pair.ours);
-            judge(release, argv, expect.as_ref(), &ours, &oracle).map_err(|what| (index, what))?;
+            let (told_oracle, oracle) = Outcome::read_behind_invalidations(&mut pair.oracle);
+            let (told_ours, ours) = Outcome::read_behind_invalidations(&mut pair.ours);
+            same_told("before the reply", &told_ours, &told_oracle)
+                .and_then(|()| judge(release, argv, expect.as_ref(), &ours, &oracle.modernized(release)))
+                .map_err(|what| (index, format!("{what}\n>>> {argv}")))?;
             if ours == Outcome::Closed {
                 self.pairs[conn] = None;
                 break;

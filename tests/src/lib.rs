@@ -33,6 +33,7 @@ pub mod families;
 pub mod grammar;
 pub mod latency;
 pub mod policies;
+pub mod port;
 pub mod process;
 pub mod resp;
 pub mod rng;

@@ -2,13 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::Conn;
+use crate::port::Port;
 use crate::process;
 
 /// How long a server may take to answer its first PING or to end.
@@ -65,7 +65,7 @@ pub fn is_stand_in() -> bool {
 pub struct Server {
     child: Child,
     dir: TempDir,
-    port: u16,
+    port: Port,
     unix: Option<PathBuf>,
     is_oracle: bool,
     exit: Option<ExitStatus>,
@@ -89,7 +89,7 @@ impl Server {
 
     /// The TCP port.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The process id.
@@ -111,7 +111,7 @@ impl Server {
     pub fn try_connect(&self) -> io::Result<Conn> {
         match &self.unix {
             Some(path) => Conn::unix(path),
-            None => Conn::tcp(self.port),
+            None => Conn::tcp(self.port()),
         }
     }
 
@@ -240,7 +240,7 @@ impl Launch {
             let mut server = self.spawn();
             match wait_ready(&mut server) {
                 Ok(()) => return server,
-                // Somebody else took the port between our look and the server's bind.
+                // Somebody who is no test took the port between our look and the server's bind.
                 Err(_) if server.log().to_lowercase().contains("in use") => continue,
                 Err(reason) => panic!("{} {}\n{}", self.bin.display(), reason, server.log_tail()),
             }
@@ -251,12 +251,12 @@ impl Launch {
     /// Starts the process without waiting for it to answer.
     pub fn spawn(&self) -> Server {
         let dir = TempDir::new();
-        let port = free_port();
+        let port = Port::choose();
         let output = File::create(dir.0.join("output")).expect("a log file");
         let unix = self.unix.then(|| dir.0.join("socket"));
         let mut command = self.command();
         command.args(&self.config_file);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        command.args(["--port", &port.number().to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.arg("--dir").arg(&dir.0);
         if let Some(path) = &unix {
             command.arg("--unixsocket").arg(path);
@@ -328,12 +328,6 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound socket").port()
 }
 
 /// A directory of its own, removed when dropped.

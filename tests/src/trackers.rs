@@ -53,24 +53,29 @@ impl Trackers {
                 conn.send_command(&exists).map_err(|error| error.to_string())?;
             }
         }
-        compare("that reads the keys", &mut self.reader)
+        compare("to a client that reads the keys", &mut self.reader)
     }
 
     /// Compares what they have been told since the last call.
     pub(crate) fn compare(&mut self) -> Result<(), String> {
-        compare("told of all keys", &mut self.broadcast)?;
-        compare("that has read the keys", &mut self.reader)
+        compare("to a client told of all keys", &mut self.broadcast)?;
+        compare("to a client that has read the keys", &mut self.reader)
     }
 }
 
 fn compare(who: &str, pair: &mut Pair) -> Result<(), String> {
     let (ours, oracle) = (told(&mut pair.ours)?, told(&mut pair.oracle)?);
+    same_told(who, &ours, &oracle)
+}
+
+/// Compares what two clients have been told.
+pub(crate) fn same_told(who: &str, ours: &[Vec<u8>], oracle: &[Vec<u8>]) -> Result<(), String> {
     if ours == oracle {
         return Ok(());
     }
     let show = |told: &[Vec<u8>]| told.iter().map(|raw| pretty(raw) + "\n").collect::<String>();
-    let (ours, oracle) = (show(&ours), show(&oracle));
-    Err(format!("a client {who} gets\n{ours}and the oracle's gets\n{oracle}"))
+    let (ours, oracle) = (show(ours), show(oracle));
+    Err(format!("{who} comes\n{ours}and from the oracle\n{oracle}"))
 }
 
 /// All that a client has been told, replies included.

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
+use onrush_tests::port::Port;
 use onrush_tests::process;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Launch, Server, TempDir, free_port, is_stand_in, onrush_bin, wait_until};
+use onrush_tests::server::{Launch, Server, TempDir, is_stand_in, onrush_bin, wait_until};
 
 /// A configuration file in a directory of its own.
 fn config(text: &str) -> (TempDir, std::path::PathBuf) {
@@ -227,7 +228,8 @@ fn the_log_goes_where_it_is_told() {
 #[test]
 fn it_becomes_a_daemon() {
     let dir = TempDir::new();
-    let port = free_port();
+    let held = Port::choose();
+    let port = held.number();
     let pidfile = dir.0.join("pid");
     let path = |p: &Path| p.to_str().expect("a plain path").to_owned();
     let args = [

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use onrush::{AsyncCommands, Client, Connection, RedisResult, TlsOptions, cmd, pipe};
-use onrush_tests::server::{Server, TempDir, free_port};
+use onrush_tests::port::Port;
+use onrush_tests::server::{Server, TempDir};
 
 fn openssl(folder: &Path, args: &str) {
     let done = Command::new("openssl").args(args.split(' ')).current_dir(folder).output().expect("openssl");
@@ -34,7 +35,8 @@ fn pipelines_and_streams_go_over_tls() {
     let folder = TempDir::new();
     certificates(&folder.0);
     let file = |name: &str| folder.0.join(name).to_str().expect("a path").to_owned();
-    let port = free_port().to_string();
+    let held = Port::choose();
+    let port = held.number().to_string();
     let (cert, key, ca) = (file("server.crt"), file("server.key"), file("ca.crt"));
     let files = ["--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
     let _server = Server::start_redis(&[&["--tls-port", &port][..], &files].concat());

@@ -50,8 +50,10 @@ pub(crate) fn end_caching(ctx: &Ctx<'_>) {
     if !tracking.mode().contains(Mode::CACHING) {
         return;
     }
-    let parent = ctx.command.parent.map(|id| ctx.engine.commands.command(id).spec.name);
-    let is_over = ctx.refused || parent != Some("client");
+    // A subcommand of CLIENT does not end it, not even one that is refused; only one that does not exist.
+    let commands = &ctx.engine.commands;
+    let parent = commands.resolve(&ctx.argv).ok().and_then(|command| command.parent);
+    let is_over = parent.is_none_or(|id| commands.command(id).spec.name != "client");
     // It is about all commands of a transaction, and about what a client waits for.
     if is_over && !ctx.session.states.contains(States::QUEUES) && ctx.session.waiter.is_none() {
         tracking.remove(Mode::CACHING);
