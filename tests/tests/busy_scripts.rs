@@ -124,3 +124,16 @@ fn the_server_ends_though_a_script_does_not() {
         assert!(before.elapsed() < Duration::from_secs(5), "{how}");
     }
 }
+
+/// The time of a script in a transaction counts from its own beginning.
+#[test]
+fn a_short_script_in_a_transaction_does_not_take_too_long() {
+    let server = start("2");
+    let (mut conn, started) = (server.connect(), Instant::now());
+    wait_until("the server is older than the threshold", || started.elapsed() > Duration::from_millis(150));
+    let script = "local n = 0 for i = 1, 50000 do n = n + 1 end return n";
+    conn.run("MULTI");
+    assert_eq!(conn.call(&argv!["EVAL", script, "0"]).text(), "QUEUED");
+    assert_eq!(conn.run("EXEC").items().map(<[Value]>::to_vec), Some(vec![Value::Int(50_000)]));
+    assert!(!server.log().contains("busy-reply-threshold"), "{}", server.log());
+}

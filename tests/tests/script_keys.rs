@@ -7,10 +7,17 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::Server;
+use onrush_tests::server::{Server, wait_until};
 
 fn start() -> Server {
-    Server::start_onrush(&["--workers", "2"])
+    Server::start_onrush(&["--workers", "2", "--enable-debug-command", "yes"])
+}
+
+fn now_ms(conn: &mut Conn) -> i64 {
+    let time = conn.run("TIME");
+    let [seconds, us] =
+        [0, 1].map(|at| time.items().expect("two numbers")[at].text().parse::<i64>().expect("a number"));
+    seconds * 1000 + us / 1000
 }
 
 /// Moves an amount between two accounts and notes it in a third key. Which of the keys it is given is up to the caller.
@@ -151,10 +158,12 @@ fn what_changes_much_is_executed_once() {
 fn a_script_that_begins_anew_finds_what_was_there() {
     let server = start();
     let mut conn = server.connect();
-    conn.run("SET gone v PX 1");
+    conn.run("DEBUG SET-ACTIVE-EXPIRE 0");
+    let expires_ms = now_ms(&mut conn) + 5;
+    conn.run(&format!("SET gone v PXAT {expires_ms}"));
     conn.run("HSET h f 1");
     conn.run("SET text abc");
-    std::thread::sleep(std::time::Duration::from_millis(5));
+    wait_until("the key is past its time", || now_ms(&mut conn) > expires_ms);
     let script = "local old = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], 'new') \
                   redis.pcall('INCR', KEYS[3]) redis.call('HINCRBY', KEYS[2], 'f', 1) redis.call('DEL', KEYS[3]) \
                   redis.pcall('LPUSH', 'outside', KEYS[3]) \

@@ -254,3 +254,20 @@ fn a_client_that_goes_leaves_nothing_behind() {
     wait_until("their memory is back", || other.info_number("used_memory").expect("a number") < before + 500_000);
     assert_eq!(other.run("DBSIZE"), Value::Int(1));
 }
+
+/// What stands behind a transaction in its pipeline is logged for what it does itself.
+#[test]
+fn the_log_has_what_transactions_change_and_no_reads_behind_them() {
+    let server = start();
+    let mut conn = server.connect();
+    let path = server.dir().join("commands.log");
+    conn.call(&argv!["DEBUG", "COMMAND-LOG", "START", path.to_str().expect("a path of UTF-8")]);
+    pipeline(&mut conn, &["SET k 0", "MULTI", "INCR k", "INCR k", "EXEC", "GET k", "STRLEN k", "INCR k"]);
+    conn.run("DEBUG COMMAND-LOG STOP");
+    let log = String::from_utf8(std::fs::read(&path).expect("the log")).expect("text");
+    let count = |word: &str| log.matches(word).count();
+    assert_eq!((count("INCR"), count("GET"), count("STRLEN")), (3, 0, 0), "{log}");
+    assert_eq!(conn.run("GET k").text(), "3");
+    let info = conn.run("INFO persistence").text();
+    assert!(info.contains("rdb_changes_since_last_save:4\r\n"), "{info}");
+}

@@ -85,15 +85,17 @@ impl Execution<'_> {
                 shard: run.shard,
             };
             if run.times == 1 {
-                if let Some((is_before, why)) = steps.step(&mut ctx, run, (part.first + runs, 0)) {
+                if let Some(turn) = steps.step(&mut ctx, run, (part.first + runs, 0)) {
                     cold_path();
-                    if let ChunkEnd::Queues = why {
-                        let rest = Rest { chunk, input, part, next: runs + 1 };
-                        runs += 1 + steps.step_together(&mut ctx, rest, &mut more);
-                        continue;
+                    match turn {
+                        Turn::Queues => {
+                            let rest = Rest { chunk, input, part, next: runs + 1 };
+                            runs += 1 + steps.step_together(&mut ctx, rest, &mut more);
+                            continue;
+                        }
+                        Turn::EndsBefore(why) => end = Some(why),
+                        Turn::EndsBehind(why) => (of_next, end) = (1, Some(why)),
                     }
-                    of_next = u32::from(!is_before);
-                    end = Some(why);
                     break;
                 }
             } else {
@@ -110,11 +112,17 @@ impl Execution<'_> {
                     if of_next == run.times {
                         break;
                     }
-                    let stopped = steps.step_of_run(&mut ctx, run, (part.first + runs, of_next));
-                    of_next += u32::from(!stopped.as_ref().is_some_and(|(is_before, _)| *is_before));
-                    if let Some((_, why)) = stopped {
-                        end = Some(why);
-                        break 'runs;
+                    match steps.step_of_run(&mut ctx, run, (part.first + runs, of_next)) {
+                        // Behind equal MULTIs there is nothing to execute at once.
+                        None | Some(Turn::Queues) => of_next += 1,
+                        Some(Turn::EndsBefore(why)) => {
+                            end = Some(why);
+                            break 'runs;
+                        }
+                        Some(Turn::EndsBehind(why)) => {
+                            (of_next, end) = (of_next + 1, Some(why));
+                            break 'runs;
+                        }
                     }
                 }
                 more += u64::from(run.times) - 1;
@@ -158,9 +166,9 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Executes the `nth` command of run `at`; says why to stop in front of it (true) or behind it (false), if so.
+    /// Executes the `nth` command of run `at`; says what comes next, if that is not simply the next command.
     #[inline(always)]
-    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
+    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<Turn> {
         if self.plain {
             return self.step_as::<true>(ctx, run, place);
         }
@@ -169,7 +177,7 @@ impl Steps<'_> {
     }
 
     #[inline(never)]
-    fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
+    fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<Turn> {
         self.step_as::<false>(ctx, run, place)
     }
 
@@ -179,13 +187,14 @@ impl Steps<'_> {
         ctx: &mut Ctx<'_>,
         run: &Planned,
         (at, nth): (usize, u32),
-    ) -> Option<(bool, ChunkEnd)> {
+    ) -> Option<Turn> {
         if !PLAIN {
             hear(ctx);
         }
         if let Some(end) = self.conditions.stop(ctx, run) {
             cold_path();
-            return Some((true, ChunkEnd::Stopped { end, requeue: self.spilled.then(|| encode(&ctx.argv).into()) }));
+            let requeue = self.spilled.then(|| encode(&ctx.argv).into());
+            return Some(Turn::EndsBefore(ChunkEnd::Stopped { end, requeue }));
         }
         if !PLAIN && ctx.session.states.contains(States::QUEUES) && self.queue(ctx, run.command) {
             self.tally.refused.push(at);
@@ -196,7 +205,7 @@ impl Steps<'_> {
             cold_path();
             if std::mem::take(&mut ctx.is_held_back) {
                 let requeue = self.spilled.then(|| encode(&ctx.argv).into());
-                return Some((true, ChunkEnd::Stopped { end: SliceEnd::HeldLong, requeue }));
+                return Some(Turn::EndsBefore(ChunkEnd::Stopped { end: SliceEnd::HeldLong, requeue }));
             }
             self.tally.timed_ns += long_ns;
             if std::mem::take(&mut ctx.refused) {
@@ -214,7 +223,7 @@ impl Steps<'_> {
             self.plain = self.conditions.admit_all_short(ctx);
             ctx.commit.look_for_log();
             if ctx.session.waiter.is_some() {
-                return Some((false, ChunkEnd::Blocked { consumed: run.nth_start(nth + 1) }));
+                return Some(Turn::EndsBehind(ChunkEnd::Blocked { consumed: run.nth_start(nth + 1) }));
             }
         }
         if ctx.session.states == self.states {
@@ -224,9 +233,9 @@ impl Steps<'_> {
         self.states = ctx.session.states;
         self.plain = self.conditions.admit_all_short(ctx);
         if self.states == States::QUEUES {
-            return Some((false, ChunkEnd::Queues));
+            return Some(Turn::Queues);
         }
-        self.states.contains(States::CLOSES).then_some((false, ChunkEnd::Close))
+        self.states.contains(States::CLOSES).then_some(Turn::EndsBehind(ChunkEnd::Close))
     }
 
     /// MULTI has been executed: executes what follows up to EXEC, if all of it is there and simple. Returns how many runs it
@@ -257,24 +266,26 @@ impl Steps<'_> {
     }
 
     #[inline(never)]
-    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<(bool, ChunkEnd)> {
-        // Commands that are equal to MULTI are none that it could be executed with.
-        self.step(ctx, run, place).filter(|(_, why)| !matches!(why, ChunkEnd::Queues))
+    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<Turn> {
+        self.step(ctx, run, place)
     }
+}
+
+/// What comes after a command.
+enum Turn {
+    /// It was MULTI: a transaction, which may be executed where it stands.
+    Queues,
+    /// The part ends in front of it: it was not executed.
+    EndsBefore(ChunkEnd),
+    /// The part ends behind it.
+    EndsBehind(ChunkEnd),
 }
 
 /// Why the execution of a part ended before its end.
 enum ChunkEnd {
-    /// It goes on: with a transaction that may be executed where it stands.
-    Queues,
     Close,
-    Blocked {
-        consumed: usize,
-    },
-    Stopped {
-        end: SliceEnd,
-        requeue: Option<Box<[u8]>>,
-    },
+    Blocked { consumed: usize },
+    Stopped { end: SliceEnd, requeue: Option<Box<[u8]>> },
 }
 
 /// Ends a part before its end: the rest is still to be executed, unless the connection closes.
@@ -282,7 +293,7 @@ enum ChunkEnd {
 fn end_part(lane: &mut Lane<'_>, chunk: &Chunk, part: &mut Part, end: ChunkEnd) {
     let result = &mut part.result;
     match end {
-        ChunkEnd::Close | ChunkEnd::Queues => result.end = SliceEnd::Close,
+        ChunkEnd::Close => result.end = SliceEnd::Close,
         ChunkEnd::Blocked { consumed } => {
             lane.decoder.reset();
             (result.consumed, result.end) = (consumed, SliceEnd::Blocked);

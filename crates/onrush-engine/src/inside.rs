@@ -137,6 +137,7 @@ impl Timed {
     /// Executes the command of a context, at this place of its transaction.
     fn execute(&mut self, ctx: &mut Ctx<'_>, at: usize) {
         let (started, reply_at) = (ctx.engine.clock.now(), ctx.out.len());
+        ctx.started = started;
         execute_queued(ctx);
         let nanos = (ctx.engine.clock.now() - started).as_nanos() as u64;
         note_timed(ctx, nanos, ctx.out.len().saturating_sub(reply_at));

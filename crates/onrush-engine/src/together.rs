@@ -5,7 +5,7 @@
 
 use std::hint::cold_path;
 
-use crate::admission::Conditions;
+use crate::admission::{Conditions, SHORT_ARGS_MAX};
 use crate::argv::Argv;
 use crate::chunk::{Chunk, Part, Planned};
 use crate::command::Command;
@@ -72,13 +72,13 @@ pub(crate) fn execute_together(ctx: &mut Ctx<'_>, conditions: &Conditions, rest:
 
 /// Whether a run may be a part of such a transaction.
 fn is_simple(run: &Planned) -> bool {
-    let is_short =
-        |command: &Command| command.is_simple && (run.args.1 - run.args.0) as usize <= crate::admission::SHORT_ARGS_MAX;
+    let is_short = |command: &Command| command.is_simple && (run.args.1 - run.args.0) as usize <= SHORT_ARGS_MAX;
     run.command.is_some_and(is_short)
 }
 
 /// Executes runs whose locks are held as one commit.
 fn execute_runs(ctx: &mut Ctx<'_>, runs: &[Planned], Rest { chunk, input, part, .. }: Rest<'_>) {
+    // What the commands before have changed is not logged again with what this one does.
     let changes_before = std::mem::take(&mut ctx.changes);
     let mut changes = 0;
     let owned = &chunk.owned[part.owned.clone()];
@@ -101,6 +101,7 @@ fn execute_runs(ctx: &mut Ctx<'_>, runs: &[Planned], Rest { chunk, input, part, 
         cold_path();
         tracing::error!("A transaction has worked on a key that it has not locked");
     }
+    engine.stats.threads[thread].changes.add(changes);
     finish(ctx);
-    ctx.changes = changes_before + changes;
+    ctx.changes = changes_before;
 }

@@ -9,17 +9,23 @@
 //! - Stack space is asked for where more than [`SLOTS`] are pushed.
 //! - A [`Stack`] is not kept beyond the call it was made for.
 
+mod entry;
+mod state;
+
 use std::any::Any;
-use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::{self, NonNull};
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
 
 use mlua_sys as ffi;
 
 use crate::heap::Heap;
 use crate::host::{Host, Interrupt};
 use crate::world::World;
+use entry::{MATCHING, Pieces, enter, hook, matching, read};
+
+pub(crate) use entry::Function;
+use state::Anchor;
+pub(crate) use state::State;
 
 /// Slots of the stack that every one of our functions has when it begins.
 pub(crate) const SLOTS: usize = ffi::LUA_MINSTACK as usize;
@@ -79,198 +85,6 @@ impl Kind {
 
 /// Where an index counts from.
 pub(crate) const TOP: i32 = -1;
-
-/// What belongs to a Lua state; the state's allocator points to it.
-pub(crate) struct Anchor {
-    pub(crate) heap: Heap,
-    pub(crate) world: World,
-    host: Cell<Option<NonNull<dyn Host>>>,
-    /// Why the script was ended from outside: nothing in it may catch that.
-    aborted: RefCell<Option<Vec<u8>>>,
-    /// A panic in one of our functions, on its way through Lua.
-    panic: Cell<Option<Box<dyn Any + Send>>>,
-    /// Lua's own [`MATCHING`] functions.
-    matching: [Cell<Option<ffi::lua_CFunction>>; MATCHING.len()],
-}
-
-/// A Lua state.
-pub(crate) struct State {
-    state: NonNull<ffi::lua_State>,
-    anchor: NonNull<Anchor>,
-}
-
-impl State {
-    /// A new one with no globals; `None` if there is no memory for it.
-    pub(crate) fn new(world: World, memory_max_bytes: usize) -> Option<Self> {
-        let heap = Heap::new(memory_max_bytes);
-        let (host, aborted, panic) = (Cell::new(None), RefCell::new(None), Cell::new(None));
-        let anchor = NonNull::from(Box::leak(Box::new(Anchor {
-            heap,
-            world,
-            host,
-            aborted,
-            panic,
-            matching: Default::default(),
-        })));
-        // SAFETY: the allocator keeps to its contract, and `anchor` lives until the state is closed.
-        let state = unsafe { ffi::lua_newstate(resize, anchor.as_ptr().cast()) };
-        match NonNull::new(state) {
-            Some(state) => Some(Self { state, anchor }),
-            None => {
-                // SAFETY: made above by `Box::leak`; nothing refers to it.
-                drop(unsafe { Box::from_raw(anchor.as_ptr()) });
-                None
-            }
-        }
-    }
-
-    #[inline]
-    pub(crate) fn stack(&mut self) -> Stack<'_> {
-        // SAFETY: the anchor lives as long as the state, and is only reached by shared references.
-        Stack { state: self.state.as_ptr(), anchor: unsafe { self.anchor.as_ref() } }
-    }
-
-    /// Lets scripts reach the host while `run` works.
-    #[inline]
-    pub(crate) fn with_host<R>(&mut self, host: &mut (dyn Host + '_), run: impl FnOnce(&Stack<'_>) -> R) -> R {
-        /// Takes the host away again, however `run` ends.
-        struct Reset<'a>(&'a Cell<Option<NonNull<dyn Host>>>);
-        impl Drop for Reset<'_> {
-            fn drop(&mut self) {
-                self.0.set(None);
-            }
-        }
-        let stack = self.stack();
-        let host: NonNull<dyn Host + '_> = NonNull::from(host);
-        // SAFETY: only the lifetime changes. The pointer is taken away before this function returns, which the borrow outlives.
-        let host: NonNull<dyn Host> = unsafe { std::mem::transmute(host) };
-        stack.anchor.host.set(Some(host));
-        let _reset = Reset(&stack.anchor.host);
-        run(&stack)
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        // SAFETY: the state was made by `lua_newstate` and is closed once; then nothing refers to the anchor.
-        unsafe {
-            ffi::lua_close(self.state.as_ptr());
-            drop(Box::from_raw(self.anchor.as_ptr()));
-        }
-    }
-}
-
-unsafe extern "C" fn resize(anchor: *mut c_void, block: *mut c_void, old_size: usize, new_size: usize) -> *mut c_void {
-    // SAFETY: Lua passes on what `State::new` gave it, and blocks with the sizes that they were made with.
-    unsafe { (*anchor.cast::<Anchor>()).heap.resize(block, old_size, new_size) }
-}
-
-/// The entry of one of our functions.
-unsafe extern "C-unwind" fn enter<F: Function>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: Lua calls this with one of our states. `run` has returned, and with it everything that owns something, before
-    // an error leaves this frame.
-    unsafe {
-        let results = run::<F>(state);
-        if results < 0 { ffi::lua_error(state) } else { results }
-    }
-}
-
-/// Runs one of our functions; negative if it left an error on the stack.
-#[inline(always)]
-fn run<F: Function>(state: *mut ffi::lua_State) -> c_int {
-    const { assert!(size_of::<F>() == 0, "a function of ours owns nothing") };
-    let stack = Stack::of(state);
-    // SAFETY: a type without size that can be copied has one value, and `push_function` has seen it.
-    let function = unsafe { NonNull::<F>::dangling().read() };
-    let heap = &stack.anchor.heap;
-    heap.enter();
-    let outcome = catch_unwind(AssertUnwindSafe(|| function(&stack)));
-    let results = match outcome {
-        Ok(Ok(results)) if !heap.is_over() => results as c_int,
-        Ok(outcome) => stack.finish(outcome),
-        Err(panic) => stack.hold_panic(panic),
-    };
-    heap.leave();
-    results
-}
-
-/// Functions of Lua's string library that match patterns; each item of a pattern that repeats takes of the thread's stack.
-const MATCHING: [&str; 4] = ["find", "match", "gmatch", "gsub"];
-
-/// Such items that a pattern may have.
-const REPEATS_MAX: usize = 1_000;
-
-/// Lua's own function, unless the pattern is too complex for it.
-///
-/// Errors of the original jump over this frame, which owns nothing.
-unsafe extern "C-unwind" fn matching<const NTH: usize>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: Lua calls this with one of our states. The original is called as Lua would call it: with its arguments on the
-    // stack of a function. Its errors leave this frame when there is nothing in it that owns something.
-    unsafe {
-        if is_too_complex(state) {
-            ffi::luaL_error(state, c"pattern too complex".as_ptr());
-        }
-        match Stack::of(state).anchor.matching[NTH].get() {
-            Some(original) => original(state),
-            None => 0,
-        }
-    }
-}
-
-fn is_too_complex(state: *mut ffi::lua_State) -> bool {
-    const IS_PLAIN: i32 = 4;
-    let stack = Stack::of(state);
-    let Some(pattern) = stack.bytes(2) else { return false };
-    let repeats = || pattern.iter().filter(|byte| matches!(byte, b'*' | b'+' | b'-' | b'?')).count();
-    pattern.len() > REPEATS_MAX && !stack.truth(IS_PLAIN) && repeats() > REPEATS_MAX
-}
-
-/// Where the reading of a text in pieces is.
-struct Pieces {
-    /// Whether the piece at hand has not been read yet.
-    holds_one: bool,
-    is_first: bool,
-}
-
-/// Hands the next piece of a text to Lua.
-unsafe extern "C-unwind" fn read(state: *mut ffi::lua_State, pieces: *mut c_void, len: *mut usize) -> *const c_char {
-    // SAFETY: `compile_from` has passed its `Pieces`, which nobody else uses meanwhile. An error leaves this frame when there is
-    // nothing in it that owns something.
-    unsafe {
-        match Stack::of(state).next_piece(&mut *pieces.cast()) {
-            Ok(piece) => {
-                *len = piece.len();
-                piece.as_ptr().cast()
-            }
-            Err(Raised) => ffi::lua_error(state),
-        }
-    }
-}
-
-/// Asks the host whether the script may go on.
-unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-    if ask(state) {
-        // SAFETY: nothing in this frame owns anything; the error is on the stack.
-        unsafe { ffi::lua_error(state) }
-    }
-}
-
-/// Whether the script has to end, with the error on the stack.
-fn ask(state: *mut ffi::lua_State) -> bool {
-    let stack = Stack::of(state);
-    stack.anchor.heap.enter();
-    let asked = catch_unwind(AssertUnwindSafe(|| stack.ask_host()));
-    let ends = match asked {
-        Ok(ends) => ends,
-        Err(panic) => stack.hold_panic(panic) < 0,
-    };
-    stack.anchor.heap.leave();
-    ends
-}
-
-/// A function of ours that Lua code can call.
-pub(crate) trait Function: Fn(&Stack<'_>) -> Outcome + Copy + 'static {}
-impl<F: Fn(&Stack<'_>) -> Outcome + Copy + 'static> Function for F {}
 
 /// The stack of a running function, or of a state at rest. Indexes count from 1, or from the top ([`TOP`]).
 pub(crate) struct Stack<'s> {

@@ -13,7 +13,7 @@ use super::inside::execute_called;
 use crate::argv::Argv;
 use crate::command::Flags;
 use crate::commit::Outside;
-use crate::ctx::Ctx;
+use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
 /// What a script may do.
@@ -25,6 +25,12 @@ pub(crate) struct Rules {
     pub(crate) is_full: bool,
 }
 
+const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
+const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
+const NOT_ALLOWED: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
+const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
+/// Nobody sees it: the script ends here.
+const BEGINS_ANEW: CommandError = CommandError::fixed("ERR the script begins anew");
 const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
 
 /// What a script may do, by its flags and by how it was called. `flags` is `None` of a script without a shebang: of such a one
@@ -155,25 +161,25 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         }
     }
 
-    fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> Result<(), &'static [u8]> {
+    fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> CommandResult {
         let Ok(command) = self.ctx.engine.commands.resolve(&argv) else {
-            return Err(b"ERR Unknown Redis command called from script");
+            return Err(UNKNOWN);
         };
         if !command.accepts(argv.len()) {
-            return Err(b"ERR Wrong number of args calling Redis command from script");
+            return Err(WRONG_ARITY);
         }
         if command.flags.contains(Flags::NOSCRIPT) {
-            return Err(b"ERR This Redis command is not allowed from script");
+            return Err(NOT_ALLOWED);
         }
         let writes = command.flags.contains(Flags::WRITE);
         if writes && self.rules.is_read_only {
-            return Err(b"ERR Write commands are not allowed from read-only scripts.");
+            return Err(READ_ONLY);
         }
         if self.rules.is_full && !self.has_written && command.is_denied_oom() {
-            return Err(OUT_OF_MEMORY);
+            return Err(error::OUT_OF_MEMORY);
         }
         if !command.names_all_keys && !self.goes_on_uncovered(writes) {
-            return Err(b"ERR the script is executed again");
+            return Err(BEGINS_ANEW);
         }
         self.has_written |= writes || command.flags.contains(Flags::MAY_REPLICATE);
         let (has_changed, mark) = (self.changes > 0, reply.mark());
@@ -187,7 +193,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
                 // A proof that does not hold.
                 tracing::error!("A script has worked on a key that it was not given, and cannot be taken back");
                 reply.rewind(mark);
-                return Err(UNDECLARED);
+                return Err(error::UNDECLARED);
             }
             self.again = Some(Again::Here);
         }
@@ -216,14 +222,10 @@ impl Drop for ScriptHost<'_, '_> {
     }
 }
 
-const UNDECLARED: &[u8] = b"ERR the key was not declared";
-const OUT_OF_MEMORY: &[u8] = b"OOM command not allowed when used memory > 'maxmemory'.";
-
 impl Host for ScriptHost<'_, '_> {
     fn call(&mut self, multibulk: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt {
-        debug_assert_eq!(error::OUT_OF_MEMORY.as_bytes(), OUT_OF_MEMORY);
         if let Err(problem) = self.execute(Argv::new(multibulk, args, &[]), reply) {
-            reply.error_bytes(problem);
+            reply.error_bytes(problem.as_bytes());
         }
         if self.again.is_some() { Interrupt::Abort(Vec::new()) } else { Interrupt::GoOn }
     }

@@ -27,5 +27,6 @@ pub(super) fn execute_called(
     }
     let has_failed = inside::execute_inside(&mut ctx, is_recorded).is_some();
     *changes += ctx.changes;
-    has_failed && ctx.commit.take_refused().is_some_and(|refused| refused != Refused::Undeclared)
+    let refused = ctx.commit.take_refused();
+    has_failed && refused.is_some_and(|refused| refused != Refused::Undeclared)
 }

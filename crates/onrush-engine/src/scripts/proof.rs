@@ -16,6 +16,9 @@ pub(crate) struct Proof {
     pub(crate) keeps_lists: bool,
 }
 
+/// Longer texts are not looked at.
+const TEXT_LEN_MAX: usize = 64 * 1024;
+
 /// Words by which a text could do more than is written in it, or do it again and again.
 const STRONG: &[&[u8]] = &[
     b"while",
@@ -63,6 +66,9 @@ enum Token<'a> {
 impl Proof {
     /// What a text proves, without its shebang, if `commands` are the commands that it can call. O(length).
     pub(crate) fn of(text: &[u8], commands: &CommandTable) -> Self {
+        if text.len() > TEXT_LEN_MAX {
+            return Self::default();
+        }
         let Some(tokens) = tokens(text) else { return Self::default() };
         let is_weak = !tokens.iter().any(|token| matches!(token, Token::Word(word) if STRONG.contains(word)));
         let keeps_lists = is_weak && are_only_read(&tokens);
