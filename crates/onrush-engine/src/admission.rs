@@ -41,7 +41,7 @@ impl Conditions {
             reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
             pause,
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
-            one_by_one: commit.choose_timing() || !commit.has_entered(),
+            one_by_one: commit.choose_timing() || !commit.has_entered() || engine.restricts(),
         }
     }
 
@@ -102,6 +102,7 @@ fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
     let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors();
     (ctx.session.states - States::HEARS - States::TRACKS).is_empty()
         && !is_seen
+        && !ctx.engine.restricts()
         && !(full && command.is_denied_oom())
         && ctx.commit.has_entered()
 }
@@ -121,6 +122,8 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         ctx.engine.scripts.running.refusal()
     } else if full && command.is_denied_oom() {
         error::OUT_OF_MEMORY
+    } else if let Some(refusal) = ctx.engine.restriction(command, ctx.session) {
+        refusal
     } else if ctx.session.states.contains(States::SUBSCRIBED) && !may_subscriber(command) {
         not_for_subscribers(command)
     } else {

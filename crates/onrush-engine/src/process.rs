@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::CommandError;
+use crate::snapshot::output::{Output, Purpose};
 
 /// The process around the engine. Everything here is called by commands that count as long, and without a lock of a shard,
 /// unless said otherwise.
@@ -42,11 +43,23 @@ pub trait Process: Send + Sync {
     /// Has the process end (SHUTDOWN). Returns before that.
     fn shut_down(&self);
 
+    /// Whether the data is to be saved when the process ends.
+    fn saves_at_end(&self) -> bool;
+
+    /// Ends the process: the data is saved. The whole keyspace is locked. Returns only where there is no process to end.
+    fn end(&self);
+
     /// Creates a file, which must not be there (DEBUG COMMAND-LOG).
     ///
     /// # Errors
     /// The system's.
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>>;
+
+    /// Creates the file that a snapshot is written to. The whole keyspace is locked.
+    ///
+    /// # Errors
+    /// The system's.
+    fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>>;
 
     /// Does nothing for some time (DEBUG SLEEP). The whole keyspace is locked.
     fn sleep(&self, time: Duration);
@@ -154,6 +167,16 @@ impl Process for NoProcess {
     fn shut_down(&self) {}
 
     fn create_file(&self, _: &Path) -> io::Result<Box<dyn io::Write + Send>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn saves_at_end(&self) -> bool {
+        false
+    }
+
+    fn end(&self) {}
+
+    fn create_snapshot(&self, _: Purpose) -> io::Result<Box<dyn Output>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -57,6 +57,8 @@ pub struct Options {
     pub output_limits: OutputLimits,
     /// Keys that clients are known to have read, at most; 0 is no limit (`tracking-table-max-keys`).
     pub tracking_keys_max: usize,
+    /// Whether strings are compressed in snapshots (`rdbcompression`).
+    pub rdb_compression: bool,
 }
 
 /// What clients may leave unread, by class.
@@ -94,6 +96,7 @@ impl Default for Options {
             events: EventClasses::empty(),
             output_limits: OutputLimits::default(),
             tracking_keys_max: 1_000_000,
+            rdb_compression: true,
         }
     }
 }
@@ -133,6 +136,8 @@ pub struct Settings {
     events: AtomicU32,
     /// See [`Options::output_limits`].
     output_limits: RwLock<OutputLimits>,
+    /// See [`Options::rdb_compression`].
+    pub rdb_compression: AtomicBool,
     /// Whether active expiry is off (`DEBUG SET-ACTIVE-EXPIRE`).
     pub expiry_is_off: AtomicBool,
     /// CLIENT PAUSE: 0 not paused, 1 writes, 2 everything.
@@ -171,6 +176,7 @@ impl Settings {
         self.timing.store(&options.timing);
         self.busy_reply_ms.store(options.busy_reply_ms, Relaxed);
         self.events.store(if options.events.publishes() { options.events.bits() } else { 0 }, Relaxed);
+        self.rdb_compression.store(options.rdb_compression, Relaxed);
         *self.output_limits.write() = options.output_limits;
     }
 

@@ -18,13 +18,16 @@ use crate::gate::{Entered, Exclusive, Gate};
 use crate::hotkeys::HotKeys;
 use crate::latency::{Event, Monitor};
 use crate::lazyfree::LazyFree;
+use crate::loading::Loading;
 use crate::messages::Messages;
 use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
+use crate::restrictions::WriteRefusal;
 use crate::scripts::Scripts;
 use crate::settings::{Options, Settings};
 use crate::slow_batch::BatchLog;
 use crate::slowlog::SlowLog;
+use crate::snapshot::Snapshots;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
 use crate::watched::Watched;
@@ -104,6 +107,12 @@ pub struct Shared {
     pub scripts: Scripts,
     /// The log of effects.
     pub log: Arc<CommandLog>,
+    /// Whether data is being loaded.
+    pub loading: Loading,
+    /// Why writes are refused, if they are.
+    pub write_refusal: WriteRefusal,
+    /// Snapshots of the data.
+    pub snapshots: Snapshots,
     /// Eviction: its settings and its state.
     pub eviction: Eviction,
     /// The way to the freeing thread.
@@ -132,8 +141,7 @@ pub struct Shared {
 impl Shared {
     /// With no data and no clients. `commands`: how many commands there are.
     pub(crate) fn new(parts: &Parts, commands: usize) -> Self {
-        // The maintenance thread and the one for long commands execute as well.
-        let threads = parts.workers + 2;
+        let threads = threads(parts.workers);
         let keyspace = KeyspaceOptions { databases: parts.databases, shards: parts.shards, seed: parts.hash_seed };
         let clock = Clock::new(parts.time);
         let shared = Self {
@@ -154,6 +162,9 @@ impl Shared {
             latency: Monitor::default(),
             scripts: Scripts::default(),
             log: CommandLog::new(),
+            loading: Loading::default(),
+            write_refusal: WriteRefusal::default(),
+            snapshots: Snapshots::default(),
             eviction: Eviction::default(),
             lazyfree: LazyFree::default(),
             offload: Offload::new(parts.elements_max),
@@ -216,6 +227,16 @@ impl Shared {
         self.workers + 1
     }
 
+    /// Number of the thread for snapshots at the gate.
+    pub fn snapshot_thread(&self) -> usize {
+        self.workers + 2
+    }
+
+    /// How many threads are numbered.
+    pub(crate) fn threads(&self) -> usize {
+        threads(self.workers)
+    }
+
     /// Unix time in seconds when it started.
     pub fn started_unix_s(&self) -> i64 {
         let uptime_s = (self.clock.now() - self.started).as_secs();
@@ -228,6 +249,11 @@ impl Shared {
         self.peak_memory.fetch_max(used, Relaxed);
         used
     }
+}
+
+/// How many threads are numbered: beside the workers the maintenance thread, the one for long commands, and the one for snapshots.
+fn threads(workers: usize) -> usize {
+    workers + 3
 }
 
 /// A number that tells nothing about the seed.

@@ -15,6 +15,7 @@ use onrush_store::{Shard, clock};
 
 use crate::gather::Gather;
 use crate::mailbox::Mailbox;
+use crate::saving::Saving;
 use crate::server::Server;
 
 /// Share of its period that active expiry may use, in percent (Redis's default effort).
@@ -46,12 +47,16 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
+    let mut saving = Saving::new(server);
     let mut gather = Gather::new(server, Arc::clone(&workers));
     loop {
         let hz = server.host.config.read().hz.clamp(1, 500);
         let period = Duration::from_micros(1_000_000 / hz);
         tokio::time::sleep(period).await;
         server.clock.synchronize();
+        if server.loading.is_on() {
+            continue;
+        }
         if !server.settings.expiry_is_off.load(Relaxed) && server.settings.pause(server.clock.unix_ms()) == Pause::None
         {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
@@ -72,6 +77,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
             server.offload.tend();
             trim(server, server.maintenance_thread(), TRACKED_KEYS_TRIM_MAX);
         }
+        saving.look();
         gather.look();
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
             last_timeouts = Instant::now();

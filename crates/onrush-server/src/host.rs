@@ -11,13 +11,16 @@ use std::time::Duration;
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
 use onrush_engine::process::{CpuTimes, Facts, Machine, Process};
+use onrush_engine::snapshot::output::{Output, Purpose};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::config::{Config, ConfigSetError, Directive, os_reason};
+use crate::files::Files;
 use crate::listen_change::{ListenChange, listen_elsewhere};
 use crate::options::options;
 use crate::os;
+use crate::snapshot_file::{FileOptions, SnapshotFile};
 
 /// The only user there is.
 const DEFAULT_USER: &[u8] = b"default";
@@ -47,6 +50,8 @@ pub struct Host {
     pub port: AtomicU32,
     /// The way to listen elsewhere, while the server runs.
     pub listening: OnceLock<UnboundedSender<ListenChange>>,
+    /// Files that are there while the server runs.
+    pub files: Mutex<Files>,
     /// Told when the server is to stop.
     pub shutdown: tokio::sync::Notify,
 }
@@ -64,6 +69,7 @@ impl Host {
             connected: AtomicUsize::new(0),
             port: AtomicU32::new(config.port as u32),
             listening: OnceLock::new(),
+            files: Mutex::default(),
             shutdown: tokio::sync::Notify::new(),
             config: RwLock::new(config),
         };
@@ -75,6 +81,12 @@ impl Host {
     pub fn set_engine(&self, engine: &'static Engine) {
         // There is one such call.
         let _ = self.engine.set(engine);
+    }
+
+    /// The file that the data is saved in.
+    pub fn snapshot_path(&self) -> PathBuf {
+        let config = self.config.read();
+        Path::new(&config.dir).join(&config.dbfilename)
     }
 
     /// Takes over the settings of a changed configuration.
@@ -180,6 +192,25 @@ impl Process for Host {
 
     fn shut_down(&self) {
         self.shutdown.notify_one();
+    }
+
+    fn saves_at_end(&self) -> bool {
+        !self.config.read().save.is_empty()
+    }
+
+    fn end(&self) {
+        self.files.lock().remove();
+        tracing::warn!("Onrush is now ready to exit, bye bye...");
+        // All other threads end with the process.
+        std::process::exit(0);
+    }
+
+    fn create_snapshot(&self, _: Purpose) -> io::Result<Box<dyn Output>> {
+        let options = {
+            let config = self.config.read();
+            FileOptions { has_checksum: config.rdbchecksum, syncs_often: config.rdb_save_incremental_fsync }
+        };
+        Ok(Box::new(SnapshotFile::create(self.snapshot_path(), options)?))
     }
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>> {

@@ -6,12 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use onrush_alloc as alloc;
+use onrush_engine::gate::Exclusive;
 use onrush_engine::long::LongWorker;
+use onrush_engine::process::Process;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
+use crate::files::Files;
 use crate::listener::Listeners;
+use crate::loading::{begin_loading, load_at_start};
 use crate::mailbox::Mailbox;
+use crate::saving::{self, save_at_end};
 use crate::server::Server;
 use crate::{cron, os, watchdog, worker};
 
@@ -78,24 +83,27 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     let listeners = Listeners::bind(&config)?;
     let files = Files::create(&config, daemonized);
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
+    *server.host.files.lock() = files;
     let workers: Vec<Arc<Mailbox>> = (0..server.workers)
         .map(|thread| worker::start(server, thread))
         .collect::<Result<_, _>>()
         .map_err(text("Can't start a worker"))?;
     let workers: Arc<[Arc<Mailbox>]> = workers.into();
     start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
+    saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
     watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(text("Can't start the maintenance thread"))?;
-    runtime.block_on(serve(server, listeners, workers)).map_err(text("Can't serve"))?;
+    let ended = runtime.block_on(serve(server, listeners, workers)).map_err(text("Can't serve"))?;
     // Whoever has the keyspace for himself keeps every batch from going on, so nothing is cut off half-way.
-    let _alone = server.alone_unless_busy();
-    files.remove();
-    tracing::warn!("Onrush is now ready to exit, bye bye...");
-    // Worker threads end with the process.
-    std::process::exit(0);
+    let _alone = match ended {
+        Some(alone) => Some(alone),
+        None => server.alone_unless_busy(),
+    };
+    server.host.end();
+    Ok(())
 }
 
 /// Starts the thread for long commands.
@@ -110,66 +118,78 @@ fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
 }
 
 /// Serves until a signal or SHUTDOWN.
-async fn serve(server: &'static Server, listeners: Listeners, workers: Arc<[Arc<Mailbox>]>) -> std::io::Result<()> {
-    for ending in [SignalKind::terminate(), SignalKind::interrupt()] {
-        end_at_second(ending)?;
-    }
+///
+/// Returns with the keyspace locked if its data has been saved.
+async fn serve(
+    server: &'static Server,
+    listeners: Listeners,
+    workers: Arc<[Arc<Mailbox>]>,
+) -> std::io::Result<Option<Exclusive<'static>>> {
+    let sent = [end_at_second(SignalKind::terminate())?, end_at_second(SignalKind::interrupt())?];
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     // Taken so that they do not end the process.
     let _hangup = signal(SignalKind::hangup())?;
+    begin_loading(server).map_err(std::io::Error::other)?;
     let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
     // There is one such call.
     let _ = server.host.listening.set(listening);
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     tokio::spawn(cron::run(server, workers));
-    tracing::info!("Ready to accept connections on port {}", server.host.port.load(Relaxed));
-    tokio::select! {
-        _ = terminate.recv() => tracing::warn!("Received SIGTERM, shutting down..."),
-        _ = interrupt.recv() => tracing::warn!("Received SIGINT, shutting down..."),
-        ended = &mut accepting => ended??,
-        () = server.host.shutdown.notified() => tracing::warn!("User requested shutdown..."),
+    let loaded = tokio::task::spawn_blocking(|| load_at_start(server));
+    let loaded = tokio::spawn(async move {
+        match loaded.await {
+            Ok(Ok(())) => tracing::info!("Ready to accept connections on port {}", server.host.port.load(Relaxed)),
+            failed => {
+                let reason = failed.map_or_else(|error| error.to_string(), |loaded| loaded.err().unwrap_or_default());
+                tracing::error!("Fatal error loading the DB: {reason}. Exiting.");
+                std::process::exit(1);
+            }
+        }
+    });
+    loop {
+        let words = tokio::select! {
+            _ = terminate.recv() => {
+                tracing::warn!("Received SIGTERM, shutting down...");
+                server.host.config.read().shutdown_on_sigterm.clone()
+            }
+            _ = interrupt.recv() => {
+                tracing::warn!("Received SIGINT, shutting down...");
+                server.host.config.read().shutdown_on_sigint.clone()
+            }
+            ended = &mut accepting => {
+                ended??;
+                return Ok(None);
+            }
+            () = server.host.shutdown.notified() => {
+                tracing::warn!("User requested shutdown...");
+                return Ok(None);
+            }
+        };
+        let saves = words.contains(&"save") || !words.contains(&"nosave") && server.host.saves_at_end();
+        if !saves || !loaded.is_finished() {
+            accepting.abort();
+            return Ok(None);
+        }
+        match save_at_end(server) {
+            Ok(alone) => return Ok(Some(alone)),
+            Err(reason) if words.contains(&"force") => {
+                tracing::error!("Error trying to save the DB: {reason}");
+                return Ok(None);
+            }
+            Err(reason) => {
+                tracing::error!("Error trying to save the DB, can't exit: {reason}");
+                sent.iter().for_each(|sent| sent.store(false, Relaxed));
+            }
+        }
     }
-    accepting.abort();
-    Ok(())
 }
 
 /// Has the second signal of a kind end the process with exit code 1 from within the signal's handler: also when no thread
-/// gets to ending in order any more.
-fn end_at_second(kind: SignalKind) -> std::io::Result<()> {
+/// gets to ending in order any more. Returns what notes that the first one was sent.
+fn end_at_second(kind: SignalKind) -> std::io::Result<Arc<AtomicBool>> {
     let was_sent = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register_conditional_shutdown(kind.as_raw_value(), 1, Arc::clone(&was_sent))?;
-    signal_hook::flag::register(kind.as_raw_value(), was_sent)?;
-    Ok(())
-}
-
-/// Files that are there while the server runs.
-struct Files(Vec<PathBuf>);
-
-impl Files {
-    /// Writes the pid file, by default only in the background; remembers the Unix socket.
-    fn create(config: &Config, daemonized: bool) -> Self {
-        let mut files = Vec::new();
-        let pidfile = match config.pidfile.as_str() {
-            "" if daemonized => "/var/run/onrush.pid",
-            path => path,
-        };
-        if !pidfile.is_empty() {
-            match std::fs::write(pidfile, format!("{}\n", std::process::id())) {
-                Ok(()) => files.push(PathBuf::from(pidfile)),
-                Err(error) => tracing::warn!("Failed to write PID file {pidfile}: {error}"),
-            }
-        }
-        if !config.unixsocket.is_empty() {
-            files.push(PathBuf::from(&config.unixsocket));
-        }
-        Self(files)
-    }
-
-    fn remove(&self) {
-        for file in &self.0 {
-            // It may be gone already, and there is nobody left to tell.
-            let _ = std::fs::remove_file(file);
-        }
-    }
+    signal_hook::flag::register(kind.as_raw_value(), Arc::clone(&was_sent))?;
+    Ok(was_sent)
 }

@@ -47,6 +47,7 @@ pub fn options(config: &Config) -> Options {
             normal: config.client_output_buffer_limit.normal,
             pubsub: config.client_output_buffer_limit.pubsub,
         },
+        rdb_compression: config.rdbcompression,
         tracking_keys_max: usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX),
     }
 }

@@ -39,6 +39,7 @@ mod bytes;
 pub mod clock;
 mod collection;
 mod compact;
+mod cut;
 mod db;
 mod dict;
 mod embedded;
@@ -72,6 +73,7 @@ mod value;
 
 pub use bytes::equal;
 pub use collection::{Collection, CollectionRef, CollectionType};
+pub use cut::CutFacts;
 pub use db::Db;
 pub use embedded::CollectionMut;
 pub use entry::Entry;

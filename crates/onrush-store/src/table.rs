@@ -28,12 +28,18 @@ pub(crate) struct Books {
     hasher: Hasher,
     next_expire_ms: i64,
     len: u32,
-    /// How many entries have an expiry, and [`TIMED_FIELDS`].
+    /// How many entries have an expiry, [`TIMED_FIELDS`] and [`SIDE`].
     volatile: u32,
 }
 
 /// Set in [`Books::volatile`] while there may be hashes of which fields expire. A pass that finds none takes it back.
 const TIMED_FIELDS: u32 = 1 << 31;
+
+/// Set in [`Books::volatile`] on one of the two sides of the snapshots' cuts (see [`crate::Keyspace::cut`]).
+const SIDE: u32 = 1 << 30;
+
+/// The other bits of [`Books::volatile`].
+const VOLATILE_LEN: u32 = SIDE - 1;
 
 /// Is told a key and the names of fields of its hash that have expired.
 pub type ExpiredFields<'a> = &'a mut dyn FnMut(&[u8], &[Vec<u8>]);
@@ -70,7 +76,7 @@ impl Table {
     /// Number of entries with an expiry.
     #[inline]
     pub fn volatile_len(&self) -> usize {
-        (self.books.volatile & !TIMED_FIELDS) as usize
+        (self.books.volatile & VOLATILE_LEN) as usize
     }
 
     /// Neither an entry nor a field of one expires before this time, in milliseconds since the Unix epoch; `i64::MAX` if
@@ -384,6 +390,21 @@ impl Table {
         self.buckets.chain(bucket).filter(|located| located.is_timed())
     }
 
+    /// The side of the last cut that saved entries are on.
+    #[inline]
+    pub(crate) fn side(&self) -> bool {
+        self.books.side()
+    }
+
+    pub(crate) fn books_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    /// Whether there may be hashes of which fields expire.
+    pub(crate) fn has_timed_fields(&self) -> bool {
+        self.books.volatile & TIMED_FIELDS != 0
+    }
+
     /// Where a key is in the order of hashes.
     pub(crate) fn position_of(&self, key: &[u8]) -> u32 {
         self.books.hasher.hash(key).position()
@@ -410,8 +431,19 @@ impl Table {
 }
 
 impl Books {
-    /// Adds an entry whose key is not in the table.
-    fn insert<'t>(&'t mut self, buckets: &'t mut BucketArray, entry: EntryBox, hash: KeyHash) -> Slot<'t> {
+    #[inline]
+    fn side(&self) -> bool {
+        self.volatile & SIDE != 0
+    }
+
+    /// See [`Table::cut`].
+    pub(crate) fn turn_side(&mut self) {
+        self.volatile ^= SIDE;
+    }
+
+    /// Adds an entry whose key is not in the table. A snapshot that is under way does not get it.
+    fn insert<'t>(&'t mut self, buckets: &'t mut BucketArray, mut entry: EntryBox, hash: KeyHash) -> Slot<'t> {
+        entry.set_snapshot_bit(self.side());
         let times = Times::of(&entry);
         self.grow_for(buckets, self.len as usize + 1);
         let located = buckets.push(hash.position(), hash.tag(), entry);
@@ -463,7 +495,7 @@ impl Books {
 
     fn forget_volatile(&mut self) {
         self.volatile -= 1;
-        if self.volatile == 0 {
+        if self.volatile & !SIDE == 0 {
             self.next_expire_ms = NEVER_MS;
         }
     }

@@ -6,6 +6,7 @@ use onrush_resp::parse_i64;
 use onrush_store::Cleared;
 
 use super::keys::check_db;
+use super::persistence::abort_for_flush;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::lazyfree::Garbage;
@@ -16,18 +17,18 @@ const INVALID_SECOND_DB: CommandError = CommandError::fixed("ERR invalid second 
 /// `FLUSHDB [ASYNC | SYNC]`
 pub fn flushdb(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.commit.db();
-    flush(ctx, db..db + 1)
+    flush(ctx, db..db + 1, false)
 }
 
 /// `FLUSHALL [ASYNC | SYNC]`
 pub fn flushall(ctx: &mut Ctx<'_>) -> CommandResult {
     let databases = ctx.engine.keyspace.databases() as u32;
-    flush(ctx, 0..databases)
+    flush(ctx, 0..databases, true)
 }
 
 /// Empties databases at one moment. What they held is freed when others may go on already: before the reply is
 /// sent, or, with ASYNC, on the freeing thread.
-fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>) -> CommandResult {
+fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>, is_all: bool) -> CommandResult {
     let in_background = match ctx.argc() {
         1 => ctx.engine.settings.lazy_flush.load(Relaxed),
         2 if ctx.is(1, "ASYNC") => true,
@@ -35,14 +36,19 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>) -> CommandResult {
         _ => return Err(error::SYNTAX),
     };
     ctx.commit.lock_keyspace()?;
+    if is_all {
+        abort_for_flush(ctx);
+    }
     let concerned = databases.clone();
     outdate(ctx, |ctx, db, key| concerned.contains(&db) && is_there(ctx, db, key));
     let mut cleared: Vec<Cleared> = Vec::new();
+    let mut removed = 0;
     for db in databases {
-        cleared.extend(ctx.commit.clear(db));
+        let (keys, tables) = ctx.commit.clear(db);
+        removed += keys as u64;
+        cleared.extend(tables);
     }
     ctx.commit.outdate_everything();
-    let removed = cleared.iter().map(Cleared::len).sum::<usize>() as u64;
     ctx.changed_keyspace(removed);
     if in_background && removed > 0 {
         ctx.engine.lazyfree.free_later(Box::new(cleared), removed);

@@ -11,7 +11,7 @@ use crate::messages::show::show_script;
 use crate::scripts::habit::Known;
 use crate::scripts::host::rules;
 use crate::scripts::proof::Proof;
-use crate::scripts::{Library, Policy, dump, restore, thread};
+use crate::scripts::{Library, Policy, compile, dump, restore, thread};
 
 const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
 const BAD_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
@@ -36,15 +36,6 @@ pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
     })
 }
 
-/// Compiles a library and has it register its functions.
-fn compile(ctx: &Ctx<'_>, text: &[u8]) -> Result<Library, CommandError> {
-    let name = Library::read_name(text)?;
-    let id = Library::next_id();
-    let loaded = thread::load(ctx.engine, &name, id, text);
-    let functions = loaded.map_err(|problem| CommandError::bytes([b"ERR ", problem.as_slice()].concat()))?;
-    Ok(Library::new(id, name, text.to_vec(), functions))
-}
-
 /// `FUNCTION LOAD [REPLACE] function-code`
 pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let last = ctx.argc() - 1;
@@ -60,7 +51,7 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     if policy == Policy::Append && ctx.engine.scripts.libraries.has(&name) {
         return Err(CommandError::bytes([b"ERR Library '", name.as_slice(), b"' already exists"].concat()));
     }
-    let library = compile(ctx, text)?;
+    let library = compile(ctx.engine, text)?;
     ctx.engine.scripts.libraries.add(vec![library], policy)?;
     ctx.changed_keyspace(1);
     // Whoever executes the log may have the library from before.
@@ -217,7 +208,7 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
         crate::scripts::Bad::Footer => BAD_FOOTER,
         crate::scripts::Bad::Content => BAD_CONTENT,
     })?;
-    let libraries: Result<Vec<_>, _> = texts.iter().map(|text| compile(ctx, text)).collect();
+    let libraries: Result<Vec<_>, _> = texts.iter().map(|text| compile(ctx.engine, text)).collect();
     ctx.engine.scripts.libraries.add(libraries?, policy)?;
     log_all(ctx);
     ctx.out.ok();

@@ -10,6 +10,7 @@ use crate::commands::server::REDIS_VERSION;
 use crate::ctx::Engine;
 use crate::ctx::{CommandResult, Ctx};
 use crate::messages::kind::Kind;
+use crate::snapshot::output::Purpose;
 use crate::stats::CommandCounters;
 
 /// A section of INFO.
@@ -214,30 +215,55 @@ fn memory(engine: &Engine, text: &mut Text) {
 }
 
 fn persistence(engine: &Engine, text: &mut Text) {
-    text.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
-    text.line("current_fork_perc", "0.00");
-    text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    text.line("rdb_changes_since_last_save", engine.stats.changes());
-    text.line("rdb_bgsave_in_progress", 0);
-    text.line("rdb_last_save_time", engine.started_unix_s());
-    text.line("rdb_last_bgsave_status", "ok");
-    text.line("rdb_last_bgsave_time_sec", -1);
-    text.line("rdb_current_bgsave_time_sec", -1);
-    text.zeros(&[
-        "rdb_saves",
-        "rdb_last_cow_size",
-        "rdb_last_load_keys_expired",
-        "rdb_last_load_keys_loaded",
-        "aof_enabled",
-        "aof_rewrite_in_progress",
-        "aof_rewrite_scheduled",
-    ]);
+    let (facts, underway) = (engine.snapshots.facts(), engine.snapshots.underway());
+    let saving = underway.as_ref().filter(|underway| underway.purpose == Purpose::File);
+    let is_loading = engine.loading.is_on();
+    text.line("loading", u8::from(is_loading));
+    text.zeros(&["async_loading"]);
+    let held = underway.as_ref().map_or((0, 0), |underway| (underway.held_bytes_max(), underway.held_bytes()));
+    text.line("current_cow_peak", held.0);
+    text.line("current_cow_size", held.1);
+    text.zeros(&["current_cow_size_age"]);
+    let (saved, keys) =
+        underway.as_ref().map_or((0, 0), |underway| (underway.saved().min(underway.keys), underway.keys));
+    text.line("current_fork_perc", format_args!("{:.2}", saved as f64 * 100.0 / keys.max(1) as f64));
+    text.line("current_save_keys_processed", saved);
+    text.line("current_save_keys_total", keys);
+    text.line("rdb_changes_since_last_save", engine.stats.changes().saturating_sub(facts.saved_changes));
+    text.line("rdb_bgsave_in_progress", u8::from(saving.is_some()));
+    text.line("rdb_last_save_time", if facts.saved_at_s > 0 { facts.saved_at_s } else { engine.started_unix_s() });
+    text.line("rdb_last_bgsave_status", if facts.failure.is_none() { "ok" } else { "err" });
+    text.line("rdb_last_bgsave_time_sec", facts.last_took_s.map_or(-1, |took_s| took_s as i64));
+    let now = engine.clock.now();
+    text.line("rdb_current_bgsave_time_sec", saving.map_or(-1, |saving| (now - saving.started).as_secs() as i64));
+    text.line("rdb_saves", facts.saves);
+    text.line("rdb_last_cow_size", facts.held_bytes_max);
+    text.line("rdb_last_load_keys_expired", facts.expired_keys);
+    text.line("rdb_last_load_keys_loaded", facts.loaded_keys);
+    text.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     text.line("aof_last_rewrite_time_sec", -1);
     text.line("aof_current_rewrite_time_sec", -1);
     text.line("aof_last_bgrewrite_status", "ok");
     text.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     text.line("aof_last_write_status", "ok");
     text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if is_loading {
+        loading(engine, text);
+    }
+}
+
+/// How far loading is.
+fn loading(engine: &Engine, text: &mut Text) {
+    let progress = engine.loading.progress();
+    let (loaded, total) = (progress.loaded_bytes, progress.total_bytes);
+    text.line("loading_start_time", progress.started_s);
+    text.line("loading_total_bytes", total);
+    text.zeros(&["loading_rdb_used_mem"]);
+    text.line("loading_loaded_bytes", loaded);
+    text.line("loading_loaded_perc", format_args!("{:.2}", loaded as f64 * 100.0 / total.max(1) as f64));
+    let elapsed_s = (engine.clock.unix_ms() / 1000 - progress.started_s).max(1) as u64;
+    let left_s = total.saturating_sub(loaded) / (loaded / elapsed_s).max(1);
+    text.line("loading_eta_seconds", if loaded == 0 { 1 } else { left_s });
 }
 
 fn stats(engine: &Engine, text: &mut Text) {

@@ -6,7 +6,6 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
 const NO_REPLICATION: CommandError = CommandError::fixed("ERR replication is not supported yet");
-const NO_SNAPSHOTS: CommandError = CommandError::fixed("ERR snapshots are not supported yet");
 const NO_APPEND_ONLY_FILE: CommandError = CommandError::fixed("ERR the append-only file is not supported yet");
 const BAD_PRIMARY_PORT: CommandError = CommandError::fixed("ERR Invalid master port");
 const NOT_A_FLAG: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
@@ -93,20 +92,6 @@ pub fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     Err(if aborts { NO_FAILOVER } else { NO_REPLICAS })
-}
-
-/// `LASTSAVE`: when the server started, as Redis tells before its first snapshot
-pub fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.int(ctx.engine.started_unix_s());
-    Ok(())
-}
-
-/// `SAVE`, `BGSAVE [SCHEDULE]`
-pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
-    if ctx.argc() > 2 || (ctx.argc() == 2 && !ctx.is(1, "SCHEDULE")) {
-        return Err(error::SYNTAX);
-    }
-    Err(NO_SNAPSHOTS)
 }
 
 /// `BGREWRITEAOF`

@@ -82,7 +82,7 @@ pub static SPECS: &[Spec] = &[
         tips: &["nondeterministic_output"],
         group: Group::Server,
         summary: "Returns the Unix time of the last successful snapshot.",
-        handler: super::replication::lastsave,
+        handler: super::persistence::lastsave,
         ..Spec::DEFAULT
     },
     Spec {
@@ -92,7 +92,7 @@ pub static SPECS: &[Spec] = &[
         group: Group::Server,
         complexity: "O(N), N the number of keys in all databases",
         summary: "Takes a snapshot and waits until it is written.",
-        handler: super::replication::save,
+        handler: super::persistence::save,
         ..Spec::DEFAULT
     },
     Spec {
@@ -103,7 +103,7 @@ pub static SPECS: &[Spec] = &[
         summary: "Takes a snapshot in the background.",
         syntax: "[SCHEDULE]",
         history: &[("3.2.2", "Option `SCHEDULE`.")],
-        handler: super::replication::save,
+        handler: super::persistence::bgsave,
         ..Spec::DEFAULT
     },
     Spec {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use onrush_resp::parse_i64;
 
+use super::persistence::save_all;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::monitors::Monitor;
@@ -72,9 +73,14 @@ pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     if options.abort {
         return Err(NO_SHUTDOWN);
     }
-    if options.save {
-        tracing::warn!("SHUTDOWN SAVE: there are no snapshots, so the data cannot be saved");
-        if !options.force {
+    let saves = options.save || !options.nosave && ctx.engine.process.saves_at_end();
+    if saves && !ctx.engine.loading.is_on() {
+        let is_saved = save_all(ctx)?;
+        if is_saved {
+            tracing::warn!("User requested shutdown...");
+            ctx.engine.process.end();
+        } else if !options.force {
+            tracing::error!("Error trying to save the DB, can't exit.");
             return Err(SHUTDOWN_FAILED);
         }
     }

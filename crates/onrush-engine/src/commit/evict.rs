@@ -56,8 +56,11 @@ impl Commit {
         pick: impl FnOnce(&mut Table, &mut Vec<Removed>) -> R,
     ) -> R {
         let Self { shared, locks, record, left, .. } = self;
-        let result = pick(locks.lock_shard(shard), evicted);
+        record.look(&shared.settings);
+        let table = locks.lock_shard(shard);
+        let result = pick(table, evicted);
         for removed in &*evicted {
+            record.save_removed(db, removed, table);
             record.also(db, [b"DEL", removed.key()].into_iter());
             record.changed_by_itself(db, removed.key());
             record.notify(db, EventClass::Evicted, "evicted", removed.key());

@@ -177,7 +177,7 @@ impl Locks {
 
     #[inline(never)]
     fn table_to_touch(&mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &mut Table {
-        let table = &*self.table(record, db, key);
+        let table = self.table(record, db, key);
         if record.touch(db, key, table) { self.table(record, db, key) } else { self.table_outside() }
     }
 

@@ -542,16 +542,28 @@ impl Commit {
         std::mem::take(&mut self.left.ready)
     }
 
-    /// Empties a database. The whole keyspace is this commit's.
-    pub fn clear(&mut self, db: u32) -> Vec<Cleared> {
+    /// Empties a database; returns how many keys it had, and what is to be freed, unless a snapshot has not got it yet. The whole
+    /// keyspace is this commit's.
+    pub fn clear(&mut self, db: u32) -> (usize, Vec<Cleared>) {
         debug_assert!(self.locks.has_keyspace());
-        self.shared.keyspace.db(db as usize).map_or_else(Vec::new, Db::clear)
+        let cleared = self.shared.keyspace.db(db as usize).map_or_else(Vec::new, Db::clear);
+        match self.record.snapshot() {
+            Some(snapshot) if snapshot.wants_taken() => {
+                let removed = cleared.iter().map(Cleared::len).sum();
+                snapshot.take_over(db, cleared);
+                (removed, Vec::new())
+            }
+            _ => (cleared.iter().map(Cleared::len).sum(), cleared),
+        }
     }
 
     /// Exchanges two databases. The whole keyspace is this commit's.
     pub fn swap(&mut self, a: u32, b: u32) {
         debug_assert!(self.locks.has_keyspace());
         self.shared.keyspace.swap_dbs(a as usize, b as usize);
+        if let Some(snapshot) = self.record.snapshot() {
+            snapshot.swap(a, b);
+        }
     }
 
     /// Removes keys of a shard that are due, and up to `fields_max` fields of its hashes; returns how many keys and fields it

@@ -15,6 +15,7 @@ use crate::messages::kind::Kind;
 use crate::messages::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::snapshot::Underway;
 use crate::tracking::invalidations::{Invalidations, NOBODY};
 
 /// Records a thread's commits while somebody follows the log, and does nothing otherwise.
@@ -40,8 +41,12 @@ pub(super) struct Recorder {
     touched: Touched,
     /// The way back, while there is one.
     pub(super) undo: Undo,
-    /// Whether somebody follows the log, or there is a way back.
+    /// The snapshot that has not got all entries yet, and its number.
+    snapshot: Option<Arc<Underway>>,
+    snapshot_number: u64,
+    /// Whether somebody follows the log, there is a way back, or a snapshot is under way.
     sees_changes: bool,
+    thread: usize,
     /// What is to be told when the record is closed.
     outgoing: Outgoing,
     /// What clients that track keys are to be told then.
@@ -101,7 +106,10 @@ impl Recorder {
             has_effects: false,
             touched: Touched::default(),
             undo: Undo::default(),
+            snapshot: None,
+            snapshot_number: 0,
             sees_changes: is_on,
+            thread,
             outgoing: Outgoing::new(shared, thread),
             invalidations: Invalidations::new(shared, thread),
             fresh: Vec::new(),
@@ -137,6 +145,9 @@ impl Recorder {
     pub(super) fn look(&mut self, settings: &Settings) {
         self.is_on = self.log.is_listening();
         self.events = settings.events();
+        if self.shared.snapshots.number() != self.snapshot_number {
+            self.look_for_snapshot();
+        }
         self.look_for_changes();
     }
 
@@ -148,13 +159,23 @@ impl Recorder {
 
     /// Looks again whether it has to.
     pub(super) fn look_for_changes(&mut self) {
-        self.sees_changes = self.is_on | self.undo.is_on();
+        self.sees_changes = self.is_on | self.undo.is_on() | (self.snapshot_number != 0);
+    }
+
+    #[cold]
+    fn look_for_snapshot(&mut self) {
+        self.snapshot_number = self.shared.snapshots.number();
+        let is_on = self.snapshot_number != 0;
+        self.snapshot = is_on.then(|| self.shared.snapshots.underway()).flatten();
     }
 
     /// Notes that a key of this table is about to be changed; false if it must not be, as there would be no way back.
-    pub(super) fn touch(&mut self, db: u32, key: &Key<'_>, table: &Table) -> bool {
+    pub(super) fn touch(&mut self, db: u32, key: &Key<'_>, table: &mut Table) -> bool {
         if self.is_on {
             self.touched.push(db, key.bytes);
+        }
+        if let Some(snapshot) = &self.snapshot {
+            table.save_key(key.bytes, key.hash, |entry| snapshot.save(self.thread, db, entry));
         }
         !self.undo.is_on() || self.undo.keep(db, key.bytes, key.hash, table)
     }
@@ -244,6 +265,20 @@ impl Recorder {
         if self.is_on {
             self.command(db, [&b"DEL"[..], key].into_iter());
         }
+    }
+
+    /// Saves an entry that was taken out of this table, if the snapshot that is under way has not got it.
+    pub(super) fn save_removed(&self, db: u32, removed: &Removed, table: &Table) {
+        if let Some(snapshot) = &self.snapshot
+            && table.is_unsaved(removed)
+        {
+            snapshot.save(self.thread, db, removed);
+        }
+    }
+
+    /// The snapshot that has not got all entries yet.
+    pub(super) fn snapshot(&self) -> Option<&Arc<Underway>> {
+        self.snapshot.as_ref()
     }
 
     /// Forgets what is in the open record, and what was to be told with it.

@@ -49,6 +49,9 @@ pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules
         if is_full && !has(FunctionFlags::ALLOW_OOM) {
             return Err(error::OUT_OF_MEMORY);
         }
+        if let Some(refusal) = ctx.engine.write_refusal() {
+            return Err(refusal);
+        }
     }
     Ok(Rules {
         is_read_only: is_read_only || has(FunctionFlags::NO_WRITES),
@@ -174,6 +177,9 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         let writes = command.flags.contains(Flags::WRITE);
         if writes && self.rules.is_read_only {
             return Err(READ_ONLY);
+        }
+        if let Some(refusal) = self.ctx.engine.restriction(command, self.ctx.session) {
+            return Err(refusal);
         }
         if self.rules.is_full && !self.has_written && command.is_denied_oom() {
             return Err(error::OUT_OF_MEMORY);

@@ -8,6 +8,7 @@ pub(crate) mod habit;
 pub(crate) mod host;
 mod inside;
 mod libraries;
+mod load;
 pub(crate) mod proof;
 mod running;
 pub(crate) mod thread;
@@ -15,6 +16,7 @@ pub(crate) mod thread;
 pub(crate) use cache::{Cache, Script};
 pub(crate) use dump::{Bad, dump, restore};
 pub(crate) use libraries::{Libraries, Library, Policy};
+pub(crate) use load::{compile, load_library};
 pub(crate) use running::{Running, What};
 
 /// What all threads share of scripts.

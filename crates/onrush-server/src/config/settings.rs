@@ -77,6 +77,7 @@ from_value! {
     Access: Value::Enum("yes") => Access::Yes, Value::Enum("local") => Access::Local, Value::Enum(_) => Access::No;
     String: Value::Text(text) => String::from_utf8_lossy(text).into_owned();
     Secret: Value::Text(text) => Secret(text.clone());
+    Vec<&'static str>: Value::EnumSet(words) => words.clone();
     Vec<String>: Value::Addresses(list) =>
         list.iter().map(|address| String::from_utf8_lossy(address).into_owned()).collect();
     Vec<SavePoint>: Value::SavePoints(points) => points.clone();
@@ -235,4 +236,16 @@ settings! {
     dbfilename: String = "dbfilename",
     /// When to take snapshots.
     save: Vec<SavePoint> = "save",
+    /// What SIGINT does beyond ending the server.
+    shutdown_on_sigint: Vec<&'static str> = "shutdown-on-sigint",
+    /// What SIGTERM does beyond that.
+    shutdown_on_sigterm: Vec<&'static str> = "shutdown-on-sigterm",
+    /// Whether writes are refused after a snapshot has failed.
+    stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error",
+    /// Whether strings are compressed in snapshots.
+    rdbcompression: bool = "rdbcompression",
+    /// Whether snapshots have a checksum, and it is checked.
+    rdbchecksum: bool = "rdbchecksum",
+    /// Whether a snapshot is taken to the disk piece by piece.
+    rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync",
 }

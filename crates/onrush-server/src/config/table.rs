@@ -41,13 +41,11 @@ const NO_COMPRESSION: &str = "nodes of lists are not compressed";
 const NO_CRASH_REPORT: &str = "there is no crash report, and the watchdog is always on";
 const NO_DEFRAG: &str = "there is no active defragmentation";
 const NO_IO_THREADS: &str = "`workers` sets how many threads read, execute and write";
-const NO_LOAD: &str = "no data is loaded at start";
 const NO_LOCALE: &str = "texts are compared byte by byte";
 const NO_MODULES: &str = "there are no modules";
 const NO_OS: &str = "left to the service manager";
 const NO_REHASH: &str = "the table of a shard is small and grows at once";
 const NO_REPLICATION: &str = "there is no replication";
-const NO_SNAPSHOT: &str = "there are no snapshots";
 const NO_SYSLOG: &str = "the log goes to standard output or `logfile`";
 const NO_TITLE: &str = "the process keeps its title";
 const NO_TLS: &str = "TLS is not supported yet";
@@ -112,8 +110,8 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("io-threads", 1, 128, "1").immutable().no_effect(NO_IO_THREADS),
     boolean("io-threads-do-reads", "no").immutable().no_effect(NO_IO_THREADS),
     integer("shutdown-timeout", 0, I32_MAX, "10").no_effect(NO_REPLICATION),
-    special("shutdown-on-sigint", EnumSet(SHUTDOWN), "default").no_effect(NO_SNAPSHOT),
-    special("shutdown-on-sigterm", EnumSet(SHUTDOWN), "default").no_effect(NO_SNAPSHOT),
+    special("shutdown-on-sigint", EnumSet(SHUTDOWN), "default"),
+    special("shutdown-on-sigterm", EnumSet(SHUTDOWN), "default"),
     boolean("jemalloc-bg-thread", "yes").no_effect("the allocator tends itself"),
     // Databases, background work and time.
     integer("databases", 1, I32_MAX, "16").immutable(),
@@ -175,16 +173,18 @@ pub static DIRECTIVES: &[Directive] = &[
     special("notify-keyspace-events", EventClasses, "\"\"").apply(),
     // Snapshots.
     special("dir", Text(Directory), "").protected().apply(),
-    special("dbfilename", Text(FileName), "dump.rdb").protected().no_effect(NO_SNAPSHOT),
-    special("save", SavePoints, "3600 1 300 100 60 10000").no_effect(NO_SNAPSHOT),
-    boolean("stop-writes-on-bgsave-error", "yes").no_effect(NO_SNAPSHOT),
-    boolean("rdbcompression", "yes").no_effect(NO_SNAPSHOT),
-    boolean("rdbchecksum", "yes").immutable().no_effect(NO_SNAPSHOT),
+    special("dbfilename", Text(FileName), "dump.rdb").protected(),
+    special("save", SavePoints, "3600 1 300 100 60 10000"),
+    boolean("stop-writes-on-bgsave-error", "yes"),
+    boolean("rdbcompression", "yes"),
+    boolean("rdbchecksum", "yes").immutable(),
     boolean("rdb-del-sync-files", "no").no_effect(NO_REPLICATION),
-    boolean("rdb-save-incremental-fsync", "yes").no_effect(NO_SNAPSHOT),
-    integer("rdb-key-save-delay", I32_MIN, I32_MAX, "0").hidden().no_effect(NO_SNAPSHOT),
-    integer("key-load-delay", I32_MIN, I32_MAX, "0").hidden().no_effect(NO_LOAD),
-    integer("loading-process-events-interval-bytes", 1024, I32_MAX, "2097152").hidden().no_effect(NO_LOAD),
+    boolean("rdb-save-incremental-fsync", "yes"),
+    integer("rdb-key-save-delay", I32_MIN, I32_MAX, "0").hidden().no_effect("only Redis's own tests use it"),
+    integer("key-load-delay", I32_MIN, I32_MAX, "0").hidden().no_effect("only Redis's own tests use it"),
+    integer("loading-process-events-interval-bytes", 1024, I32_MAX, "2097152")
+        .hidden()
+        .no_effect("clients are answered all the time while data is loaded"),
     one_of("sanitize-dump-payload", &["no", "yes", "clients"], "no")
         .no_effect("what RESTORE is given is always checked in full"),
     // Append-only file.

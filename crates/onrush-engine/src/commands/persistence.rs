@@ -1,0 +1,114 @@
+//! SAVE, BGSAVE, LASTSAVE: snapshots.
+
+use std::sync::Arc;
+
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::snapshot::Underway;
+use crate::snapshot::output::Purpose;
+use crate::snapshot::run::{At, begin, run};
+
+const IN_PROGRESS: CommandError = CommandError::fixed("ERR Background save already in progress");
+const LOG_IS_REWRITTEN: CommandError = CommandError::fixed(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule \
+     a BGSAVE whenever possible.",
+);
+const FAILED: CommandError = CommandError::fixed("ERR");
+
+/// `LASTSAVE`: when the data was last saved; before that, when the server started
+pub fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
+    let saved_at_s = ctx.engine.snapshots.facts().saved_at_s;
+    ctx.out.int(if saved_at_s > 0 { saved_at_s } else { ctx.engine.started_unix_s() });
+    Ok(())
+}
+
+/// `SAVE`: others go on meanwhile
+pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
+    refuse_second(ctx)?;
+    // It takes long, so it does not belong on a worker.
+    ctx.expect_work(usize::MAX)?;
+    let underway = cut(ctx, false)?;
+    ctx.commit.leave();
+    let thread = ctx.thread;
+    let result = run(ctx.engine, &underway, At::Gate(thread));
+    ctx.commit.enter();
+    result.map_err(|_| FAILED)?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `BGSAVE [SCHEDULE]`
+pub fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
+    let schedules = ctx.argc() == 2 && ctx.is(1, "SCHEDULE");
+    if ctx.argc() > 2 || ctx.argc() == 2 && !schedules {
+        return Err(error::SYNTAX);
+    }
+    let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
+    if schedules && runs == Some(Purpose::LogBase) {
+        ctx.engine.snapshots.schedule();
+        ctx.out.simple("Background saving scheduled");
+        return Ok(());
+    }
+    refuse_second(ctx)?;
+    cut(ctx, true)?;
+    ctx.engine.snapshots.note(|facts| facts.tried_at_s = ctx.engine.clock.unix_ms() / 1000);
+    tracing::info!("Background saving started");
+    ctx.out.simple("Background saving started");
+    Ok(())
+}
+
+/// Refuses a snapshot while another one is under way.
+fn refuse_second(ctx: &Ctx<'_>) -> CommandResult {
+    match ctx.engine.snapshots.underway().map(|underway| underway.purpose) {
+        None => Ok(()),
+        Some(Purpose::File) => Err(IN_PROGRESS),
+        Some(Purpose::LogBase) => Err(LOG_IS_REWRITTEN),
+    }
+}
+
+/// Begins a snapshot.
+fn cut(ctx: &mut Ctx<'_>, waits: bool) -> Result<Arc<Underway>, CommandError> {
+    ctx.commit.lock_keyspace()?;
+    let output = match ctx.engine.process.create_snapshot(Purpose::File) {
+        Ok(output) => output,
+        Err(error) => {
+            tracing::error!("Can't create a file for a snapshot: {error}");
+            ctx.engine.snapshots.note(|facts| facts.failure = Some(error.to_string()));
+            return Err(FAILED);
+        }
+    };
+    let underway = begin(ctx.engine, output, Purpose::File, waits).ok_or(IN_PROGRESS)?;
+    ctx.commit.look_for_log();
+    Ok(underway)
+}
+
+/// Saves all data, and keeps everybody out from then on; says whether it is saved. On the thread for long commands, if there is one.
+pub(crate) fn save_all(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
+    ctx.expect_work(usize::MAX)?;
+    loop {
+        while let Some(underway) = ctx.engine.snapshots.underway() {
+            underway.abort("the server ends");
+            ctx.commit.leave();
+            ctx.engine.snapshots.wait_for_end();
+            ctx.commit.enter();
+        }
+        ctx.commit.lock_keyspace()?;
+        // Somebody may have begun another one meanwhile.
+        if ctx.engine.snapshots.underway().is_none() {
+            let Ok(underway) = cut(ctx, false) else { return Ok(false) };
+            return Ok(run(ctx.engine, &underway, At::Alone).is_ok());
+        }
+        ctx.commit.release();
+    }
+}
+
+/// FLUSHALL: what is under way would save what nobody wants any more.
+pub(crate) fn abort_for_flush(ctx: &Ctx<'_>) {
+    if let Some(underway) = ctx.engine.snapshots.underway()
+        && underway.purpose == Purpose::File
+    {
+        underway.abort("all data was deleted meanwhile");
+        // What is left, nothing, is to be saved.
+        ctx.engine.snapshots.schedule();
+    }
+}

@@ -1,0 +1,101 @@
+//! From the items of RDB files to keys.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_persist::rdb::{Batch, Item, Items, Key, RdbError};
+use onrush_store::clock;
+
+use crate::commit::AccessClock;
+use crate::ctx::Engine;
+use crate::scripts::load_library;
+use crate::types::rdb::Restorer;
+
+/// Why a file cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read, or is malformed.
+    #[error(transparent)]
+    File(#[from] RdbError),
+    /// A key that it has twice.
+    #[error("the key '{0}' of database {1} comes twice")]
+    Duplicate(String, u64),
+    /// A database that there is not.
+    #[error("database {0} is out of range: there are {1} databases")]
+    Database(u64, usize),
+    /// A library of functions that does not compile.
+    #[error("a library of functions cannot be loaded: {0}")]
+    Library(String),
+}
+
+/// What to do with keys that have expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// They are left out.
+    LeftOut,
+    /// They are loaded: commands of a log follow, for which they were there.
+    Loaded,
+}
+
+/// Loads a part of a file. Any number of threads may load parts of one file at a time; no other commands are executed meanwhile.
+///
+/// # Errors
+/// Why it cannot be loaded; keys before that are there.
+pub fn load_batch(engine: &'static Engine, batch: &Batch, expired: Expired) -> Result<(), LoadError> {
+    let now_ms = engine.clock.unix_ms();
+    let (mut keys, mut expired_keys) = (0, 0);
+    let mut items = batch.items();
+    while let Some(item) = items.next()? {
+        match item {
+            Item::Key(key) => {
+                let is_expired = key.expires_at_ms.is_some_and(|at| at <= now_ms);
+                if is_expired && expired == Expired::LeftOut {
+                    expired_keys += 1;
+                } else {
+                    keys += u64::from(load_key(engine, &mut items, &key, now_ms)?);
+                }
+            }
+            Item::Function(text) => {
+                load_library(engine, &text)
+                    .map_err(|error| LoadError::Library(String::from_utf8_lossy(error.as_bytes()).into_owned()))?;
+            }
+            _ => {}
+        }
+    }
+    engine.loading.add_keys(keys, expired_keys);
+    Ok(())
+}
+
+/// Loads a key; says whether there is anything to load.
+fn load_key(engine: &Engine, items: &mut Items<'_>, key: &Key<'_>, now_ms: i64) -> Result<bool, LoadError> {
+    let mut restorer = Restorer::new(&engine.settings.encodings);
+    match items.value(&mut restorer) {
+        Ok(()) => {}
+        // Old servers saved collections that had become empty.
+        Err(RdbError::Empty { .. }) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    let Some(value) = restorer.into_value() else { return Ok(false) };
+    let databases = engine.keyspace.databases();
+    let number = usize::try_from(key.db).unwrap_or(usize::MAX);
+    if number >= databases {
+        return Err(LoadError::Database(key.db, databases));
+    }
+    let hash = engine.keyspace.hash(&key.name);
+    let mut table = engine.keyspace.db_or_create(number).shard_of(hash).lock();
+    if table.get(&key.name, hash).is_some() {
+        return Err(LoadError::Duplicate(key.name.escape_ascii().to_string(), key.db));
+    }
+    let clock = clock_of(engine, key, now_ms);
+    table.insert(&key.name, hash, value, key.expires_at_ms, clock);
+    Ok(true)
+}
+
+fn clock_of(engine: &Engine, key: &Key<'_>, now_ms: i64) -> u32 {
+    if engine.settings.lfu.load(Relaxed) {
+        return clock::lfu(key.freq.unwrap_or(clock::LFU_INIT), now_ms);
+    }
+    match key.idle_s {
+        Some(idle_s) => clock::lru_from_idle(u32::try_from(idle_s).unwrap_or(u32::MAX), now_ms),
+        None => AccessClock::at(&engine.settings, now_ms, false).fresh(),
+    }
+}

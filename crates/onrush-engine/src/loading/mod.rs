@@ -1,0 +1,75 @@
+//! Loading data that was saved: at start, and again on request.
+
+pub mod load;
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Whether data is being loaded, and how far that is.
+#[derive(Debug, Default)]
+pub struct Loading {
+    is_on: AtomicBool,
+    started_s: AtomicI64,
+    total_bytes: AtomicU64,
+    loaded_bytes: AtomicU64,
+    keys: AtomicU64,
+    expired: AtomicU64,
+}
+
+/// How far loading is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// When it began, in Unix seconds.
+    pub started_s: i64,
+    /// The length of what is loaded, in bytes.
+    pub total_bytes: u64,
+    /// How much of it has been loaded.
+    pub loaded_bytes: u64,
+    /// Keys that were loaded.
+    pub keys: u64,
+    /// Keys that were not, as they had expired.
+    pub expired: u64,
+}
+
+impl Loading {
+    /// Whether commands that need the data are refused.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    /// Begins to load `total_bytes`.
+    pub fn begin(&self, now_s: i64, total_bytes: u64) {
+        self.started_s.store(now_s, Relaxed);
+        self.total_bytes.store(total_bytes, Relaxed);
+        for counter in [&self.loaded_bytes, &self.keys, &self.expired] {
+            counter.store(0, Relaxed);
+        }
+        self.is_on.store(true, Relaxed);
+    }
+
+    /// Notes that so many bytes more are loaded.
+    pub fn add_bytes(&self, bytes: u64) {
+        self.loaded_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn add_keys(&self, keys: u64, expired: u64) {
+        self.keys.fetch_add(keys, Relaxed);
+        self.expired.fetch_add(expired, Relaxed);
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            started_s: self.started_s.load(Relaxed),
+            total_bytes: self.total_bytes.load(Relaxed),
+            loaded_bytes: self.loaded_bytes.load(Relaxed),
+            keys: self.keys.load(Relaxed),
+            expired: self.expired.load(Relaxed),
+        }
+    }
+
+    /// Everything is loaded.
+    pub fn end(&self) {
+        self.is_on.store(false, Relaxed);
+    }
+}

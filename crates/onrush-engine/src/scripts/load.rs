@@ -1,0 +1,26 @@
+//! Making libraries of functions from their texts.
+
+use super::{Library, Policy, thread};
+use crate::ctx::Engine;
+use crate::error::CommandError;
+
+/// Compiles a library and has it register its functions.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn compile(engine: &'static Engine, text: &[u8]) -> Result<Library, CommandError> {
+    let name = Library::read_name(text)?;
+    let id = Library::next_id();
+    let loaded = thread::load(engine, &name, id, text);
+    let functions = loaded.map_err(|problem| CommandError::bytes([b"ERR ", problem.as_slice()].concat()))?;
+    Ok(Library::new(id, name, text.to_vec(), functions))
+}
+
+/// Loads a library from a file; it takes the place of one with its name.
+///
+/// # Errors
+/// As of [`compile`].
+pub(crate) fn load_library(engine: &'static Engine, text: &[u8]) -> Result<(), CommandError> {
+    let library = compile(engine, text)?;
+    engine.scripts.libraries.add(vec![library], Policy::Replace)
+}

@@ -1,0 +1,30 @@
+//! Where snapshots are written.
+
+use std::io;
+
+/// What a snapshot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A file by itself (SAVE, BGSAVE).
+    File,
+    /// The base of the append-only file.
+    LogBase,
+}
+
+/// Takes what a snapshot encodes, as items of the RDB format in any order.
+pub trait Output: Send {
+    /// Writes what stands before the items.
+    ///
+    /// # Errors
+    /// The system's; so with the others.
+    fn begin(&mut self, version: u16) -> io::Result<()>;
+
+    /// Writes whole items.
+    fn write(&mut self, items: &[u8]) -> io::Result<()>;
+
+    /// Ends it: what was written is complete, and stays if the machine fails. Returns its length in bytes.
+    fn finish(self: Box<Self>) -> io::Result<u64>;
+
+    /// What was written is of no use.
+    fn abandon(self: Box<Self>);
+}

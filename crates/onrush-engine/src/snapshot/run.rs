@@ -1,0 +1,216 @@
+//! Taking a snapshot: the cut, the way through all entries, the end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use onrush_store::Shard;
+
+use super::output::{Output, Purpose};
+use super::underway::{Beginning, Cut, Underway, Usage};
+use crate::commands::server::REDIS_VERSION;
+use crate::eviction::policy::{Order, Policy};
+use crate::gate::Exclusive;
+use crate::shared::Shared;
+
+/// A shard's lock goes back after so many entries, or so many bytes.
+const ENTRIES_PER_LOCK: u64 = 128;
+const BYTES_PER_LOCK: usize = 32 << 10;
+
+/// How often the log tells how far a snapshot is.
+const REPORT_PERIOD: Duration = Duration::from_secs(5);
+
+/// Whether the thread has to enter the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// It enters for each piece of work, as this thread.
+    Gate(usize),
+    /// It has the keyspace for itself.
+    Alone,
+}
+
+/// Begins a snapshot; `None` if one is under way. The caller has the whole keyspace. `waits`: the thread for snapshots goes on with it.
+/// O(shards in use).
+pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: bool) -> Option<Arc<Underway>> {
+    if shared.snapshots.underway().is_some() {
+        output.abandon();
+        return None;
+    }
+    let keyspace = &shared.keyspace;
+    let sizes = (0..keyspace.databases())
+        .map(|db| keyspace.db(db).map_or((0, 0), |db| (db.len() as u64, db.volatile_len() as u64)))
+        .collect();
+    let cut = Cut {
+        started: shared.clock.now(),
+        cut_ms: shared.clock.unix_ms(),
+        changes: shared.stats.changes(),
+        usage: usage(shared),
+        lfu_decay_minutes: shared.settings.lfu_decay_minutes.load(Relaxed),
+        threads: shared.threads(),
+        sizes,
+        facts: keyspace.cut(),
+    };
+    let libraries = shared.scripts.libraries.all().iter().map(|library| library.text.clone()).collect();
+    let aux = aux(shared, &cut, purpose);
+    let compresses = shared.settings.rdb_compression.load(Relaxed);
+    let beginning = Beginning { purpose, output, compresses, aux, libraries };
+    shared.snapshots.begin(|| Underway::new(beginning, &cut), waits)
+}
+
+/// As [`begin`], for who has the keyspace for himself without a commit.
+pub fn begin_alone(
+    shared: &Shared,
+    output: Box<dyn Output>,
+    purpose: Purpose,
+    _alone: &Exclusive<'_>,
+) -> Option<Arc<Underway>> {
+    begin(shared, output, purpose, true)
+}
+
+fn usage(shared: &Shared) -> Usage {
+    match shared.eviction.policy() {
+        _ if shared.settings.lfu.load(Relaxed) => Usage::Frequency,
+        Policy::Evicts(_, Order::Lru) => Usage::Idle,
+        _ => Usage::Untold,
+    }
+}
+
+fn aux(shared: &Shared, cut: &Cut, purpose: Purpose) -> Vec<(&'static str, String)> {
+    vec![
+        ("redis-ver", REDIS_VERSION.to_owned()),
+        ("redis-bits", usize::BITS.to_string()),
+        ("ctime", (cut.cut_ms / 1000).to_string()),
+        ("used-mem", shared.used_memory().to_string()),
+        ("aof-base", u8::from(purpose == Purpose::LogBase).to_string()),
+    ]
+}
+
+/// Takes one snapshot after the other, for as long as the process lives, as the thread for snapshots.
+pub fn serve(shared: &'static Shared) {
+    loop {
+        let underway = shared.snapshots.wait();
+        // What came of it is in the facts, and in the log.
+        let _ = run(shared, &underway, At::Gate(shared.snapshot_thread()));
+    }
+}
+
+/// Goes through all entries, saves what is unsaved, and ends the snapshot.
+///
+/// # Errors
+/// Why it failed, which is logged.
+pub fn run(shared: &Shared, underway: &Underway, at: At) -> Result<(), String> {
+    let mut report = Report { last: Instant::now(), keys: 0 };
+    loop {
+        let swaps = underway.swaps();
+        go_through(shared, underway, at, &mut report);
+        // What a database has that was exchanged for one that was done is still to be saved.
+        if underway.swaps() == swaps {
+            break;
+        }
+    }
+    shared.snapshots.end_of_entries();
+    underway.save_taken();
+    underway.write_all();
+    let result = match underway.take_output() {
+        (Some(output), Some(reason)) => {
+            output.abandon();
+            Err(reason)
+        }
+        (Some(output), None) => output.finish().map_err(|error| error.to_string()),
+        (None, _) => Err("the snapshot has ended before".to_owned()),
+    };
+    end(shared, underway, result)
+}
+
+fn end(shared: &Shared, underway: &Underway, result: Result<u64, String>) -> Result<(), String> {
+    let took = shared.clock.now() - underway.started;
+    let now_s = shared.clock.unix_ms() / 1000;
+    shared.snapshots.end(|facts| {
+        facts.held_bytes_max = underway.held_bytes_max();
+        if underway.purpose != Purpose::File {
+            return;
+        }
+        facts.last_took_s = Some(took.as_secs());
+        facts.failure = result.as_ref().err().cloned();
+        if result.is_ok() {
+            facts.saves += 1;
+            facts.saved_at_s = now_s;
+            facts.saved_changes = underway.changes;
+        }
+    });
+    match result {
+        Ok(bytes) => {
+            let (keys, mb) = (underway.keys, bytes as f64 / 1e6);
+            tracing::info!("DB saved on disk: {keys} keys, {mb:.1} MB in {:.2} seconds", took.as_secs_f64());
+            Ok(())
+        }
+        Err(reason) => {
+            tracing::error!("Saving failed: {reason}");
+            Err(reason)
+        }
+    }
+}
+
+fn go_through(shared: &Shared, underway: &Underway, at: At, report: &mut Report) {
+    for db in 0..shared.keyspace.databases() {
+        let Some(database) = shared.keyspace.db(db) else { continue };
+        for (_, shard) in database.shards() {
+            let mut next = Some(0);
+            while let Some(position) = next {
+                next = save_some(shared, underway, at, (db as u32, shard), position);
+                underway.write_waiting();
+            }
+            underway.save_taken();
+            report.tell(underway);
+        }
+    }
+}
+
+/// Saves entries of a shard from a position on; returns where to go on.
+fn save_some(shared: &Shared, underway: &Underway, at: At, (db, shard): (u32, &Shard), position: u32) -> Option<u32> {
+    if shard.is_empty() {
+        return None;
+    }
+    let _entered = match at {
+        At::Gate(thread) => Some(shared.gate.enter(thread)),
+        At::Alone => None,
+    };
+    let mut table = shard.lock();
+    let (mut next, mut entries) = (Some(position), 0);
+    let bytes = underway.open_bytes(underway.own());
+    while let Some(position) = next {
+        next = table.save_bucket(position, &mut |entry| {
+            entries += 1;
+            underway.save(underway.own(), db, entry);
+        });
+        let is_long = underway.open_bytes(underway.own()).abs_diff(bytes) > BYTES_PER_LOCK;
+        if entries >= ENTRIES_PER_LOCK || is_long {
+            break;
+        }
+    }
+    next
+}
+
+/// Tells now and then in the log how far a snapshot is.
+struct Report {
+    last: Instant,
+    keys: u64,
+}
+
+impl Report {
+    fn tell(&mut self, underway: &Underway) {
+        let took = self.last.elapsed();
+        if took < REPORT_PERIOD {
+            return;
+        }
+        let saved = underway.saved();
+        let rate = (saved - self.keys) as f64 / took.as_secs_f64();
+        let left_s = underway.keys.saturating_sub(saved) as f64 / rate.max(1.0);
+        tracing::info!(
+            "Saving: {saved} of {} keys, {:.1} MB, {rate:.0} keys per second, about {left_s:.0} seconds left",
+            underway.keys,
+            underway.written_bytes() as f64 / 1e6,
+        );
+        (self.last, self.keys) = (Instant::now(), saved);
+    }
+}

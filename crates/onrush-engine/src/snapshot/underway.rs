@@ -1,0 +1,304 @@
+//! A snapshot that is under way.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use onrush_persist::rdb::{Encoder, KeyRecord, Text, VERSION_DEFAULT, VERSION_FIELD_EXPIRY};
+use onrush_store::{Cleared, CutFacts, Entry, clock};
+use parking_lot::Mutex;
+
+use super::output::{Output, Purpose};
+use crate::types::rdb::encode;
+
+/// A thread hands over what it has encoded in blocks of about this many bytes.
+const BLOCK_LEN: usize = 64 << 10;
+
+/// Encoded bytes that wait to be written; who adds more writes by itself first.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// What saved keys tell of their use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Usage {
+    Untold,
+    Idle,
+    Frequency,
+}
+
+/// How a snapshot begins.
+pub struct Beginning {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Where it goes.
+    pub output: Box<dyn Output>,
+    /// Whether what the snapshot's own thread encodes is compressed. What writers encode never is: it holds them up.
+    pub compresses: bool,
+    /// Facts about the server, and the texts of its libraries of functions.
+    pub aux: Vec<(&'static str, String)>,
+    /// See above.
+    pub libraries: Vec<Vec<u8>>,
+}
+
+/// Encoded items of one thread.
+struct Buffer {
+    encoder: Encoder,
+    /// The database of the last key.
+    number: Option<u32>,
+}
+
+/// Tables that were taken out of their database, and its number at the cut.
+type Taken = (u32, Vec<Cleared>);
+
+/// See the module's text.
+pub struct Underway {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// When it began.
+    pub started: Instant,
+    /// The same in Unix milliseconds.
+    pub(super) cut_ms: i64,
+    /// Changes that there had been by then.
+    pub(super) changes: u64,
+    pub(super) usage: Usage,
+    lfu_decay_minutes: u32,
+    /// Keys that there were.
+    pub keys: u64,
+    saved: AtomicU64,
+    /// By thread. The last one compresses.
+    buffers: Box<[Mutex<Buffer>]>,
+    output: Mutex<Option<Box<dyn Output>>>,
+    waiting: Mutex<Vec<Vec<u8>>>,
+    waiting_bytes: AtomicUsize,
+    waiting_bytes_max: AtomicUsize,
+    written_bytes: AtomicU64,
+    /// The number at the cut of what is now in a database.
+    numbers: Box<[AtomicU32]>,
+    /// How often databases were exchanged.
+    swaps: AtomicU64,
+    taken: Mutex<Vec<Taken>>,
+    is_over: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+/// What is known at the moment of the cut.
+pub(super) struct Cut {
+    pub(super) facts: CutFacts,
+    pub(super) started: Instant,
+    pub(super) cut_ms: i64,
+    pub(super) changes: u64,
+    pub(super) usage: Usage,
+    pub(super) lfu_decay_minutes: u32,
+    pub(super) threads: usize,
+    /// Of each database its keys and those that expire.
+    pub(super) sizes: Vec<(u64, u64)>,
+}
+
+impl Underway {
+    pub(super) fn new(beginning: Beginning, cut: &Cut) -> Self {
+        let Beginning { purpose, output, compresses, aux, libraries } = beginning;
+        let buffer = |compresses| Mutex::new(Buffer { encoder: Encoder::new(compresses), number: None });
+        let underway = Self {
+            purpose,
+            started: cut.started,
+            cut_ms: cut.cut_ms,
+            changes: cut.changes,
+            usage: cut.usage,
+            lfu_decay_minutes: cut.lfu_decay_minutes,
+            keys: cut.facts.entries as u64,
+            saved: AtomicU64::new(0),
+            buffers: (0..=cut.threads).map(|thread| buffer(compresses && thread == cut.threads)).collect(),
+            output: Mutex::new(Some(output)),
+            waiting: Mutex::default(),
+            waiting_bytes: AtomicUsize::new(0),
+            waiting_bytes_max: AtomicUsize::new(0),
+            written_bytes: AtomicU64::new(0),
+            numbers: (0..cut.sizes.len() as u32).map(AtomicU32::new).collect(),
+            swaps: AtomicU64::new(0),
+            taken: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            failure: Mutex::default(),
+        };
+        underway.write_head(cut, &aux, &libraries);
+        underway
+    }
+
+    fn write_head(&self, cut: &Cut, aux: &[(&'static str, String)], libraries: &[Vec<u8>]) {
+        let version = if cut.facts.has_timed_fields { VERSION_FIELD_EXPIRY } else { VERSION_DEFAULT };
+        if let Some(output) = &mut *self.output.lock()
+            && let Err(error) = output.begin(version)
+        {
+            self.fail(&error);
+        }
+        let mut buffer = self.buffers[self.own()].lock();
+        let encoder = &mut buffer.encoder;
+        for (name, value) in aux {
+            encoder.aux(name.as_bytes(), Text::Bytes(value.as_bytes()));
+        }
+        libraries.iter().for_each(|text| encoder.function(text));
+        for (number, (keys, expiring)) in (0..).zip(&cut.sizes) {
+            if *keys > 0 {
+                encoder.select_db(number);
+                encoder.sizes(*keys, *expiring);
+            }
+        }
+    }
+
+    /// The buffer of the thread that goes through all entries.
+    pub(super) fn own(&self) -> usize {
+        self.buffers.len() - 1
+    }
+
+    /// Encodes an entry of a database for a thread; its shard is locked. O(size of the value).
+    pub(crate) fn save(&self, thread: usize, db: u32, entry: &Entry) {
+        self.save_as(thread, self.numbers[db as usize].load(Relaxed), entry);
+    }
+
+    fn save_as(&self, thread: usize, number: u32, entry: &Entry) {
+        self.saved.fetch_add(1, Relaxed);
+        if self.is_over.load(Relaxed) {
+            return;
+        }
+        let mut buffer = self.buffers[thread].lock();
+        let Buffer { encoder, number: last } = &mut *buffer;
+        if *last != Some(number) {
+            encoder.select_db(u64::from(number));
+            *last = Some(number);
+        }
+        let (mut idle_s, mut freq) = (None, None);
+        match self.usage {
+            Usage::Untold => {}
+            Usage::Idle => idle_s = Some(u64::from(clock::lru_idle_seconds(entry.clock(), self.cut_ms))),
+            Usage::Frequency => freq = Some(clock::lfu_counter(entry.clock(), self.cut_ms, self.lfu_decay_minutes)),
+        }
+        encode(
+            entry.value(),
+            encoder.key(&KeyRecord { name: entry.key(), expires_at_ms: entry.expire_at(), idle_s, freq }),
+        );
+        if encoder.bytes().len() >= BLOCK_LEN {
+            let block = encoder.take();
+            *last = None;
+            drop(buffer);
+            self.hand_over(block);
+        }
+    }
+
+    /// Bytes that a thread has encoded and not handed over.
+    pub(super) fn open_bytes(&self, thread: usize) -> usize {
+        self.buffers[thread].lock().encoder.bytes().len()
+    }
+
+    fn hand_over(&self, block: Vec<u8>) {
+        let bytes = self.waiting_bytes.fetch_add(block.len(), Relaxed) + block.len();
+        self.waiting_bytes_max.fetch_max(bytes, Relaxed);
+        self.waiting.lock().push(block);
+        if bytes > WAITING_BYTES_MAX {
+            self.write_waiting();
+        }
+    }
+
+    /// Writes what waits.
+    pub(super) fn write_waiting(&self) {
+        if self.waiting_bytes.load(Relaxed) == 0 {
+            return;
+        }
+        let mut output = self.output.lock();
+        let blocks = std::mem::take(&mut *self.waiting.lock());
+        for block in blocks {
+            self.waiting_bytes.fetch_sub(block.len(), Relaxed);
+            if self.is_over.load(Relaxed) {
+                continue;
+            }
+            let Some(output) = &mut *output else { continue };
+            match output.write(&block) {
+                Ok(()) => _ = self.written_bytes.fetch_add(block.len() as u64, Relaxed),
+                Err(error) => self.fail(&error),
+            }
+        }
+    }
+
+    /// Hands over and writes all that threads have encoded.
+    pub(super) fn write_all(&self) {
+        for buffer in &self.buffers {
+            let mut buffer = buffer.lock();
+            let block = buffer.encoder.take();
+            buffer.number = None;
+            drop(buffer);
+            if !block.is_empty() {
+                self.hand_over(block);
+            }
+        }
+        self.write_waiting();
+    }
+
+    fn fail(&self, error: &io::Error) {
+        self.failure.lock().get_or_insert_with(|| error.to_string());
+        self.is_over.store(true, Relaxed);
+    }
+
+    /// Ends it without a result. The entries are gone through to the end, so that the next one can begin.
+    pub fn abort(&self, reason: &str) {
+        self.failure.lock().get_or_insert_with(|| reason.to_owned());
+        self.is_over.store(true, Relaxed);
+    }
+
+    /// Takes the output, and tells why there is nothing to be made of it, if so.
+    pub(super) fn take_output(&self) -> (Option<Box<dyn Output>>, Option<String>) {
+        (self.output.lock().take(), self.failure.lock().clone())
+    }
+
+    /// Two databases are exchanged. Nobody else is in the keyspace.
+    pub(crate) fn swap(&self, a: u32, b: u32) {
+        let [a, b] = [a, b].map(|db| &self.numbers[db as usize]);
+        let number = a.swap(b.load(Relaxed), Relaxed);
+        b.store(number, Relaxed);
+        self.swaps.fetch_add(1, Relaxed);
+    }
+
+    /// How often databases were exchanged.
+    pub(super) fn swaps(&self) -> u64 {
+        self.swaps.load(Relaxed)
+    }
+
+    /// Tables are taken out of a database: they are kept until they are saved. Nobody else is in the keyspace.
+    pub(crate) fn take_over(&self, db: u32, cleared: Vec<Cleared>) {
+        if !cleared.is_empty() {
+            self.taken.lock().push((self.numbers[db as usize].load(Relaxed), cleared));
+        }
+    }
+
+    /// Whether what leaves the keyspace is still wanted.
+    pub(crate) fn wants_taken(&self) -> bool {
+        !self.is_over.load(Relaxed)
+    }
+
+    /// Saves tables that were taken out.
+    pub(super) fn save_taken(&self) {
+        loop {
+            let Some((number, cleared)) = self.taken.lock().pop() else { return };
+            for table in cleared {
+                table.save(&mut |entry| self.save_as(self.own(), number, entry));
+                self.write_waiting();
+            }
+        }
+    }
+
+    /// Keys that were saved so far.
+    pub fn saved(&self) -> u64 {
+        self.saved.load(Relaxed)
+    }
+
+    /// Bytes that were written so far.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Relaxed)
+    }
+
+    /// Bytes that are encoded and not written.
+    pub fn held_bytes(&self) -> usize {
+        self.waiting_bytes.load(Relaxed)
+    }
+
+    /// The most of them so far.
+    pub fn held_bytes_max(&self) -> usize {
+        self.waiting_bytes_max.load(Relaxed)
+    }
+}

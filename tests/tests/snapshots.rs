@@ -1,0 +1,271 @@
+//! Snapshots: what is saved while writers go on, and what is there after a start.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use onrush_tests::argv;
+use onrush_tests::client::Conn;
+use onrush_tests::rng::Rng;
+use onrush_tests::server::{Launch, Oracle, Server, wait_until};
+
+fn start_on(folder: &Path, args: &[&str]) -> Server {
+    let folder = folder.to_str().expect("a plain path").to_owned();
+    Launch::onrush().args(&["--dir", &folder, "--enable-debug-command", "yes"]).args(args).start()
+}
+
+fn field(conn: &mut Conn, section: &str, name: &str) -> String {
+    let text = conn.run(&format!("INFO {section}")).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect("a field");
+    line.trim().to_owned()
+}
+
+fn bgsave(conn: &mut Conn) {
+    assert_eq!(conn.run("BGSAVE").text(), "Background saving started");
+    wait_for_end(conn);
+}
+
+fn wait_for_end(conn: &mut Conn) {
+    wait_until("the snapshot is written", || field(conn, "persistence", "rdb_bgsave_in_progress") == "0");
+    assert_eq!(field(conn, "persistence", "rdb_last_bgsave_status"), "ok");
+}
+
+/// The sum of all keys `a:…`, of database 0.
+fn sum(conn: &mut Conn, keys: usize) -> i64 {
+    let names: Vec<String> = (0..keys).map(|n| format!("a:{n}")).collect();
+    let argv = onrush_tests::argv::Argv::new(
+        &std::iter::once("MGET").chain(names.iter().map(String::as_str)).collect::<Vec<_>>(),
+    );
+    let reply = conn.call(&argv);
+    reply.items().expect("an array").iter().map(|item| item.text().parse::<i64>().expect("a number")).sum()
+}
+
+/// Moves amounts between accounts until it is told to stop, each time in another way.
+fn move_amounts(server: &Server, keys: usize, seed: u64, stops: &AtomicBool) {
+    const SCRIPT: &str = "redis.call('DECRBY', KEYS[1], ARGV[1]) redis.call('INCRBY', KEYS[2], ARGV[1])";
+    let mut conn = server.connect();
+    let mut rng = Rng::new(seed);
+    while !stops.load(Relaxed) {
+        let mut batch = Vec::new();
+        for _ in 0..20 {
+            let (from, to) = (format!("a:{}", rng.below(keys)), format!("a:{}", rng.below(keys)));
+            let amount = rng.below(1000).to_string();
+            if rng.percent(50) {
+                batch.extend([
+                    argv!["MULTI"],
+                    argv!["DECRBY", &from, &amount],
+                    argv!["INCRBY", &to, &amount],
+                    argv!["EXEC"],
+                ]);
+            } else {
+                batch.push(argv!["EVAL", SCRIPT, "2", &from, &to, &amount]);
+            }
+            // Keys that come, go, and move.
+            let key = format!("m:{}", rng.below(200));
+            batch.push(argv!["SET", &key, "x"]);
+            batch.push(argv!["RENAME", &key, &format!("r:{}", rng.below(200))]);
+            batch.push(argv!["HSET", &format!("h:{}", rng.below(50)), &key, "y"]);
+            batch.push(argv!["DEL", &format!("r:{}", rng.below(200))]);
+        }
+        conn.try_pipeline(&batch).expect("replies");
+    }
+}
+
+#[test]
+fn a_snapshot_has_each_transaction_whole_or_not_at_all() {
+    const KEYS: usize = 2_000;
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    let fill: Vec<_> = (0..KEYS).map(|n| argv!["SET", &format!("a:{n}"), "1000"]).collect();
+    conn.try_pipeline(&fill).expect("replies");
+    // So that a snapshot takes long enough for writers to come before it.
+    conn.run("DEBUG POPULATE 200000 filler 50");
+    let stops = AtomicBool::new(false);
+    for round in 0..3 {
+        std::thread::scope(|scope| {
+            stops.store(false, Relaxed);
+            for writer in 0..3 {
+                let (server, stops) = (&server, &stops);
+                scope.spawn(move || move_amounts(server, KEYS, 10 * round + writer, stops));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            for _ in 0..3 {
+                bgsave(&mut conn);
+                let again = start_on(&folder.0, &[]);
+                assert_eq!(sum(&mut again.connect(), KEYS), 1000 * KEYS as i64, "in round {round}");
+            }
+            stops.store(true, Relaxed);
+        });
+    }
+}
+
+#[test]
+fn a_snapshot_has_the_databases_as_they_were_whatever_is_done_to_them() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    for (db, keys) in [(0, 150_000), (1, 100_000), (3, 50_000)] {
+        conn.run(&format!("SELECT {db}"));
+        conn.run(&format!("DEBUG POPULATE {keys} in{db} 20"));
+    }
+    for others in
+        [&["SWAPDB 0 3", "SWAPDB 1 0"][..], &["FLUSHDB", "SWAPDB 0 1"], &["SWAPDB 3 1", "SELECT 1", "FLUSHDB"]]
+    {
+        let sizes = |conn: &mut Conn| {
+            [0, 1, 3].map(|db| {
+                conn.run(&format!("SELECT {db}"));
+                (conn.run("DBSIZE").to_string(), conn.run(&format!("EXISTS in{db}:7")).to_string())
+            })
+        };
+        let before = sizes(&mut conn);
+        let batch = format!("SELECT 0\r\nBGSAVE\r\n{}\r\n", others.join("\r\n"));
+        conn.send(batch.as_bytes()).expect("sent");
+        for _ in 0..2 + others.len() {
+            conn.read_reply().expect("a reply");
+        }
+        wait_for_end(&mut conn);
+        let again = start_on(&folder.0, &[]);
+        assert_eq!(sizes(&mut again.connect()), before, "{others:?}");
+    }
+}
+
+#[test]
+fn data_goes_to_redis_and_comes_back_with_functions_expiries_and_databases() {
+    let folder = onrush_tests::server::TempDir::new();
+    let path = folder.0.to_str().expect("a plain path").to_owned();
+    let server = start_on(&folder.0, &["--save", "3600 1"]);
+    let mut conn = server.connect();
+    for command in [
+        "SET s text EX 1000",
+        "SET n 12",
+        "RPUSH l a b c 4",
+        "SADD set a b c",
+        "SADD ints 1 2 3",
+        "HSET h a 1 b 2",
+        "ZADD z 1 a 2.5 b",
+        "XADD x 1-1 f v",
+        "XGROUP CREATE x g 0",
+        "XREADGROUP GROUP g c STREAMS x >",
+        "SELECT 9",
+        "SET other 1",
+    ] {
+        assert!(!conn.run(command).is_error(), "{command}");
+    }
+    conn.call(&argv!["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 7 end)"]);
+    let digest = conn.run("DEBUG DIGEST").text();
+    server.signal("TERM");
+    let mut server = server;
+    assert!(server.wait_exit().success());
+    for oracle in Oracle::ALL {
+        let there = Server::start_oracle(oracle, &["--dir", &path, "--enable-debug-command", "yes"]);
+        let mut conn = there.connect();
+        assert_eq!(conn.run("FCALL f 0").to_string(), "(integer) 7");
+        assert_eq!(conn.run("DEBUG DIGEST").text(), digest, "{oracle:?}");
+        assert_eq!(conn.run("SAVE").text(), "OK");
+        drop(there);
+        let back = start_on(&folder.0, &[]);
+        let mut conn = back.connect();
+        assert_eq!(
+            (conn.run("FCALL f 0").to_string(), conn.run("DEBUG DIGEST").text()),
+            ("(integer) 7".into(), digest.clone())
+        );
+        conn.run("SAVE");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_loaded_stops_the_start_and_stays() {
+    let folder = onrush_tests::server::TempDir::new();
+    let file = folder.0.join("dump.rdb");
+    let path = folder.0.to_str().expect("a plain path").to_owned();
+    {
+        let server = start_on(&folder.0, &[]);
+        let mut conn = server.connect();
+        conn.run("DEBUG POPULATE 1000 key 50");
+        assert_eq!(conn.run("SAVE").text(), "OK");
+    }
+    let good = std::fs::read(&file).expect("a file");
+    for bad in [&good[..good.len() / 2], &[&good[..500], b"x", &good[501..]].concat(), b"REDIS9999", b"no file of ours"]
+    {
+        std::fs::write(&file, bad).expect("written");
+        let mut server = Launch::onrush().args(&["--dir", &path]).spawn();
+        assert_eq!(server.wait_exit().code(), Some(1));
+        assert!(server.log().contains("Fatal error loading the DB"), "{}", server.log());
+        assert_eq!(std::fs::read(&file).expect("a file"), bad);
+    }
+}
+
+#[test]
+fn a_disk_that_takes_nothing_refuses_writes_until_it_does() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &["--save", "3600 1", "--enable-protected-configs", "yes"]);
+    let mut conn = server.connect();
+    conn.run("SET k 1");
+    let lost = folder.0.join("lost");
+    std::fs::create_dir(&lost).expect("a folder");
+    assert_eq!(conn.call(&argv!["CONFIG", "SET", "dir", lost.to_str().expect("a plain path")]).text(), "OK");
+    std::fs::remove_dir(&lost).expect("removed");
+    assert!(conn.run("BGSAVE").is_error());
+    wait_until("writes are refused", || conn.run("SET probe 2").text().starts_with("MISCONF Redis is configured to save"));
+    assert!(conn.run("PING").text().starts_with("MISCONF"));
+    assert!(conn.call(&argv!["EVAL", "return redis.call('SET', 'k', '3')", "0"]).text().contains("MISCONF"));
+    assert_eq!(conn.run("GET k").text(), "1");
+    conn.run("CONFIG SET stop-writes-on-bgsave-error no");
+    wait_until("writes are let in", || conn.run("SET k 2").text() == "OK");
+    conn.run("CONFIG SET stop-writes-on-bgsave-error yes");
+    conn.call(&argv!["CONFIG", "SET", "dir", folder.0.to_str().expect("a plain path")]);
+    bgsave(&mut conn);
+    wait_until("writes are let in", || conn.run("SET k 3").text() == "OK");
+}
+
+#[test]
+fn save_points_and_the_end_save_what_has_changed() {
+    let folder = onrush_tests::server::TempDir::new();
+    let mut server = start_on(&folder.0, &["--save", "1 3"]);
+    let mut conn = server.connect();
+    for n in 0..3 {
+        conn.run(&format!("SET k{n} v"));
+    }
+    wait_until("a save point saves", || field(&mut conn, "persistence", "rdb_saves") == "1");
+    assert_eq!(field(&mut conn, "persistence", "rdb_changes_since_last_save"), "0");
+    conn.run("SET k3 v");
+    server.signal("TERM");
+    assert!(server.wait_exit().success());
+    let mut server = start_on(&folder.0, &["--save", "3600 1"]);
+    assert_eq!(server.connect().run("DBSIZE").to_string(), "(integer) 4");
+    server.connect().run("SET lost 1");
+    let _ = server.connect().send(b"SHUTDOWN NOSAVE\r\n");
+    assert!(server.wait_exit().success());
+    let mut server = start_on(&folder.0, &["--save", "3600 1"]);
+    assert_eq!(server.connect().run("DBSIZE").to_string(), "(integer) 4");
+    server.connect().run("SET kept 1");
+    let _ = server.connect().send(b"SHUTDOWN\r\n");
+    assert!(server.wait_exit().success());
+    let server = start_on(&folder.0, &[]);
+    assert_eq!(server.connect().run("GET kept").text(), "1");
+}
+
+#[test]
+fn clients_are_told_to_wait_while_data_is_loaded() {
+    let folder = onrush_tests::server::TempDir::new();
+    {
+        let server = start_on(&folder.0, &[]);
+        let mut conn = server.connect();
+        conn.run("DEBUG POPULATE 2000000 key 100");
+        assert_eq!(conn.run("SAVE").text(), "OK");
+    }
+    let path = folder.0.to_str().expect("a plain path").to_owned();
+    let server = Launch::onrush().args(&["--dir", &path]).spawn();
+    let mut conn = None;
+    wait_until("it listens", || {
+        conn = server.try_connect().ok();
+        conn.is_some()
+    });
+    let mut conn = conn.expect("connected");
+    let first = conn.run("GET key:1").text();
+    assert!(first.starts_with("LOADING "), "{first}");
+    assert_eq!(field(&mut conn, "persistence", "loading"), "1");
+    wait_until("all is loaded", || !conn.run("GET key:1").text().starts_with("LOADING "));
+    assert_eq!(conn.run("DBSIZE").to_string(), "(integer) 2000000");
+}
