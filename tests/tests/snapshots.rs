@@ -207,7 +207,9 @@ fn a_disk_that_takes_nothing_refuses_writes_until_it_does() {
     assert_eq!(conn.call(&argv!["CONFIG", "SET", "dir", lost.to_str().expect("a plain path")]).text(), "OK");
     std::fs::remove_dir(&lost).expect("removed");
     assert!(conn.run("BGSAVE").is_error());
-    wait_until("writes are refused", || conn.run("SET probe 2").text().starts_with("MISCONF Redis is configured to save"));
+    wait_until("writes are refused", || {
+        conn.run("SET probe 2").text().starts_with("MISCONF Redis is configured to save")
+    });
     assert!(conn.run("PING").text().starts_with("MISCONF"));
     assert!(conn.call(&argv!["EVAL", "return redis.call('SET', 'k', '3')", "0"]).text().contains("MISCONF"));
     assert_eq!(conn.run("GET k").text(), "1");

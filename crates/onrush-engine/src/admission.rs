@@ -99,10 +99,9 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
-    let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors();
+    let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors() || ctx.engine.restricts();
     (ctx.session.states - States::HEARS - States::TRACKS).is_empty()
         && !is_seen
-        && !ctx.engine.restricts()
         && !(full && command.is_denied_oom())
         && ctx.commit.has_entered()
 }

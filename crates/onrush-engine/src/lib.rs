@@ -20,6 +20,7 @@ pub mod commands;
 pub mod commit;
 pub mod ctx;
 mod decode;
+pub mod durability;
 pub mod encodings;
 pub mod error;
 pub mod eviction;

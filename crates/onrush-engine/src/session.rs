@@ -7,6 +7,7 @@ use onrush_resp::Reply;
 
 use crate::blocking::waiter::Waiter;
 use crate::client::ClientHandle;
+use crate::durability::Wish;
 use crate::messages::monitors::Monitor;
 use crate::messages::subscriptions::Subscriptions;
 use crate::shared::Shared;
@@ -60,6 +61,8 @@ pub struct Session {
     pub reply_mode: ReplyMode,
     /// CLIENT NO-TOUCH.
     pub no_touch: bool,
+    /// CLIENT DURABILITY.
+    pub durability: Wish,
     /// Whether the commands are those of a log: nothing expires before them.
     pub is_replay: bool,
     /// What was queued since MULTI.
@@ -91,6 +94,7 @@ impl Session {
             states,
             reply_mode: ReplyMode::On,
             no_touch: false,
+            durability: Wish::Default,
             is_replay: false,
             transaction: None,
             watching: None,

@@ -13,6 +13,7 @@ use crate::acl_log::AclLog;
 use crate::blocking::waiters::Waiters;
 use crate::client::Registry;
 use crate::clock::{Clock, TimeSource};
+use crate::durability::Durability;
 use crate::eviction::state::Eviction;
 use crate::gate::{Entered, Exclusive, Gate};
 use crate::hotkeys::HotKeys;
@@ -113,6 +114,8 @@ pub struct Shared {
     pub write_refusal: WriteRefusal,
     /// Snapshots of the data.
     pub snapshots: Snapshots,
+    /// Who waits until writes are on the disk.
+    pub durability: Durability,
     /// Eviction: its settings and its state.
     pub eviction: Eviction,
     /// The way to the freeing thread.
@@ -165,6 +168,7 @@ impl Shared {
             loading: Loading::default(),
             write_refusal: WriteRefusal::default(),
             snapshots: Snapshots::default(),
+            durability: Durability::default(),
             eviction: Eviction::default(),
             lazyfree: LazyFree::default(),
             offload: Offload::new(parts.elements_max),

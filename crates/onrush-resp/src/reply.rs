@@ -126,7 +126,12 @@ impl Reply {
 
     /// The unwritten bytes in order, at most `out.len()` slices of them; returns how many were filled in.
     pub fn slices<'a>(&'a self, out: &mut [std::io::IoSlice<'a>]) -> usize {
-        let mut skip = self.written;
+        self.slices_up_to(usize::MAX, out)
+    }
+
+    /// As [`Reply::slices`], of the first `len_max` bytes.
+    pub fn slices_up_to<'a>(&'a self, len_max: usize, out: &mut [std::io::IoSlice<'a>]) -> usize {
+        let (mut skip, mut left) = (self.written, len_max);
         let mut count = 0;
         let mut push = |part: &'a [u8]| {
             let skipped = skip.min(part.len());
@@ -135,7 +140,9 @@ impl Reply {
             if part.is_empty() {
                 return true;
             }
-            if count == out.len() {
+            let part = &part[..part.len().min(left)];
+            left -= part.len();
+            if count == out.len() || part.is_empty() {
                 return false;
             }
             out[count] = std::io::IoSlice::new(part);

@@ -4,6 +4,7 @@
 //! commands are read on but not executed; a slice of execution ends after a bounded time; a write that the kernel
 //! does not take yet keeps nothing else from going on.
 
+mod held;
 mod writing;
 
 use std::collections::VecDeque;
@@ -33,6 +34,7 @@ use crate::scratch::{CARRY_LEN_MAX, READ_LEN_MAX, ReplyBuffers, Scratch};
 use crate::server::Server;
 use crate::socket::Socket;
 use crate::underway::{Then, Underway};
+use held::Held;
 
 /// Commands that have to wait are kept in segments, so that nothing is moved as they pile up: each has as many bytes as wait
 /// already, within these bounds.
@@ -172,6 +174,8 @@ pub struct Connection {
     underway: Option<Box<Underway>>,
     /// Commands and bytes of the last slice.
     slice: (u32, usize),
+    /// Replies that wait for the disk.
+    held: Option<Box<Held>>,
 }
 
 impl Connection {
@@ -210,6 +214,7 @@ impl Connection {
             alarm: None,
             underway: None,
             slice: (0, 0),
+            held: None,
         }
     }
 

@@ -42,7 +42,7 @@ impl Waiter {
     }
 
     /// Ends the waiting with a reply made by `reply`; says whether the client still waited.
-    fn finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
+    pub(crate) fn finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
         let mut state = self.lock_state();
         if !matches!(*state, State::Waiting) {
             return false;

@@ -25,6 +25,8 @@ pub enum OnTimeout {
     Zero,
     /// The same of two counts: neither this server nor a replica has.
     Zeros,
+    /// Of the two counts: this server has, no replica has.
+    OneAndZero,
 }
 
 impl OnTimeout {
@@ -34,9 +36,9 @@ impl OnTimeout {
             Self::NullArray => out.null_array(),
             Self::Null => out.null(),
             Self::Zero => out.int(0),
-            Self::Zeros => {
+            Self::Zeros | Self::OneAndZero => {
                 out.array(2);
-                out.int(0);
+                out.int(i64::from(self == Self::OneAndZero));
                 out.int(0);
             }
         }

@@ -9,9 +9,12 @@ use crate::blocking::kill;
 use crate::client::ClientHandle;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
+use crate::durability::Wish;
 use crate::error::{self, CommandError};
 use crate::session::{ReplyMode, States};
 
+const NOTHING_DURABLE: CommandError =
+    CommandError::fixed("ERR CLIENT DURABILITY ALWAYS needs the append-only file (appendonly yes)");
 const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
 const BAD_CLIENT_ID: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
 const INVALID_CLIENT_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
@@ -337,6 +340,23 @@ pub fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.no_touch = on;
     ctx.session.handle.no_touch.store(on, Relaxed);
     ctx.commit.set_no_touch(on);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT DURABILITY ALWAYS | EVERYSEC | NO | DEFAULT`: how this connection's writes are made durable from here on
+pub fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
+    let wish = match ctx.arg(2).to_ascii_lowercase().as_slice() {
+        b"always" => Wish::Always,
+        b"everysec" => Wish::EverySecond,
+        b"no" => Wish::No,
+        b"default" => Wish::Default,
+        _ => return Err(error::SYNTAX),
+    };
+    if wish == Wish::Always && !ctx.engine.durability.is_on() {
+        return Err(NOTHING_DURABLE);
+    }
+    ctx.session.durability = wish;
     ctx.out.ok();
     Ok(())
 }

@@ -238,6 +238,17 @@ pub static SPECS: &[Spec] = &[
                 ..Spec::DEFAULT
             },
             Spec {
+                name: "durability",
+                arity: 3,
+                flags: flags("noscript loading stale"),
+                group: Group::Connection,
+                since: "7.2.0",
+                summary: "Says when this connection's writes are to be on the disk: before their replies, about a second later, or whenever.",
+                syntax: "<ALWAYS | EVERYSEC | NO | DEFAULT>",
+                handler: super::client::client_durability,
+                ..Spec::DEFAULT
+            },
+            Spec {
                 name: "getredir",
                 arity: 2,
                 flags: flags("noscript loading stale"),

@@ -1,5 +1,7 @@
 //! Replication and persistence, as a primary without replicas, snapshots or an append-only file answers.
 
+use std::sync::Arc;
+
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::ctx::{CommandResult, Ctx};
@@ -42,7 +44,7 @@ pub fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `WAITAOF numlocal numreplicas timeout`: as WAIT, and there is no file of this server to wait for
+/// `WAITAOF numlocal numreplicas timeout`: waits until what was written so far is on the disk; no replica ever acknowledges anything
 pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let of_this_server = ctx.int(1)?;
     if !(0..=1).contains(&of_this_server) {
@@ -53,10 +55,31 @@ pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error::NOT_POSITIVE);
     }
     let deadline_ms = ctx.deadline_from_ms(3)?;
-    if of_this_server > 0 {
+    if of_this_server == 0 {
+        wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zeros);
+        return Ok(());
+    }
+    let durability = &ctx.engine.durability;
+    if !durability.is_on() {
         return Err(NOTHING_LOCAL);
     }
-    wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zeros);
+    // What this client has written, and what others had by now.
+    let lsn = ctx.engine.log.last_lsn();
+    let on_timeout = if durability.durable_lsn() >= lsn { OnTimeout::OneAndZero } else { OnTimeout::Zeros };
+    if wanted == 0 && on_timeout == OnTimeout::OneAndZero {
+        on_timeout.append_to(ctx.out);
+        return Ok(());
+    }
+    ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
+    if wanted == 0
+        && let Some(waiter) = ctx.session.waiter.clone()
+    {
+        let (engine, late) = (ctx.engine, Arc::clone(&waiter));
+        let wake = move || _ = late.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
+        if !durability.call_at(lsn, Box::new(wake)) {
+            waiter.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
+        }
+    }
     Ok(())
 }
 

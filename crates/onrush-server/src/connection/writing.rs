@@ -23,13 +23,17 @@ impl Connection {
     /// What is wanted when there is nothing to do but to write.
     pub(super) fn after_writing(&self) -> After {
         // No event tells of a socket that takes more: it was not found full.
-        if !self.reply.is_empty() && self.socket.is_writable() { After::Again } else { After::Wait }
+        let may_write = !self.reply.is_empty() && self.socket.is_writable() && !self.is_held();
+        if may_write { After::Again } else { After::Wait }
     }
 
     /// Writes the replies of so many commands if they are in one piece, with one call; says whether all are written, which they
     /// mostly are. Then their buffer goes back.
     #[inline]
     pub(super) fn write_all(&mut self, replies: &mut ReplyBuffers, commands: u32) -> io::Result<bool> {
+        if self.writable_bytes() < self.reply.len() {
+            return Ok(false);
+        }
         let Some(bytes) = self.reply.as_single_slice() else { return Ok(false) };
         if !bytes.is_empty() {
             let len = bytes.len();
@@ -39,6 +43,7 @@ impl Connection {
                 Err(error) => return Err(error),
             };
             self.count_write(written);
+            self.note_written(written);
             if written < len {
                 cold_path();
                 self.reply.advance(written);
@@ -124,13 +129,14 @@ impl Connection {
 
     /// Writes what the kernel takes, up to a budget.
     fn write(&mut self) -> io::Result<()> {
+        let mut writable = self.writable_bytes();
         let mut budget = WRITE_BUDGET_BYTES;
-        while !self.reply.is_empty() && budget > 0 {
+        while !self.reply.is_empty() && budget > 0 && writable > 0 {
             let written = match self.reply.as_single_slice() {
-                Some(bytes) => self.socket.write(bytes),
+                Some(bytes) => self.socket.write(&bytes[..bytes.len().min(writable)]),
                 None => {
                     let mut slices = [IoSlice::new(&[]); WRITE_SLICES_MAX];
-                    let count = self.reply.slices(&mut slices);
+                    let count = self.reply.slices_up_to(writable, &mut slices);
                     self.socket.write_vectored(&slices[..count])
                 }
             };
@@ -139,6 +145,8 @@ impl Connection {
                 Ok(len) => {
                     self.count_write(len);
                     self.reply.advance(len);
+                    self.note_written(len);
+                    writable = writable.saturating_sub(len);
                     budget = budget.saturating_sub(len);
                     // Who reads its replies is not idle.
                     self.note_time();

@@ -1,0 +1,208 @@
+//! Who waits until writes are on the disk.
+//!
+//! Somebody who follows the command log tells up to which LSN everything is durable ([`Durability::advance`]). A connection whose
+//! replies wait for a later one is woken then, once; whole batches of them are let go at a time.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::client::ClientHandle;
+
+/// What a connection wants of its writes (CLIENT DURABILITY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// What the server is configured to do (`appendfsync`).
+    #[default]
+    Default,
+    /// Replies come when everything they tell of is durable.
+    Always,
+    /// Replies come at once; what they tell of is durable about a second later.
+    EverySecond,
+    /// Replies come at once.
+    No,
+}
+
+/// Asks for everything up to an LSN to be made durable.
+pub type Ask = Box<dyn Fn(u64) + Send + Sync>;
+
+/// What is called when an LSN is durable.
+pub type Wake = Box<dyn FnOnce() + Send>;
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Durability {
+    is_on: AtomicBool,
+    is_always: AtomicBool,
+    durable: AtomicU64,
+    /// Whether somebody wants what was written to be durable about a second later.
+    is_due: AtomicBool,
+    ask: RwLock<Option<Ask>>,
+    waiting: Mutex<BinaryHeap<Reverse<Waiting>>>,
+}
+
+struct Waiting {
+    lsn: u64,
+    who: Who,
+}
+
+enum Who {
+    Connection(Arc<ClientHandle>),
+    Other(Wake),
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.lsn == other.lsn
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.lsn.cmp(&other.lsn)
+    }
+}
+
+impl Durability {
+    /// Whether writes are made durable at all.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    /// Whether the replies of a connection that wishes this wait for the disk.
+    #[inline]
+    pub fn holds(&self, wish: Wish) -> bool {
+        self.is_on() && self.holds_for(wish)
+    }
+
+    #[cold]
+    fn holds_for(&self, wish: Wish) -> bool {
+        match wish {
+            Wish::Default => self.is_always.load(Relaxed),
+            Wish::Always => true,
+            Wish::EverySecond => {
+                self.is_due.store(true, Relaxed);
+                false
+            }
+            Wish::No => false,
+        }
+    }
+
+    /// Whether somebody has wished since the last call that writes are durable about a second later.
+    pub fn take_due(&self) -> bool {
+        self.is_due.swap(false, Relaxed)
+    }
+
+    /// Says whether replies wait for the disk unless their connections wish otherwise (`appendfsync always`).
+    pub fn set_always(&self, is_always: bool) {
+        self.is_always.store(is_always, Relaxed);
+    }
+
+    /// Writes are made durable from here on; those up to `lsn` are. `ask` may be called by any thread and must not wait.
+    pub fn turn_on(&self, lsn: u64, ask: Ask) {
+        *self.ask.write() = Some(ask);
+        self.durable.store(lsn, Release);
+        self.is_on.store(true, Relaxed);
+    }
+
+    /// Nothing is made durable any more, so nobody waits for it.
+    pub fn turn_off(&self) {
+        self.is_on.store(false, Relaxed);
+        *self.ask.write() = None;
+        self.advance(u64::MAX);
+    }
+
+    /// The LSN up to which everything is durable.
+    #[inline]
+    pub fn durable_lsn(&self) -> u64 {
+        self.durable.load(Acquire)
+    }
+
+    /// Everything up to this LSN is durable: wakes who waits for it.
+    pub fn advance(&self, lsn: u64) {
+        self.durable.fetch_max(lsn, AcqRel);
+        let mut woken = Vec::new();
+        let mut waiting = self.waiting.lock();
+        while let Some(Reverse(first)) = waiting.peek()
+            && first.lsn <= lsn
+        {
+            woken.extend(waiting.pop().map(|Reverse(first)| first.who));
+        }
+        drop(waiting);
+        for who in woken {
+            match who {
+                Who::Connection(client) => client.wake(),
+                Who::Other(wake) => wake(),
+            }
+        }
+    }
+
+    /// Has a connection woken when an LSN is durable; false if it is by now.
+    pub fn wake_at(&self, lsn: u64, client: &Arc<ClientHandle>) -> bool {
+        self.add(lsn, || Who::Connection(Arc::clone(client)))
+    }
+
+    /// Has something called when an LSN is durable; false, and it is not called, if it is by now.
+    pub fn call_at(&self, lsn: u64, wake: Wake) -> bool {
+        self.add(lsn, || Who::Other(wake))
+    }
+
+    fn add(&self, lsn: u64, who: impl FnOnce() -> Who) -> bool {
+        let mut waiting = self.waiting.lock();
+        if self.durable_lsn() >= lsn {
+            return false;
+        }
+        waiting.push(Reverse(Waiting { lsn, who: who() }));
+        drop(waiting);
+        if let Some(ask) = &*self.ask.read() {
+            ask(lsn);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_called_once_its_lsn_is_durable() {
+        let durability = Durability::default();
+        assert!(!durability.holds(Wish::Always));
+        let asked = Arc::new(AtomicU64::new(0));
+        let ask = Arc::clone(&asked);
+        durability.turn_on(5, Box::new(move |lsn| _ = ask.fetch_max(lsn, AcqRel)));
+        assert!(durability.holds(Wish::Always) && !durability.holds(Wish::Default) && !durability.holds(Wish::No));
+        durability.set_always(true);
+        assert!(durability.holds(Wish::Default));
+        let called = Arc::new(Mutex::new(Vec::new()));
+        let wake = |lsn: u64| {
+            let called = Arc::clone(&called);
+            durability.call_at(lsn, Box::new(move || called.lock().push(lsn)))
+        };
+        assert!(!wake(5));
+        assert!(wake(9) && wake(7) && wake(8));
+        assert_eq!(asked.load(Acquire), 9);
+        durability.advance(6);
+        assert!(called.lock().is_empty());
+        durability.advance(8);
+        assert_eq!(*called.lock(), [7, 8]);
+        durability.turn_off();
+        assert_eq!(*called.lock(), [7, 8, 9]);
+        assert!(!durability.holds(Wish::Always));
+    }
+}
