@@ -12,4 +12,4 @@ pub mod rdb;
 
 pub use command_file::CommandFile;
 pub use effects::{Effects, Record};
-pub use log::{CommandLog, Sink, SinkId};
+pub use log::{CommandLog, Sink, SinkId, SlowWork};

@@ -21,13 +21,22 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 const SPARE_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
+/// How long the log's thread sleeps when nobody wakes it.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
 /// Somebody who follows the effects of commits: an append-only file, a replica's stream, a test.
 pub trait Sink: Send {
     /// Takes the next record. Called by one thread at a time, in the order of LSNs.
     fn record(&mut self, record: Record<'_>);
 
-    /// All records that have come so far came together: a good moment to write them out.
+    /// All records that have come so far came together: a good moment to write them out. Who flushes the log waits for it; what takes long
+    /// belongs into [`Sink::slow_work`].
     fn settle(&mut self) {}
+
+    /// What the log's thread does beside it. Asked for once, by [`CommandLog::attach`].
+    fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
+        None
+    }
 
     /// Ends it: no record comes any more.
     ///
@@ -35,6 +44,18 @@ pub trait Sink: Send {
     /// Something that came before is lost.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// What a sink does that may take long, as writing and syncing files. The log's thread does it after each merge, and while it does nobody
+/// else waits: records can be merged, sinks come and go.
+pub trait SlowWork: Send + Sync {
+    /// Does what there is to do. Returns when it is to be called again even if nothing happens; the thread's own period is a second.
+    fn work(&self) -> Option<Duration>;
+
+    /// Whether somebody waits for it, so records are not to gather before they are merged: those that come while the work is done do.
+    fn hurries(&self) -> bool {
+        false
     }
 }
 
@@ -58,6 +79,7 @@ pub struct CommandLog {
     /// Told when there is something in the queue.
     filled: Condvar,
     merge: Mutex<Merge>,
+    slow_works: Mutex<Vec<(SinkId, Arc<dyn SlowWork>)>>,
 }
 
 #[derive(Default)]
@@ -67,6 +89,8 @@ struct Queue {
     spare: Vec<Effects>,
     /// Whether the log's thread sleeps until it is told.
     is_asleep: bool,
+    /// Whether somebody has called [`CommandLog::wake`].
+    is_woken: bool,
     has_thread: bool,
 }
 
@@ -116,6 +140,7 @@ impl CommandLog {
             queue: Mutex::default(),
             filled: Condvar::new(),
             merge: Mutex::default(),
+            slow_works: Mutex::default(),
         })
     }
 
@@ -136,6 +161,7 @@ impl CommandLog {
         let mut merge = self.merge.lock();
         merge.sinks_attached += 1;
         let id = SinkId(merge.sinks_attached);
+        self.slow_works.lock().extend(sink.slow_work().map(|work| (id, work)));
         merge.sinks.push((id, sink));
         self.listening.store(true, Ordering::Relaxed);
         Ok(id)
@@ -148,6 +174,7 @@ impl CommandLog {
         let mut merge = self.merge.lock();
         let at = merge.sinks.iter().position(|(other, _)| *other == id)?;
         let (_, sink) = merge.sinks.remove(at);
+        self.slow_works.lock().retain(|(other, _)| *other != id);
         self.listening.store(!merge.sinks.is_empty(), Ordering::Relaxed);
         Some(sink)
     }
@@ -192,7 +219,15 @@ impl CommandLog {
         }
     }
 
-    /// Merges what has been submitted; the sinks have it when this returns, as far as no record before it is missing.
+    /// Wakes the log's thread: there is slow work to do though no record may come.
+    pub fn wake(&self) {
+        let mut queue = self.queue.lock();
+        queue.is_woken = true;
+        self.filled.notify_one();
+    }
+
+    /// Merges what has been submitted; the sinks have it when this returns, as far as no record before it is missing. Their slow work is not
+    /// done then.
     pub fn flush(&self) {
         let mut merge = self.merge.lock();
         let mut queue = self.queue.lock();
@@ -230,24 +265,39 @@ impl CommandLog {
         Ok(())
     }
 
-    /// Waits until something has been submitted, or for a while.
-    fn wait(&self) {
+    /// Waits until something has been submitted or somebody wakes the thread, or for a while.
+    fn wait(&self, at_most: Duration) {
         let mut queue = self.queue.lock();
-        if queue.submitted.is_empty() {
+        if queue.submitted.is_empty() && !queue.is_woken {
             queue.is_asleep = true;
-            self.filled.wait_for(&mut queue, Duration::from_secs(1));
+            self.filled.wait_for(&mut queue, at_most);
             queue.is_asleep = false;
         }
+        queue.is_woken = false;
+    }
+
+    /// Does the sinks' slow work; returns when there may be more.
+    fn work(&self) -> Duration {
+        let works: Vec<Arc<dyn SlowWork>> = self.slow_works.lock().iter().map(|(_, work)| Arc::clone(work)).collect();
+        works.iter().filter_map(|work| work.work()).min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
+    }
+
+    fn hurries(&self) -> bool {
+        self.slow_works.lock().iter().any(|(_, work)| work.hurries())
     }
 }
 
 /// The log's thread: ends when the log is gone.
 fn run(log: &Weak<CommandLog>) {
+    let mut pause = SLEEP_MAX;
     while let Some(log) = log.upgrade() {
-        log.wait();
+        log.wait(pause);
         // More comes soon, mostly: one look at it all costs less than a wake-up for each.
-        std::thread::sleep(GATHER_TIME);
+        if !log.hurries() {
+            std::thread::sleep(GATHER_TIME);
+        }
         log.flush();
+        pause = log.work();
     }
 }
 
@@ -352,6 +402,53 @@ mod tests {
         let seen = seen.0.lock();
         assert_eq!(seen.len() as u64, THREADS * RECORDS);
         assert!(seen.iter().zip(1..).all(|((lsn, _), n)| *lsn == n));
+    }
+
+    /// Slow work that waits until it is let go, and tells when it has begun.
+    struct Slow {
+        begun: std::sync::mpsc::SyncSender<()>,
+        go: Mutex<std::sync::mpsc::Receiver<()>>,
+    }
+
+    impl SlowWork for Slow {
+        fn work(&self) -> Option<Duration> {
+            let _ = self.begun.send(());
+            let _ = self.go.lock().recv();
+            None
+        }
+    }
+
+    struct WithSlowWork(Collect, Arc<Slow>);
+
+    impl Sink for WithSlowWork {
+        fn record(&mut self, record: Record<'_>) {
+            self.0.record(record);
+        }
+
+        fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
+            Some(Arc::clone(&self.1) as Arc<dyn SlowWork>)
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_slow_work_and_a_call_wakes_it() {
+        let (log, seen) = (CommandLog::new(), Collect::default());
+        let (begun, has_begun) = std::sync::mpsc::sync_channel(0);
+        let (go, gone) = std::sync::mpsc::sync_channel(0);
+        let slow = Arc::new(Slow { begun, go: Mutex::new(gone) });
+        let id = log.attach(Box::new(WithSlowWork(seen.clone(), slow))).unwrap();
+        log.wake();
+        has_begun.recv().unwrap();
+        let mut effects = Effects::default();
+        word(&mut effects, b"x");
+        log.close(&mut effects);
+        log.submit(&mut effects);
+        log.flush();
+        assert_eq!(seen.0.lock().len(), 1, "the work is under way");
+        go.send(()).unwrap();
+        has_begun.recv().unwrap();
+        assert!(log.detach(id).is_some());
+        drop(go);
     }
 
     #[test]
