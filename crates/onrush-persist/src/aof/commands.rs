@@ -1,0 +1,196 @@
+//! Commands of a file, in chunks of whole commands and whole transactions.
+
+use std::io::Read;
+
+use super::AofError;
+use super::scan::{Frame, Step, Wrong, step};
+use crate::storage::Input;
+
+/// How many bytes are read at once, and about how many a chunk has.
+const CHUNK_LEN: usize = 1 << 20;
+
+/// How many bytes of damage are shown.
+const FOUND_LEN_MAX: usize = 16;
+
+/// A time that stands in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Annotation {
+    /// Where it begins in the file.
+    pub at: u64,
+    /// The time in Unix seconds.
+    pub unix_s: u64,
+}
+
+/// Whole commands, one behind the other. Its memory is used again by [`CommandReader::next_chunk`].
+#[derive(Debug, Default)]
+pub struct Chunk {
+    bytes: Vec<u8>,
+    commands: usize,
+    annotations: Vec<Annotation>,
+}
+
+impl Chunk {
+    /// The commands as multibulks. Between MULTI and its EXEC everything is there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How many commands there are, with MULTI and EXEC.
+    pub fn commands(&self) -> usize {
+        self.commands
+    }
+
+    /// The times that stand before, between and behind the commands.
+    pub fn annotations(&self) -> &[Annotation] {
+        &self.annotations
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(4 * CHUNK_LEN);
+        self.commands = 0;
+        self.annotations.clear();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.annotations.is_empty()
+    }
+}
+
+/// Reads the commands of one file. Memory: about two megabytes, and what the largest command or transaction has.
+pub struct CommandReader {
+    input: Input,
+    file: String,
+    is_last: bool,
+    /// Bytes that have been read.
+    buf: Vec<u8>,
+    /// How many of them are done with.
+    at: usize,
+    /// Where `buf` begins in the file.
+    start: u64,
+    is_at_end: bool,
+    /// A transaction whose EXEC is not there yet.
+    open: Option<Open>,
+}
+
+struct Open {
+    /// Where its MULTI begins in the file.
+    at: u64,
+    bytes: Vec<u8>,
+    commands: usize,
+}
+
+impl CommandReader {
+    /// Reads `input` behind the bytes `ahead`, which begin at `offset` of the file. `is_last`: nothing comes behind this file.
+    pub fn new(input: Input, ahead: Vec<u8>, offset: u64, file: String, is_last: bool) -> Self {
+        CommandReader { input, file, is_last, buf: ahead, at: 0, start: offset, is_at_end: false, open: None }
+    }
+
+    /// How many bytes of the file have been handed over or passed.
+    pub fn offset(&self) -> u64 {
+        self.start + self.at as u64
+    }
+
+    /// Up to where everything is whole: no command and no transaction is cut there.
+    pub fn valid_len(&self) -> u64 {
+        self.open.as_ref().map_or(self.offset(), |open| open.at)
+    }
+
+    /// Fills `chunk` with the next commands, about a megabyte or one command or transaction; `false` at the end of the file. O(bytes).
+    ///
+    /// # Errors
+    /// [`AofError::Truncated`] and [`AofError::Corrupt`], once everything before has been handed over; the system's.
+    pub fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, AofError> {
+        chunk.clear();
+        self.buf.drain(..self.at);
+        self.start += self.at as u64;
+        self.at = 0;
+        while chunk.bytes.len() < CHUNK_LEN {
+            match step(&self.buf[self.at..]) {
+                Ok(Step::Incomplete) if !self.is_at_end => self.read()?,
+                Ok(Step::Incomplete) if !chunk.is_empty() => break,
+                Ok(Step::Incomplete) if self.at == self.buf.len() && self.open.is_none() => return Ok(false),
+                Ok(Step::Incomplete) => return Err(self.truncated(0)),
+                Ok(Step::Annotation { len, unix_s }) => {
+                    chunk.annotations.extend(unix_s.map(|unix_s| Annotation { at: self.offset(), unix_s }));
+                    self.at += len;
+                }
+                Ok(Step::Command { len, frame }) => match self.take(len, frame, chunk) {
+                    Ok(()) => {}
+                    Err(_) if !chunk.is_empty() => break,
+                    Err(wrong) => return Err(self.wrong(wrong)?),
+                },
+                Err(_) if !chunk.is_empty() => break,
+                Err(wrong) => return Err(self.wrong(wrong)?),
+            }
+        }
+        Ok(true)
+    }
+
+    /// A whole command: into the chunk, or into the open transaction.
+    fn take(&mut self, len: usize, frame: Frame, chunk: &mut Chunk) -> Result<(), Wrong> {
+        let at = self.offset();
+        let bytes = &self.buf[self.at..self.at + len];
+        match (frame, &mut self.open) {
+            (Frame::Begin, Some(_)) => return Err(Wrong { at: 0, expected: "EXEC before the next MULTI" }),
+            (Frame::End, None) => return Err(Wrong { at: 0, expected: "MULTI before EXEC" }),
+            (Frame::Begin, None) => self.open = Some(Open { at, bytes: bytes.to_vec(), commands: 1 }),
+            (Frame::None, None) => {
+                chunk.bytes.extend_from_slice(bytes);
+                chunk.commands += 1;
+            }
+            (Frame::None | Frame::End, Some(open)) => {
+                open.bytes.extend_from_slice(bytes);
+                open.commands += 1;
+            }
+        }
+        self.at += len;
+        if frame == Frame::End
+            && let Some(mut open) = self.open.take()
+        {
+            chunk.bytes.append(&mut open.bytes);
+            chunk.commands += open.commands;
+        }
+        Ok(())
+    }
+
+    /// Reads on. What is done with goes first; what is not complete is looked at again once its bytes have doubled.
+    fn read(&mut self) -> Result<(), AofError> {
+        self.buf.drain(..self.at);
+        self.start += self.at as u64;
+        self.at = 0;
+        let wanted = CHUNK_LEN.max(self.buf.len());
+        self.buf.shrink_to(wanted * 2);
+        let read = self.input.by_ref().take(wanted as u64).read_to_end(&mut self.buf);
+        self.is_at_end = read.map_err(AofError::io(&self.file))? < wanted;
+        Ok(())
+    }
+
+    fn truncated(&self, more: u64) -> AofError {
+        let len = self.start + self.buf.len() as u64 + more;
+        AofError::Truncated { file: self.file.clone(), valid_len: self.valid_len(), len, is_last: self.is_last }
+    }
+
+    /// What is wrong here. Zeros up to the end of the file are a part that the system had no time to write.
+    fn wrong(&mut self, Wrong { at, expected }: Wrong) -> Result<AofError, AofError> {
+        let (at, rest) = (self.offset() + at as u64, &self.buf[self.at + at..]);
+        let found = rest[..rest.len().min(FOUND_LEN_MAX)].to_vec();
+        if is_zero(rest) {
+            let (mut more, mut piece, mut is_zeros) = (0, Vec::new(), true);
+            while is_zeros {
+                let read = self.input.by_ref().take(CHUNK_LEN as u64).read_to_end(&mut piece);
+                if read.map_err(AofError::io(&self.file))? == 0 {
+                    return Ok(self.truncated(more));
+                }
+                more += piece.len() as u64;
+                is_zeros = is_zero(&piece);
+                piece.clear();
+            }
+        }
+        Ok(AofError::Corrupt { file: self.file.clone(), valid_len: self.valid_len(), at, expected, found })
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}

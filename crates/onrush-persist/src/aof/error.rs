@@ -1,0 +1,106 @@
+//! What can be wrong with the files.
+
+use std::fmt;
+use std::io;
+
+use crate::rdb::RdbError;
+
+/// Why the files of an append-only log cannot be read or written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AofError {
+    /// The system failed.
+    Io {
+        /// The file or the folder.
+        file: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The manifest says something that it cannot say.
+    Manifest {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The manifest names a file that is not there.
+    Missing {
+        /// The file.
+        file: String,
+    },
+    /// A file ends in the middle of a command or of a transaction, as it does when the process or the machine dies while it is written.
+    Truncated {
+        /// The file.
+        file: String,
+        /// Up to where everything is whole.
+        valid_len: u64,
+        /// The length of the file.
+        len: u64,
+        /// Whether nothing comes behind it, so the file may be cut there ([`truncate`](super::truncate)).
+        is_last: bool,
+    },
+    /// A base in the form of an RDB file is damaged.
+    Rdb {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        error: RdbError,
+    },
+    /// A file has bytes that belong to no command.
+    Corrupt {
+        /// The file.
+        file: String,
+        /// Up to where everything is whole.
+        valid_len: u64,
+        /// Where they are.
+        at: u64,
+        /// What should be there.
+        expected: &'static str,
+        /// The first bytes that are there.
+        found: Vec<u8>,
+    },
+}
+
+impl AofError {
+    pub(crate) fn io(file: impl fmt::Display) -> impl FnOnce(io::Error) -> AofError {
+        move |error| AofError::Io { file: file.to_string(), error }
+    }
+}
+
+impl fmt::Display for AofError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AofError::Io { file, error } => write!(f, "{file}: {error}"),
+            AofError::Manifest { line, reason } => write!(f, "line {line} of the manifest: {reason}"),
+            AofError::Missing { file } => write!(f, "{file} is in the manifest but not in the folder"),
+            AofError::Rdb { file, error } => write!(f, "{file}: {error}"),
+            AofError::Truncated { file, valid_len, len, is_last } => {
+                write!(f, "{file} ends in the middle of a command: its first {valid_len} of {len} bytes are whole")?;
+                if *is_last { Ok(()) } else { write!(f, ", and other files follow it") }
+            }
+            AofError::Corrupt { file, at, expected, found, .. } => {
+                let found = found.escape_ascii();
+                write!(f, "{file} is damaged at byte {at}: expected {expected}, found \"{found}\"")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AofError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            AofError::Io { error, .. } => Some(error),
+            AofError::Rdb { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<AofError> for io::Error {
+    fn from(error: AofError) -> Self {
+        match error {
+            AofError::Io { file, error } => io::Error::new(error.kind(), format!("{file}: {error}")),
+            other => io::Error::new(io::ErrorKind::InvalidData, other),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The manifest: which files make up the log, in order. A text file of Redis 7's form.
+//!
+//! A line for each file: `file NAME seq N type T`. T is `b` for the base, the state at one moment; `i` for the commands since then,
+//! in the order of the lines; `h` for history, which is to be deleted. NAME stands in quotes if it has spaces and the like. Lines that
+//! begin with `#` are comments. Pairs with other names are passed over.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::io::Read;
+use std::path::Path;
+
+use super::AofError;
+use super::quote::{split, write_quoted};
+use crate::storage::{Storage, parent, write_all};
+
+/// No line is longer, in bytes: so long is one whose name stands there in escapes only, twice.
+const LINE_LEN_MAX: usize = 2048;
+
+/// No file system of ours has longer names, in bytes.
+const NAME_LEN_MAX: usize = 255;
+
+/// A file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// Its number, which rises with every file of its kind.
+    pub seq: u64,
+}
+
+/// The files of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The state from which the commands go on; without it they begin with nothing.
+    pub base: Option<ManifestFile>,
+    /// Files of commands, in order.
+    pub incrs: Vec<ManifestFile>,
+    /// Files that belong to the log no more and are to be deleted.
+    pub history: Vec<ManifestFile>,
+}
+
+/// The name of a base file.
+pub fn base_name(appendfilename: &str, seq: u64, is_rdb: bool) -> String {
+    format!("{appendfilename}.{seq}.base.{}", if is_rdb { "rdb" } else { "aof" })
+}
+
+/// The name of a file of commands.
+pub fn incr_name(appendfilename: &str, seq: u64) -> String {
+    format!("{appendfilename}.{seq}.incr.aof")
+}
+
+/// The name of the manifest.
+pub fn manifest_name(appendfilename: &str) -> String {
+    format!("{appendfilename}.manifest")
+}
+
+impl Manifest {
+    /// Reads the text of a manifest.
+    ///
+    /// # Errors
+    /// [`AofError::Manifest`] with the line and the reason.
+    pub fn parse(text: &[u8]) -> Result<Manifest, AofError> {
+        let mut manifest = Manifest::default();
+        let mut names = BTreeSet::new();
+        let lines = text.split(|byte| *byte == b'\n').enumerate();
+        let mut is_empty = true;
+        for (index, line) in lines {
+            let refuse = |reason: String| AofError::Manifest { line: index + 1, reason };
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.len() > LINE_LEN_MAX {
+                return Err(refuse(format!("it is longer than {LINE_LEN_MAX} bytes")));
+            }
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            is_empty = false;
+            let (file, kind) = parse_line(line).map_err(refuse)?;
+            if !names.insert(file.name.clone()) {
+                return Err(refuse(format!("{} comes twice", file.name)));
+            }
+            match kind {
+                b'b' if manifest.base.is_some() => return Err(refuse("there is a second base file".into())),
+                b'b' => manifest.base = Some(file),
+                b'h' => manifest.history.push(file),
+                _ if manifest.incrs.last().is_some_and(|last| last.seq >= file.seq) => {
+                    return Err(refuse(format!("number {} does not follow the one before", file.seq)));
+                }
+                _ => manifest.incrs.push(file),
+            }
+        }
+        if is_empty {
+            return Err(AofError::Manifest { line: 1, reason: "it is empty".into() });
+        }
+        Ok(manifest)
+    }
+
+    /// The text of the manifest.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let files = self.base.iter().map(|file| (file, 'b'));
+        let files = files.chain(self.history.iter().map(|file| (file, 'h')));
+        for (file, kind) in files.chain(self.incrs.iter().map(|file| (file, 'i'))) {
+            text.push_str("file ");
+            write_quoted(&mut text, &file.name);
+            let _ = writeln!(text, " seq {} type {kind}", file.seq);
+        }
+        text
+    }
+
+    /// Reads the manifest of a log; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or says what it cannot say.
+    pub fn load(storage: &dyn Storage, dir: &Path, appendfilename: &str) -> Result<Option<Manifest>, AofError> {
+        Self::load_path(storage, &dir.join(manifest_name(appendfilename)))
+    }
+
+    /// As [`Manifest::load`], by the path of the manifest.
+    ///
+    /// # Errors
+    /// It cannot be read, or says what it cannot say.
+    pub fn load_path(storage: &dyn Storage, path: &Path) -> Result<Option<Manifest>, AofError> {
+        let failed = |error| AofError::io(path.display())(error);
+        if storage.len(path).map_err(failed)?.is_none() {
+            return Ok(None);
+        }
+        let mut text = Vec::new();
+        storage.read(path).map_err(failed)?.read_to_end(&mut text).map_err(failed)?;
+        Manifest::parse(&text).map(Some)
+    }
+
+    /// As [`Manifest::load`]; if there is no manifest, a log of one file in `old_dir`, as versions before Redis 7 write it, is moved into
+    /// `dir` and becomes the base. A move that was interrupted is completed.
+    ///
+    /// # Errors
+    /// What is there cannot be read or moved.
+    pub fn load_or_upgrade(
+        storage: &dyn Storage,
+        old_dir: &Path,
+        dir: &Path,
+        appendfilename: &str,
+    ) -> Result<Option<Manifest>, AofError> {
+        let (old, new) = (old_dir.join(appendfilename), dir.join(appendfilename));
+        let io = |path: &Path| AofError::io(path.display().to_string());
+        let loaded = Self::load(storage, dir, appendfilename)?;
+        let has_old = storage.len(&old).map_err(io(&old))?.is_some();
+        let manifest = match loaded {
+            Some(manifest) => {
+                let is_old_style = manifest.base.as_ref().is_some_and(|base| base.name == appendfilename);
+                let is_moved = !is_old_style || storage.len(&new).map_err(io(&new))?.is_some();
+                if is_moved || !has_old {
+                    return Ok(Some(manifest));
+                }
+                manifest
+            }
+            None if !has_old => return Ok(None),
+            None => {
+                let base = ManifestFile { name: appendfilename.into(), seq: 1 };
+                let manifest = Manifest { base: Some(base), ..Manifest::default() };
+                make_dir(storage, dir)?;
+                manifest.store(storage, dir, appendfilename)?;
+                manifest
+            }
+        };
+        storage.rename(&old, &new).map_err(io(&old))?;
+        storage.sync_dir(dir).map_err(io(dir))?;
+        storage.sync_dir(old_dir).map_err(io(old_dir))?;
+        Ok(Some(manifest))
+    }
+
+    /// Writes the manifest in the place of the one that is there: after a crash at any moment there is one of the two.
+    ///
+    /// # Errors
+    /// The system's. Whoever looks may find either of the two then; which one a loss of power leaves is not known.
+    pub fn store(&self, storage: &dyn Storage, dir: &Path, appendfilename: &str) -> Result<(), AofError> {
+        let path = dir.join(manifest_name(appendfilename));
+        let temp = dir.join(format!("temp-{}", manifest_name(appendfilename)));
+        let store = || {
+            let file = storage.create(&temp)?;
+            write_all(&*file, self.text().as_bytes())?;
+            file.sync()?;
+            storage.rename(&temp, &path)?;
+            storage.sync_dir(dir)
+        };
+        store().map_err(AofError::io(path.display()))
+    }
+
+    /// All files that have to be there, in the order in which they are read.
+    pub fn files(&self) -> impl Iterator<Item = &ManifestFile> {
+        self.base.iter().chain(&self.incrs)
+    }
+
+    /// The greatest number of a base, and of a file of commands.
+    pub(super) fn last_seqs(&self) -> (u64, u64) {
+        let greatest = |files: &[ManifestFile]| files.iter().map(|file| file.seq).max().unwrap_or(0);
+        let history = greatest(&self.history);
+        (self.base.as_ref().map_or(0, |base| base.seq).max(history), greatest(&self.incrs).max(history))
+    }
+}
+
+/// Makes the folder of a log, for good.
+pub(super) fn make_dir(storage: &dyn Storage, dir: &Path) -> Result<(), AofError> {
+    let made = storage.create_dir(dir).and_then(|()| storage.sync_dir(parent(dir)));
+    made.map_err(AofError::io(dir.display()))
+}
+
+/// Whether a name stands for a file in a folder, and not for a path.
+pub fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']) && name.len() <= NAME_LEN_MAX
+}
+
+fn parse_line(line: &[u8]) -> Result<(ManifestFile, u8), String> {
+    let words = split(line).ok_or("its quotes do not match")?;
+    if words.len() < 6 || words.len() % 2 != 0 {
+        return Err("it is not of the form: file NAME seq N type b|h|i".into());
+    }
+    let (mut name, mut seq, mut kind) = (None, None, None);
+    for pair in words.chunks_exact(2) {
+        let (key, value) = (pair[0].to_ascii_lowercase(), &pair[1]);
+        let text = || String::from_utf8_lossy(value);
+        match &key[..] {
+            b"file" => {
+                let text = String::from_utf8(value.clone()).map_err(|_| "the name of the file is no text")?;
+                if !is_file_name(&text) {
+                    return Err(format!("\"{text}\" is no name of a file in the folder"));
+                }
+                name = Some(text);
+            }
+            b"seq" => {
+                let number = text().parse::<u64>().ok().filter(|number| *number > 0);
+                seq = Some(number.ok_or_else(|| format!("\"{}\" is no number of a file", text()))?);
+            }
+            b"type" => match &value[..] {
+                [letter @ (b'b' | b'h' | b'i')] => kind = Some(*letter),
+                _ => return Err(format!("\"{}\" is no type of a file (b, h or i)", text())),
+            },
+            _ => {}
+        }
+    }
+    let name = name.ok_or("it names no file")?;
+    let seq = seq.ok_or("it has no seq")?;
+    Ok((ManifestFile { name, seq }, kind.ok_or("it has no type")?))
+}

@@ -1,0 +1,324 @@
+//! From buffers to files, and from files to the medium.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::segment::{Pending, Segment};
+use super::writer::{AofStatus, BUFFER_BYTES_MAX, Failure, FsyncPolicy, Inner, State};
+use crate::effects::Record;
+use crate::storage::StorageFile;
+
+/// How much one system call writes at most.
+const WRITE_LEN_MAX: usize = 1 << 20;
+
+/// How much memory an empty buffer keeps.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+/// A sync that keeps written bytes waiting for so long is a delayed one.
+const DELAY_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes that somebody writes.
+struct Taken {
+    segment: u64,
+    file: Arc<dyn StorageFile>,
+    /// The length of the file.
+    size: u64,
+    pending: Pending,
+}
+
+/// A sync that is to be made.
+struct ToSync {
+    segment: u64,
+    file: Arc<dyn StorageFile>,
+    size: u64,
+    lsn: u64,
+}
+
+impl Inner {
+    /// Wakes the log's thread.
+    pub fn wake(&self) {
+        let waker = self.state.lock().waker.clone();
+        if let Some(waker) = waker {
+            waker();
+        }
+    }
+
+    /// Takes a record into the buffer; waits while that is full. O(bytes).
+    pub fn record(&self, record: Record<'_>) {
+        let mut state = self.state.lock();
+        let unix_s = state.timestamps.then(|| (self.unix_time_s)());
+        if let Some(segment) = state.segments.back_mut() {
+            segment.record(record, unix_s);
+        }
+        if state.unwritten() > BUFFER_BYTES_MAX {
+            drop(state);
+            self.wait_for_room();
+        }
+    }
+
+    #[cold]
+    fn wait_for_room(&self) {
+        loop {
+            self.work();
+            let mut state = self.state.lock();
+            if state.unwritten() <= BUFFER_BYTES_MAX || state.is_stopping {
+                return;
+            }
+            self.progress.wait_for(&mut state, self.retry_every);
+        }
+    }
+
+    /// What is done after each settle, and by and by: writes, and syncs if somebody waits for it. Returns when to do so again if nothing
+    /// else happens.
+    pub fn work(&self) -> Option<Duration> {
+        self.write();
+        if self.hurries() {
+            self.write_and_sync();
+        }
+        let mut state = self.state.lock();
+        // What comes next waits until the file before is synced.
+        let waits = state.segments.len() > 1 && state.segments.front().is_some_and(Segment::is_written);
+        if waits && !self.is_anybody_waiting(&state) && state.sync_began.is_none() {
+            state.is_sync_due = true;
+            self.sync_wanted.notify_all();
+        }
+        (state.retry_at.is_some() && state.unwritten() > 0).then_some(self.retry_every)
+    }
+
+    /// Whether records are to be synced as soon as they are written.
+    pub fn hurries(&self) -> bool {
+        self.is_anybody_waiting(&self.state.lock())
+    }
+
+    fn is_anybody_waiting(&self, state: &State) -> bool {
+        state.policy == FsyncPolicy::Always
+            || self.wanted.load(Ordering::Acquire) > self.durable.load(Ordering::Acquire)
+    }
+
+    /// Writes and syncs file after file as far as it goes.
+    pub fn write_and_sync(&self) {
+        loop {
+            self.write();
+            let before = self.state.lock().segments.len();
+            self.sync();
+            if self.state.lock().segments.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Writes what may be written.
+    pub fn write(&self) {
+        let _turn = self.writing.lock();
+        loop {
+            let taken = self.state.lock().take();
+            if !taken.is_some_and(|taken| self.write_taken(taken)) {
+                break;
+            }
+        }
+        let mut state = self.state.lock();
+        let lsn = state.written_lsn();
+        self.written.fetch_max(lsn, Ordering::AcqRel);
+        state.note_delay();
+        drop(state);
+        self.progress.notify_all();
+    }
+
+    /// Whether all of it is in the file.
+    fn write_taken(&self, Taken { segment, file, size, mut pending }: Taken) -> bool {
+        let before = pending.at;
+        let outcome = write_pending(&*file, size, &mut pending);
+        let written = pending.at - before;
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if written > 0 && state.unsynced_since.is_none() {
+            state.unsynced_since = Some(Instant::now());
+            self.sync_wanted.notify_all();
+        }
+        let Some(segment) = state.segments.iter_mut().find(|other| other.id == segment) else { return true };
+        segment.size += written as u64;
+        segment.unwritten -= written;
+        match outcome {
+            Ok(()) => {
+                segment.written_lsn = pending.lsn;
+                let mut spare = pending.bytes;
+                spare.clear();
+                spare.shrink_to(SPARE_BYTES_MAX);
+                state.spare = spare;
+                state.recover();
+                true
+            }
+            Err(error) => {
+                segment.pending = pending;
+                state.failed(Failure::Write, &error);
+                state.retry_at = Some(Instant::now() + self.retry_every);
+                false
+            }
+        }
+    }
+
+    /// Syncs what has been written, file after file, and tells what is durable then.
+    pub fn sync(&self) {
+        let _turn = self.syncing.lock();
+        let mut after = None;
+        loop {
+            let mut state = self.state.lock();
+            let Some(ToSync { segment, file, size, lsn }) = state.next_unsynced(after) else { break };
+            let began = Instant::now();
+            state.sync_began = Some(began);
+            drop(state);
+            let outcome = file.sync();
+            let mut state = self.state.lock();
+            state.synced((segment, size, lsn), began, outcome);
+            after = Some(segment);
+        }
+        self.tell_durable();
+        self.progress.notify_all();
+    }
+
+    /// Tells what is durable. The caller holds `syncing`, so the news go out in order.
+    pub fn tell_durable(&self) {
+        let mut state = self.state.lock();
+        if !state.is_listed {
+            return;
+        }
+        let lsn = state.durable_lsn();
+        // What is synced as a whole is a segment no more; so the next one may be written.
+        while state.segments.len() > 1 && state.segments.front().is_some_and(Segment::is_synced) {
+            if let Some(done) = state.segments.pop_front() {
+                state.base_lsn = state.base_lsn.max(done.last_lsn);
+                state.other_size += done.size;
+            }
+        }
+        drop(state);
+        if lsn > self.durable.load(Ordering::Acquire) {
+            self.durable.store(lsn, Ordering::Release);
+            (self.on_durable)(lsn);
+        }
+    }
+}
+
+impl State {
+    /// The next bytes to be written: a file may be written if all before are synced and no sync of it has failed.
+    fn take(&mut self) -> Option<Taken> {
+        if self.retry_at.is_some_and(|at| Instant::now() < at) && !self.is_stopping {
+            return None;
+        }
+        let State { segments, spare, is_stopping, .. } = self;
+        for segment in segments {
+            if !segment.is_written() {
+                return (segment.is_trusted || *is_stopping).then(|| segment.take(spare));
+            }
+            if !segment.is_synced() {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The LSN up to which all records are in files.
+    pub fn written_lsn(&mut self) -> u64 {
+        let mut lsn = self.base_lsn;
+        for segment in &mut self.segments {
+            if segment.is_written() {
+                // Records without commands have no bytes to be written.
+                segment.written_lsn = segment.last_lsn;
+            }
+            lsn = lsn.max(segment.written_lsn);
+            if !segment.is_written() {
+                break;
+            }
+        }
+        lsn
+    }
+
+    /// A write has succeeded.
+    fn recover(&mut self) {
+        self.retry_at = None;
+        if self.segments.iter().all(|segment| segment.is_trusted) {
+            self.status = AofStatus::Ok;
+        }
+    }
+
+    fn note_delay(&mut self) {
+        let waits = self.sync_began.is_some() && self.unsynced_since.is_some_and(|since| since.elapsed() > DELAY_MAX);
+        if waits && !self.is_delay_counted && self.policy == FsyncPolicy::EverySecond {
+            self.is_delay_counted = true;
+            self.delayed_fsyncs += 1;
+        }
+    }
+
+    /// The first file behind segment `after` that has something to sync.
+    fn next_unsynced(&mut self, after: Option<u64>) -> Option<ToSync> {
+        for segment in self.segments.iter_mut().take_while(|segment| segment.is_trusted) {
+            if segment.synced_size == segment.size {
+                segment.synced_lsn = segment.synced_lsn.max(segment.written_lsn);
+            } else if after.is_none_or(|after| segment.id > after) {
+                let file = Arc::clone(&segment.file);
+                return Some(ToSync { segment: segment.id, file, size: segment.size, lsn: segment.written_lsn });
+            }
+        }
+        None
+    }
+
+    fn synced(&mut self, (id, size, lsn): (u64, u64, u64), began: Instant, outcome: io::Result<()>) {
+        self.sync_began = None;
+        self.is_delay_counted = false;
+        let is_last = self.segments.back().is_some_and(|segment| segment.id == id);
+        let Some(segment) = self.segments.iter_mut().find(|segment| segment.id == id) else { return };
+        match outcome {
+            Ok(()) => {
+                segment.synced_size = segment.synced_size.max(size);
+                segment.synced_lsn = segment.synced_lsn.max(lsn);
+                if is_last {
+                    self.unsynced_since = (segment.synced_size < segment.size).then_some(began);
+                }
+            }
+            Err(error) => {
+                segment.is_trusted = false;
+                self.unsynced_since = None;
+                self.failed(Failure::Sync, &error);
+            }
+        }
+    }
+}
+
+impl Segment {
+    fn take(&mut self, spare: &mut Vec<u8>) -> Taken {
+        if self.pending.rest().is_empty() {
+            let bytes = std::mem::replace(&mut self.buffer, std::mem::take(spare));
+            self.pending = Pending { bytes, at: 0, lsn: self.last_lsn };
+        }
+        let pending = std::mem::take(&mut self.pending);
+        Taken { segment: self.id, file: Arc::clone(&self.file), size: self.size, pending }
+    }
+}
+
+/// Writes what is pending at the end of a file of `size` bytes. After an error `pending` says how much of it is there.
+fn write_pending(file: &dyn StorageFile, size: u64, pending: &mut Pending) -> io::Result<()> {
+    let before = pending.at;
+    while !pending.rest().is_empty() {
+        let rest = pending.rest();
+        let piece = &rest[..rest.len().min(WRITE_LEN_MAX)];
+        let error = match file.write(piece) {
+            Ok(len) if len > 0 => {
+                pending.at += len;
+                continue;
+            }
+            Ok(_) => io::ErrorKind::WriteZero.into(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => error,
+        };
+        // Some file systems write a part and fail nevertheless.
+        let expected = size + (pending.at - before) as u64;
+        if let Ok(len) = file.len()
+            && (expected..=expected + piece.len() as u64).contains(&len)
+        {
+            pending.at += (len - expected) as usize;
+        }
+        return Err(error);
+    }
+    Ok(())
+}

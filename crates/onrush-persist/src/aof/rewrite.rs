@@ -1,0 +1,242 @@
+//! Rewriting: a new base takes the place of what came before it.
+//!
+//! 1. [`Aof::prepare_rewrite`] makes a file for the records to come and lists it in the manifest.
+//! 2. [`Aof::switch`], while nobody changes anything, directs records to it: it has what comes after the state at that moment.
+//! 3. The caller saves that state into a file.
+//! 4. [`Aof::finish_rewrite`] lists that file as the base and removes everything before; or [`Aof::abort_rewrite`] leaves it all as it is.
+//!
+//! After a crash between any two steps the manifest lists files that have everything.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::manifest::{Manifest, ManifestFile, base_name, incr_name};
+use super::segment::Segment;
+use super::writer::{AofStatus, Inner};
+use super::{Aof, AofError};
+use crate::storage::{Storage, StorageFile};
+
+/// The manifest and the names that are taken.
+pub(super) struct Rewriting {
+    /// As it was stored last.
+    pub manifest: Manifest,
+    base_seq: u64,
+    incr_seq: u64,
+    /// Files that no manifest names, once one has been stored.
+    garbage: Vec<String>,
+}
+
+/// A file for the records to come.
+pub(super) struct Prepared {
+    pub incr: ManifestFile,
+    pub file: Arc<dyn StorageFile>,
+}
+
+/// Since when records go to a new file.
+#[derive(Clone)]
+pub(super) struct Switched {
+    /// The first segment behind the base that is to come.
+    pub segment: u64,
+    /// The base has everything up to here.
+    pub at_lsn: u64,
+    pub incr: ManifestFile,
+}
+
+impl Rewriting {
+    pub fn new(manifest: Manifest) -> Self {
+        let (base_seq, incr_seq) = manifest.last_seqs();
+        Rewriting { manifest, base_seq, incr_seq, garbage: Vec::new() }
+    }
+
+    /// Makes the next file for commands; its name is durable.
+    pub fn make_incr(&mut self, storage: &dyn Storage, dir: &Path, name: &str) -> Result<Prepared, AofError> {
+        // Whatever fails, nothing gets this name again: a manifest that was being stored may have it.
+        self.incr_seq += 1;
+        let incr = ManifestFile { name: incr_name(name, self.incr_seq), seq: self.incr_seq };
+        let path = dir.join(&incr.name);
+        let make = || {
+            let file = storage.create(&path)?;
+            file.sync()?;
+            storage.sync_dir(dir)?;
+            Ok(file)
+        };
+        match make() {
+            Ok(file) => Ok(Prepared { incr, file }),
+            Err(error) => {
+                self.garbage.push(incr.name.clone());
+                Err(AofError::Io { file: incr.name, error })
+            }
+        }
+    }
+
+    /// Removes what belongs to the log no more. What cannot be removed is tried again after the next rewrite.
+    pub fn remove_history(&mut self, storage: &dyn Storage, dir: &Path, name: &str) {
+        let is_gone = |file: &str| match storage.remove(&dir.join(file)) {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        self.garbage.retain(|file| !is_gone(file));
+        if self.manifest.history.is_empty() {
+            return;
+        }
+        let mut manifest = self.manifest.clone();
+        manifest.history.retain(|file| !is_gone(&file.name));
+        if manifest.store(storage, dir, name).is_ok() {
+            self.manifest = manifest;
+        }
+    }
+}
+
+fn refused(reason: &'static str) -> AofError {
+    AofError::Io { file: "the append-only log".into(), error: io::Error::other(reason) }
+}
+
+impl Aof {
+    /// Makes the file for the records to come and lists it. May take long; nobody waits for it. If one is left from a rewrite that was
+    /// aborted, that one is taken.
+    ///
+    /// # Errors
+    /// A rewrite is under way; the system's. The log goes on as before then.
+    pub fn prepare_rewrite(&self) -> Result<(), AofError> {
+        let inner = &*self.inner;
+        let mut rewriting = inner.rewriting.lock();
+        if inner.state.lock().is_rewriting {
+            return Err(refused("a rewrite is under way"));
+        }
+        if inner.state.lock().prepared.is_none() {
+            let prepared = rewriting.make_incr(&*inner.storage, &inner.dir, &inner.name)?;
+            let mut manifest = rewriting.manifest.clone();
+            manifest.incrs.push(prepared.incr.clone());
+            if let Err(error) = manifest.store(&*inner.storage, &inner.dir, &inner.name) {
+                rewriting.garbage.push(prepared.incr.name);
+                return Err(error);
+            }
+            rewriting.manifest = manifest;
+            inner.state.lock().prepared = Some(prepared);
+        }
+        inner.state.lock().is_rewriting = true;
+        // The new file gets its first byte when this one is synced: so little is left to do then.
+        inner.write_and_sync();
+        Ok(())
+    }
+
+    /// Directs the records after `at_lsn` to the prepared file. Nobody is in the keyspace, and everything up to `at_lsn` has been handed over
+    /// ([`CommandLog::flush`](crate::CommandLog::flush)). O(1); waits for no file.
+    ///
+    /// # Errors
+    /// Nothing has been prepared.
+    pub fn switch(&self, at_lsn: u64) -> Result<(), AofError> {
+        let mut state = self.inner.state.lock();
+        let state = &mut *state;
+        let Some(Prepared { incr, file }) = state.prepared.take() else {
+            return Err(refused("no rewrite has been prepared"));
+        };
+        let id = state.segments_made;
+        state.segments_made += 1;
+        if let Some(before) = state.segments.back_mut() {
+            debug_assert!(before.last_lsn <= at_lsn, "a record has overtaken the switch");
+        }
+        state.segments.push_back(Segment::new(id, file, 0, at_lsn));
+        state.switched = Some(Switched { segment: id, at_lsn, incr });
+        Ok(())
+    }
+
+    /// Makes the file at `base` the base of the log and removes what came before. It has the state at the LSN of the switch, as an RDB file or
+    /// as commands; it has been synced, and is moved from where it is. When this returns, everything up to that LSN is durable.
+    ///
+    /// # Errors
+    /// Records have not been switched; the system's. The rewrite can be aborted then; the file at `base` may be gone.
+    pub fn finish_rewrite(&self, base: &Path, is_rdb: bool) -> Result<(), AofError> {
+        let inner = &*self.inner;
+        let mut rewriting = inner.rewriting.lock();
+        let switched = inner.state.lock().switched.clone();
+        let Some(switched) = switched else { return Err(refused("records go to the old file")) };
+        rewriting.base_seq += 1;
+        let seq = rewriting.base_seq;
+        let file = ManifestFile { name: base_name(&inner.name, seq, is_rdb), seq };
+        let base_len = match inner.list(base, &rewriting.manifest, &file, &switched) {
+            Ok((manifest, len)) => {
+                rewriting.manifest = manifest;
+                len
+            }
+            Err(error) => {
+                rewriting.garbage.push(file.name);
+                return Err(error);
+            }
+        };
+        inner.replace(&switched, base_len);
+        rewriting.remove_history(&*inner.storage, &inner.dir, &inner.name);
+        drop(rewriting);
+        inner.wake();
+        Ok(())
+    }
+
+    /// Gives a rewrite up: all files stay what they are. Records go on to the file that they go to now.
+    pub fn abort_rewrite(&self) {
+        let _rewriting = self.inner.rewriting.lock();
+        let mut state = self.inner.state.lock();
+        // A log that has no base yet needs one, sooner or later.
+        if state.is_listed {
+            state.switched = None;
+            state.is_rewriting = false;
+        }
+    }
+}
+
+impl Inner {
+    /// Moves a base to its place and stores the manifest that begins with it. Returns the manifest and the length of the base.
+    fn list(
+        &self,
+        base: &Path,
+        before: &Manifest,
+        file: &ManifestFile,
+        switched: &Switched,
+    ) -> Result<(Manifest, u64), AofError> {
+        let path = self.dir.join(&file.name);
+        let place = || {
+            let len = self.storage.len(base)?.ok_or(io::ErrorKind::NotFound)?;
+            self.storage.rename(base, &path)?;
+            self.storage.sync_dir(&self.dir)?;
+            Ok(len)
+        };
+        let len = place().map_err(AofError::io(base.display()))?;
+        let mut manifest = before.clone();
+        let kept = manifest.incrs.iter().position(|incr| *incr == switched.incr);
+        let incrs = match kept {
+            Some(at) => manifest.incrs.split_off(at),
+            None => vec![switched.incr.clone()],
+        };
+        manifest.history.extend(manifest.base.take());
+        manifest.history.append(&mut manifest.incrs);
+        manifest.incrs = incrs;
+        manifest.base = Some(file.clone());
+        manifest.store(&*self.storage, &self.dir, &self.name)?;
+        Ok((manifest, len))
+    }
+
+    /// The new base is in its place: what is in files before the switch does not count any more.
+    fn replace(&self, switched: &Switched, base_len: u64) {
+        let _syncing = self.syncing.lock();
+        let writing = self.writing.lock();
+        let mut state = self.state.lock();
+        state.segments.retain(|segment| segment.id >= switched.segment);
+        state.base_lsn = state.base_lsn.max(switched.at_lsn);
+        state.is_listed = true;
+        state.is_rewriting = false;
+        state.switched = None;
+        state.other_size = base_len;
+        state.base_size = base_len + state.segments.iter().map(|segment| segment.size).sum::<u64>();
+        if state.segments.iter().all(|segment| segment.is_trusted) {
+            // What goes on failing will say so again.
+            state.status = AofStatus::Ok;
+            state.retry_at = None;
+        }
+        let written = state.written_lsn();
+        drop(state);
+        drop(writing);
+        self.written.fetch_max(written, std::sync::atomic::Ordering::AcqRel);
+        self.tell_durable();
+        self.progress.notify_all();
+    }
+}

@@ -1,0 +1,179 @@
+//! Where commands end in bytes of a file, checked strictly: what a writer never writes is damage.
+
+/// A command has no more arguments.
+pub const ARGS_MAX: usize = 1 << 20;
+/// An argument has no more bytes.
+pub const ARG_LEN_MAX: usize = 512 << 20;
+/// An annotation has no more bytes.
+const ANNOTATION_LEN_MAX: usize = 1024;
+
+/// What a command does to the frame around commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    None,
+    Begin,
+    End,
+}
+
+/// What stands at a place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Command {
+        len: usize,
+        frame: Frame,
+    },
+    Annotation {
+        len: usize,
+        unix_s: Option<u64>,
+    },
+    /// It may become something when there are more bytes.
+    Incomplete,
+}
+
+/// What stands at a place is wrong.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    pub at: usize,
+    pub expected: &'static str,
+}
+
+/// Looks at the first command or annotation of `bytes`. O(arguments).
+pub(super) fn step(bytes: &[u8]) -> Result<Step, Wrong> {
+    match bytes.first() {
+        None => Ok(Step::Incomplete),
+        Some(b'*') => command(bytes),
+        Some(b'#') => annotation(bytes),
+        Some(_) => Err(Wrong { at: 0, expected: "* or #, the beginning of a command or of an annotation" }),
+    }
+}
+
+fn command(bytes: &[u8]) -> Result<Step, Wrong> {
+    let Some(count) = number(bytes, 0, ARGS_MAX, "a number of arguments from 1 to 1048576 and the end of the line")?
+    else {
+        return Ok(Step::Incomplete);
+    };
+    if count.value == 0 {
+        return Err(Wrong { at: 1, expected: "a number of arguments from 1 to 1048576" });
+    }
+    let (mut at, mut name) = (count.end, 0..0);
+    for index in 0..count.value {
+        match bytes.get(at) {
+            None => return Ok(Step::Incomplete),
+            Some(b'$') => {}
+            Some(_) => return Err(Wrong { at, expected: "$, the beginning of an argument" }),
+        }
+        let Some(len) = number(bytes, at, ARG_LEN_MAX, "a length of at most 536870912 and the end of the line")? else {
+            return Ok(Step::Incomplete);
+        };
+        let end = len.end + len.value;
+        if !line_end(bytes, end, "the end of the argument")? {
+            return Ok(Step::Incomplete);
+        }
+        if index == 0 {
+            name = len.end..end;
+        }
+        at = end + 2;
+    }
+    let name = &bytes[name];
+    let frame = match count.value {
+        1 if name.eq_ignore_ascii_case(b"MULTI") => Frame::Begin,
+        1 if name.eq_ignore_ascii_case(b"EXEC") => Frame::End,
+        _ => Frame::None,
+    };
+    Ok(Step::Command { len: at, frame })
+}
+
+struct Number {
+    value: usize,
+    /// Where the next line begins.
+    end: usize,
+}
+
+/// The number behind the byte at `at`, up to the end of the line; `None` if that is not there yet.
+fn number(bytes: &[u8], at: usize, max: usize, expected: &'static str) -> Result<Option<Number>, Wrong> {
+    let digits = &bytes[at + 1..];
+    let mut value = 0;
+    for (index, byte) in digits.iter().enumerate() {
+        let here = at + 1 + index;
+        match byte {
+            b'0'..=b'9' => {
+                value = value * 10 + usize::from(byte - b'0');
+                if value > max || index >= 10 {
+                    return Err(Wrong { at: at + 1, expected });
+                }
+            }
+            _ if index == 0 => return Err(Wrong { at: here, expected }),
+            _ => return Ok(line_end(bytes, here, expected)?.then_some(Number { value, end: here + 2 })),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether there is the end of a line at `at`; false if the bytes end before.
+fn line_end(bytes: &[u8], at: usize, expected: &'static str) -> Result<bool, Wrong> {
+    match bytes.get(at..) {
+        None | Some([] | [b'\r']) => Ok(false),
+        Some([b'\r', b'\n', ..]) => Ok(true),
+        Some([b'\r', ..]) => Err(Wrong { at: at + 1, expected }),
+        Some(_) => Err(Wrong { at, expected }),
+    }
+}
+
+fn annotation(bytes: &[u8]) -> Result<Step, Wrong> {
+    let line = &bytes[..bytes.len().min(ANNOTATION_LEN_MAX)];
+    let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
+        let is_too_long = line.len() == ANNOTATION_LEN_MAX;
+        let wrong = Wrong { at: 0, expected: "an annotation of at most 1024 bytes" };
+        return if is_too_long { Err(wrong) } else { Ok(Step::Incomplete) };
+    };
+    let text = line[..end].strip_suffix(b"\r").ok_or(Wrong { at: end, expected: "the end of the annotation" })?;
+    let unix_s = match text.strip_prefix(b"#TS:") {
+        None => None,
+        Some(digits) => {
+            let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+            Some(number.ok_or(Wrong { at: 4, expected: "a time in seconds" })?)
+        }
+    };
+    Ok(Step::Annotation { len: end + 1, unix_s })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_annotations_are_found() {
+        let one = |bytes: &[u8]| step(bytes).unwrap();
+        let frame = |frame, len| Step::Command { len, frame };
+        assert_eq!(one(b"*1\r\n$1\r\nA\r\n*"), frame(Frame::None, 11));
+        assert_eq!(one(b"*2\r\n$3\r\nSET\r\n$0\r\n\r\n"), frame(Frame::None, 19));
+        assert_eq!(one(b"*1\r\n$5\r\nmulti\r\n"), frame(Frame::Begin, 15));
+        assert_eq!(one(b"*1\r\n$4\r\nEXEC\r\n"), frame(Frame::End, 14));
+        assert_eq!(one(b"*2\r\n$4\r\nEXEC\r\n$0\r\n\r\n"), frame(Frame::None, 20));
+        assert_eq!(one(b"#TS:12\r\n*1"), Step::Annotation { len: 8, unix_s: Some(12) });
+        assert_eq!(one(b"#x\r\n"), Step::Annotation { len: 4, unix_s: None });
+        for whole in [&b"*2\r\n$3\r\nSET\r\n$12\r\n123456789012\r\n"[..], b"#TS:12345\r\n"] {
+            (0..whole.len()).for_each(|len| assert_eq!(one(&whole[..len]), Step::Incomplete));
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_is_told_with_its_place() {
+        let at = |bytes: &[u8]| step(bytes).unwrap_err().at;
+        assert_eq!(at(b"SET a b\r\n"), 0);
+        assert_eq!(at(b"*0\r\n"), 1);
+        assert_eq!(at(b"*-1\r\n"), 1);
+        assert_eq!(at(b"*+1\r\n"), 1);
+        assert_eq!(at(b"*1048577\r\n"), 1);
+        assert_eq!(at(b"*1\n$1"), 2);
+        assert_eq!(at(b"*1\r$1"), 3);
+        assert_eq!(at(b"*1\r\n:1\r\n"), 4);
+        assert_eq!(at(b"*1\r\n$536870913\r\n"), 5);
+        assert_eq!(at(b"*1\r\n$00000000001\r\n"), 5);
+        assert_eq!(at(b"*1\r\n$1\r\nAB\r\n"), 9);
+        assert_eq!(at(b"*1\r\n$1\r\nA\rB"), 10);
+        assert_eq!(at(b"#TS:x\r\n"), 4);
+        assert_eq!(at(b"#TS:1\n"), 5);
+        assert_eq!(at(&[b'#'; 1024]), 0);
+    }
+}

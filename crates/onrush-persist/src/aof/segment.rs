@@ -1,0 +1,121 @@
+//! One file of commands while it is written, and how records become its bytes.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::effects::Record;
+use crate::storage::StorageFile;
+
+/// A file of commands and what is on its way to it.
+pub(super) struct Segment {
+    /// Rises from file to file.
+    pub id: u64,
+    pub file: Arc<dyn StorageFile>,
+    /// Bytes that the file has.
+    pub size: u64,
+    /// Bytes of records that nobody writes yet.
+    pub buffer: Vec<u8>,
+    /// What is being written; while somebody does, it is his.
+    pub pending: Pending,
+    /// Bytes of records that are not in the file.
+    pub unwritten: usize,
+    /// The newest record whose place is this file or one before.
+    pub last_lsn: u64,
+    /// As far as that, records are in the file.
+    pub written_lsn: u64,
+    /// As far as that, they are on the medium.
+    pub synced_lsn: u64,
+    pub synced_size: u64,
+    /// Whether no sync of it has failed.
+    pub is_trusted: bool,
+    frame: Frame,
+}
+
+/// Bytes taken from the buffer to be written.
+#[derive(Default)]
+pub(super) struct Pending {
+    pub bytes: Vec<u8>,
+    /// How many of them are in the file.
+    pub at: usize,
+    /// The last record in them.
+    pub lsn: u64,
+}
+
+impl Pending {
+    pub fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+}
+
+/// What has been said in a file already.
+#[derive(Default)]
+struct Frame {
+    db: Option<u32>,
+    unix_s: u64,
+}
+
+impl Segment {
+    /// A file that has `size` bytes, for the records after `lsn`.
+    pub fn new(id: u64, file: Arc<dyn StorageFile>, size: u64, lsn: u64) -> Self {
+        Segment {
+            id,
+            file,
+            size,
+            buffer: Vec::new(),
+            pending: Pending::default(),
+            unwritten: 0,
+            last_lsn: lsn,
+            written_lsn: lsn,
+            synced_lsn: lsn,
+            synced_size: size,
+            is_trusted: true,
+            frame: Frame::default(),
+        }
+    }
+
+    /// Appends a record to the buffer; `unix_s` is the time to be noted in front of it, if times are. O(bytes).
+    pub fn record(&mut self, record: Record<'_>, unix_s: Option<u64>) {
+        let before = self.buffer.len();
+        let commands = record.commands();
+        let count = commands.len();
+        if count > 0
+            && let Some(unix_s) = unix_s
+            && unix_s > self.frame.unix_s
+        {
+            self.frame.unix_s = unix_s;
+            let _ = write!(self.buffer, "#TS:{unix_s}\r\n");
+        }
+        for (index, (db, command)) in commands.enumerate() {
+            self.select(db);
+            if index == 0 && count > 1 {
+                self.buffer.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+            }
+            self.buffer.extend_from_slice(command);
+        }
+        if count > 1 {
+            self.buffer.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+        }
+        self.unwritten += self.buffer.len() - before;
+        self.last_lsn = record.lsn;
+    }
+
+    fn select(&mut self, db: u32) {
+        if self.frame.db == Some(db) {
+            return;
+        }
+        self.frame.db = Some(db);
+        let mut number = itoa::Buffer::new();
+        let number = number.format(db);
+        let _ = write!(self.buffer, "*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
+    }
+
+    /// Whether all its records are in the file.
+    pub fn is_written(&self) -> bool {
+        self.unwritten == 0
+    }
+
+    /// Whether all its records are on the medium.
+    pub fn is_synced(&self) -> bool {
+        self.is_trusted && self.is_written() && self.synced_size == self.size
+    }
+}

@@ -1,0 +1,40 @@
+//! The thread that syncs about once a second, and when a file is to be done with.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::writer::{FsyncPolicy, Inner};
+
+/// How long written bytes wait to be synced.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) fn start(inner: Arc<Inner>) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("aof-sync".into()).spawn(move || run(&inner))
+}
+
+fn run(inner: &Inner) {
+    let mut state = inner.state.lock();
+    while !state.is_stopping {
+        let due = match state.policy {
+            _ if state.is_sync_due => Some(Instant::now()),
+            FsyncPolicy::EverySecond => state.unsynced_since.map(|since| since + INTERVAL),
+            FsyncPolicy::Always | FsyncPolicy::No => None,
+        };
+        match due {
+            None => inner.sync_wanted.wait(&mut state),
+            Some(at) if at > Instant::now() => drop(inner.sync_wanted.wait_until(&mut state, at)),
+            Some(_) => {
+                state.is_sync_due = false;
+                let files = state.segments.len();
+                drop(state);
+                inner.sync();
+                if files > 1 {
+                    // What waited for it may be written now.
+                    inner.wake();
+                }
+                state = inner.state.lock();
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Rewrites: what the manifest lists and what remains in the folder.
+
+use super::*;
+use crate::storage::faulty::{Fault, FaultKind};
+
+fn names(system: &Faulty) -> Vec<String> {
+    system.list(Path::new(DIR)).unwrap()
+}
+
+fn create(system: &Faulty) -> Arc<Aof> {
+    let base = save_base(system, 0).unwrap();
+    Aof::create(Arc::new(system.clone()), options(FsyncPolicy::Always).0, &base, false, 0).unwrap()
+}
+
+#[test]
+fn a_rewrite_leaves_a_base_a_file_of_commands_and_the_manifest() {
+    let system = Faulty::new();
+    let aof = create(&system);
+    (1..=20).for_each(|lsn| hand_over(&aof, lsn));
+    aof.work();
+    let before = aof.facts();
+    assert!(aof.switch(20).is_err() && aof.finish_rewrite(Path::new("x"), false).is_err());
+    aof.prepare_rewrite().unwrap();
+    assert!(aof.prepare_rewrite().is_err() && aof.facts().is_rewriting);
+    aof.switch(20).unwrap();
+    hand_over(&aof, 21);
+    let base = save_base(&system, 20).unwrap();
+    let len = system.bytes(&base).unwrap().len() as u64;
+    aof.finish_rewrite(&base, false).unwrap();
+    let facts = aof.facts();
+    assert_eq!((facts.base_size, facts.is_rewriting, before.base_size), (len, false, 0));
+    aof.stop().unwrap();
+    assert!(aof.facts().size > len);
+    assert_eq!(names(&system), ["appendonly.aof.2.base.aof", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"]);
+    assert!(recover(&system).unwrap() == expected(21));
+}
+
+#[test]
+fn a_file_that_was_prepared_in_vain_is_taken_the_next_time() {
+    let system = Faulty::new();
+    let aof = create(&system);
+    hand_over(&aof, 1);
+    aof.prepare_rewrite().unwrap();
+    aof.abort_rewrite();
+    assert!(!aof.facts().is_rewriting);
+    hand_over(&aof, 2);
+    aof.work();
+    aof.prepare_rewrite().unwrap();
+    aof.switch(2).unwrap();
+    hand_over(&aof, 3);
+    aof.stop().unwrap();
+    assert!(system.bytes(&path("appendonly.aof.2.incr.aof")).is_some_and(|bytes| !bytes.is_empty()));
+    assert!(system.bytes(&path("appendonly.aof.3.incr.aof")).is_none());
+    assert!(recover(&system).unwrap() == expected(3));
+}
+
+#[test]
+fn a_file_of_a_failed_rewrite_goes_with_the_next_one() {
+    let system = Faulty::new();
+    let aof = create(&system);
+    hand_over(&aof, 1);
+    aof.work();
+    aof.prepare_rewrite().unwrap();
+    aof.switch(1).unwrap();
+    let base = save_base(&system, 1).unwrap();
+    // The base is in its place then, and the manifest cannot be written.
+    system.set_fault(Some(Fault { at: system.operations() + 2, times: 1, kind: FaultKind::NoSpace }));
+    assert!(aof.finish_rewrite(&base, false).is_err());
+    aof.abort_rewrite();
+    assert!(names(&system).contains(&"appendonly.aof.2.base.aof".to_owned()));
+    assert!(recover(&system).unwrap() == expected(1));
+    aof.prepare_rewrite().unwrap();
+    aof.switch(1).unwrap();
+    let base = save_base(&system, 1).unwrap();
+    aof.finish_rewrite(&base, false).unwrap();
+    assert_eq!(names(&system), ["appendonly.aof.3.base.aof", "appendonly.aof.3.incr.aof", "appendonly.aof.manifest"]);
+}
+
+#[test]
+fn a_log_that_begins_takes_the_place_of_one_that_is_there_when_its_base_comes() {
+    let system = Faulty::new();
+    let aof = create(&system);
+    (1..=3).for_each(|lsn| hand_over(&aof, lsn));
+    aof.stop().unwrap();
+    let (options, told) = options(FsyncPolicy::Always);
+    let aof = Aof::begin(Arc::new(system.clone()), options, 5).unwrap();
+    hand_over(&aof, 6);
+    aof.work();
+    assert_eq!((aof.written_lsn(), aof.durable_lsn(), aof.facts().is_rewriting), (6, 0, true));
+    assert!(recover(&system).unwrap() == expected(3), "the old one is still there");
+    let base = save_base(&system, 5).unwrap();
+    aof.finish_rewrite(&base, false).unwrap();
+    assert_eq!((aof.durable_lsn(), told.load(Ordering::Relaxed)), (6, 6));
+    assert_eq!(names(&system), ["appendonly.aof.2.base.aof", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"]);
+    system.crash(FaultKind::Crash);
+    assert!(recover(&system.restart()).unwrap() == expected(6));
+}

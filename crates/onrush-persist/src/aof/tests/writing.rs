@@ -1,0 +1,314 @@
+//! What the writer writes, when it is durable, and what it does when the disk fails.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::log::CommandLog;
+use crate::storage::StorageFile;
+use crate::storage::faulty::{Fault, FaultKind};
+
+const INCR: &str = "appendonly.aof.1.incr.aof";
+
+fn create(system: &Faulty, options: AofOptions) -> Arc<Aof> {
+    let base = save_base(system, 0).unwrap();
+    Aof::create(Arc::new(system.clone()), options, &base, false, 0).unwrap()
+}
+
+fn hand_over_commands(aof: &Aof, lsn: u64, commands: &[(u32, &[&str])]) {
+    let mut effects = Effects::default();
+    for (db, args) in commands {
+        effects.command(*db, args.iter().map(|arg| arg.as_bytes()));
+    }
+    effects.close(lsn);
+    aof.inner.record(effects.record(0));
+}
+
+fn text(system: &Faulty, name: &str) -> String {
+    let bytes = system.bytes(&path(name)).unwrap();
+    String::from_utf8(bytes).unwrap().replace("\r\n", " ")
+}
+
+#[test]
+fn records_are_framed_and_databases_selected() {
+    let system = Faulty::new();
+    let (mut options, _) = options(FsyncPolicy::No);
+    options.timestamps = true;
+    options.unix_time_s = || 1_700_000_000;
+    let aof = create(&system, options);
+    hand_over_commands(&aof, 1, &[(0, &["A"])]);
+    hand_over_commands(&aof, 2, &[(0, &["B"]), (12, &["C"])]);
+    hand_over_commands(&aof, 3, &[]);
+    hand_over_commands(&aof, 4, &[(12, &["D", "e"])]);
+    aof.prepare_rewrite().unwrap();
+    aof.switch(4).unwrap();
+    aof.set_timestamps(false);
+    hand_over_commands(&aof, 5, &[(12, &["F"])]);
+    assert_eq!(aof.written_lsn(), 4);
+    aof.stop().unwrap();
+    assert_eq!((aof.written_lsn(), aof.durable_lsn()), (5, 5));
+    let select = |db: u32| format!("*2 $6 SELECT ${} {db} ", db.to_string().len());
+    let first = format!(
+        "#TS:1700000000 {}*1 $1 A *1 $5 MULTI *1 $1 B {}*1 $1 C *1 $4 EXEC *2 $1 D $1 e ",
+        select(0),
+        select(12)
+    );
+    assert_eq!(text(&system, INCR), first);
+    assert_eq!(text(&system, "appendonly.aof.2.incr.aof"), format!("{}*1 $1 F ", select(12)));
+    let manifest = "file appendonly.aof.1.base.aof seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n\
+                    file appendonly.aof.2.incr.aof seq 2 type i\n";
+    assert_eq!(system.bytes(&path("appendonly.aof.manifest")).unwrap(), manifest.as_bytes());
+}
+
+#[test]
+fn a_disk_that_fails_is_told_and_written_to_again() {
+    let system = Faulty::new();
+    let (options, told) = options(FsyncPolicy::Always);
+    let aof = create(&system, options);
+    hand_over(&aof, 1);
+    assert_eq!(aof.work(), None);
+    assert_eq!((aof.written_lsn(), told.load(Ordering::Relaxed), aof.status()), (1, 1, AofStatus::Ok));
+    // Half of it, and then no space twice.
+    let at = system.operations();
+    system.set_fault(Some(Fault { at, times: 1, kind: FaultKind::ShortWrite }));
+    let before = system.bytes(&path(INCR)).unwrap().len();
+    hand_over(&aof, 2);
+    system.set_fault(Some(Fault { at, times: 3, kind: FaultKind::NoSpace }));
+    assert_eq!(aof.work(), Some(Duration::ZERO));
+    let AofStatus::Failed { failure, kind, .. } = aof.status() else { panic!("it has failed") };
+    assert_eq!((failure, kind), (Failure::Write, std::io::ErrorKind::StorageFull));
+    assert!(aof.facts().buffer_len > 0 && !aof.needs_rewrite());
+    assert_eq!((aof.written_lsn(), aof.durable_lsn()), (1, 1));
+    hand_over(&aof, 3);
+    let at = system.operations();
+    system.set_fault(Some(Fault { at, times: 1, kind: FaultKind::ShortWrite }));
+    assert_eq!(aof.work(), None);
+    assert_eq!((aof.written_lsn(), aof.durable_lsn(), aof.status()), (3, 3, AofStatus::Ok));
+    assert!(system.bytes(&path(INCR)).unwrap().len() > before);
+    assert_eq!(aof.facts().buffer_len, 0);
+    assert!(recover(&system).unwrap() == expected(3));
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_durable_until_a_rewrite() {
+    let system = Faulty::new();
+    let (options, told) = options(FsyncPolicy::Always);
+    let aof = create(&system, options);
+    hand_over(&aof, 1);
+    aof.work();
+    system.set_fault(Some(Fault { at: system.operations() + 1, times: 1, kind: FaultKind::Io }));
+    hand_over(&aof, 2);
+    aof.work();
+    hand_over(&aof, 3);
+    aof.work();
+    assert!(matches!(aof.status(), AofStatus::Failed { failure: Failure::Sync, .. }) && aof.needs_rewrite());
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    aof.prepare_rewrite().unwrap();
+    aof.switch(3).unwrap();
+    hand_over(&aof, 4);
+    aof.work();
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    let base = save_base(&system, 3).unwrap();
+    aof.finish_rewrite(&base, false).unwrap();
+    assert_eq!(told.load(Ordering::Relaxed), 3);
+    assert!(!aof.needs_rewrite());
+    aof.work();
+    assert_eq!((told.load(Ordering::Relaxed), aof.status()), (4, AofStatus::Ok));
+    system.crash(FaultKind::Crash);
+    assert!(recover(&system.restart()).unwrap() == expected(4));
+}
+
+/// A file system whose syncs wait until they are let go.
+struct Held {
+    system: Faulty,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate(Mutex<Option<(Sender<()>, Receiver<()>)>>);
+
+impl Gate {
+    /// From now on each sync tells that it has begun and waits for a word.
+    fn close(&self) -> (Receiver<()>, Sender<()>) {
+        let ((begun, has_begun), (go, gone)) = (channel(), channel());
+        *self.0.lock() = Some((begun, gone));
+        (has_begun, go)
+    }
+
+    fn pass(&self) {
+        let gate = self.0.lock().take();
+        if let Some((begun, gone)) = gate {
+            let _ = begun.send(());
+            let _ = gone.recv();
+        }
+    }
+}
+
+struct HeldFile(Arc<dyn StorageFile>, Arc<Gate>);
+
+impl StorageFile for HeldFile {
+    fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        self.1.pass();
+        self.0.sync()
+    }
+
+    fn len(&self) -> std::io::Result<u64> {
+        self.0.len()
+    }
+}
+
+impl Storage for Held {
+    fn create(&self, path: &Path) -> std::io::Result<Arc<dyn StorageFile>> {
+        Ok(Arc::new(HeldFile(self.system.create(path)?, Arc::clone(&self.gate))))
+    }
+
+    fn append(&self, path: &Path) -> std::io::Result<Arc<dyn StorageFile>> {
+        self.system.append(path)
+    }
+
+    fn read(&self, path: &Path) -> std::io::Result<Input> {
+        self.system.read(path)
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> std::io::Result<()> {
+        self.system.truncate(path, len)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        self.system.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> std::io::Result<()> {
+        self.system.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> std::io::Result<Vec<String>> {
+        self.system.list(dir)
+    }
+
+    fn create_dir(&self, dir: &Path) -> std::io::Result<()> {
+        self.system.create_dir(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> std::io::Result<()> {
+        self.system.sync_dir(dir)
+    }
+
+    fn len(&self, path: &Path) -> std::io::Result<Option<u64>> {
+        self.system.len(path)
+    }
+}
+
+#[test]
+fn switching_records_and_writing_wait_for_no_sync() {
+    let (system, gate) = (Faulty::new(), Arc::new(Gate::default()));
+    let (options, told) = options(FsyncPolicy::EverySecond);
+    let base = save_base(&system, 0).unwrap();
+    let storage = Arc::new(Held { system: system.clone(), gate: Arc::clone(&gate) });
+    let aof = Aof::create(storage, options, &base, false, 0).unwrap();
+    aof.prepare_rewrite().unwrap();
+    let (has_begun, go) = gate.close();
+    hand_over(&aof, 1);
+    aof.work();
+    // The thread syncs a second after the write.
+    has_begun.recv().unwrap();
+    assert_eq!(aof.facts().pending_fsyncs, 1);
+    hand_over(&aof, 2);
+    aof.work();
+    assert_eq!((aof.written_lsn(), aof.durable_lsn()), (2, 0));
+    aof.switch(2).unwrap();
+    hand_over(&aof, 3);
+    aof.work();
+    assert_eq!(aof.written_lsn(), 2, "the new file waits for the old one");
+    // It has taken more than two seconds: counted once.
+    assert_eq!(aof.facts().delayed_fsyncs, 0);
+    aof.inner.state.lock().unsynced_since = Instant::now().checked_sub(Duration::from_secs(3));
+    aof.work();
+    aof.work();
+    assert_eq!(aof.facts().delayed_fsyncs, 1);
+    go.send(()).unwrap();
+    aof.stop().unwrap();
+    assert_eq!((told.load(Ordering::Relaxed), aof.facts().pending_fsyncs), (3, 0));
+    system.crash(FaultKind::Crash);
+    assert!(recover(&system.restart()).unwrap() == expected(3));
+}
+
+/// An attached log, and the LSNs that it tells.
+fn attached(policy: FsyncPolicy) -> (Arc<CommandLog>, Arc<Aof>, Receiver<u64>) {
+    let (tell, told) = channel();
+    let mut options = AofOptions::new(DIR, NAME);
+    options.policy = policy;
+    options.on_durable = Box::new(move |lsn| tell.send(lsn).unwrap_or_default());
+    let aof = create(&Faulty::new(), options);
+    let log = CommandLog::new();
+    aof.attach(&log).unwrap();
+    (log, aof, told)
+}
+
+fn commit(log: &CommandLog) -> u64 {
+    let mut effects = Effects::default();
+    effects.command(0, [&b"A"[..]].into_iter());
+    let lsn = log.close(&mut effects);
+    log.submit(&mut effects);
+    lsn
+}
+
+#[test]
+fn the_logs_thread_makes_records_durable() {
+    let (log, _aof, told) = attached(FsyncPolicy::Always);
+    assert_eq!(commit(&log), 1);
+    assert_eq!(told.recv(), Ok(1));
+}
+
+#[test]
+fn a_thread_of_its_own_syncs_once_a_second() {
+    let (log, _aof, told) = attached(FsyncPolicy::EverySecond);
+    commit(&log);
+    assert_eq!(told.recv(), Ok(1));
+    commit(&log);
+    assert_eq!(told.recv(), Ok(2));
+}
+
+#[test]
+fn who_wants_it_durable_gets_a_sync_under_any_policy() {
+    let (log, aof, told) = attached(FsyncPolicy::No);
+    let lsn = commit(&log);
+    log.flush();
+    aof.want_durable(lsn);
+    assert_eq!(told.recv(), Ok(lsn));
+    // Also when it is asked for before the record is there.
+    aof.want_durable(lsn + 1);
+    commit(&log);
+    assert_eq!(told.recv(), Ok(lsn + 1));
+    aof.set_policy(FsyncPolicy::Always);
+    commit(&log);
+    assert_eq!(told.recv(), Ok(lsn + 2));
+}
+
+#[test]
+fn a_full_buffer_makes_those_wait_who_bring_records_until_the_disk_works() {
+    let system = Faulty::new();
+    let (mut options, _) = options(FsyncPolicy::No);
+    options.retry_every = Duration::from_millis(1);
+    let aof = create(&system, options);
+    system.set_fault(Some(Fault { at: system.operations(), times: u64::MAX, kind: FaultKind::NoSpace }));
+    let large = "x".repeat(BUFFER_BYTES_MAX / 4);
+    (1..=3).for_each(|lsn| hand_over_commands(&aof, lsn, &[(0, &[&large])]));
+    let failed = system.operations();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| hand_over_commands(&aof, 4, &[(0, &[&large])]));
+        while system.operations() < failed + 3 {
+            assert!(!waiting.is_finished());
+            std::thread::yield_now();
+        }
+        assert!(!waiting.is_finished());
+        system.set_fault(None);
+    });
+    assert_eq!((aof.written_lsn(), aof.facts().buffer_len, aof.status()), (4, 0, AofStatus::Ok));
+}

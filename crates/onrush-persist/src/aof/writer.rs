@@ -1,0 +1,411 @@
+//! The writer: buffers, files, and what is known to be written and durable.
+//!
+//! Locks, in the order in which they are taken: `rewriting` (the manifest), `syncing` (one sync at a time, and its news in order),
+//! `writing` (one writer at a time), `state`. Nobody reads, writes or syncs a file while holding `state`, so who only hands over
+//! records or switches files never waits for the disk.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::manifest::{Manifest, ManifestFile, make_dir};
+use super::rewrite::{Prepared, Rewriting, Switched};
+use super::segment::Segment;
+use super::{AofError, syncer};
+use crate::storage::Storage;
+
+/// Bytes of records that are not in a file. Beyond it whoever brings records waits until the disk takes some.
+pub const BUFFER_BYTES_MAX: usize = 64 << 20;
+
+/// When what has been written is synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FsyncPolicy {
+    /// Each time records have been written, on the log's thread.
+    Always,
+    /// About once a second, on a thread of its own.
+    EverySecond,
+    /// When the system likes to, and when somebody asks ([`Aof::want_durable`]).
+    No,
+}
+
+/// What a log is made of.
+pub struct AofOptions {
+    /// The folder of its files, `appenddirname` in the server's folder.
+    pub dir: PathBuf,
+    /// `appendfilename`: what the names of its files begin with. No path.
+    pub name: String,
+    /// When to sync.
+    pub policy: FsyncPolicy,
+    /// Whether times stand between the commands.
+    pub timestamps: bool,
+    /// How long to wait after a write has failed before it is tried again.
+    pub retry_every: Duration,
+    /// Told each time a greater LSN is durable, in order, once each. Called with locks of the log held: it may call nothing of [`Aof`] but
+    /// [`Aof::written_lsn`] and [`Aof::durable_lsn`], and nothing of the command log.
+    pub on_durable: Box<dyn Fn(u64) + Send + Sync>,
+    /// The time in Unix seconds, for the times between the commands.
+    pub unix_time_s: fn() -> u64,
+}
+
+impl AofOptions {
+    /// The usual: synced once a second, no times, failed writes tried again after 100 ms, nobody told.
+    pub fn new(dir: impl Into<PathBuf>, name: impl Into<String>) -> Self {
+        AofOptions {
+            dir: dir.into(),
+            name: name.into(),
+            policy: FsyncPolicy::EverySecond,
+            timestamps: false,
+            retry_every: Duration::from_millis(100),
+            on_durable: Box::new(|_| {}),
+            unix_time_s: || {
+                let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+                since.map_or(0, |since| since.as_secs())
+            },
+        }
+    }
+}
+
+/// What failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A write; it is tried again.
+    Write,
+    /// A sync; only a rewrite makes up for it.
+    Sync,
+}
+
+/// Whether all is well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AofStatus {
+    /// It is.
+    Ok,
+    /// It is not.
+    Failed {
+        /// What failed.
+        failure: Failure,
+        /// The kind of the last error.
+        kind: io::ErrorKind,
+        /// What the system said.
+        message: String,
+    },
+}
+
+/// What INFO tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AofFacts {
+    /// Bytes of all files.
+    pub size: u64,
+    /// Bytes of all files when the last rewrite was finished, or when the log was opened.
+    pub base_size: u64,
+    /// Bytes that wait to be written.
+    pub buffer_len: usize,
+    /// Whether a sync is under way.
+    pub pending_fsyncs: u64,
+    /// How often a sync has kept the log more than two seconds behind.
+    pub delayed_fsyncs: u64,
+    /// Whether a rewrite has been prepared and not finished.
+    pub is_rewriting: bool,
+}
+
+/// An append-only log that is written. Attach it to the command log with [`Aof::attach`].
+pub struct Aof {
+    pub(super) inner: Arc<Inner>,
+    syncer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the threads share.
+pub(super) struct Inner {
+    pub storage: Arc<dyn Storage>,
+    pub dir: PathBuf,
+    pub name: String,
+    pub retry_every: Duration,
+    pub on_durable: Box<dyn Fn(u64) + Send + Sync>,
+    pub unix_time_s: fn() -> u64,
+    pub rewriting: Mutex<Rewriting>,
+    pub syncing: Mutex<()>,
+    pub writing: Mutex<()>,
+    pub state: Mutex<State>,
+    /// Told when something is to be synced, and at the end.
+    pub sync_wanted: Condvar,
+    /// Told when something has been written or synced.
+    pub progress: Condvar,
+    pub written: AtomicU64,
+    pub durable: AtomicU64,
+    /// Somebody waits for this LSN.
+    pub wanted: AtomicU64,
+}
+
+pub(super) struct State {
+    pub policy: FsyncPolicy,
+    pub timestamps: bool,
+    /// Files in order. Records go to the last; those before are not synced as a whole yet.
+    pub segments: VecDeque<Segment>,
+    pub segments_made: u64,
+    /// Everything up to here is durable by the base.
+    pub base_lsn: u64,
+    /// Whether the manifest on disk names a base or a beginning for the segments.
+    pub is_listed: bool,
+    /// Bytes of the log's files that are no segments any more.
+    pub other_size: u64,
+    pub base_size: u64,
+    pub status: AofStatus,
+    pub retry_at: Option<Instant>,
+    pub delayed_fsyncs: u64,
+    /// When the oldest byte was written that is not synced.
+    pub unsynced_since: Option<Instant>,
+    pub is_delay_counted: bool,
+    pub sync_began: Option<Instant>,
+    /// The syncer is to sync at once.
+    pub is_sync_due: bool,
+    pub is_stopping: bool,
+    pub is_rewriting: bool,
+    /// The file that records go to next.
+    pub prepared: Option<Prepared>,
+    /// Records go to a new file; the base in front of it is still to come.
+    pub switched: Option<Switched>,
+    /// Wakes the log's thread.
+    pub waker: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// A buffer for reuse.
+    pub spare: Vec<u8>,
+}
+
+impl State {
+    /// Bytes that wait to be written.
+    pub fn unwritten(&self) -> usize {
+        self.segments.iter().map(|segment| segment.unwritten).sum()
+    }
+
+    pub fn failed(&mut self, failure: Failure, error: &io::Error) {
+        self.status = AofStatus::Failed { failure, kind: error.kind(), message: error.to_string() };
+    }
+
+    /// The LSN up to which everything is durable.
+    pub fn durable_lsn(&self) -> u64 {
+        let mut lsn = self.base_lsn;
+        for segment in &self.segments {
+            lsn = lsn.max(segment.synced_lsn);
+            if !segment.is_synced() || segment.synced_lsn < segment.last_lsn {
+                break;
+            }
+        }
+        lsn
+    }
+}
+
+impl Aof {
+    /// Begins a log with a state that is being saved: makes the folder and a file for the records after `at_lsn`, to which they go at once.
+    /// Nothing is durable until [`Aof::finish_rewrite`] has brought the state at `at_lsn`; then the log takes the place of one that is there.
+    ///
+    /// # Errors
+    /// The system's; a manifest that is there and cannot be read.
+    pub fn begin(storage: Arc<dyn Storage>, options: AofOptions, at_lsn: u64) -> Result<Arc<Aof>, AofError> {
+        make_dir(&*storage, &options.dir)?;
+        let before = Manifest::load(&*storage, &options.dir, &options.name)?.unwrap_or_default();
+        let mut rewriting = Rewriting::new(before);
+        let Prepared { incr, file } = rewriting.make_incr(&*storage, &options.dir, &options.name)?;
+        let begun = Switched { segment: 0, at_lsn, incr };
+        Self::start(storage, options, rewriting, Segment::new(0, file, 0, at_lsn), Some(begun))
+    }
+
+    /// Makes a log whose base is the file at `base`, the state at `at_lsn`, which has been synced and is moved into the folder.
+    ///
+    /// # Errors
+    /// The system's; a manifest that is there and cannot be read.
+    pub fn create(
+        storage: Arc<dyn Storage>,
+        options: AofOptions,
+        base: &std::path::Path,
+        is_rdb: bool,
+        at_lsn: u64,
+    ) -> Result<Arc<Aof>, AofError> {
+        let aof = Self::begin(storage, options, at_lsn)?;
+        aof.finish_rewrite(base, is_rdb)?;
+        Ok(aof)
+    }
+
+    /// Continues a log: its last file gets the records after `at_lsn`. Everything in the files has been loaded, and what was cut at their
+    /// end has been taken away.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        options: AofOptions,
+        manifest: Manifest,
+        at_lsn: u64,
+    ) -> Result<Arc<Aof>, AofError> {
+        let (dir, name) = (&options.dir, &options.name);
+        let mut rewriting = Rewriting::new(manifest);
+        rewriting.remove_history(&*storage, dir, name);
+        let last = rewriting.manifest.incrs.last().cloned();
+        let (file, size) = match last {
+            Some(ManifestFile { name, .. }) => {
+                let path = dir.join(&name);
+                let open = || {
+                    let file = storage.append(&path)?;
+                    // What another process wrote counts as durable from here on.
+                    file.sync()?;
+                    let size = file.len()?;
+                    Ok((file, size))
+                };
+                open().map_err(AofError::io(path.display()))?
+            }
+            None => {
+                let Prepared { incr, file } = rewriting.make_incr(&*storage, dir, name)?;
+                let mut manifest = rewriting.manifest.clone();
+                manifest.incrs.push(incr);
+                manifest.store(&*storage, dir, name)?;
+                rewriting.manifest = manifest;
+                (file, 0)
+            }
+        };
+        Self::start(storage, options, rewriting, Segment::new(0, file, size, at_lsn), None)
+    }
+
+    fn start(
+        storage: Arc<dyn Storage>,
+        options: AofOptions,
+        rewriting: Rewriting,
+        segment: Segment,
+        begun: Option<Switched>,
+    ) -> Result<Arc<Aof>, AofError> {
+        let (is_listed, size, at_lsn) = (begun.is_none(), segment.size, segment.last_lsn);
+        let mut other_size = 0;
+        if is_listed {
+            for file in rewriting.manifest.files() {
+                let len = storage.len(&options.dir.join(&file.name)).map_err(AofError::io(&file.name))?;
+                other_size += len.unwrap_or(0);
+            }
+            other_size -= size.min(other_size);
+        }
+        let state = State {
+            policy: options.policy,
+            timestamps: options.timestamps,
+            segments: VecDeque::from([segment]),
+            segments_made: 1,
+            base_lsn: at_lsn,
+            is_listed,
+            other_size,
+            base_size: other_size + size,
+            status: AofStatus::Ok,
+            retry_at: None,
+            delayed_fsyncs: 0,
+            unsynced_since: None,
+            is_delay_counted: false,
+            sync_began: None,
+            is_sync_due: false,
+            is_stopping: false,
+            is_rewriting: !is_listed,
+            prepared: None,
+            switched: begun,
+            waker: None,
+            spare: Vec::new(),
+        };
+        let inner = Arc::new(Inner {
+            storage,
+            dir: options.dir,
+            name: options.name,
+            retry_every: options.retry_every,
+            on_durable: options.on_durable,
+            unix_time_s: options.unix_time_s,
+            rewriting: Mutex::new(rewriting),
+            syncing: Mutex::default(),
+            writing: Mutex::default(),
+            state: Mutex::new(state),
+            sync_wanted: Condvar::new(),
+            progress: Condvar::new(),
+            written: AtomicU64::new(at_lsn),
+            durable: AtomicU64::new(if is_listed { at_lsn } else { 0 }),
+            wanted: AtomicU64::new(0),
+        });
+        let syncer = syncer::start(Arc::clone(&inner)).map_err(AofError::io("a thread"))?;
+        Ok(Arc::new(Aof { inner, syncer: Mutex::new(Some(syncer)) }))
+    }
+
+    /// The LSN up to which all records are in files.
+    pub fn written_lsn(&self) -> u64 {
+        self.inner.written.load(Ordering::Acquire)
+    }
+
+    /// The LSN up to which all records would survive a loss of power.
+    pub fn durable_lsn(&self) -> u64 {
+        self.inner.durable.load(Ordering::Acquire)
+    }
+
+    /// Somebody waits until `lsn` is durable: what is written by the next settle is synced, once for all who wait. Wakes the log's thread.
+    pub fn want_durable(&self, lsn: u64) {
+        if lsn > self.durable_lsn() && self.inner.wanted.fetch_max(lsn, Ordering::AcqRel) < lsn {
+            self.inner.wake();
+        }
+    }
+
+    /// Changes when to sync, from the next settle on.
+    pub fn set_policy(&self, policy: FsyncPolicy) {
+        self.inner.state.lock().policy = policy;
+        self.inner.sync_wanted.notify_all();
+        self.inner.wake();
+    }
+
+    /// Changes whether times stand between the commands.
+    pub fn set_timestamps(&self, timestamps: bool) {
+        self.inner.state.lock().timestamps = timestamps;
+    }
+
+    /// Whether all is well, or what failed last. A failed write is over once everything is written; a failed sync once a rewrite has
+    /// replaced the file.
+    pub fn status(&self) -> AofStatus {
+        self.inner.state.lock().status.clone()
+    }
+
+    /// Whether a sync has failed, so that nothing more becomes durable until a rewrite is finished.
+    pub fn needs_rewrite(&self) -> bool {
+        self.inner.state.lock().segments.iter().any(|segment| !segment.is_trusted)
+    }
+
+    /// Figures. O(1).
+    pub fn facts(&self) -> AofFacts {
+        let state = self.inner.state.lock();
+        AofFacts {
+            size: state.other_size + state.segments.iter().map(|segment| segment.size).sum::<u64>(),
+            base_size: state.base_size,
+            buffer_len: state.unwritten(),
+            pending_fsyncs: u64::from(state.sync_began.is_some()),
+            delayed_fsyncs: state.delayed_fsyncs,
+            is_rewriting: state.is_rewriting,
+        }
+    }
+
+    /// Writes and syncs everything and ends the thread that syncs. No record comes any more. A file whose sync has failed gets its bytes all
+    /// the same: they are lost only if the power fails soon.
+    ///
+    /// # Errors
+    /// Not all records are durable.
+    pub fn stop(&self) -> io::Result<()> {
+        self.inner.state.lock().is_stopping = true;
+        self.inner.sync_wanted.notify_all();
+        if let Some(syncer) = self.syncer.lock().take() {
+            let _ = syncer.join();
+        }
+        self.inner.write_and_sync();
+        let state = self.inner.state.lock();
+        let last = state.segments.back().map_or(0, |segment| segment.last_lsn);
+        match &state.status {
+            AofStatus::Failed { kind, message, .. } => Err(io::Error::new(*kind, message.clone())),
+            AofStatus::Ok if state.durable_lsn() < last => Err(io::Error::other("not all records are on the disk")),
+            AofStatus::Ok => Ok(()),
+        }
+    }
+}
+
+impl Drop for Aof {
+    fn drop(&mut self) {
+        self.inner.state.lock().is_stopping = true;
+        self.inner.sync_wanted.notify_all();
+    }
+}

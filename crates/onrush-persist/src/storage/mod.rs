@@ -1,0 +1,101 @@
+//! What is needed of a file system, as a trait: so tests can put one in its place that fails and crashes as they please.
+
+mod disk;
+#[cfg(any(test, feature = "faults"))]
+pub mod faulty;
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+pub use disk::Disk;
+
+/// A file that is written at its end.
+pub trait StorageFile: Send + Sync {
+    /// Appends; returns how many of the bytes are in the file now, which may be fewer than there are.
+    ///
+    /// # Errors
+    /// The system's. Mostly none of the bytes are in the file then; [`StorageFile::len`] tells.
+    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Waits until everything that has been written, and the length, would survive a loss of power.
+    ///
+    /// # Errors
+    /// The system's. After one, no later call proves anything of what was written before: the system may have dropped it.
+    fn sync(&self) -> io::Result<()>;
+
+    /// The length in bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether it has no bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn is_empty(&self) -> io::Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+}
+
+/// Bytes of a file, from its beginning.
+pub type Input = Box<dyn Read + Send>;
+
+/// A file system. Every error is the system's.
+#[allow(clippy::missing_errors_doc, reason = "they are all the system's")]
+pub trait Storage: Send + Sync {
+    /// An empty file, in the place of one that is there.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// A file that is there, to be continued.
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// A file that is there, to be read.
+    fn read(&self, path: &Path) -> io::Result<Input>;
+
+    /// Cuts a file behind its first `len` bytes, and syncs it.
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
+
+    /// Gives a file another name, in the place of one that has it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// The names of the files in a folder.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Makes a folder if it is not there.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Waits until the names in a folder would survive a loss of power: files made, renamed and removed.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// The length of a file; `None` if there is none.
+    fn len(&self, path: &Path) -> io::Result<Option<u64>>;
+}
+
+/// Writes all bytes; a file that takes none is an error.
+///
+/// # Errors
+/// The file's. Some of the bytes may be in the file then.
+pub fn write_all(file: &dyn StorageFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The folder that a path is in.
+pub(crate) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
