@@ -112,11 +112,23 @@ impl Durability {
         self.is_always.store(is_always, Relaxed);
     }
 
-    /// Writes are made durable from here on; those up to `lsn` are. `ask` may be called by any thread and must not wait.
-    pub fn turn_on(&self, lsn: u64, ask: Ask) {
+    /// Writes will be made durable; those up to `lsn` are. `ask` may be called by any thread and must not wait. Nobody advances it
+    /// before.
+    pub fn prepare(&self, lsn: u64, ask: Ask) {
         *self.ask.write() = Some(ask);
         self.durable.store(lsn, Release);
+    }
+
+    /// Writes are made durable from here on.
+    pub fn turn_on(&self) {
         self.is_on.store(true, Relaxed);
+    }
+
+    /// Asks for everything up to an LSN to be made durable.
+    pub fn ask(&self, lsn: u64) {
+        if let Some(ask) = &*self.ask.read() {
+            ask(lsn);
+        }
     }
 
     /// Nothing is made durable any more, so nobody waits for it.
@@ -168,9 +180,7 @@ impl Durability {
         }
         waiting.push(Reverse(Waiting { lsn, who: who() }));
         drop(waiting);
-        if let Some(ask) = &*self.ask.read() {
-            ask(lsn);
-        }
+        self.ask(lsn);
         true
     }
 }
@@ -185,7 +195,9 @@ mod tests {
         assert!(!durability.holds(Wish::Always));
         let asked = Arc::new(AtomicU64::new(0));
         let ask = Arc::clone(&asked);
-        durability.turn_on(5, Box::new(move |lsn| _ = ask.fetch_max(lsn, AcqRel)));
+        durability.prepare(5, Box::new(move |lsn| _ = ask.fetch_max(lsn, AcqRel)));
+        assert!(!durability.holds(Wish::Always));
+        durability.turn_on();
         assert!(durability.holds(Wish::Always) && !durability.holds(Wish::Default) && !durability.holds(Wish::No));
         durability.set_always(true);
         assert!(durability.holds(Wish::Default));

@@ -69,6 +69,11 @@ impl LocalClient {
         self.session.states.insert(crate::session::States::LOGGED_OUT);
     }
 
+    /// Its commands are those of a log: nothing expires before them, and they are executed while data is loaded.
+    pub fn replay(&mut self) {
+        self.session.is_replay = true;
+    }
+
     /// Sends bytes and executes what is complete of them, for a slice of work at most.
     pub fn send(&mut self, runner: &mut Runner, bytes: &[u8]) -> State {
         self.input.extend_from_slice(bytes);

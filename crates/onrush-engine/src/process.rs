@@ -61,6 +61,9 @@ pub trait Process: Send + Sync {
     /// The system's.
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>>;
 
+    /// What INFO tells of the append-only file.
+    fn log_facts(&self) -> LogFacts;
+
     /// Does nothing for some time (DEBUG SLEEP). The whole keyspace is locked.
     fn sleep(&self, time: Duration);
 
@@ -106,6 +109,40 @@ pub struct Facts {
     pub workers_used: usize,
     /// `latency-tracking-info-percentiles`.
     pub latency_percentiles: Vec<f64>,
+}
+
+/// What INFO tells of the append-only file.
+#[derive(Clone, Debug, Default)]
+pub struct LogFacts {
+    /// `appendonly`.
+    pub is_on: bool,
+    /// How long the last rewrite took, in seconds.
+    pub last_rewrite_s: Option<u64>,
+    /// Whether the last rewrite failed.
+    pub has_rewrite_failed: bool,
+    /// Rewrites that were done.
+    pub rewrites: u64,
+    /// Rewrites that have failed since the last one that was done.
+    pub failures: u64,
+    /// Why writing fails, if it does.
+    pub write_error: Option<String>,
+    /// The files.
+    pub files: Option<LogFileFacts>,
+}
+
+/// What INFO tells of the files of the append-only file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogFileFacts {
+    /// Bytes of all files.
+    pub size: u64,
+    /// Bytes of all files when the last rewrite was done.
+    pub base_size: u64,
+    /// Bytes that wait to be written.
+    pub buffer_len: usize,
+    /// Syncs under way.
+    pub pending_fsyncs: u64,
+    /// How often a sync was late.
+    pub delayed_fsyncs: u64,
 }
 
 /// What INFO tells of the machine and the operating system.
@@ -175,6 +212,10 @@ impl Process for NoProcess {
     }
 
     fn end(&self) {}
+
+    fn log_facts(&self) -> LogFacts {
+        LogFacts::default()
+    }
 
     fn create_snapshot(&self, _: Purpose) -> io::Result<Box<dyn Output>> {
         Err(io::ErrorKind::Unsupported.into())

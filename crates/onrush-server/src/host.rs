@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
-use onrush_engine::process::{CpuTimes, Facts, Machine, Process};
+use onrush_engine::process::{CpuTimes, Facts, LogFacts, Machine, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::append_only::{self, AppendOnly, create_base};
 use crate::config::{Config, ConfigSetError, Directive, os_reason};
 use crate::files::Files;
 use crate::listen_change::{ListenChange, listen_elsewhere};
 use crate::options::options;
 use crate::os;
+use crate::server::Server;
 use crate::snapshot_file::{FileOptions, SnapshotFile};
 
 /// The only user there is.
@@ -50,6 +52,10 @@ pub struct Host {
     pub port: AtomicU32,
     /// The way to listen elsewhere, while the server runs.
     pub listening: OnceLock<UnboundedSender<ListenChange>>,
+    /// The server, once there is one.
+    server: OnceLock<&'static Server>,
+    /// The append-only file.
+    pub append_only: AppendOnly,
     /// Files that are there while the server runs.
     pub files: Mutex<Files>,
     /// Told when the server is to stop.
@@ -69,12 +75,20 @@ impl Host {
             connected: AtomicUsize::new(0),
             port: AtomicU32::new(config.port as u32),
             listening: OnceLock::new(),
+            server: OnceLock::new(),
+            append_only: AppendOnly::default(),
             files: Mutex::default(),
             shutdown: tokio::sync::Notify::new(),
             config: RwLock::new(config),
         };
         host.refresh(&host.config.read());
         host
+    }
+
+    /// Tells which server this is the process of. To be called once.
+    pub fn set_server(&self, server: &'static Server) {
+        // There is one such call.
+        let _ = self.server.set(server);
     }
 
     /// Tells which engine follows changes of the configuration. To be called once.
@@ -95,6 +109,9 @@ impl Host {
         self.gathers.store(config.gather_connections, Relaxed);
         if let Some(engine) = self.engine.get() {
             engine.set(&options(config));
+        }
+        if let Some(server) = self.server.get() {
+            append_only::refresh(server, config);
         }
     }
 
@@ -199,16 +216,33 @@ impl Process for Host {
     }
 
     fn end(&self) {
+        if let Some(server) = self.server.get()
+            && let Err(error) = append_only::end_log(server)
+        {
+            tracing::error!("The end of the append-only file may be lost: {error}");
+        }
         self.files.lock().remove();
         tracing::warn!("Onrush is now ready to exit, bye bye...");
         // All other threads end with the process.
         std::process::exit(0);
     }
 
-    fn create_snapshot(&self, _: Purpose) -> io::Result<Box<dyn Output>> {
+    fn log_facts(&self) -> LogFacts {
+        self.append_only.facts(self.config.read().appendonly)
+    }
+
+    fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>> {
+        if purpose == Purpose::LogBase {
+            let server = self.server.get().ok_or(io::ErrorKind::Unsupported)?;
+            return create_base(server);
+        }
         let options = {
             let config = self.config.read();
-            FileOptions { has_checksum: config.rdbchecksum, syncs_often: config.rdb_save_incremental_fsync }
+            FileOptions {
+                has_checksum: config.rdbchecksum,
+                syncs_often: config.rdb_save_incremental_fsync,
+                is_rdb: true,
+            }
         };
         Ok(Box::new(SnapshotFile::create(self.snapshot_path(), options)?))
     }

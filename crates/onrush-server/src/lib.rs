@@ -6,6 +6,7 @@
 //!
 //! `unsafe` stands in [`os`] (a few calls of the system) alone.
 
+mod append_only;
 pub mod config;
 pub mod connection;
 pub mod cron;

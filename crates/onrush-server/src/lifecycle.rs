@@ -130,13 +130,13 @@ async fn serve(
     let mut interrupt = signal(SignalKind::interrupt())?;
     // Taken so that they do not end the process.
     let _hangup = signal(SignalKind::hangup())?;
-    begin_loading(server).map_err(std::io::Error::other)?;
+    let saved = begin_loading(server).map_err(std::io::Error::other)?;
     let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
     // There is one such call.
     let _ = server.host.listening.set(listening);
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     tokio::spawn(cron::run(server, workers));
-    let loaded = tokio::task::spawn_blocking(|| load_at_start(server));
+    let loaded = tokio::task::spawn_blocking(|| load_at_start(server, saved));
     let loaded = tokio::spawn(async move {
         match loaded.await {
             Ok(Ok(())) => tracing::info!("Ready to accept connections on port {}", server.host.port.load(Relaxed)),

@@ -1,14 +1,21 @@
 //! Loading the data at start, on all cores, while clients are told to wait.
 
 use std::fs::File;
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use onrush_engine::loading::load::{Expired, LoadError, load_batch};
+use onrush_engine::local::{LocalClient, State};
+use onrush_engine::runner::Runner;
+use onrush_persist::aof::{AofError, Chunk, CommandReader, Content, LogFile, Manifest, Reader, truncate};
 use onrush_persist::rdb::{Batch, FileReader};
+use onrush_persist::storage::Disk;
 use parking_lot::Mutex;
 
+use crate::append_only::{begin_log, continue_log, folder};
 use crate::server::Server;
 
 /// How often the log tells how far loading is.
@@ -23,7 +30,15 @@ const THREADS_MAX: usize = 16;
 /// It cannot be read, or is malformed; what was loaded of it by then is there.
 pub fn load_file(server: &'static Server, path: &Path, expired: Expired) -> Result<(), LoadError> {
     let file = File::open(path).map_err(onrush_persist::rdb::RdbError::from)?;
-    let mut reader = FileReader::new(file)?;
+    load_rdb(server, FileReader::new(file)?, expired).map(drop)
+}
+
+/// Loads the items of an RDB file; returns what reads behind it.
+fn load_rdb<R: Read + Send>(
+    server: &'static Server,
+    mut reader: FileReader<R>,
+    expired: Expired,
+) -> Result<FileReader<R>, LoadError> {
     if !server.host.config.read().rdbchecksum {
         reader = reader.without_checksum();
     }
@@ -45,13 +60,14 @@ pub fn load_file(server: &'static Server, path: &Path, expired: Expired) -> Resu
         });
         // What is wrong with a value is told rather than that nobody takes batches any more.
         decoded.collect::<Result<(), _>>().and(read)
-    })
+    })?;
+    Ok(reader)
 }
 
 /// Reads the file, batch by batch; ends early if nobody decodes any more.
-fn read(
+fn read<R: Read>(
     server: &Server,
-    reader: &mut FileReader<File>,
+    reader: &mut FileReader<R>,
     to_decode: SyncSender<Batch>,
     spare: &Receiver<Batch>,
 ) -> Result<(), LoadError> {
@@ -107,40 +123,153 @@ impl Report {
     }
 }
 
+/// What was saved before.
+pub enum Saved {
+    /// Nothing.
+    Nothing,
+    /// A snapshot.
+    Snapshot(PathBuf),
+    /// An append-only file.
+    Log(Manifest),
+}
+
 /// Finds what was saved before; if there is anything, commands that need the data are refused from here on.
 ///
 /// # Errors
-/// The system does not tell whether there is anything.
-pub fn begin_loading(server: &Server) -> Result<(), String> {
+/// The system does not tell whether there is anything, or it cannot be.
+pub fn begin_loading(server: &Server) -> Result<Saved, String> {
+    let config = server.host.config.read().clone();
+    let begin = |bytes| server.loading.begin(server.clock.unix_ms() / 1000, bytes);
+    if config.appendonly {
+        let dir = PathBuf::from(&config.dir);
+        let manifest = Manifest::load_or_upgrade(&Disk, &dir, &folder(&config), &config.appendfilename)
+            .map_err(|error| error.to_string())?;
+        // Writes wait for the file, also if there is nothing in it yet.
+        begin(0);
+        let Some(manifest) = manifest else {
+            if server.host.snapshot_path().exists() {
+                tracing::warn!(
+                    "appendonly is yes and there is no append-only file: the server starts empty, as redis-server does, \
+                     though there is a snapshot, {}",
+                    server.host.snapshot_path().display()
+                );
+            }
+            return Ok(Saved::Nothing);
+        };
+        return Ok(Saved::Log(manifest));
+    }
     let path = server.host.snapshot_path();
     match std::fs::metadata(&path) {
-        Ok(metadata) => server.loading.begin(server.clock.unix_ms() / 1000, metadata.len()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(format!("Can't look at {}: {error}", path.display())),
+        Ok(metadata) => {
+            begin(metadata.len());
+            Ok(Saved::Snapshot(path))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Saved::Nothing),
+        Err(error) => Err(format!("Can't look at {}: {error}", path.display())),
     }
-    Ok(())
 }
 
-/// Loads what [`begin_loading`] has found.
+/// Loads what [`begin_loading`] has found, and begins or continues the append-only file.
 ///
 /// # Errors
 /// It cannot be loaded.
-pub fn load_at_start(server: &'static Server) -> Result<(), String> {
-    if !server.loading.is_on() {
-        return Ok(());
+pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String> {
+    let started = Instant::now();
+    let appends = server.host.config.read().appendonly;
+    let manifest = match saved {
+        Saved::Nothing => None,
+        Saved::Snapshot(path) => {
+            let total_bytes = server.loading.progress().total_bytes;
+            tracing::info!("Loading {}, {:.1} MB", path.display(), total_bytes as f64 / 1e6);
+            load_file(server, &path, Expired::LeftOut).map_err(|error| format!("{}: {error}", path.display()))?;
+            let progress = server.loading.progress();
+            tracing::info!("Done loading RDB, keys loaded: {}, keys expired: {}.", progress.keys, progress.expired);
+            None
+        }
+        Saved::Log(manifest) => {
+            load_log(server, &manifest)?;
+            Some(manifest)
+        }
+    };
+    if server.loading.is_on() {
+        tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
     }
-    let (path, started) = (server.host.snapshot_path(), Instant::now());
-    let total_bytes = server.loading.progress().total_bytes;
-    tracing::info!("Loading {}, {:.1} MB", path.display(), total_bytes as f64 / 1e6);
-    load_file(server, &path, Expired::LeftOut).map_err(|error| format!("{}: {error}", path.display()))?;
-    let progress = server.loading.progress();
-    tracing::info!("Done loading RDB, keys loaded: {}, keys expired: {}.", progress.keys, progress.expired);
-    tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
-    let changes = server.stats.changes();
+    match manifest {
+        Some(manifest) => continue_log(server, manifest)?,
+        None if appends => begin_log(server, false)?,
+        None => {}
+    }
+    let (progress, changes) = (server.loading.progress(), server.stats.changes());
     server.snapshots.note(|facts| {
         (facts.loaded_keys, facts.expired_keys) = (progress.keys, progress.expired);
         facts.saved_changes = changes;
     });
     server.loading.end();
     Ok(())
+}
+
+/// Loads the files of an append-only file, in order.
+fn load_log(server: &'static Server, manifest: &Manifest) -> Result<(), String> {
+    let config = server.host.config.read().clone();
+    let mut reader = Reader::new(Arc::new(Disk), &folder(&config), manifest).map_err(|error| error.to_string())?;
+    server.loading.begin(server.clock.unix_ms() / 1000, reader.len_bytes());
+    while let Some(file) = reader.next_file().map_err(|error| error.to_string())? {
+        tracing::info!("Loading {}, {:.1} MB", file.path.display(), file.len as f64 / 1e6);
+        let commands = match file.content {
+            Content::Commands(commands) => commands,
+            Content::Rdb(rdb) => {
+                let rdb = load_rdb(server, rdb, Expired::Loaded).map_err(|error| format!("{}: {error}", file.name))?;
+                LogFile::behind(file.name.clone(), file.is_last, rdb)
+            }
+        };
+        replay(server, commands, &file.path, config.aof_load_truncated)?;
+    }
+    Ok(())
+}
+
+/// Executes the commands of a file.
+fn replay(server: &'static Server, mut commands: CommandReader, path: &Path, cuts_end: bool) -> Result<(), String> {
+    let mut runner = Runner::new(server.engine(), server.snapshot_thread());
+    let mut client = LocalClient::new(server.engine());
+    client.replay();
+    let (mut chunk, mut report) = (Chunk::default(), Report { last: Instant::now(), bytes: 0 });
+    loop {
+        let before = commands.offset();
+        match commands.next_chunk(&mut chunk) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(AofError::Truncated { valid_len, .. }) if cuts_end => {
+                tracing::warn!(
+                    "{} ends in the middle of a command or a transaction: it is cut behind its first {valid_len} bytes \
+                     (aof-load-truncated is yes)",
+                    path.display()
+                );
+                return truncate(&Disk, path, valid_len).map_err(|error| error.to_string());
+            }
+            Err(error) => {
+                return Err(format!(
+                    "{error}. 'onrush-check aof --fix' on a copy of the files shows what can be saved"
+                ));
+            }
+        }
+        let mut state = client.send(&mut runner, chunk.bytes());
+        while state == State::Runs {
+            state = client.go_on(&mut runner);
+        }
+        if state != State::Idle {
+            return Err(format!("{}: a command does not end, near byte {before}", path.display()));
+        }
+        if let Some(error) = first_error(&client.take_replies()) {
+            tracing::warn!("{}: a command behind byte {before} fails: {error}", path.display());
+        }
+        server.loading.add_bytes(commands.offset() - before);
+        report.tell(server);
+    }
+}
+
+/// The first error among replies, none of which has a line that begins like one.
+fn first_error(replies: &[u8]) -> Option<String> {
+    let mut lines = replies.split(|byte| *byte == b'\n');
+    let line = lines.find(|line| line.starts_with(b"-"))?;
+    Some(String::from_utf8_lossy(line).trim_end().to_owned())
 }

@@ -3,16 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use onrush_engine::error::CommandError;
 use onrush_engine::gate::Exclusive;
 use onrush_engine::process::Process;
 use onrush_engine::restrictions::SNAPSHOT_FAILED;
 use onrush_engine::snapshot::output::Purpose;
 use onrush_engine::snapshot::run::{self, At, begin};
 
+use crate::append_only::{begin_log, create_base, end_log, error_of};
 use crate::server::Server;
 
 /// After a snapshot that failed, the next one is begun so much later.
 const RETRY_PERIOD_S: i64 = 5;
+
+/// After a rewrite that failed, the next one is begun so much later.
+const REWRITE_RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether there is something to do.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
@@ -50,9 +55,17 @@ impl Saving {
             let config = server.host.config.read();
             (config.save.clone(), config.stop_writes_on_bgsave_error)
         };
-        let refuses = stops_writes && !points.is_empty() && facts.failure.is_some();
-        server.write_refusal.set(refuses.then_some(SNAPSHOT_FAILED));
-        if server.snapshots.underway().is_some() || server.offload.is_busy() {
+        let has_failed = stops_writes && !points.is_empty() && facts.failure.is_some();
+        let log_error = server.host.append_only.aof().and_then(|aof| error_of(&aof));
+        server.write_refusal.set(match log_error {
+            _ if has_failed => Some(SNAPSHOT_FAILED),
+            Some(error) => Some(CommandError::text(format!("MISCONF Errors writing to the AOF file: {error}"))),
+            None => None,
+        });
+        if server.durability.take_due() {
+            server.durability.ask(server.log.last_lsn());
+        }
+        if server.snapshots.underway().is_some() || server.offload.is_busy() || self.look_at_log() {
             return;
         }
         let now_s = server.clock.unix_ms() / 1000;
@@ -60,13 +73,63 @@ impl Saving {
         let since_s = now_s - facts.saved_at_s.max(server.started_unix_s());
         let changes = server.stats.changes().saturating_sub(facts.saved_changes);
         let point = points.iter().find(|point| changes >= point.changes && since_s > point.seconds as i64);
-        if server.snapshots.is_scheduled() && may_try {
+        if server.snapshots.is_scheduled(Purpose::File) && may_try {
             self.begin(now_s);
         } else if let Some(point) = point
             && may_try
         {
             tracing::info!("{changes} changes in {} seconds. Saving...", point.seconds);
             self.begin(now_s);
+        }
+    }
+
+    /// Turns the append-only file on or off as it is configured, and rewrites it if that is due; says whether it began a snapshot.
+    fn look_at_log(&self) -> bool {
+        let server = self.server;
+        let (is_wanted, percentage, min_size) = {
+            let config = server.host.config.read();
+            (config.appendonly, config.auto_aof_rewrite_percentage, config.auto_aof_rewrite_min_size)
+        };
+        let may_try = server.host.append_only.failed_at().is_none_or(|at| at.elapsed() >= REWRITE_RETRY_PERIOD);
+        let Some(aof) = server.host.append_only.aof() else {
+            if is_wanted && may_try {
+                tracing::info!("Turning the append-only file on");
+                if let Err(error) = begin_log(server, true) {
+                    tracing::error!("Can't turn the append-only file on: {error}");
+                }
+            }
+            return is_wanted;
+        };
+        if !is_wanted {
+            let Some(_alone) = server.alone_unless_busy() else { return false };
+            tracing::info!("Turning the append-only file off");
+            if let Err(error) = end_log(server) {
+                tracing::error!("The end of the append-only file may be lost: {error}");
+            }
+            return false;
+        }
+        let facts = aof.facts();
+        let growth = facts.size.saturating_sub(facts.base_size).saturating_mul(100) / facts.base_size.max(1);
+        let is_grown = percentage > 0 && facts.size > min_size && growth >= percentage;
+        let is_due = is_grown || aof.needs_rewrite() || server.snapshots.is_scheduled(Purpose::LogBase);
+        if !is_due || !may_try {
+            return false;
+        }
+        if is_grown {
+            tracing::info!("Starting automatic rewriting of AOF on {growth}% growth");
+        }
+        match create_base(server) {
+            Ok(output) => match server.alone_unless_busy() {
+                Some(_alone) => begin(server, output, Purpose::LogBase, true).is_some(),
+                None => {
+                    output.abandon();
+                    false
+                }
+            },
+            Err(error) => {
+                tracing::error!("Can't rewrite the append-only file: {error}");
+                false
+            }
         }
     }
 

@@ -19,6 +19,16 @@ pub struct FileOptions {
     pub has_checksum: bool,
     /// `rdb-save-incremental-fsync`.
     pub syncs_often: bool,
+    /// Whether it is an RDB file; otherwise it has commands.
+    pub is_rdb: bool,
+}
+
+/// What writes.
+enum Writer {
+    /// It has not begun, or has ended.
+    None(Option<File>),
+    Rdb(FileWriter<File>),
+    Commands(File),
 }
 
 /// A file that is being written.
@@ -26,9 +36,9 @@ pub struct SnapshotFile {
     temporary: PathBuf,
     target: PathBuf,
     options: FileOptions,
-    file: Option<File>,
-    writer: Option<FileWriter<File>>,
-    synced_bytes: u64,
+    writer: Writer,
+    len: u64,
+    synced_len: u64,
 }
 
 impl SnapshotFile {
@@ -41,12 +51,24 @@ impl SnapshotFile {
         let number = COUNT.fetch_add(1, Relaxed);
         let temporary = target.with_file_name(format!("temp-{}-{number}.rdb", std::process::id()));
         let file = File::create(&temporary)?;
-        Ok(Self { temporary, target, options, file: Some(file), writer: None, synced_bytes: 0 })
+        Ok(Self { temporary, target, options, writer: Writer::None(Some(file)), len: 0, synced_len: 0 })
     }
 
-    fn settle(&mut self) -> io::Result<u64> {
-        let Some(writer) = self.writer.take() else { return Err(io::Error::other("nothing was written")) };
-        let file = writer.finish()?;
+    /// The name that it is to have.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Ends it, makes it safe, and gives it its name. Returns its length in bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn settle(&mut self) -> io::Result<u64> {
+        let file = match std::mem::replace(&mut self.writer, Writer::None(None)) {
+            Writer::None(_) => return Err(io::Error::other("nothing was written")),
+            Writer::Rdb(writer) => writer.finish()?,
+            Writer::Commands(file) => file,
+        };
         file.sync_all()?;
         let len = file.metadata()?.len();
         drop(file);
@@ -55,9 +77,18 @@ impl SnapshotFile {
         Ok(len)
     }
 
-    fn remove(&self) {
+    /// Removes it.
+    pub fn remove(&self) {
         // It may never have come to be.
         let _ = fs::remove_file(&self.temporary);
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        match &mut self.writer {
+            Writer::None(_) => Err(io::Error::other("it has not begun")),
+            Writer::Rdb(writer) => Ok(writer.output_mut()),
+            Writer::Commands(file) => Ok(file),
+        }
     }
 }
 
@@ -69,19 +100,24 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 
 impl Output for SnapshotFile {
     fn begin(&mut self, version: u16) -> io::Result<()> {
-        let Some(file) = self.file.take() else { return Err(io::Error::other("it has begun before")) };
-        self.writer = Some(FileWriter::new(file, version, self.options.has_checksum)?);
+        let Writer::None(file) = &mut self.writer else { return Err(io::Error::other("it has begun before")) };
+        let Some(file) = file.take() else { return Err(io::Error::other("it has ended")) };
+        self.writer = match self.options.is_rdb {
+            true => Writer::Rdb(FileWriter::new(file, version, self.options.has_checksum)?),
+            false => Writer::Commands(file),
+        };
         Ok(())
     }
 
     fn write(&mut self, items: &[u8]) -> io::Result<()> {
-        let Some(writer) = &mut self.writer else { return Err(io::Error::other("it has not begun")) };
-        writer.write(items)?;
-        if self.options.syncs_often && writer.len_bytes() - self.synced_bytes >= SYNC_BYTES {
-            self.synced_bytes = writer.len_bytes();
-            let file = writer.output_mut();
-            file.flush()?;
-            file.sync_data()?;
+        match &mut self.writer {
+            Writer::Rdb(writer) => writer.write(items)?,
+            _ => self.file()?.write_all(items)?,
+        }
+        self.len += items.len() as u64;
+        if self.options.syncs_often && self.len - self.synced_len >= SYNC_BYTES {
+            self.synced_len = self.len;
+            self.file()?.sync_data()?;
         }
         Ok(())
     }

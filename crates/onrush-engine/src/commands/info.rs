@@ -10,6 +10,7 @@ use crate::commands::server::REDIS_VERSION;
 use crate::ctx::Engine;
 use crate::ctx::{CommandResult, Ctx};
 use crate::messages::kind::Kind;
+use crate::snapshot::Underway;
 use crate::snapshot::output::Purpose;
 use crate::stats::CommandCounters;
 
@@ -240,15 +241,35 @@ fn persistence(engine: &Engine, text: &mut Text) {
     text.line("rdb_last_cow_size", facts.held_bytes_max);
     text.line("rdb_last_load_keys_expired", facts.expired_keys);
     text.line("rdb_last_load_keys_loaded", facts.loaded_keys);
-    text.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    text.line("aof_last_rewrite_time_sec", -1);
-    text.line("aof_current_rewrite_time_sec", -1);
-    text.line("aof_last_bgrewrite_status", "ok");
-    text.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    text.line("aof_last_write_status", "ok");
-    text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    log_facts(engine, underway.as_deref(), text);
     if is_loading {
         loading(engine, text);
+    }
+}
+
+/// The append-only file.
+fn log_facts(engine: &Engine, underway: Option<&Underway>, text: &mut Text) {
+    let facts = engine.process.log_facts();
+    let rewrite = underway.filter(|underway| underway.purpose == Purpose::LogBase);
+    let status = |is_ok: bool| if is_ok { "ok" } else { "err" };
+    text.line("aof_enabled", u8::from(facts.is_on));
+    text.line("aof_rewrite_in_progress", u8::from(rewrite.is_some()));
+    text.line("aof_rewrite_scheduled", u8::from(engine.snapshots.is_scheduled(Purpose::LogBase)));
+    text.line("aof_last_rewrite_time_sec", facts.last_rewrite_s.map_or(-1, |took_s| took_s as i64));
+    let now = engine.clock.now();
+    text.line("aof_current_rewrite_time_sec", rewrite.map_or(-1, |rewrite| (now - rewrite.started).as_secs() as i64));
+    text.line("aof_last_bgrewrite_status", status(!facts.has_rewrite_failed));
+    text.line("aof_rewrites", facts.rewrites);
+    text.line("aof_rewrites_consecutive_failures", facts.failures);
+    text.line("aof_last_write_status", status(facts.write_error.is_none()));
+    text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if let Some(files) = facts.files {
+        text.line("aof_current_size", files.size);
+        text.line("aof_base_size", files.base_size);
+        text.zeros(&["aof_pending_rewrite"]);
+        text.line("aof_buffer_length", files.buffer_len);
+        text.line("aof_pending_bio_fsync", files.pending_fsyncs);
+        text.line("aof_delayed_fsync", files.delayed_fsyncs);
     }
 }
 

@@ -1,4 +1,4 @@
-//! SAVE, BGSAVE, LASTSAVE: snapshots.
+//! SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF: snapshots.
 
 use std::sync::Arc;
 
@@ -13,6 +13,9 @@ const LOG_IS_REWRITTEN: CommandError = CommandError::fixed(
     "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule \
      a BGSAVE whenever possible.",
 );
+const REWRITE_IN_PROGRESS: CommandError =
+    CommandError::fixed("ERR Background append only file rewriting already in progress");
+const NO_LOG: CommandError = CommandError::fixed("ERR there is no append-only file to rewrite (appendonly is no)");
 const FAILED: CommandError = CommandError::fixed("ERR");
 
 /// `LASTSAVE`: when the data was last saved; before that, when the server started
@@ -27,7 +30,7 @@ pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
     refuse_second(ctx)?;
     // It takes long, so it does not belong on a worker.
     ctx.expect_work(usize::MAX)?;
-    let underway = cut(ctx, false)?;
+    let underway = cut(ctx, Purpose::File, false)?;
     ctx.commit.leave();
     let thread = ctx.thread;
     let result = run(ctx.engine, &underway, At::Gate(thread));
@@ -44,13 +47,16 @@ pub fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error::SYNTAX);
     }
     let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
-    if schedules && runs == Some(Purpose::LogBase) {
-        ctx.engine.snapshots.schedule();
+    // What a transaction does is a whole, which a snapshot in its middle would cut.
+    if ctx.commit.is_nested() && runs != Some(Purpose::File) || schedules && runs == Some(Purpose::LogBase) {
+        ctx.engine.snapshots.schedule(Purpose::File);
         ctx.out.simple("Background saving scheduled");
         return Ok(());
     }
     refuse_second(ctx)?;
-    cut(ctx, true)?;
+    // It makes a file, so it does not belong on a worker.
+    ctx.expect_work(usize::MAX)?;
+    cut(ctx, Purpose::File, true)?;
     ctx.engine.snapshots.note(|facts| facts.tried_at_s = ctx.engine.clock.unix_ms() / 1000);
     tracing::info!("Background saving started");
     ctx.out.simple("Background saving started");
@@ -66,18 +72,44 @@ fn refuse_second(ctx: &Ctx<'_>) -> CommandResult {
     }
 }
 
+/// `BGREWRITEAOF`
+pub fn bgrewriteaof(ctx: &mut Ctx<'_>) -> CommandResult {
+    let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
+    if runs == Some(Purpose::LogBase) {
+        return Err(REWRITE_IN_PROGRESS);
+    }
+    if !ctx.engine.process.log_facts().is_on {
+        return Err(NO_LOG);
+    }
+    if runs.is_some() || ctx.commit.is_nested() {
+        ctx.engine.snapshots.schedule(Purpose::LogBase);
+        ctx.out.simple("Background append only file rewriting scheduled");
+        return Ok(());
+    }
+    ctx.expect_work(usize::MAX)?;
+    cut(ctx, Purpose::LogBase, true)?;
+    tracing::info!("Background append only file rewriting started");
+    ctx.out.simple("Background append only file rewriting started");
+    Ok(())
+}
+
 /// Begins a snapshot.
-fn cut(ctx: &mut Ctx<'_>, waits: bool) -> Result<Arc<Underway>, CommandError> {
-    ctx.commit.lock_keyspace()?;
-    let output = match ctx.engine.process.create_snapshot(Purpose::File) {
+fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>, CommandError> {
+    let output = match ctx.engine.process.create_snapshot(purpose) {
         Ok(output) => output,
         Err(error) => {
             tracing::error!("Can't create a file for a snapshot: {error}");
-            ctx.engine.snapshots.note(|facts| facts.failure = Some(error.to_string()));
+            if purpose == Purpose::File {
+                ctx.engine.snapshots.note(|facts| facts.failure = Some(error.to_string()));
+            }
             return Err(FAILED);
         }
     };
-    let underway = begin(ctx.engine, output, Purpose::File, waits).ok_or(IN_PROGRESS)?;
+    if let Err(refused) = ctx.commit.lock_keyspace() {
+        output.abandon();
+        return Err(refused.into());
+    }
+    let underway = begin(ctx.engine, output, purpose, waits).ok_or(IN_PROGRESS)?;
     ctx.commit.look_for_log();
     Ok(underway)
 }
@@ -92,13 +124,12 @@ pub(crate) fn save_all(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
             ctx.engine.snapshots.wait_for_end();
             ctx.commit.enter();
         }
-        ctx.commit.lock_keyspace()?;
-        // Somebody may have begun another one meanwhile.
-        if ctx.engine.snapshots.underway().is_none() {
-            let Ok(underway) = cut(ctx, false) else { return Ok(false) };
-            return Ok(run(ctx.engine, &underway, At::Alone).is_ok());
+        match cut(ctx, Purpose::File, false) {
+            Ok(underway) => return Ok(run(ctx.engine, &underway, At::Alone).is_ok()),
+            // Somebody has begun another one meanwhile.
+            Err(_) if ctx.engine.snapshots.underway().is_some() => ctx.commit.release(),
+            Err(_) => return Ok(false),
         }
-        ctx.commit.release();
     }
 }
 
@@ -109,6 +140,6 @@ pub(crate) fn abort_for_flush(ctx: &Ctx<'_>) {
     {
         underway.abort("all data was deleted meanwhile");
         // What is left, nothing, is to be saved.
-        ctx.engine.snapshots.schedule();
+        ctx.engine.snapshots.schedule(Purpose::File);
     }
 }

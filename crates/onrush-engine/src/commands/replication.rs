@@ -8,7 +8,6 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
 const NO_REPLICATION: CommandError = CommandError::fixed("ERR replication is not supported yet");
-const NO_APPEND_ONLY_FILE: CommandError = CommandError::fixed("ERR the append-only file is not supported yet");
 const BAD_PRIMARY_PORT: CommandError = CommandError::fixed("ERR Invalid master port");
 const NOT_A_FLAG: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
 const NOTHING_LOCAL: CommandError =
@@ -115,9 +114,4 @@ pub fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     Err(if aborts { NO_FAILOVER } else { NO_REPLICAS })
-}
-
-/// `BGREWRITEAOF`
-pub fn bgrewriteaof(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NO_APPEND_ONLY_FILE)
 }

@@ -112,7 +112,7 @@ pub static SPECS: &[Spec] = &[
         flags: flags("admin noscript no_async_loading"),
         group: Group::Server,
         summary: "Rewrites the append-only file in the background.",
-        handler: super::replication::bgrewriteaof,
+        handler: super::persistence::bgrewriteaof,
         ..Spec::DEFAULT
     },
 ];

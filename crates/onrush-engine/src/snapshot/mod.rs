@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::{Condvar, Mutex};
 
 use facts::Facts;
+use output::Purpose;
 pub use underway::{Beginning, Underway};
 
 /// The snapshot that is under way, and what is known of those before.
@@ -33,8 +34,8 @@ struct State {
     underway: Option<Arc<Underway>>,
     /// Whether a thread is to go on with it.
     waits: bool,
-    /// Whether another one is to begin when this one is done.
-    is_scheduled: bool,
+    /// What is to begin when this one is done.
+    scheduled: Vec<Purpose>,
     facts: Facts,
 }
 
@@ -70,7 +71,8 @@ impl Snapshots {
         let underway = Arc::new(make());
         state.underway = Some(Arc::clone(&underway));
         state.waits = waits;
-        state.is_scheduled = false;
+        let purpose = underway.purpose;
+        state.scheduled.retain(|scheduled| *scheduled != purpose);
         self.number.store(state.count, Relaxed);
         self.changed.notify_all();
         Some(underway)
@@ -109,12 +111,20 @@ impl Snapshots {
     }
 
     /// Asks for one as soon as none is under way (BGSAVE SCHEDULE).
-    pub fn schedule(&self) {
-        self.state.lock().is_scheduled = true;
+    pub fn schedule(&self, purpose: Purpose) {
+        let mut state = self.state.lock();
+        if !state.scheduled.contains(&purpose) {
+            state.scheduled.push(purpose);
+        }
     }
 
     /// Whether one was asked for that has not begun.
-    pub fn is_scheduled(&self) -> bool {
-        self.state.lock().is_scheduled
+    pub fn is_scheduled(&self, purpose: Purpose) -> bool {
+        self.state.lock().scheduled.contains(&purpose)
+    }
+
+    /// None is asked for any more.
+    pub fn unschedule(&self, purpose: Purpose) {
+        self.state.lock().scheduled.retain(|scheduled| *scheduled != purpose);
     }
 }

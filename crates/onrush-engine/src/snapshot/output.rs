@@ -13,7 +13,12 @@ pub enum Purpose {
 
 /// Takes what a snapshot encodes, as items of the RDB format in any order.
 pub trait Output: Send {
-    /// Writes what stands before the items.
+    /// Whether it takes commands of the protocol instead of items.
+    fn takes_commands(&self) -> bool {
+        false
+    }
+
+    /// Writes what stands before the items. The whole keyspace is locked.
     ///
     /// # Errors
     /// The system's; so with the others.

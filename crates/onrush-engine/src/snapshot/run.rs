@@ -141,7 +141,11 @@ fn end(shared: &Shared, underway: &Underway, result: Result<u64, String>) -> Res
     match result {
         Ok(bytes) => {
             let (keys, mb) = (underway.keys, bytes as f64 / 1e6);
-            tracing::info!("DB saved on disk: {keys} keys, {mb:.1} MB in {:.2} seconds", took.as_secs_f64());
+            let what = match underway.purpose {
+                Purpose::File => "DB saved on disk",
+                Purpose::LogBase => "Append-only file rewritten",
+            };
+            tracing::info!("{what}: {keys} keys, {mb:.1} MB in {:.2} seconds", took.as_secs_f64());
             Ok(())
         }
         Err(reason) => {

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use onrush_persist::rdb::{Encoder, KeyRecord, Text, VERSION_DEFAULT, VERSION_FIELD_EXPIRY};
 use onrush_store::{Cleared, CutFacts, Entry, clock};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::output::{Output, Purpose};
+use crate::commit::rebuild;
 use crate::types::rdb::encode;
 
 /// A thread hands over what it has encoded in blocks of about this many bytes.
@@ -39,11 +40,42 @@ pub struct Beginning {
     pub libraries: Vec<Vec<u8>>,
 }
 
-/// Encoded items of one thread.
+/// Encoded items of one thread, or commands.
 struct Buffer {
     encoder: Encoder,
+    /// Commands, if it takes those.
+    commands: Option<Vec<u8>>,
     /// The database of the last key.
     number: Option<u32>,
+}
+
+impl Buffer {
+    fn len(&self) -> usize {
+        self.commands.as_ref().map_or(self.encoder.bytes().len(), Vec::len)
+    }
+
+    /// What there is; it begins anew with a database.
+    fn take(&mut self) -> Vec<u8> {
+        self.number = None;
+        match &mut self.commands {
+            Some(commands) => std::mem::take(commands),
+            None => self.encoder.take(),
+        }
+    }
+}
+
+fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
+    fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
+        out.push(kind);
+        out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    push_header(out, b'*', args.len());
+    for arg in args {
+        push_header(out, b'$', arg.len());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 /// Tables that were taken out of their database, and its number at the cut.
@@ -96,7 +128,11 @@ pub(super) struct Cut {
 impl Underway {
     pub(super) fn new(beginning: Beginning, cut: &Cut) -> Self {
         let Beginning { purpose, output, compresses, aux, libraries } = beginning;
-        let buffer = |compresses| Mutex::new(Buffer { encoder: Encoder::new(compresses), number: None });
+        let takes_commands = output.takes_commands();
+        let buffer = |compresses| {
+            let commands = takes_commands.then(Vec::new);
+            Mutex::new(Buffer { encoder: Encoder::new(compresses), commands, number: None })
+        };
         let underway = Self {
             purpose,
             started: cut.started,
@@ -130,7 +166,11 @@ impl Underway {
             self.fail(&error);
         }
         let mut buffer = self.buffers[self.own()].lock();
-        let encoder = &mut buffer.encoder;
+        let Buffer { encoder, commands, .. } = &mut *buffer;
+        if let Some(commands) = commands {
+            libraries.iter().for_each(|text| push_command(commands, &[b"FUNCTION", b"LOAD", b"REPLACE", text]));
+            return;
+        }
         for (name, value) in aux {
             encoder.aux(name.as_bytes(), Text::Bytes(value.as_bytes()));
         }
@@ -159,10 +199,17 @@ impl Underway {
             return;
         }
         let mut buffer = self.buffers[thread].lock();
-        let Buffer { encoder, number: last } = &mut *buffer;
-        if *last != Some(number) {
+        let Buffer { encoder, commands, number: last } = &mut *buffer;
+        let is_elsewhere = last.replace(number) != Some(number);
+        if let Some(commands) = commands {
+            if is_elsewhere {
+                push_command(commands, &[b"SELECT", itoa::Buffer::new().format(number).as_bytes()]);
+            }
+            rebuild(entry, &mut |args| push_command(commands, args));
+            return self.hand_over_if_full(buffer);
+        }
+        if is_elsewhere {
             encoder.select_db(u64::from(number));
-            *last = Some(number);
         }
         let (mut idle_s, mut freq) = (None, None);
         match self.usage {
@@ -174,9 +221,12 @@ impl Underway {
             entry.value(),
             encoder.key(&KeyRecord { name: entry.key(), expires_at_ms: entry.expire_at(), idle_s, freq }),
         );
-        if encoder.bytes().len() >= BLOCK_LEN {
-            let block = encoder.take();
-            *last = None;
+        self.hand_over_if_full(buffer);
+    }
+
+    fn hand_over_if_full(&self, mut buffer: MutexGuard<'_, Buffer>) {
+        if buffer.len() >= BLOCK_LEN {
+            let block = buffer.take();
             drop(buffer);
             self.hand_over(block);
         }
@@ -184,7 +234,7 @@ impl Underway {
 
     /// Bytes that a thread has encoded and not handed over.
     pub(super) fn open_bytes(&self, thread: usize) -> usize {
-        self.buffers[thread].lock().encoder.bytes().len()
+        self.buffers[thread].lock().len()
     }
 
     fn hand_over(&self, block: Vec<u8>) {
@@ -219,10 +269,7 @@ impl Underway {
     /// Hands over and writes all that threads have encoded.
     pub(super) fn write_all(&self) {
         for buffer in &self.buffers {
-            let mut buffer = buffer.lock();
-            let block = buffer.encoder.take();
-            buffer.number = None;
-            drop(buffer);
+            let block = buffer.lock().take();
             if !block.is_empty() {
                 self.hand_over(block);
             }

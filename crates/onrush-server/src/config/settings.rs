@@ -240,6 +240,26 @@ settings! {
     shutdown_on_sigint: Vec<&'static str> = "shutdown-on-sigint",
     /// What SIGTERM does beyond that.
     shutdown_on_sigterm: Vec<&'static str> = "shutdown-on-sigterm",
+    /// Whether there is an append-only file.
+    appendonly: bool = "appendonly",
+    /// What the names of its files begin with.
+    appendfilename: String = "appendfilename",
+    /// The folder of its files, in `dir`.
+    appenddirname: String = "appenddirname",
+    /// When it is synced.
+    appendfsync: &'static str = "appendfsync",
+    /// How much it may grow before it is rewritten, in percent; 0 is never.
+    auto_aof_rewrite_percentage: u64 = "auto-aof-rewrite-percentage",
+    /// How large it has to be for that.
+    auto_aof_rewrite_min_size: u64 = "auto-aof-rewrite-min-size",
+    /// Whether a file with a cut end is loaded without it.
+    aof_load_truncated: bool = "aof-load-truncated",
+    /// Whether its base is an RDB file.
+    aof_use_rdb_preamble: bool = "aof-use-rdb-preamble",
+    /// Whether times stand between its commands.
+    aof_timestamp_enabled: bool = "aof-timestamp-enabled",
+    /// Whether its base is taken to the disk piece by piece.
+    aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync",
     /// Whether writes are refused after a snapshot has failed.
     stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error",
     /// Whether strings are compressed in snapshots.

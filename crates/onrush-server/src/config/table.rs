@@ -35,7 +35,6 @@ const WHO: &[&str] = &["no", "yes", "local"];
 const TLS_AUTH: &[&str] = &["no", "yes", "optional"];
 
 const NO_ACL: &str = "there are no users besides the default one";
-const NO_APPEND_ONLY: &str = "there is no append-only file";
 const NO_CLUSTER: &str = "there is no cluster mode";
 const NO_COMPRESSION: &str = "nodes of lists are not compressed";
 const NO_CRASH_REPORT: &str = "there is no crash report, and the watchdog is always on";
@@ -188,18 +187,18 @@ pub static DIRECTIVES: &[Directive] = &[
     one_of("sanitize-dump-payload", &["no", "yes", "clients"], "no")
         .no_effect("what RESTORE is given is always checked in full"),
     // Append-only file.
-    boolean("appendonly", "no").only_default("the append-only file is not supported yet"),
-    special("appendfilename", Text(FileNameNotEmpty), "appendonly.aof").immutable().no_effect(NO_APPEND_ONLY),
-    special("appenddirname", Text(FileNameNotEmpty), "appendonlydir").immutable().no_effect(NO_APPEND_ONLY),
-    one_of("appendfsync", &["everysec", "always", "no"], "everysec").no_effect(NO_APPEND_ONLY),
-    boolean("no-appendfsync-on-rewrite", "no").no_effect(NO_APPEND_ONLY),
-    integer("auto-aof-rewrite-percentage", 0, I32_MAX, "100").no_effect(NO_APPEND_ONLY),
-    memory("auto-aof-rewrite-min-size", 0, BYTES_MAX, "64mb").no_effect(NO_APPEND_ONLY),
-    boolean("aof-load-truncated", "yes").no_effect(NO_APPEND_ONLY),
-    boolean("aof-use-rdb-preamble", "yes").no_effect(NO_APPEND_ONLY),
-    boolean("aof-timestamp-enabled", "no").no_effect(NO_APPEND_ONLY),
-    boolean("aof-rewrite-incremental-fsync", "yes").no_effect(NO_APPEND_ONLY),
-    boolean("aof-disable-auto-gc", "no").hidden().no_effect(NO_APPEND_ONLY),
+    boolean("appendonly", "no"),
+    special("appendfilename", Text(FileNameNotEmpty), "appendonly.aof").immutable(),
+    special("appenddirname", Text(FileNameNotEmpty), "appendonlydir").immutable(),
+    one_of("appendfsync", &["everysec", "always", "no"], "everysec"),
+    boolean("no-appendfsync-on-rewrite", "no").no_effect("a rewrite does not keep the file from being synced"),
+    integer("auto-aof-rewrite-percentage", 0, I32_MAX, "100"),
+    memory("auto-aof-rewrite-min-size", 0, BYTES_MAX, "64mb"),
+    boolean("aof-load-truncated", "yes"),
+    boolean("aof-use-rdb-preamble", "yes"),
+    boolean("aof-timestamp-enabled", "no"),
+    boolean("aof-rewrite-incremental-fsync", "yes"),
+    boolean("aof-disable-auto-gc", "no").hidden().no_effect("only Redis's own tests use it"),
     // Replication.
     special("replicaof", Primary, "no one").alias("slaveof").immutable().only_default(REPLICATION_REFUSED),
     text("masterauth", "").sensitive().no_effect(NO_REPLICATION),

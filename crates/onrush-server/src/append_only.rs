@@ -1,0 +1,281 @@
+//! The append-only file of the process: turned on and off, rewritten, asked how it is.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use onrush_engine::process::{LogFacts, LogFileFacts};
+use onrush_engine::snapshot::output::{Output, Purpose};
+use onrush_engine::snapshot::run::{self, At, begin};
+use onrush_persist::SinkId;
+use onrush_persist::aof::{Aof, AofOptions, AofStatus, FsyncPolicy, Manifest};
+use onrush_persist::storage::Disk;
+use parking_lot::Mutex;
+
+use crate::config::Config;
+use crate::server::Server;
+use crate::snapshot_file::{FileOptions, SnapshotFile};
+
+/// The append-only file, if there is one, and what is known of its rewrites.
+#[derive(Default)]
+pub struct AppendOnly {
+    running: Mutex<Option<Running>>,
+    rewrites: Mutex<Rewrites>,
+}
+
+struct Running {
+    aof: Arc<Aof>,
+    sink: SinkId,
+}
+
+/// What is known of the rewrites so far.
+#[derive(Default)]
+struct Rewrites {
+    done: u64,
+    failures: u64,
+    last_took_s: Option<u64>,
+    failed_at: Option<Instant>,
+}
+
+impl AppendOnly {
+    /// What is written, if anything is.
+    pub fn aof(&self) -> Option<Arc<Aof>> {
+        self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
+    }
+
+    /// What INFO tells. `is_on`: `appendonly`.
+    pub fn facts(&self, is_on: bool) -> LogFacts {
+        let aof = self.aof();
+        let rewrites = self.rewrites.lock();
+        LogFacts {
+            is_on,
+            last_rewrite_s: rewrites.last_took_s,
+            has_rewrite_failed: rewrites.failures > 0,
+            rewrites: rewrites.done,
+            failures: rewrites.failures,
+            write_error: aof.as_ref().and_then(|aof| error_of(aof)),
+            files: aof.map(|aof| {
+                let facts = aof.facts();
+                LogFileFacts {
+                    size: facts.size,
+                    base_size: facts.base_size,
+                    buffer_len: facts.buffer_len,
+                    pending_fsyncs: facts.pending_fsyncs,
+                    delayed_fsyncs: facts.delayed_fsyncs,
+                }
+            }),
+        }
+    }
+
+    /// When the last rewrite failed, if it did.
+    pub fn failed_at(&self) -> Option<Instant> {
+        self.rewrites.lock().failed_at
+    }
+
+    fn note_rewrite(&self, result: &io::Result<u64>, took_s: u64) {
+        let mut rewrites = self.rewrites.lock();
+        match result {
+            Ok(_) => {
+                rewrites.done += 1;
+                rewrites.last_took_s = Some(took_s);
+                (rewrites.failures, rewrites.failed_at) = (0, None);
+            }
+            Err(_) => {
+                rewrites.failures += 1;
+                rewrites.failed_at = Some(Instant::now());
+            }
+        }
+    }
+}
+
+/// Why writing fails, if it does.
+pub fn error_of(aof: &Aof) -> Option<String> {
+    match aof.status() {
+        AofStatus::Ok => None,
+        AofStatus::Failed { message, .. } => Some(message),
+    }
+}
+
+/// The folder of its files.
+pub fn folder(config: &Config) -> PathBuf {
+    PathBuf::from(&config.dir).join(&config.appenddirname)
+}
+
+/// When it is synced.
+pub fn policy(config: &Config) -> FsyncPolicy {
+    match config.appendfsync {
+        "always" => FsyncPolicy::Always,
+        "no" => FsyncPolicy::No,
+        _ => FsyncPolicy::EverySecond,
+    }
+}
+
+fn options(server: &'static Server, config: &Config) -> AofOptions {
+    let mut options = AofOptions::new(folder(config), config.appendfilename.as_str());
+    options.policy = policy(config);
+    options.timestamps = config.aof_timestamp_enabled;
+    options.on_durable = Box::new(|lsn| server.durability.advance(lsn));
+    options
+}
+
+/// Takes over settings that have changed.
+pub fn refresh(server: &Server, config: &Config) {
+    server.durability.set_always(config.appendfsync == "always");
+    if let Some(aof) = server.host.append_only.aof() {
+        aof.set_policy(policy(config));
+        aof.set_timestamps(config.aof_timestamp_enabled);
+    }
+}
+
+/// Goes on with a log that has been loaded. Nobody changes anything meanwhile.
+///
+/// # Errors
+/// The system's.
+pub fn continue_log(server: &'static Server, manifest: Manifest) -> Result<(), String> {
+    let config = server.host.config.read().clone();
+    let alone = server.gate.exclusive(server.gate.take_turn());
+    server.log.flush();
+    let lsn = server.log.last_lsn();
+    let aof = Aof::open(Arc::new(Disk), options(server, &config), manifest, lsn).map_err(|error| error.to_string())?;
+    attach(server, aof, lsn)?;
+    server.durability.turn_on();
+    drop(alone);
+    Ok(())
+}
+
+fn attach(server: &'static Server, aof: Arc<Aof>, lsn: u64) -> Result<(), String> {
+    let asked = Arc::clone(&aof);
+    server.durability.prepare(lsn, Box::new(move |lsn| asked.want_durable(lsn)));
+    let sink = aof.attach(&server.log).map_err(|error| error.to_string())?;
+    *server.host.append_only.running.lock() = Some(Running { aof, sink });
+    refresh(server, &server.host.config.read());
+    Ok(())
+}
+
+/// Begins a log with the data there is, in the place of one that may be there. `waits`: the data is saved by the thread for snapshots;
+/// otherwise now.
+///
+/// # Errors
+/// The system's; a snapshot is under way.
+pub fn begin_log(server: &'static Server, waits: bool) -> Result<(), String> {
+    let config = server.host.config.read().clone();
+    let _alone = server.gate.exclusive(server.gate.take_turn());
+    if server.snapshots.underway().is_some() {
+        return Err("a snapshot is under way".to_owned());
+    }
+    server.log.flush();
+    let lsn = server.log.last_lsn();
+    let aof = Aof::begin(Arc::new(Disk), options(server, &config), lsn).map_err(|error| error.to_string())?;
+    let output = BaseOutput::new(server, &config, Arc::clone(&aof), Way::First).map_err(|error| error.to_string())?;
+    attach(server, aof, lsn)?;
+    let underway = begin(server, Box::new(output), Purpose::LogBase, waits).ok_or("a snapshot is under way")?;
+    if !waits {
+        run::run(server, &underway, At::Alone)?;
+    }
+    Ok(())
+}
+
+/// Ends the log: everything is on the disk when this returns. Nobody is in the keyspace.
+///
+/// # Errors
+/// Not everything is on the disk.
+pub fn end_log(server: &Server) -> io::Result<()> {
+    let Some(Running { sink, .. }) = server.host.append_only.running.lock().take() else { return Ok(()) };
+    let ended = server.log.detach(sink).map_or(Ok(()), |mut sink| sink.finish());
+    server.durability.turn_off();
+    ended
+}
+
+/// Makes what a rewrite is written to.
+///
+/// # Errors
+/// The system's; there is no log.
+pub fn create_base(server: &'static Server) -> io::Result<Box<dyn Output>> {
+    let Some(aof) = server.host.append_only.aof() else { return Err(io::Error::other("there is no append-only file")) };
+    aof.prepare_rewrite().map_err(io::Error::other)?;
+    let config = server.host.config.read().clone();
+    match BaseOutput::new(server, &config, Arc::clone(&aof), Way::Again) {
+        Ok(output) => Ok(Box::new(output)),
+        Err(error) => {
+            aof.abort_rewrite();
+            Err(error)
+        }
+    }
+}
+
+/// Whether there was a log before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    First,
+    Again,
+}
+
+/// The base of the log while it is written.
+struct BaseOutput {
+    server: &'static Server,
+    file: SnapshotFile,
+    aof: Arc<Aof>,
+    way: Way,
+    is_rdb: bool,
+    started: Instant,
+}
+
+impl BaseOutput {
+    fn new(server: &'static Server, config: &Config, aof: Arc<Aof>, way: Way) -> io::Result<Self> {
+        let is_rdb = config.aof_use_rdb_preamble;
+        let options =
+            FileOptions { has_checksum: config.rdbchecksum, syncs_often: config.aof_rewrite_incremental_fsync, is_rdb };
+        let target = folder(config).join("temp-rewrite.aof");
+        let file = SnapshotFile::create(target, options)?;
+        Ok(Self { server, file, aof, way, is_rdb, started: Instant::now() })
+    }
+
+    fn settle(&mut self) -> io::Result<u64> {
+        let len = self.file.settle()?;
+        self.aof.finish_rewrite(self.file.target(), self.is_rdb).map_err(io::Error::other)?;
+        Ok(len)
+    }
+
+    fn note(&self, result: &io::Result<u64>) {
+        self.server.host.append_only.note_rewrite(result, self.started.elapsed().as_secs());
+    }
+}
+
+impl Output for BaseOutput {
+    fn takes_commands(&self) -> bool {
+        !self.is_rdb
+    }
+
+    fn begin(&mut self, version: u16) -> io::Result<()> {
+        if self.way == Way::Again {
+            self.server.log.flush();
+            self.aof.switch(self.server.log.last_lsn()).map_err(io::Error::other)?;
+        }
+        self.file.begin(version)
+    }
+
+    fn write(&mut self, items: &[u8]) -> io::Result<()> {
+        self.file.write(items)
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<u64> {
+        let result = self.settle();
+        self.note(&result);
+        match &result {
+            Ok(_) if self.way == Way::First => self.server.durability.turn_on(),
+            Ok(_) => {}
+            Err(_) => {
+                self.file.remove();
+                self.aof.abort_rewrite();
+            }
+        }
+        result
+    }
+
+    fn abandon(self: Box<Self>) {
+        self.note(&Err(io::ErrorKind::Interrupted.into()));
+        self.file.remove();
+        self.aof.abort_rewrite();
+    }
+}
