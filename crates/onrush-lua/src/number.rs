@@ -32,11 +32,21 @@ pub(crate) fn push_argument(out: &mut Vec<u8>, value: f64) {
         out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes());
         return;
     }
+    push_shortest(out, value);
+}
+
+/// Appends a number in the shortest form that reads back the same. Redis 7.2 and later spell numbers so where nobody is to read
+/// them: in digests, and as arguments of scripts' commands.
+pub fn push_shortest(out: &mut Vec<u8>, value: f64) {
     if push_special(out, value) {
         return;
     }
-    if value < 0.0 {
+    if value.is_sign_negative() {
         out.push(b'-');
+    }
+    if value == 0.0 {
+        out.push(b'0');
+        return;
     }
     let scientific = format!("{:e}", value.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -1,17 +1,19 @@
 //! DEBUG: for tests of the server and of clients, behind `enable-debug-command`.
 
 mod command_log;
-mod digest;
+mod data_digest;
+mod state_digest;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use onrush_store::{Encoding, Entry, NewValue, Type, ValueRef, clock};
 
-use self::digest::{Depth, of_entry, of_value};
+use self::data_digest::Digest;
+use super::keys::work_on;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::types::digest::Digest;
+use crate::types::digest::Digest as StateDigest;
 use crate::units::parse_memory;
 
 const REFUSED: CommandError = CommandError::fixed(
@@ -38,7 +40,7 @@ const HELP: &[&str] = &[
     "COMMAND-LOG START <path> | STOP",
     "    Writes a file of commands: first those that make all data as it is, then what is done from here on, in order.",
     "DIGEST",
-    "    Returns a digest of all data: equal data has equal digests, on any server.",
+    "    Returns a digest of all data, the same as a redis-server with equal data.",
     "DIGEST-VALUE <key> [<key> ...]",
     "    Returns a digest of each key's value.",
     "ERROR <string>",
@@ -84,8 +86,8 @@ pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
         (b"change-repl-id", 2) => Err(NO_REPLICATION),
         (b"command-log", 4) if ctx.is(2, "START") => command_log::start(ctx),
         (b"command-log", 3) if ctx.is(2, "STOP") => command_log::stop(ctx),
-        (b"state-digest", 2) => digest_all(ctx, Depth::State),
-        (b"digest", 2) => digest_all(ctx, Depth::Data),
+        (b"state-digest", 2) => state_digest(ctx),
+        (b"digest", 2) => digest(ctx),
         (b"digest-value", 2..) => digest_value(ctx),
         (b"error", 3) => Err(CommandError::bytes(ctx.arg(2).to_vec())),
         (b"help", 2) => help(ctx),
@@ -123,20 +125,39 @@ fn help(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-fn digest_all(ctx: &mut Ctx<'_>, depth: Depth) -> CommandResult {
-    ctx.commit.lock_keyspace()?;
+/// Calls `look` with all keys that have not expired, and their databases in ascending order. The whole keyspace is locked. O(keys).
+fn for_each_entry(ctx: &Ctx<'_>, mut look: impl FnMut(usize, &Entry)) {
     let now_ms = ctx.now_ms();
-    let mut digest = Digest::default();
     for index in 0..ctx.engine.keyspace.databases() {
         let Some(db) = ctx.engine.keyspace.db(index) else { continue };
         for (_, shard) in db.shards().filter(|(_, shard)| !shard.is_empty()) {
             shard.lock().for_each(&mut |entry| {
                 if !entry.is_expired(now_ms) {
-                    digest.add(&of_entry(index, entry, depth));
+                    look(index, entry);
                 }
             });
         }
     }
+}
+
+fn digest(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.expect_work(usize::MAX)?;
+    ctx.commit.lock_keyspace()?;
+    let (mut digest, mut last_db) = (Digest::default(), None);
+    for_each_entry(ctx, |db, entry| {
+        if last_db.replace(db) != Some(db) {
+            digest.begin_database(db as u32);
+        }
+        digest.add_entry(entry);
+    });
+    ctx.out.simple(&digest.to_string());
+    Ok(())
+}
+
+fn state_digest(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.commit.lock_keyspace()?;
+    let mut digest = StateDigest::default();
+    for_each_entry(ctx, |db, entry| digest.add(&state_digest::of_entry(db, entry)));
     ctx.out.simple(&digest.to_string());
     Ok(())
 }
@@ -145,9 +166,11 @@ fn digest_value(ctx: &mut Ctx<'_>) -> CommandResult {
     let keys: Vec<_> = (2..ctx.argc()).map(|index| ctx.key(index)).collect();
     let db = ctx.commit.db();
     ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    let work = keys.iter().map(|key| ctx.commit.held_entry(key).map_or(0, work_on)).sum();
+    ctx.expect_work(work)?;
     ctx.out.array(keys.len());
     for key in &keys {
-        let digest = ctx.commit.peek(key).map_or_else(Digest::default, of_value);
+        let digest = ctx.commit.held_entry(key).map_or_else(Digest::default, Digest::of_value);
         ctx.out.simple(&digest.to_string());
     }
     Ok(())

@@ -1,38 +1,21 @@
-//! A digest of data: equal data has equal digests, whatever the order, the server, the encodings and the hash seed.
+//! DEBUG STATE-DIGEST: a digest of data with all that commands can set. Equal data has equal digests, whatever the order, the
+//! encodings and the hash seed.
 
 use onrush_store::{Entry, ValueRef};
 
 use crate::types;
 use crate::types::digest::{Digest, Mixer};
 
-/// How much of an entry a digest tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// The value as its readers see it, and whether the key expires.
-    Data,
-    /// Also when keys and fields expire, and who has what of a stream: all that commands can set.
-    State,
-}
-
-/// The digest of a key in database `db` and what it holds.
-pub fn of_entry(db: usize, entry: &Entry, depth: Depth) -> Digest {
+/// The digest of a key in database `db` and what it holds: also when keys and fields expire, and who has what of a stream. O(size).
+pub fn of_entry(db: usize, entry: &Entry) -> Digest {
     let mut parts = Mixer::default();
     parts.part(&(db as u64).to_le_bytes());
     parts.part(entry.key());
     value(&mut parts, entry);
-    if depth == Depth::State {
-        parts.number(entry.expire_at());
-        if let ValueRef::Collection(collection) = entry.value() {
-            types::of(collection).digest_state(&mut parts);
-        }
+    parts.number(entry.expire_at());
+    if let ValueRef::Collection(collection) = entry.value() {
+        types::of(collection).digest_state(&mut parts);
     }
-    parts.finish()
-}
-
-/// The digest of a key's value, and whether the key expires.
-pub fn of_value(entry: &Entry) -> Digest {
-    let mut parts = Mixer::default();
-    value(&mut parts, entry);
     parts.finish()
 }
 
@@ -51,10 +34,10 @@ mod tests {
     use super::*;
     use onrush_store::{Keyspace, KeyspaceOptions, NewValue};
 
-    /// Digests of entries and of their values, from a keyspace with this seed.
-    fn digests(seed: u64, entries: &[(&[u8], NewValue<'static>, Option<i64>)]) -> (Digest, Vec<Digest>) {
+    /// The digest of entries, from a keyspace with this seed.
+    fn digest(seed: u64, entries: &[(&[u8], NewValue<'static>, Option<i64>)]) -> Digest {
         let keyspace = Keyspace::new(KeyspaceOptions { seed: Some(seed), shards: 4, ..KeyspaceOptions::default() });
-        let (mut whole, mut values) = (Digest::default(), Vec::new());
+        let mut whole = Digest::default();
         for (key, value, expire) in entries {
             let hash = keyspace.hash(key);
             let value = match value {
@@ -65,29 +48,27 @@ mod tests {
             let mut table = keyspace.db_or_create(0).shard_of(hash).lock();
             table.set(key, hash, value, *expire, 7);
             let entry = table.get(key, hash).unwrap();
-            whole.add(&of_entry(0, entry, Depth::Data));
-            values.push(of_value(entry));
+            whole.add(&of_entry(0, entry));
         }
-        (whole, values)
+        whole
     }
 
     #[test]
     fn equal_data_has_equal_digests_in_any_order_and_encoding() {
-        let (one, values) = digests(1, &[(b"a", NewValue::Int(12), None), (b"b", NewValue::Bytes(b"x"), Some(5))]);
-        let (two, _) = digests(2, &[(b"b", NewValue::Bytes(b"x"), Some(9)), (b"a", NewValue::Bytes(b"12"), None)]);
+        let one = digest(1, &[(b"a", NewValue::Int(12), None), (b"b", NewValue::Bytes(b"x"), Some(5))]);
+        let two = digest(2, &[(b"b", NewValue::Bytes(b"x"), Some(5)), (b"a", NewValue::Bytes(b"12"), None)]);
         assert_eq!(one, two);
-        assert_ne!(values[0], values[1]);
     }
 
     #[test]
     fn keys_values_and_expiries_are_told_apart() {
-        let of =
-            |key: &'static [u8], value: &'static [u8], expire| digests(1, &[(key, NewValue::Bytes(value), expire)]).0;
+        let of = |key: &'static [u8], value: &'static [u8], expire| digest(1, &[(key, NewValue::Bytes(value), expire)]);
         let all = [
             of(b"a", b"bc", None),
             of(b"ab", b"c", None),
             of(b"abc", b"", None),
             of(b"a", b"bc", Some(1)),
+            of(b"a", b"bc", Some(2)),
             of(b"a", b"bc\0", None),
             Digest::default(),
         ];
