@@ -57,7 +57,7 @@ pub struct Options {
     pub output_limits: OutputLimits,
     /// Keys that clients are known to have read, at most; 0 is no limit (`tracking-table-max-keys`).
     pub tracking_keys_max: usize,
-    /// Whether strings are compressed in snapshots (`rdbcompression`).
+    /// Whether long strings are compressed in snapshots and by DUMP (`rdbcompression`).
     pub rdb_compression: bool,
 }
 

@@ -1,8 +1,10 @@
 //! DUMP and RESTORE: a value as bytes that other servers read, and back.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use onrush_persist::rdb::{Encoder, Scratch, decode_payload, open_payload, seal_payload};
 use onrush_resp::parse_i64;
-use onrush_store::{NewValue, clock};
+use onrush_store::{Entry, NewValue, clock};
 
 use super::keys::{is_lfu, work_on};
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -25,17 +27,24 @@ pub fn dump(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let work = ctx.commit.peek(&key).map_or(0, work_on);
     ctx.expect_work(work)?;
+    let compresses = ctx.engine.settings.rdb_compression.load(Relaxed);
     let Some(entry) = ctx.commit.read(&key) else {
         ctx.out.null();
         return Ok(());
     };
-    let mut encoder = Encoder::new(true);
+    let payload = payload_of(entry, compresses);
+    ctx.out.bulk(&payload);
+    Ok(())
+}
+
+/// What DUMP returns of an entry. O(bytes).
+pub(super) fn payload_of(entry: &Entry, compresses: bool) -> Vec<u8> {
+    let mut encoder = Encoder::new(compresses);
     encode(entry.value(), encoder.payload());
     let version = encoder.version();
     let mut payload = encoder.take();
     seal_payload(&mut payload, version);
-    ctx.out.bulk(&payload);
-    Ok(())
+    payload
 }
 
 /// The options of RESTORE.

@@ -234,6 +234,8 @@ settings! {
     dir: String = "dir",
     /// File name of the snapshot.
     dbfilename: String = "dbfilename",
+    /// Whether strings are compressed in snapshots and payloads.
+    rdbcompression: bool = "rdbcompression",
     /// When to take snapshots.
     save: Vec<SavePoint> = "save",
     /// What SIGINT does beyond ending the server.
@@ -262,8 +264,6 @@ settings! {
     aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync",
     /// Whether writes are refused after a snapshot has failed.
     stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error",
-    /// Whether strings are compressed in snapshots.
-    rdbcompression: bool = "rdbcompression",
     /// Whether snapshots have a checksum, and it is checked.
     rdbchecksum: bool = "rdbchecksum",
     /// Whether a snapshot is taken to the disk piece by piece.

@@ -1,0 +1,304 @@
+//! The append-only file: what is acknowledged survives, whenever the server dies.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use onrush_tests::argv;
+use onrush_tests::client::Conn;
+use onrush_tests::rng::Rng;
+use onrush_tests::server::{Launch, Oracle, Server, TempDir, wait_until};
+
+fn start_on(folder: &Path, args: &[&str]) -> Server {
+    let folder = folder.to_str().expect("a plain path").to_owned();
+    let own = ["--dir", &folder, "--appendonly", "yes", "--enable-debug-command", "yes"];
+    Launch::onrush().args(&own).args(args).start()
+}
+
+fn field(conn: &mut Conn, name: &str) -> String {
+    let text = conn.run("INFO persistence").text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect("a field");
+    line.trim().to_owned()
+}
+
+fn number(conn: &mut Conn, command: &str) -> i64 {
+    let raw = conn.call(&argv_of(command)).to_string();
+    raw.trim_start_matches("(integer) ")
+        .trim_start_matches("(bulk of ")
+        .rsplit(' ')
+        .next()
+        .map_or(0, |word| word.parse().unwrap_or(0))
+}
+
+fn argv_of(command: &str) -> onrush_tests::argv::Argv {
+    onrush_tests::argv::Argv::new(&command.split(' ').collect::<Vec<_>>())
+}
+
+fn rewrite(conn: &mut Conn) {
+    assert_eq!(conn.run("BGREWRITEAOF").text(), "Background append only file rewriting started");
+    wait_until("the rewrite is done", || field(conn, "aof_rewrite_in_progress") == "0");
+    assert_eq!(field(conn, "aof_last_bgrewrite_status"), "ok");
+}
+
+/// What a writer has sent and what was acknowledged.
+#[derive(Default)]
+struct Counted {
+    sent: AtomicI64,
+    acknowledged: AtomicI64,
+}
+
+/// Writes pipelines until the server dies: a counter, a list that is as long, and two counters of a transaction.
+fn write(server: &Server, writer: usize, counted: &Counted, depth: usize) {
+    let Ok(mut conn) = server.try_connect() else { return };
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        for _ in 0..depth {
+            for argv in [
+                argv_of(&format!("INCR c:{writer}")),
+                argv_of(&format!("RPUSH l:{writer} x")),
+                argv!["MULTI"],
+                argv_of(&format!("INCR t:{writer}")),
+                argv_of(&format!("INCR u:{writer}")),
+                argv!["EXEC"],
+            ] {
+                argv.encode(&mut bytes);
+            }
+        }
+        counted.sent.fetch_add(depth as i64, SeqCst);
+        if conn.send(&bytes).is_err() {
+            return;
+        }
+        for _ in 0..depth {
+            for _ in 0..6 {
+                if conn.read_reply().is_err() {
+                    return;
+                }
+            }
+            counted.acknowledged.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// Asks for rewrites and snapshots until the server dies.
+fn rewrite_often(server: &Server, stops: &AtomicBool) {
+    let Ok(mut conn) = server.try_connect() else { return };
+    while !stops.load(SeqCst) {
+        for command in ["BGREWRITEAOF", "BGSAVE SCHEDULE"] {
+            if conn.try_call(&argv_of(command)).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(7));
+        }
+    }
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
+    const WRITERS: usize = 3;
+    let cycles = std::env::var("ONRUSH_TEST_CYCLES").ok().and_then(|cycles| cycles.parse().ok()).unwrap_or(60);
+    let folder = TempDir::new();
+    let mut rng = Rng::new(1);
+    // What was there before the last writers came, and what was sent and acknowledged since.
+    let mut before = [[0; 4]; WRITERS];
+    let mut since = [[0; 2]; WRITERS];
+    for cycle in 0..cycles {
+        let server = start_on(&folder.0, &["--appendfsync", "always"]);
+        let counted: [Counted; WRITERS] = Default::default();
+        let stops = AtomicBool::new(false);
+        let mut conn = server.connect();
+        for writer in 0..WRITERS {
+            let ask = |name: &str| number(&mut conn, &format!("{name}{writer}"));
+            let values = ["GET c:", "LLEN l:", "GET t:", "GET u:"].map(ask);
+            let [sent, acknowledged] = since[writer];
+            let grown: Vec<i64> = values.iter().zip(before[writer]).map(|(now, before)| now - before).collect();
+            let what = format!("writer {writer} in cycle {cycle}: {grown:?} of {acknowledged} to {sent}");
+            assert!(grown.iter().all(|grown| (acknowledged..=sent).contains(grown)), "{what}");
+            assert_eq!(grown[2], grown[3], "half a transaction: {what}");
+            assert!(grown.is_sorted_by(|a, b| a >= b) && grown[0] - grown[2] <= 1, "a hole: {what}");
+            before[writer] = values;
+        }
+        std::thread::scope(|scope| {
+            for (writer, counted) in counted.iter().enumerate() {
+                let (server, depth) = (&server, 1 + rng.below(60));
+                scope.spawn(move || write(server, writer, counted, depth));
+            }
+            scope.spawn(|| rewrite_often(&server, &stops));
+            std::thread::sleep(Duration::from_millis(20 + rng.below(100) as u64));
+            server.signal("KILL");
+            stops.store(true, SeqCst);
+        });
+        for (writer, counted) in counted.iter().enumerate() {
+            since[writer] = [counted.sent.load(SeqCst), counted.acknowledged.load(SeqCst)];
+        }
+    }
+    assert!(before.iter().flatten().all(|count| *count > 0));
+}
+
+#[test]
+fn a_connection_has_the_durability_it_asks_for() {
+    let folder = TempDir::new();
+    let server = start_on(&folder.0, &["--appendfsync", "no"]);
+    let mut conn = server.connect();
+    assert_eq!(conn.run("CLIENT DURABILITY always").text(), "OK");
+    for n in 1..=50 {
+        assert_eq!(number(&mut conn, "INCR n"), n);
+    }
+    assert_eq!(conn.run("CLIENT DURABILITY no").text(), "OK");
+    conn.run("SET k v");
+    assert_eq!(conn.run("WAITAOF 1 0 5000").to_string(), "(array of 2)\n  (integer) 1\n  (integer) 0");
+    assert!(conn.run("CLIENT DURABILITY sometimes").is_error());
+    server.signal("KILL");
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    assert_eq!((number(&mut conn, "GET n"), conn.run("GET k").text()), (50, "v".to_owned()));
+    drop(server);
+    let server = Launch::onrush().start();
+    let mut conn = server.connect();
+    assert!(conn.run("CLIENT DURABILITY always").is_error());
+    assert!(conn.run("WAITAOF 1 0 10").is_error());
+}
+
+#[test]
+fn a_cut_end_is_loaded_without_it_or_refused_as_configured() {
+    let folder = TempDir::new();
+    {
+        let server = start_on(&folder.0, &["--appendfsync", "always"]);
+        let mut conn = server.connect();
+        for n in 0..20 {
+            conn.run(&format!("SET k{n} v"));
+        }
+    }
+    let file = folder.0.join("appendonlydir/appendonly.aof.1.incr.aof");
+    let whole = fs::read(&file).expect("a file");
+    fs::write(&file, &whole[..whole.len() - 5]).expect("written");
+    let path = folder.0.to_str().expect("a plain path").to_owned();
+    let args = ["--dir", &path, "--appendonly", "yes", "--aof-load-truncated", "no"];
+    let mut server = Launch::onrush().args(&args).spawn();
+    assert_eq!(server.wait_exit().code(), Some(1));
+    let server = start_on(&folder.0, &[]);
+    assert_eq!(number(&mut server.connect(), "DBSIZE"), 19);
+    server.connect().run("SET more 1");
+    assert!(server.log().contains("aof-load-truncated"));
+    drop(server);
+    let mut damaged = fs::read(&file).expect("a file");
+    let at = damaged.len() / 2;
+    damaged[at] = b'!';
+    damaged[at + 1] = b'!';
+    fs::write(&file, &damaged).expect("written");
+    let mut server = Launch::onrush().args(&["--dir", &path, "--appendonly", "yes"]).spawn();
+    assert_eq!(server.wait_exit().code(), Some(1));
+    assert!(server.log().contains("incr.aof"), "{}", server.log());
+    assert_eq!(fs::read(&file).expect("a file"), damaged);
+}
+
+#[test]
+fn every_type_comes_back_from_the_file_and_goes_to_redis() {
+    for preamble in ["yes", "no"] {
+        let folder = TempDir::new();
+        let server = start_on(&folder.0, &["--aof-use-rdb-preamble", preamble]);
+        let mut conn = server.connect();
+        for round in 0..2 {
+            for command in [
+                "SET s text EX 1000",
+                "APPEND s more",
+                "RPUSH l a b c 4",
+                "LPOP l",
+                "SADD set a b c",
+                "SPOP set",
+                "HSET h a 1 b 2",
+                "HINCRBYFLOAT h a 0.1",
+                "ZADD z 1 a 2.5 b",
+                "ZPOPMIN z",
+                "XADD x * f v",
+                "XGROUP CREATE x g 0",
+                "XREADGROUP GROUP g c STREAMS x >",
+                "SELECT 9",
+                "SET other 1 PX 500000",
+                "SELECT 0",
+                "PFADD p a b c",
+                "SETBIT bits 7 1",
+            ] {
+                let reply = conn.run(command);
+                assert!(round == 1 || !reply.is_error(), "{command}: {reply}");
+            }
+            conn.call(&argv!["EVAL", "for i = 1, 10 do redis.call('INCR', 'scripted') end", "0"]);
+            if round == 0 {
+                conn.call(&argv![
+                    "FUNCTION",
+                    "LOAD",
+                    "#!lua name=l\nredis.register_function('f', function() return 7 end)"
+                ]);
+                rewrite(&mut conn);
+            }
+        }
+        conn.run("WAITAOF 1 0 5000");
+        let digest = conn.run("DEBUG DIGEST").text();
+        server.signal("KILL");
+        let again = start_on(&folder.0, &[]);
+        let mut conn = again.connect();
+        assert_eq!(
+            (conn.run("DEBUG DIGEST").text(), conn.run("FCALL f 0").to_string()),
+            (digest.clone(), "(integer) 7".into())
+        );
+        drop(again);
+        let path = folder.0.to_str().expect("a plain path").to_owned();
+        for oracle in Oracle::ALL {
+            let args = ["--dir", &path, "--appendonly", "yes", "--enable-debug-command", "yes"];
+            let there = Server::start_oracle(oracle, &args);
+            assert_eq!(there.connect().run("DEBUG DIGEST").text(), digest, "{oracle:?}");
+        }
+        let back = start_on(&folder.0, &[]);
+        assert_eq!(back.connect().run("DEBUG DIGEST").text(), digest);
+    }
+}
+
+#[test]
+fn it_is_turned_on_and_off_while_clients_write() {
+    let folder = TempDir::new();
+    let path = folder.0.to_str().expect("a plain path").to_owned();
+    let server = Launch::onrush().args(&["--dir", &path, "--enable-debug-command", "yes"]).start();
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 100000 key 20");
+    let stops = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut conn = server.connect();
+            while !stops.load(SeqCst) {
+                let batch: Vec<_> = (0..50).map(|_| argv!["INCR", "n"]).collect();
+                conn.try_pipeline(&batch).expect("replies");
+            }
+        });
+        for _ in 0..4 {
+            conn.run("CONFIG SET appendonly yes");
+            wait_until("the file is there", || conn.run("CLIENT DURABILITY always").text() == "OK");
+            conn.run("CLIENT DURABILITY default");
+            conn.run("CONFIG SET appendonly no");
+            wait_until("the file is left", || conn.run("CLIENT DURABILITY always").is_error());
+        }
+        conn.run("CONFIG SET appendonly yes");
+        wait_until("the file is there", || conn.run("CLIENT DURABILITY always").text() == "OK");
+        stops.store(true, SeqCst);
+    });
+    conn.run("WAITAOF 1 0 5000");
+    let count = number(&mut conn, "GET n");
+    server.signal("KILL");
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    assert_eq!((number(&mut conn, "GET n"), number(&mut conn, "DBSIZE")), (count, 100_001));
+}
+
+#[test]
+fn it_is_rewritten_when_it_has_grown() {
+    let folder = TempDir::new();
+    let args = ["--auto-aof-rewrite-min-size", "100kb", "--auto-aof-rewrite-percentage", "100"];
+    let server = start_on(&folder.0, &args);
+    let mut conn = server.connect();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while field(&mut conn, "aof_rewrites") == "1" && Instant::now() < deadline {
+        let batch: Vec<_> = (0..1000).map(|_| argv!["SET", "k", "some value of some length"]).collect();
+        conn.try_pipeline(&batch).expect("replies");
+    }
+    wait_until("it is small", || field(&mut conn, "aof_current_size").parse::<u64>().is_ok_and(|size| size < 100_000));
+}
