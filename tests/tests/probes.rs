@@ -47,11 +47,9 @@ fn what_is_not_there_is_refused_clearly() {
     let server = Server::start_onrush(&[]);
     let mut conn = server.connect();
     for (line, reply) in [
-        ("SAVE", "ERR snapshots are not supported yet"),
-        ("BGSAVE", "ERR snapshots are not supported yet"),
-        ("BGSAVE SCHEDULE", "ERR snapshots are not supported yet"),
         ("BGSAVE now", "ERR syntax error"),
-        ("BGREWRITEAOF", "ERR the append-only file is not supported yet"),
+        ("BGREWRITEAOF", "ERR there is no append-only file to rewrite (appendonly is no)"),
+        ("CLIENT DURABILITY always", "ERR CLIENT DURABILITY ALWAYS needs the append-only file (appendonly yes)"),
         ("REPLICAOF localhost 6379", "ERR replication is not supported yet"),
         ("REPLICAOF localhost 65536", "ERR Invalid master port"),
         ("MODULE LOAD /a/path.so", "ERR MODULE command not allowed. This server has no modules."),

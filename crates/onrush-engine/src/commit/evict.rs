@@ -31,6 +31,10 @@ impl Commit {
 
     #[cold]
     fn evict(&mut self) -> Memory {
+        if self.shared.loading.is_on() {
+            // What is loaded was evicted before, as far as it had to be.
+            return Memory::Within;
+        }
         let Some(mut evictor) = self.evictor.take() else { return Memory::Within };
         let started = self.shared.clock.now();
         let memory = evictor.evict(self);

@@ -217,6 +217,7 @@ pub const SCENARIOS: &[Scenario] = &[
         > each/4 CLIENT GETNAME
         > each/4 CLIENT SETINFO lib-name x
         > each/4 CLIENT NO-TOUCH OFF
+        > each/4 CLIENT DURABILITY no
         > each/4 OBJECT ENCODING k
         ",
     ),
