@@ -2,12 +2,14 @@
 //!
 //! `fuzz/libfuzzer` wraps them for `cargo fuzz`; `tests/smoke.rs` runs them for a moment with every test run.
 
+mod aof;
 mod collections;
 mod decode;
 mod rdb;
 mod store;
 mod text;
 
+pub use aof::aof;
 pub use collections::{hash, hyperloglog, list, set, sorted_set, stream};
 pub use decode::decode;
 pub use rdb::{rdb_file, rdb_value};
@@ -19,6 +21,7 @@ pub type Target = fn(&[u8]);
 
 /// All targets by name.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("aof", aof),
     ("config", config),
     ("decode", decode),
     ("glob", glob),

@@ -39,6 +39,13 @@ const PIECES: &[&[u8]] = &[
     b"\x10\x01k\x0d\x0d\0\0\0\x02\0\x81f\x02\x81v\x02\xff",
     b"\xc3\x04\x05\x00a\x40\x00",
     b"\xff",
+    // What stands in append-only files.
+    b"*1\r\n$5\r\nMULTI\r\n",
+    b"*1\r\n$4\r\nEXEC\r\n",
+    b"*2\r\n$1\r\nA\r\n$0\r\n\r\n",
+    b"#TS:1\r\n",
+    b"file a seq 1 type b\n",
+    b"file 'b c' seq 2 type i\n",
 ];
 
 /// A small generator of random numbers (xorshift).
