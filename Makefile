@@ -22,8 +22,8 @@ export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-build: ## the release build of the server, the command line and the load tool
-	cargo build --release --locked -p onrush-server -p onrush-cli -p onrush-benchmark
+build: ## the release build of the server, the command line, the load tool and the checker of files
+	cargo build --release --locked -p onrush-server -p onrush-cli -p onrush-benchmark -p onrush-check
 
 run: build ## start the server with defaults; more options through ARGS="--port 7000"
 	$(ONRUSH_SERVER_BIN) $(ARGS)

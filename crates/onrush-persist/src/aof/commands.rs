@@ -15,7 +15,7 @@ const FOUND_LEN_MAX: usize = 16;
 /// A time that stands in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotation {
-    /// Where it begins in the file.
+    /// Where the file is to be cut so that everything from this time on is gone: in front of it, or of the transaction it stands in.
     pub at: u64,
     /// The time in Unix seconds.
     pub unix_s: u64,
@@ -112,7 +112,7 @@ impl CommandReader {
                 Ok(Step::Incomplete) if self.at == self.buf.len() && self.open.is_none() => return Ok(false),
                 Ok(Step::Incomplete) => return Err(self.truncated(0)),
                 Ok(Step::Annotation { len, unix_s }) => {
-                    chunk.annotations.extend(unix_s.map(|unix_s| Annotation { at: self.offset(), unix_s }));
+                    chunk.annotations.extend(unix_s.map(|unix_s| Annotation { at: self.valid_len(), unix_s }));
                     self.at += len;
                 }
                 Ok(Step::Command { len, frame }) => match self.take(len, frame, chunk) {

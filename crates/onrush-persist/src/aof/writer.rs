@@ -397,7 +397,9 @@ impl Aof {
         let last = state.segments.back().map_or(0, |segment| segment.last_lsn);
         match &state.status {
             AofStatus::Failed { kind, message, .. } => Err(io::Error::new(*kind, message.clone())),
-            AofStatus::Ok if state.durable_lsn() < last => Err(io::Error::other("not all records are on the disk")),
+            AofStatus::Ok if !state.is_listed || state.durable_lsn() < last => {
+                Err(io::Error::other("not all records are on the disk"))
+            }
             AofStatus::Ok => Ok(()),
         }
     }
