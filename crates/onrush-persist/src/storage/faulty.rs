@@ -2,7 +2,7 @@
 //!
 //! A crash is a loss of power: a file has the bytes that its last sync covered, and a folder the names of its last sync. With
 //! [`FaultKind::CrashPartly`] some of what came after that has survived too: the beginning of a file's new bytes, and the first of a
-//! folder's new names. Not modelled: later bytes that survive where earlier ones do not.
+//! folder's changes or (odd numbers) any of them. Not modelled: later bytes that survive where earlier ones do not.
 //!
 //! After a sync that failed, the bytes it was to cover are never durable, and neither are those behind them, though later syncs
 //! succeed: so do systems that drop pages they could not write.
@@ -19,7 +19,7 @@ use super::{Input, Storage, StorageFile, parent};
 /// What happens at an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A write takes half of its bytes; any other operation fails with EIO.
+    /// A write takes half of its bytes, and the next operations that are struck fail with ENOSPC. An operation that is no write fails with EIO.
     ShortWrite,
     /// ENOSPC.
     NoSpace,
@@ -159,6 +159,7 @@ impl Faulty {
         world.operations += 1;
         match world.fault {
             Some(Fault { at, times, kind }) if (at..at.saturating_add(times)).contains(&number) => {
+                let kind = if kind == FaultKind::ShortWrite && number > at { FaultKind::NoSpace } else { kind };
                 if matches!(kind, FaultKind::Crash | FaultKind::CrashPartly(_)) {
                     world.crash(kind);
                     return Err(down());
@@ -198,7 +199,13 @@ impl World {
         if let FaultKind::CrashPartly(seed) = kind {
             let changes = std::mem::take(&mut self.changes);
             let kept = part(seed, changes.len());
-            changes.into_iter().take(kept).for_each(|change| apply(&mut self.durable, change));
+            for (index, change) in changes.into_iter().enumerate() {
+                // The first of them, or any.
+                let survives = if seed % 2 == 0 { index < kept } else { part(seed ^ index as u64, 1) == 1 };
+                if survives {
+                    apply(&mut self.durable, change);
+                }
+            }
         }
         for (index, file) in self.files.iter_mut().enumerate() {
             let mut kept = file.durable.len();

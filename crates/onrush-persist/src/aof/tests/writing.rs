@@ -70,23 +70,21 @@ fn a_disk_that_fails_is_told_and_written_to_again() {
     hand_over(&aof, 1);
     assert_eq!(aof.work(), None);
     assert_eq!((aof.written_lsn(), told.load(Ordering::Relaxed), aof.status()), (1, 1, AofStatus::Ok));
-    // Half of it, and then no space twice.
-    let at = system.operations();
-    system.set_fault(Some(Fault { at, times: 1, kind: FaultKind::ShortWrite }));
+    // Half of it, and then there is no space.
     let before = system.bytes(&path(INCR)).unwrap().len();
     hand_over(&aof, 2);
-    system.set_fault(Some(Fault { at, times: 3, kind: FaultKind::NoSpace }));
+    system.set_fault(Some(Fault { at: system.operations(), times: 3, kind: FaultKind::ShortWrite }));
     assert_eq!(aof.work(), Some(Duration::ZERO));
     let AofStatus::Failed { failure, kind, .. } = aof.status() else { panic!("it has failed") };
     assert_eq!((failure, kind), (Failure::Write, std::io::ErrorKind::StorageFull));
     assert!(aof.facts().buffer_len > 0 && !aof.needs_rewrite());
+    assert!(system.bytes(&path(INCR)).unwrap().len() > before);
     assert_eq!((aof.written_lsn(), aof.durable_lsn()), (1, 1));
     hand_over(&aof, 3);
     let at = system.operations();
     system.set_fault(Some(Fault { at, times: 1, kind: FaultKind::ShortWrite }));
     assert_eq!(aof.work(), None);
     assert_eq!((aof.written_lsn(), aof.durable_lsn(), aof.status()), (3, 3, AofStatus::Ok));
-    assert!(system.bytes(&path(INCR)).unwrap().len() > before);
     assert_eq!(aof.facts().buffer_len, 0);
     assert!(recover(&system).unwrap() == expected(3));
 }
@@ -104,7 +102,8 @@ fn after_a_failed_sync_nothing_is_durable_until_a_rewrite() {
     hand_over(&aof, 3);
     aof.work();
     assert!(matches!(aof.status(), AofStatus::Failed { failure: Failure::Sync, .. }) && aof.needs_rewrite());
-    assert_eq!(told.load(Ordering::Relaxed), 1);
+    // The file may have a hole now: nothing is written behind it.
+    assert_eq!((told.load(Ordering::Relaxed), aof.written_lsn()), (1, 2));
     aof.prepare_rewrite().unwrap();
     aof.switch(3).unwrap();
     hand_over(&aof, 4);
@@ -118,6 +117,21 @@ fn after_a_failed_sync_nothing_is_durable_until_a_rewrite() {
     assert_eq!((told.load(Ordering::Relaxed), aof.status()), (4, AofStatus::Ok));
     system.crash(FaultKind::Crash);
     assert!(recover(&system.restart()).unwrap() == expected(4));
+}
+
+#[test]
+fn what_a_log_is_opened_with_is_durable() {
+    let system = Faulty::new();
+    let aof = create(&system, options(FsyncPolicy::No).0);
+    hand_over(&aof, 1);
+    aof.work();
+    assert_eq!((aof.written_lsn(), aof.durable_lsn()), (1, 0));
+    drop(aof);
+    let manifest = Manifest::load(&system, Path::new(DIR), NAME).unwrap().unwrap();
+    let aof = Aof::open(Arc::new(system.clone()), options(FsyncPolicy::No).0, manifest, 1).unwrap();
+    assert_eq!(aof.durable_lsn(), 1);
+    system.crash(FaultKind::Crash);
+    assert!(recover(&system.restart()).unwrap() == expected(1));
 }
 
 /// A file system whose syncs wait until they are let go.
