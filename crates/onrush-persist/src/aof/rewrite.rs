@@ -106,13 +106,11 @@ impl Aof {
         }
         if inner.state.lock().prepared.is_none() {
             let prepared = rewriting.make_incr(&*inner.storage, &inner.dir, &inner.name)?;
-            let mut manifest = rewriting.manifest.clone();
-            manifest.incrs.push(prepared.incr.clone());
-            if let Err(error) = manifest.store(&*inner.storage, &inner.dir, &inner.name) {
-                rewriting.garbage.push(prepared.incr.name);
-                return Err(error);
+            // Without a base of its own the log is not what the manifest lists.
+            let is_listed = inner.state.lock().is_listed;
+            if is_listed {
+                inner.list_incr(&mut rewriting, &prepared.incr)?;
             }
-            rewriting.manifest = manifest;
             inner.state.lock().prepared = Some(prepared);
         }
         inner.state.lock().is_rewriting = true;
@@ -172,19 +170,32 @@ impl Aof {
         Ok(())
     }
 
-    /// Gives a rewrite up: all files stay what they are. Records go on to the file that they go to now.
+    /// Gives a rewrite up: all files stay what they are. Records go on to the file that they go to now. A log that has no base yet
+    /// ([`Aof::begin`]) stays without one until the next rewrite is finished.
     pub fn abort_rewrite(&self) {
-        let _rewriting = self.inner.rewriting.lock();
+        let mut rewriting = self.inner.rewriting.lock();
         let mut state = self.inner.state.lock();
-        // A log that has no base yet needs one, sooner or later.
-        if state.is_listed {
-            state.switched = None;
-            state.is_rewriting = false;
+        let switched = state.switched.take();
+        state.is_rewriting = false;
+        if !state.is_listed {
+            rewriting.garbage.extend(switched.map(|switched| switched.incr.name));
         }
     }
 }
 
 impl Inner {
+    /// Stores a manifest that has one more file of commands.
+    fn list_incr(&self, rewriting: &mut Rewriting, incr: &ManifestFile) -> Result<(), AofError> {
+        let mut manifest = rewriting.manifest.clone();
+        manifest.incrs.push(incr.clone());
+        if let Err(error) = manifest.store(&*self.storage, &self.dir, &self.name) {
+            rewriting.garbage.push(incr.name.clone());
+            return Err(error);
+        }
+        rewriting.manifest = manifest;
+        Ok(())
+    }
+
     /// Moves a base to its place and stores the manifest that begins with it. Returns the manifest and the length of the base.
     fn list(
         &self,

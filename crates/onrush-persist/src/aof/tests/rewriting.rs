@@ -88,10 +88,20 @@ fn a_log_that_begins_takes_the_place_of_one_that_is_there_when_its_base_comes() 
     aof.work();
     assert_eq!((aof.written_lsn(), aof.durable_lsn(), aof.facts().is_rewriting), (6, 0, true));
     assert!(recover(&system).unwrap() == expected(3), "the old one is still there");
-    let base = save_base(&system, 5).unwrap();
+    // The first attempt fails, and so does the next.
+    aof.abort_rewrite();
+    aof.prepare_rewrite().unwrap();
+    aof.abort_rewrite();
+    assert!(recover(&system).unwrap() == expected(3), "the old one is still there");
+    aof.prepare_rewrite().unwrap();
+    aof.switch(6).unwrap();
+    hand_over(&aof, 7);
+    aof.work();
+    assert_eq!((aof.written_lsn(), aof.durable_lsn()), (7, 0));
+    let base = save_base(&system, 6).unwrap();
     aof.finish_rewrite(&base, false).unwrap();
-    assert_eq!((aof.durable_lsn(), told.load(Ordering::Relaxed)), (6, 6));
-    assert_eq!(names(&system), ["appendonly.aof.2.base.aof", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"]);
+    assert_eq!((aof.durable_lsn(), told.load(Ordering::Relaxed)), (7, 7));
+    assert_eq!(names(&system), ["appendonly.aof.2.base.aof", "appendonly.aof.3.incr.aof", "appendonly.aof.manifest"]);
     system.crash(FaultKind::Crash);
-    assert!(recover(&system.restart()).unwrap() == expected(6));
+    assert!(recover(&system.restart()).unwrap() == expected(7));
 }
