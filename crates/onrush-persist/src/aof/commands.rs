@@ -81,7 +81,8 @@ struct Open {
 }
 
 impl CommandReader {
-    /// Reads `input` behind the bytes `ahead`, which begin at `offset` of the file. `is_last`: nothing comes behind this file.
+    /// Reads `input` behind the bytes `ahead`, which begin at `offset` of the file. `is_last`: nothing comes behind
+    /// this file, so it may end in the middle of a command.
     pub fn new(input: Input, ahead: Vec<u8>, offset: u64, file: String, is_last: bool) -> Self {
         CommandReader { input, file, is_last, buf: ahead, at: 0, start: offset, is_at_end: false, open: None }
     }
@@ -167,8 +168,13 @@ impl CommandReader {
     }
 
     fn truncated(&self, more: u64) -> AofError {
+        let (file, valid_len) = (self.file.clone(), self.valid_len());
         let len = self.start + self.buf.len() as u64 + more;
-        AofError::Truncated { file: self.file.clone(), valid_len: self.valid_len(), len, is_last: self.is_last }
+        if self.is_last {
+            return AofError::Truncated { file, valid_len, len };
+        }
+        let expected = "the rest of a command or transaction, since other files follow";
+        AofError::Corrupt { file, valid_len, at: len, expected, found: Vec::new() }
     }
 
     /// What is wrong here. Zeros up to the end of the file are a part that the system had no time to write.

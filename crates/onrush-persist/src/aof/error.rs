@@ -28,7 +28,8 @@ pub enum AofError {
         /// The file.
         file: String,
     },
-    /// A file ends in the middle of a command or of a transaction, as it does when the process or the machine dies while it is written.
+    /// The last file that has anything ends in the middle of a command or of a transaction, as it does when the process or the machine dies while
+    /// it is written. It may be cut there ([`truncate`](super::truncate)).
     Truncated {
         /// The file.
         file: String,
@@ -36,8 +37,6 @@ pub enum AofError {
         valid_len: u64,
         /// The length of the file.
         len: u64,
-        /// Whether nothing comes behind it, so the file may be cut there ([`truncate`](super::truncate)).
-        is_last: bool,
     },
     /// A base in the form of an RDB file is damaged.
     Rdb {
@@ -46,7 +45,7 @@ pub enum AofError {
         /// What is wrong with it.
         error: RdbError,
     },
-    /// A file has bytes that belong to no command.
+    /// A file has bytes that belong to no command, or ends in the middle of one though other files follow.
     Corrupt {
         /// The file.
         file: String,
@@ -74,13 +73,12 @@ impl fmt::Display for AofError {
             AofError::Manifest { line, reason } => write!(f, "line {line} of the manifest: {reason}"),
             AofError::Missing { file } => write!(f, "{file} is in the manifest but not in the folder"),
             AofError::Rdb { file, error } => write!(f, "{file}: {error}"),
-            AofError::Truncated { file, valid_len, len, is_last } => {
-                write!(f, "{file} ends in the middle of a command: its first {valid_len} of {len} bytes are whole")?;
-                if *is_last { Ok(()) } else { write!(f, ", and other files follow it") }
+            AofError::Truncated { file, valid_len, len } => {
+                write!(f, "{file} ends in the middle of a command: its first {valid_len} of {len} bytes are whole")
             }
             AofError::Corrupt { file, at, expected, found, .. } => {
-                let found = found.escape_ascii();
-                write!(f, "{file} is damaged at byte {at}: expected {expected}, found \"{found}\"")
+                write!(f, "{file} is damaged at byte {at}: expected {expected}, found ")?;
+                if found.is_empty() { write!(f, "its end") } else { write!(f, "\"{}\"", found.escape_ascii()) }
             }
         }
     }

@@ -116,7 +116,7 @@ fn matrix(policy: FsyncPolicy) {
     assert_eq!(life.told, life.handed);
     let operations = system.operations();
     assert!(operations > 80, "{operations}");
-    let crashes = [FaultKind::Crash].into_iter().chain((0..8).map(FaultKind::CrashPartly));
+    let crashes = [FaultKind::Crash].into_iter().chain((0..4).map(FaultKind::CrashPartly));
     let crashes: Vec<FaultKind> = crashes.collect();
     let failures = [FaultKind::ShortWrite, FaultKind::NoSpace, FaultKind::Io];
     for at in 0..operations {

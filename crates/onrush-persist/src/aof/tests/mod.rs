@@ -107,7 +107,7 @@ fn recover(system: &Faulty) -> Result<Vec<Command>, AofError> {
             match commands.next_chunk(&mut chunk) {
                 Ok(true) => parse(chunk.bytes(), &mut db, &mut out),
                 Ok(false) => break,
-                Err(AofError::Truncated { valid_len, is_last: true, .. }) => {
+                Err(AofError::Truncated { valid_len, .. }) => {
                     truncate(system, &file.path, valid_len)?;
                     break;
                 }
