@@ -61,7 +61,10 @@ pub fn check_reader(reader: &mut FileReader<impl Read>, name: &str, len: u64) ->
         match reader.next_batch(&mut batch) {
             Ok(true) => {}
             Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
+            Err(error) => {
+                // What is whole before it counts; what is wrong there comes first.
+                break summary.take(batch.items()).and(Err(error));
+            }
         }
         if let Err(error) = summary.take(batch.items()) {
             break Err(error);

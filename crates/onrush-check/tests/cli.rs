@@ -63,6 +63,11 @@ fn a_snapshot_is_summed_up() {
         let (ok, said) = run(&["rdb", &folder.file("cut.rdb", &RDB[..len])]);
         assert!(!ok && said.contains("cut.rdb"), "{said}");
     }
+    let (_, said) = run(&["rdb", &folder.file("cut.rdb", &RDB[..RDB.len() - 1])]);
+    assert!(said.contains("2 keys") && said.contains("the last whole key is \"l\" of database 2"), "{said}");
+    let unknown = [&RDB[..RDB.len() - 1], b"\x63\x01x"].concat();
+    let (_, said) = run(&["rdb", &folder.file("unknown.rdb", &unknown)]);
+    assert!(said.contains("2 keys") && said.contains("a value of an unknown type"), "{said}");
     let doubled = [&RDB[..RDB.len() - 1], b"\x02\x01s\x02\x01m\x01m\xff"].concat();
     let (ok, said) = run(&["rdb", &folder.file("double.rdb", &doubled)]);
     assert!(!ok && said.contains("a member that comes twice"), "{said}");

@@ -117,7 +117,7 @@ impl<R: Read> FileReader<R> {
     /// Fills `batch` with the next items; `false` at the end of the file, whose checksum is right then.
     ///
     /// # Errors
-    /// The source fails; the bytes are no items or end within one; the checksum is wrong.
+    /// The source fails; the bytes are no items or end within one; the checksum is wrong. `batch` has the whole items before that then.
     pub fn next_batch(&mut self, batch: &mut Batch) -> Result<bool> {
         batch.bytes.clear();
         batch.bytes.shrink_to(4 * BATCH_LEN);
@@ -156,7 +156,10 @@ impl<R: Read> FileReader<R> {
                 Ok(Framed::Db(db)) => self.db = db,
                 Ok(Framed::End) => break true,
                 Err(RdbError::Truncated { .. }) => break false,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    batch.len += framed_len;
+                    return Err(error);
+                }
             }
             framed_len = cursor.taken();
         };
