@@ -192,6 +192,8 @@ pub const KEYS: Family = Family {
         (8, "COPY key key [DB db] [REPLACE]"),
         (5, "MOVE key db"),
         (6, "RESTORE key 0 payload [REPLACE]"),
+        (2, "MIGRATE 127.0.0.1 1 key 0 100 [COPY] [REPLACE]"),
+        (1, "MIGRATE 127.0.0.1 1 key 0 100 KEYS key..."),
         (2, "RANDOMKEY"),
         (4, "KEYS pattern"),
         (2, "SCAN cursor [MATCH pattern] [COUNT int] [TYPE type]"),

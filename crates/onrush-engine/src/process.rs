@@ -82,6 +82,49 @@ pub trait Process: Send + Sync {
 
     /// CPU time of the calling thread so far, in nanoseconds.
     fn thread_cpu_nanos(&self) -> u64;
+
+    /// Connects to another server, or takes a connection to it that was kept, unless `anew` (MIGRATE). Locks of shards are held by
+    /// the thread for long commands.
+    ///
+    /// # Errors
+    /// The system's; `ConnectionRefused` if nobody listens there.
+    fn connect(&self, address: &PeerAddress<'_>, anew: bool) -> io::Result<Box<dyn Peer>>;
+}
+
+/// Where another server is.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress<'a> {
+    /// A name or an address.
+    pub host: &'a [u8],
+    /// The port as it was sent.
+    pub port: &'a [u8],
+    /// How long to wait for the connection, and for the other server at any moment.
+    pub timeout: Duration,
+}
+
+/// A connection to another server.
+pub trait Peer: Send {
+    /// Whether it was kept from an earlier command: the other server may have closed it since.
+    fn is_reused(&self) -> bool;
+
+    /// The database that is selected there, if that is known.
+    fn selected_db(&self) -> Option<i64>;
+
+    /// Sends all of it.
+    ///
+    /// # Errors
+    /// The system's; `TimedOut` or `WouldBlock` if nothing could be sent for the timeout.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Reads a line, which is returned without its end.
+    ///
+    /// # Errors
+    /// The system's; `TimedOut` or `WouldBlock` if it does not come within the timeout, `UnexpectedEof` at the end,
+    /// `InvalidData` if it is very long.
+    fn receive_line(&mut self) -> io::Result<Vec<u8>>;
+
+    /// Keeps the connection for a later command. All replies have been read.
+    fn keep(self: Box<Self>, selected_db: Option<i64>);
 }
 
 /// What INFO tells of the configuration and of the connections.
@@ -107,6 +150,8 @@ pub struct Facts {
     pub repl_backlog_bytes: u64,
     /// Workers that have connections.
     pub workers_used: usize,
+    /// Connections to other servers that are kept for MIGRATE.
+    pub peers_kept: usize,
     /// `latency-tracking-info-percentiles`.
     pub latency_percentiles: Vec<f64>,
 }
@@ -241,5 +286,9 @@ impl Process for NoProcess {
 
     fn thread_cpu_nanos(&self) -> u64 {
         0
+    }
+
+    fn connect(&self, _: &PeerAddress<'_>, _: bool) -> io::Result<Box<dyn Peer>> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -83,6 +83,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
             last_timeouts = Instant::now();
             close_idle(server);
             close_slow(server);
+            server.host.peers.close_idle();
         }
     }
 }

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
-use onrush_engine::process::{CpuTimes, Facts, LogFacts, Machine, Process};
+use onrush_engine::process::{CpuTimes, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
@@ -21,6 +21,7 @@ use crate::files::Files;
 use crate::listen_change::{ListenChange, listen_elsewhere};
 use crate::options::options;
 use crate::os;
+use crate::peers::Peers;
 use crate::server::Server;
 use crate::snapshot_file::{FileOptions, SnapshotFile};
 
@@ -58,6 +59,8 @@ pub struct Host {
     pub append_only: AppendOnly,
     /// Files that are there while the server runs.
     pub files: Mutex<Files>,
+    /// Connections to other servers.
+    pub peers: Arc<Peers>,
     /// Told when the server is to stop.
     pub shutdown: tokio::sync::Notify,
 }
@@ -78,6 +81,7 @@ impl Host {
             server: OnceLock::new(),
             append_only: AppendOnly::default(),
             files: Mutex::default(),
+            peers: Arc::default(),
             shutdown: tokio::sync::Notify::new(),
             config: RwLock::new(config),
         };
@@ -280,6 +284,7 @@ impl Process for Host {
             maxmemory_policy: config.maxmemory_policy,
             repl_backlog_bytes: number(config.get("repl-backlog-size")),
             workers_used: self.workers_used.load(Relaxed),
+            peers_kept: self.peers.count(),
             latency_percentiles: config.latency_tracking_info_percentiles.clone(),
         }
     }
@@ -298,6 +303,10 @@ impl Process for Host {
 
     fn thread_cpu_nanos(&self) -> u64 {
         os::thread_cpu_nanos()
+    }
+
+    fn connect(&self, address: &PeerAddress<'_>, anew: bool) -> io::Result<Box<dyn Peer>> {
+        self.peers.connect(address, anew)
     }
 }
 

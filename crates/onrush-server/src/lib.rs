@@ -21,6 +21,7 @@ pub mod log;
 pub mod mailbox;
 pub mod options;
 pub mod os;
+pub mod peers;
 mod place;
 pub mod round;
 mod saving;

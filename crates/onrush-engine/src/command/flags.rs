@@ -46,6 +46,8 @@ bitflags::bitflags! {
         const MOVABLEKEYS = 1 << 18;
         /// Allowed while a script has run past its time limit.
         const ALLOW_BUSY = 1 << 19;
+        /// Internal: it waits for another server. So it is executed on the thread for long commands, and cannot be taken back.
+        const REMOTE = 1 << 27;
         /// Internal: it is executed at once, not queued, behind MULTI.
         const NOT_QUEUED = 1 << 28;
         /// Internal: it may work on keys that its key specs do not tell.
@@ -82,6 +84,7 @@ const UNTOLD_FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::NOT_QUEUED, "not_queued"),
     (Flags::MAY_REPLICATE, "may_replicate"),
     (Flags::OTHER_KEYS, "other_keys"),
+    (Flags::REMOTE, "remote"),
     (Flags::SHORT, "short"),
 ];
 

@@ -119,7 +119,8 @@ impl Command {
 }
 
 /// What keeps a command from being simple.
-const SPECIAL: Flags = Flags::OTHER_KEYS.union(Flags::NO_MULTI).union(Flags::NOT_QUEUED).union(Flags::BLOCKING);
+const SPECIAL: Flags =
+    Flags::OTHER_KEYS.union(Flags::NO_MULTI).union(Flags::NOT_QUEUED).union(Flags::BLOCKING).union(Flags::REMOTE);
 
 fn has_keys(spec: &Spec) -> bool {
     let finds_keys = |spec: &KeySpec| !spec.flags.contains(KeyFlags::NOT_KEY);
@@ -128,7 +129,7 @@ fn has_keys(spec: &Spec) -> bool {
 
 fn names_all_keys(spec: &Spec) -> bool {
     let is_about_none = || spec.flags.contains(Flags::SHORT) || matches!(spec.name, "select" | "time");
-    !spec.flags.contains(Flags::OTHER_KEYS) && (has_keys(spec) || is_about_none())
+    !spec.flags.intersects(Flags::OTHER_KEYS.union(Flags::REMOTE)) && (has_keys(spec) || is_about_none())
 }
 
 impl Named for Command {

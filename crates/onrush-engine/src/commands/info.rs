@@ -304,10 +304,9 @@ fn stats(engine: &Engine, text: &mut Text) {
     text.line("pubsub_channels", engine.messages.len(Kind::Channel));
     text.line("pubsub_patterns", engine.messages.len(Kind::Pattern));
     text.line("pubsubshard_channels", engine.messages.len(Kind::Shard));
+    text.zeros(&["latest_fork_usec", "total_forks"]);
+    text.line("migrate_cached_sockets", engine.process.facts().peers_kept);
     text.zeros(&[
-        "latest_fork_usec",
-        "total_forks",
-        "migrate_cached_sockets",
         "slave_expires_tracked_keys",
         "active_defrag_hits",
         "active_defrag_misses",

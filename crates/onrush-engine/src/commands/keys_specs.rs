@@ -1,5 +1,6 @@
 //! Rows of the command table: the commands on keys of any type and on whole databases.
 
+use crate::command::key_spec::{BeginSearch, FindKeys};
 use crate::command::spec::{Group, KeySpec, Spec, categories, flags};
 
 /// The commands on keys of any type and on whole databases.
@@ -232,6 +233,35 @@ pub static SPECS: &[Spec] = &[
             ("5.0.0", "Options `IDLETIME` and `FREQ`."),
         ],
         handler: super::dump::restore,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "migrate",
+        arity: -6,
+        flags: flags("write remote"),
+        categories: categories("dangerous"),
+        keys: &[
+            KeySpec::keys("RW access delete", 3, 0, 1),
+            KeySpec::new(
+                "RW access delete incomplete",
+                BeginSearch::Keyword { keyword: "KEYS", start_from: -2 },
+                FindKeys::Range { last: -1, step: 1, limit: 0 },
+            ),
+        ],
+        get_keys: Some(super::migrate::migrate_keys),
+        tips: &["nondeterministic_output"],
+        since: "2.6.0",
+        complexity: "O(N), N the bytes of the values, here and again on the other server",
+        summary: "Moves keys to another server.",
+        syntax: "host port <key | \"\"> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] \
+                 [KEYS key [key ...]]",
+        history: &[
+            ("3.0.0", "Options `COPY` and `REPLACE`."),
+            ("3.0.6", "Option `KEYS`."),
+            ("4.0.7", "Option `AUTH`."),
+            ("6.0.0", "Option `AUTH2`."),
+        ],
+        handler: super::migrate::migrate,
         ..Spec::DEFAULT
     },
     Spec {

@@ -40,6 +40,7 @@ pub mod lists;
 pub mod lists_blocking;
 mod lists_specs;
 pub mod memory;
+pub mod migrate;
 pub mod modules;
 pub mod persistence;
 mod pipeline;

@@ -95,7 +95,8 @@ pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
-    if transaction.len() > ARGS_MAX && transaction.final_db().is_some() && ctx.commit.may_defer() {
+    let takes_long = transaction.len() > ARGS_MAX || transaction.flags().contains(Flags::REMOTE);
+    if takes_long && transaction.final_db().is_some() && ctx.commit.may_defer() {
         return Err(ctx.commit.refuse(Refused::TakesLong).into());
     }
     if transaction.needs_keyspace() {

@@ -46,6 +46,7 @@ pub const SCENARIOS: &[Scenario] = &[
         > x5 DUMP h
         > x5 DUMP z
         > x100 DUMP missing
+        > x100 MIGRATE 127.0.0.1 1 missing 0 100
         > x100 RESTORE k 0 {nul}!value-of-thirty-three-bytes-04a0e\u{1}{nul}K7479vfb REPLACE
         ",
     ),

@@ -1,0 +1,208 @@
+//! Connections to other servers, for MIGRATE.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use onrush_engine::process::{Peer, PeerAddress};
+use parking_lot::Mutex;
+
+/// Connections that are kept; of more the one that was kept first is closed.
+const KEPT_MAX: usize = 64;
+
+/// How long a connection is kept.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+
+/// The longest line that another server may send: errors quote what they are about.
+const LINE_LEN_MAX: usize = 64 << 10;
+
+const READ_LEN: usize = 4 << 10;
+
+/// Connections that nobody uses now, the first kept first.
+#[derive(Default)]
+pub struct Peers {
+    idle: Mutex<Vec<Idle>>,
+}
+
+struct Idle {
+    host: Vec<u8>,
+    port: Vec<u8>,
+    stream: TcpStream,
+    selected_db: Option<i64>,
+    since: Instant,
+}
+
+impl Peers {
+    /// Connects, or takes a connection that was kept unless `anew`.
+    ///
+    /// # Errors
+    /// See [`Process::connect`](onrush_engine::process::Process::connect).
+    pub fn connect(self: &Arc<Self>, address: &PeerAddress<'_>, anew: bool) -> io::Result<Box<dyn Peer>> {
+        let kept = if anew { None } else { self.take(address) };
+        let is_reused = kept.is_some();
+        let (stream, selected_db) = match kept {
+            Some(idle) => (idle.stream, idle.selected_db),
+            None => (open(address)?, None),
+        };
+        stream.set_read_timeout(Some(address.timeout))?;
+        stream.set_write_timeout(Some(address.timeout))?;
+        Ok(Box::new(Connection {
+            peers: Arc::clone(self),
+            host: address.host.to_vec(),
+            port: address.port.to_vec(),
+            timeout: address.timeout,
+            stream,
+            selected_db,
+            is_reused,
+            unread: Vec::new(),
+        }))
+    }
+
+    fn take(&self, address: &PeerAddress<'_>) -> Option<Idle> {
+        let mut idle = self.idle.lock();
+        let at = idle.iter().rposition(|idle| idle.host == address.host && idle.port == address.port)?;
+        Some(idle.remove(at))
+    }
+
+    /// Closes what has been kept long enough. To be called regularly.
+    pub fn close_idle(&self) {
+        self.idle.lock().retain(|idle| idle.since.elapsed() < KEPT_FOR);
+    }
+
+    /// How many are kept.
+    pub fn count(&self) -> usize {
+        self.idle.lock().len()
+    }
+}
+
+fn open(address: &PeerAddress<'_>) -> io::Result<TcpStream> {
+    let text = |bytes| std::str::from_utf8(bytes).map_err(|_| io::Error::from(ErrorKind::InvalidInput));
+    let (host, port) = (text(address.host)?, text(address.port)?);
+    let port: u16 = port.parse().map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
+    let mut failed = io::Error::from(ErrorKind::AddrNotAvailable);
+    for address in (host, port).to_socket_addrs()?.map(|to| (to, address.timeout)) {
+        match open_one(address) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn open_one((to, timeout): (SocketAddr, Duration)) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&to, timeout)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// A connection in use. Dropped, it is closed.
+struct Connection {
+    peers: Arc<Peers>,
+    host: Vec<u8>,
+    port: Vec<u8>,
+    timeout: Duration,
+    stream: TcpStream,
+    selected_db: Option<i64>,
+    is_reused: bool,
+    /// Bytes behind the lines that were returned.
+    unread: Vec<u8>,
+}
+
+impl Peer for Connection {
+    fn is_reused(&self) -> bool {
+        self.is_reused
+    }
+
+    fn selected_db(&self) -> Option<i64> {
+        self.selected_db
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    fn receive_line(&mut self) -> io::Result<Vec<u8>> {
+        let (started, mut searched) = (Instant::now(), 0);
+        loop {
+            if let Some(at) = self.unread[searched..].iter().position(|byte| *byte == b'\n') {
+                let mut line: Vec<u8> = self.unread.drain(..=searched + at).collect();
+                line.truncate(line.trim_ascii_end().len());
+                return Ok(line);
+            }
+            searched = self.unread.len();
+            if searched > LINE_LEN_MAX {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            // Each read has the timeout for itself, and a line may come in many pieces.
+            if started.elapsed() > self.timeout {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            let mut bytes = [0; READ_LEN];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(len) => self.unread.extend_from_slice(&bytes[..len]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn keep(self: Box<Self>, selected_db: Option<i64>) {
+        // What has come unasked would be taken for the next reply.
+        if !self.unread.is_empty() {
+            return;
+        }
+        let Self { peers, host, port, stream, .. } = *self;
+        let mut idle = peers.idle.lock();
+        if idle.len() == KEPT_MAX {
+            idle.remove(0);
+        }
+        idle.push(Idle { host, port, stream, selected_db, since: Instant::now() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn connect(peers: &Arc<Peers>, port: &str, anew: bool) -> io::Result<Box<dyn Peer>> {
+        let timeout = Duration::from_millis(50);
+        peers.connect(&PeerAddress { host: b"127.0.0.1", port: port.as_bytes(), timeout }, anew)
+    }
+
+    #[test]
+    fn a_connection_that_was_kept_is_taken_with_its_database() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (peers, port) = (Arc::new(Peers::default()), listener.local_addr().unwrap().port().to_string());
+        for _ in 0..=KEPT_MAX {
+            connect(&peers, &port, true).unwrap().keep(Some(3));
+        }
+        assert_eq!(peers.count(), KEPT_MAX);
+        let kept = connect(&peers, &port, false).unwrap();
+        assert_eq!((kept.is_reused(), kept.selected_db(), peers.count()), (true, Some(3), KEPT_MAX - 1));
+        let new = connect(&peers, &port, true).unwrap();
+        assert_eq!((new.is_reused(), new.selected_db(), peers.count()), (false, None, KEPT_MAX - 1));
+        assert!(connect(&peers, "x", false).is_err() && connect(&peers, "99999", false).is_err());
+    }
+
+    #[test]
+    fn lines_come_in_any_pieces_and_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peers = Arc::new(Peers::default());
+        let mut peer = connect(&peers, &listener.local_addr().unwrap().port().to_string(), false).unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        other.write_all(b"+OK\r\n-ERR no\r\n+half").unwrap();
+        assert_eq!(peer.receive_line().unwrap(), b"+OK");
+        assert_eq!(peer.receive_line().unwrap(), b"-ERR no");
+        let kind = peer.receive_line().unwrap_err().kind();
+        assert!(matches!(kind, ErrorKind::TimedOut | ErrorKind::WouldBlock), "{kind}");
+        other.write_all(b" a line\r\n").unwrap();
+        assert_eq!(peer.receive_line().unwrap(), b"+half a line");
+        other.write_all(&vec![b'x'; LINE_LEN_MAX + READ_LEN + 1]).unwrap();
+        assert_eq!(peer.receive_line().unwrap_err().kind(), ErrorKind::InvalidData);
+        peer.keep(None);
+        assert_eq!(peers.count(), 0);
+    }
+}
