@@ -47,12 +47,17 @@ pub fn crc64(bytes: &[u8]) -> u64 {
 pub fn update(mut sum: u64, bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<SLICES>();
     for block in blocks {
-        let mut mixed = *block;
-        mixed.iter_mut().zip(sum.to_le_bytes()).for_each(|(byte, of_sum)| *byte ^= of_sum);
-        let looked_up = |index: usize| TABLES[SLICES - 1 - index][usize::from(mixed[index])];
-        sum = (0..SLICES).fold(0, |sum, index| sum ^ looked_up(index));
+        let (low, high) = block.split_at(8);
+        let word = |half: &[u8]| half.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        sum = look_up::<8>(word(low) ^ sum) ^ look_up::<0>(word(high));
     }
     rest.iter().fold(sum, |sum, byte| TABLES[0][usize::from(sum as u8 ^ byte)] ^ sum >> 8)
+}
+
+/// What the eight bytes of a word, the lowest first, add to the sum once `D` more bytes have passed behind them.
+#[inline]
+fn look_up<const D: usize>(word: u64) -> u64 {
+    (0..8).fold(0, |sum, index| sum ^ TABLES[D + 7 - index][(word >> (8 * index) & 0xff) as usize])
 }
 
 #[cfg(test)]

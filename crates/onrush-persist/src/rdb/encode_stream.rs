@@ -1,7 +1,7 @@
 //! Encoding of streams.
 
 use super::encode::{Encoder, ReservedNumber};
-use super::listpack::{Listpack, ListpackBuilder};
+use super::listpack::ListpackBuilder;
 use super::stream::{
     NOT_KNOWN, SAME_FIELDS, StreamConsumer, StreamGroup, StreamHistory, StreamId, StreamPending, StreamState,
 };
@@ -23,17 +23,17 @@ pub struct StreamEncoder<'e> {
     entries: u64,
     /// The identifier of the first entry of all.
     first_of_all: Option<StreamId>,
-    names_len: usize,
-    names: ListpackBuilder,
+    /// The names of the fields of that entry.
+    names: Names,
     body: ListpackBuilder,
 }
 
 impl<'e> StreamEncoder<'e> {
     pub(super) fn new(out: &'e mut Encoder) -> Self {
         let nodes_at = out.reserve_number();
-        let (names, body) = (ListpackBuilder::default(), ListpackBuilder::default());
+        let (names, body) = (Names::default(), ListpackBuilder::default());
         let first = StreamId::default();
-        StreamEncoder { out, nodes: 0, nodes_at, first, entries: 0, first_of_all: None, names_len: 0, names, body }
+        StreamEncoder { out, nodes: 0, nodes_at, first, entries: 0, first_of_all: None, names, body }
     }
 
     /// The next entry; its identifier is greater than that of the one before. It has at least one field. O(bytes).
@@ -45,7 +45,7 @@ impl<'e> StreamEncoder<'e> {
             self.open_node(id, fields.clone());
         }
         self.entries += 1;
-        let shares_names = self.has_names(fields.clone());
+        let shares_names = self.names.are_of(fields.clone());
         let count_before = self.body.count();
         self.body.push(Text::Int(if shares_names { SAME_FIELDS } else { 0 }));
         self.body.push(Text::Int(id.ms.wrapping_sub(self.first.ms) as i64));
@@ -68,13 +68,7 @@ impl<'e> StreamEncoder<'e> {
         self.first_of_all.get_or_insert(id);
         self.names.clear();
         fields.for_each(|(name, _)| self.names.push(name));
-        self.names_len = self.names.count();
         self.body.clear();
-    }
-
-    fn has_names<'a>(&self, mut fields: impl Iterator<Item = (Text<'a>, Text<'a>)>) -> bool {
-        let mut names = Listpack::of_elements(self.names.elements());
-        names.all(|name| fields.next().is_some_and(|(field, _)| name == Ok(field))) && fields.next().is_none()
     }
 
     fn close_node(&mut self) {
@@ -84,10 +78,10 @@ impl<'e> StreamEncoder<'e> {
         self.out.push_text(Text::Bytes(&self.first.to_bytes()));
         let node = &mut self.out.listpack;
         node.clear();
-        for number in [self.entries as i64, 0, self.names_len as i64] {
+        for number in [self.entries as i64, 0, self.names.ends.len() as i64] {
             node.push(Text::Int(number));
         }
-        node.append(&self.names);
+        node.append(&self.names.packed);
         node.push(Text::Int(0));
         node.append(&self.body);
         self.out.push_listpack();
@@ -145,5 +139,47 @@ impl<'e> StreamEncoder<'e> {
     /// A pending entry of the consumer.
     pub fn consumer_pending(&mut self, id: StreamId) {
         self.out.out.extend_from_slice(&id.to_bytes());
+    }
+}
+
+/// The names that the entries of a node may share.
+#[derive(Default)]
+struct Names {
+    /// One behind the other, and where each ends.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    packed: ListpackBuilder,
+}
+
+impl Names {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.packed.clear();
+    }
+
+    fn push(&mut self, name: Text<'_>) {
+        self.bytes.extend_from_slice(name.as_bytes(&mut itoa::Buffer::new()));
+        self.ends.push(self.bytes.len());
+        self.packed.push(name);
+    }
+
+    /// Whether fields have these names and no others.
+    #[inline]
+    fn are_of<'a>(&self, fields: impl Iterator<Item = (Text<'a>, Text<'a>)>) -> bool {
+        let (mut ends, mut start) = (self.ends.iter(), 0);
+        for (name, _) in fields {
+            let Some(&end) = ends.next() else { return false };
+            let expected = &self.bytes[start..end];
+            let is_same = match name {
+                Text::Bytes(bytes) => bytes == expected,
+                Text::Int(_) => name.as_bytes(&mut itoa::Buffer::new()) == expected,
+            };
+            if !is_same {
+                return false;
+            }
+            start = end;
+        }
+        ends.next().is_none()
     }
 }

@@ -43,11 +43,6 @@ impl<'a> Listpack<'a> {
         Ok(Listpack { rest: elements, missing: (count != COUNT_UNKNOWN).then_some(count) })
     }
 
-    /// Elements of a listpack without its header and its end.
-    pub(crate) fn of_elements(elements: &'a [u8]) -> Self {
-        Listpack { rest: elements, missing: None }
-    }
-
     /// At most how many elements follow.
     pub(crate) fn len_max(&self) -> usize {
         let by_bytes = self.rest.len() / 2;
@@ -167,16 +162,20 @@ impl BackLen {
 /// A listpack in the making, in memory that is used again.
 #[derive(Debug, Default)]
 pub(crate) struct ListpackBuilder {
+    /// The listpack, and room behind it that holds anything.
     bytes: Vec<u8>,
+    len: usize,
     count: usize,
 }
 
 impl ListpackBuilder {
+    const ROOM_MIN: usize = 256;
+
     /// Begins anew.
     pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.resize(HEADER_LEN, 0);
-        self.count = 0;
+        (self.len, self.count) = (0, 0);
+        self.room(HEADER_LEN);
+        self.len = HEADER_LEN;
     }
 
     /// Number of elements.
@@ -186,17 +185,38 @@ impl ListpackBuilder {
 
     /// Bytes so far.
     pub(crate) fn len_bytes(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
 
     /// The elements as they are encoded.
     pub(crate) fn elements(&self) -> &[u8] {
-        &self.bytes[HEADER_LEN..]
+        &self.bytes[HEADER_LEN..self.len]
+    }
+
+    /// Room for `len` bytes behind what there is. They are written first and counted then: so an element is one check of the room and
+    /// a few plain stores.
+    #[inline]
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        let end = self.len + len;
+        if end > self.bytes.len() {
+            self.grow(end);
+        }
+        &mut self.bytes[self.len..end]
+    }
+
+    #[cold]
+    fn grow(&mut self, end: usize) {
+        self.bytes.resize((2 * end).max(Self::ROOM_MIN), 0);
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.len += bytes.len();
     }
 
     /// Appends the elements of another one. O(bytes).
     pub(crate) fn append(&mut self, other: &ListpackBuilder) {
-        self.bytes.extend_from_slice(other.elements());
+        self.extend(other.elements());
         self.count += other.count;
     }
 
@@ -204,54 +224,92 @@ impl ListpackBuilder {
     ///
     /// # Panics
     /// When the string has 4 GiB or more.
+    #[inline]
     pub(crate) fn push(&mut self, text: Text<'_>) {
-        let start = self.bytes.len();
         match (text.as_int(), text) {
             (Some(int), _) | (None, Text::Int(int)) => self.push_int(int),
             (None, Text::Bytes(bytes)) => self.push_string(bytes),
         }
-        let len = self.bytes.len() - start;
-        self.bytes.extend_from_slice(BackLen::new(len).as_bytes());
         self.count += 1;
     }
 
+    #[inline]
     fn push_int(&mut self, int: i64) {
         let bytes = int.to_le_bytes();
-        match int {
-            0..0x80 => self.bytes.push(bytes[0]),
-            -0x1000..0x1000 => self.bytes.extend_from_slice(&[INT_13_BITS | bytes[1] & 0x1f, bytes[0]]),
-            -0x8000..0x8000 => self.push_wide(INT_16, &bytes[..2]),
-            -0x80_0000..0x80_0000 => self.push_wide(INT_24, &bytes[..3]),
-            -0x8000_0000..0x8000_0000 => self.push_wide(INT_32, &bytes[..4]),
-            _ => self.push_wide(INT_64, &bytes),
-        }
+        let (encoding, len) = match int {
+            0..0x80 => return self.push_element(&[bytes[0], 1]),
+            -0x1000..0x1000 => return self.push_element(&[INT_13_BITS | bytes[1] & 0x1f, bytes[0], 2]),
+            -0x8000..0x8000 => (INT_16, 2),
+            -0x80_0000..0x80_0000 => (INT_24, 3),
+            -0x8000_0000..0x8000_0000 => (INT_32, 4),
+            _ => (INT_64, 8),
+        };
+        let room = self.room(1 + 8 + 1);
+        room[0] = encoding;
+        room[1..9].copy_from_slice(&bytes);
+        room[1 + len] = 1 + len as u8;
+        self.len += 1 + len + 1;
     }
 
-    fn push_wide(&mut self, encoding: u8, bytes: &[u8]) {
-        self.bytes.push(encoding);
-        self.bytes.extend_from_slice(bytes);
+    /// Appends an element with the length behind it.
+    #[inline]
+    fn push_element<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.room(N).copy_from_slice(bytes);
+        self.len += N;
     }
 
+    #[inline]
     fn push_string(&mut self, bytes: &[u8]) {
+        let len = bytes.len();
+        if len >= 64 {
+            return self.push_long_string(bytes);
+        }
+        let room = self.room(1 + len + 1);
+        room[0] = 0x80 | len as u8;
+        copy_short(&mut room[1..=len], bytes);
+        room[1 + len] = 1 + len as u8;
+        self.len += 1 + len + 1;
+    }
+
+    fn push_long_string(&mut self, bytes: &[u8]) {
+        let start = self.len;
         match bytes.len() {
-            len @ 0..64 => self.bytes.push(0x80 | len as u8),
-            len @ 64..4096 => self.bytes.extend_from_slice(&[STRING_12_BITS | (len >> 8) as u8, len as u8]),
+            len @ 0..4096 => self.extend(&[STRING_12_BITS | (len >> 8) as u8, len as u8]),
             len => {
                 let len = u32::try_from(len).expect("an element is below 4 GiB");
-                self.push_wide(STRING_32_BITS, &len.to_le_bytes());
+                self.extend(&[STRING_32_BITS]);
+                self.extend(&len.to_le_bytes());
             }
         }
-        self.bytes.extend_from_slice(bytes);
+        self.extend(bytes);
+        self.extend(BackLen::new(self.len - start).as_bytes());
     }
 
     /// The listpack. Nothing can be added to it; the next one begins with [`ListpackBuilder::clear`].
     pub(crate) fn finish(&mut self) -> &[u8] {
-        self.bytes.push(END);
-        let len = u32::try_from(self.bytes.len()).expect("a listpack is below 4 GiB");
+        self.extend(&[END]);
+        let len = u32::try_from(self.len).expect("a listpack is below 4 GiB");
         let count = u16::try_from(self.count).unwrap_or(COUNT_UNKNOWN);
         self.bytes[..4].copy_from_slice(&len.to_le_bytes());
         self.bytes[4..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
-        &self.bytes
+        &self.bytes[..self.len]
+    }
+}
+
+/// Copies a string of mostly a few bytes, without a call for the most common lengths. Both have the same length.
+#[inline]
+fn copy_short(to: &mut [u8], from: &[u8]) {
+    let len = from.len();
+    match len {
+        8..=16 => {
+            to[..8].copy_from_slice(&from[..8]);
+            to[len - 8..].copy_from_slice(&from[len - 8..]);
+        }
+        4..=7 => {
+            to[..4].copy_from_slice(&from[..4]);
+            to[len - 4..].copy_from_slice(&from[len - 4..]);
+        }
+        _ => to.copy_from_slice(from),
     }
 }
 

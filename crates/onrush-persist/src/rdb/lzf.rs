@@ -16,6 +16,7 @@ const PLAIN_LEN_MAX: usize = 32;
 const GAIN_MIN: usize = 4;
 
 const TABLE_BITS: u32 = 13;
+const TABLE_LEN: usize = 1 << TABLE_BITS;
 
 /// Replaces `out` by the `len` bytes that were compressed; says whether they were. Takes memory for no more bytes than
 /// `compressed` can hold. O(`len`).
@@ -73,14 +74,14 @@ fn copy<'a>(out: &mut Vec<u8>, control: u8, mut rest: &'a [u8]) -> Option<&'a [u
 /// Compresses, one string after the other. Holds 32 KB.
 pub struct Compressor {
     /// Where three bytes with a hash were seen last, plus `base`.
-    places: Box<[u32]>,
+    places: Box<[u32; TABLE_LEN]>,
     /// What was noted at this or below belongs to strings before.
     base: u32,
 }
 
 impl Default for Compressor {
     fn default() -> Self {
-        Compressor { places: vec![0; 1 << TABLE_BITS].into(), base: 0 }
+        Compressor { places: Box::new([0; TABLE_LEN]), base: 0 }
     }
 }
 
@@ -97,75 +98,117 @@ impl Compressor {
             self.base = 0;
         }
         let start = out.len();
-        let fits = self.append(bytes, out, start + len_max);
+        out.resize(start + len_max + Sink::SLACK, 0);
+        let mut sink = Sink { room: &mut out[start..], len: 0, len_max };
+        let fits = self.append(bytes, &mut sink).is_some();
+        let len_compressed = if fits { sink.len } else { 0 };
+        out.truncate(start + len_compressed);
         self.base += len;
-        if !fits {
-            out.truncate(start);
-        }
         fits
     }
 
-    fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>, end_max: usize) -> bool {
+    /// `None` if it becomes too long.
+    fn append(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Option<()> {
         let (mut at, mut plain_start) = (0, 0);
-        while at + COPY_LEN_MIN <= bytes.len() {
-            let Some(from) = self.seen(bytes, at) else {
+        while let Some(three) = three_at(bytes, at) {
+            let noted = self.note(three, at);
+            // Below the base it wraps around, and is too far away.
+            let from = noted.wrapping_sub(self.base + 1) as usize;
+            let is_near = at.wrapping_sub(from) <= DISTANCE_MAX && from < at;
+            if !is_near || three_at(bytes, from) != Some(three) {
                 // The longer nothing repeats, the fewer places are looked at.
                 at += 1 + ((at - plain_start) >> 6);
                 continue;
-            };
-            let len = common_len(&bytes[from..], &bytes[at..]);
-            push_plain(out, &bytes[plain_start..at]);
-            push_copy(out, at - from, len);
-            if out.len() > end_max {
-                return false;
             }
+            let len = COPY_LEN_MIN + common_len(&bytes[from + COPY_LEN_MIN..], &bytes[at + COPY_LEN_MIN..]);
+            sink.push_plain(bytes, plain_start, at)?;
+            sink.push_copy(at - from, len)?;
             at += len;
             plain_start = at;
-            if at + 2 <= bytes.len() && at + 1 < bytes.len() {
-                self.note(bytes, at - 1);
+            if let Some(three) = three_at(bytes, at - 1) {
+                self.note(three, at - 1);
             }
         }
-        push_plain(out, &bytes[plain_start..]);
-        out.len() <= end_max
+        sink.push_plain(bytes, plain_start, bytes.len())
     }
 
-    /// Where the three bytes at `at` were seen before, near enough for a copy. Notes that they are here, too.
+    /// Notes that three bytes are here, and returns where they were before.
     #[inline]
-    fn seen(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
-        let noted = self.note(bytes, at);
-        let from = noted.checked_sub(self.base + 1)? as usize;
-        let is_near = at - from <= DISTANCE_MAX;
-        (is_near && bytes[from..from + COPY_LEN_MIN] == bytes[at..at + COPY_LEN_MIN]).then_some(from)
-    }
-
-    #[inline]
-    fn note(&mut self, bytes: &[u8], at: usize) -> u32 {
-        let three = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], 0]);
+    fn note(&mut self, three: u32, at: usize) -> u32 {
         let slot = three.wrapping_mul(0x9e37_79b1) >> (32 - TABLE_BITS);
         std::mem::replace(&mut self.places[slot as usize], self.base + at as u32 + 1)
     }
 }
 
+/// The three bytes from `at` on, if there is a fourth.
+#[inline]
+fn three_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let (four, _) = bytes.get(at..)?.split_first_chunk()?;
+    Some(u32::from_le_bytes(*four) & 0xff_ffff)
+}
+
+/// How many bytes of both are the same, of as many as a copy may have beyond its first three.
+#[inline]
 fn common_len(from: &[u8], at: &[u8]) -> usize {
-    let len_max = at.len().min(COPY_LEN_MAX);
-    from[..len_max].iter().zip(&at[..len_max]).take_while(|(a, b)| a == b).count()
+    let len_max = at.len().min(COPY_LEN_MAX - COPY_LEN_MIN);
+    let ((from, from_rest), (at, at_rest)) = (from[..len_max].as_chunks::<8>(), at[..len_max].as_chunks::<8>());
+    for (index, (a, b)) in from.iter().zip(at).enumerate() {
+        let difference = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if difference != 0 {
+            return 8 * index + difference.trailing_zeros() as usize / 8;
+        }
+    }
+    8 * at.len() + from_rest.iter().zip(at_rest).take_while(|(a, b)| a == b).count()
 }
 
-fn push_plain(out: &mut Vec<u8>, bytes: &[u8]) {
-    for run in bytes.chunks(PLAIN_LEN_MAX) {
-        out.push(run.len() as u8 - 1);
-        out.extend_from_slice(run);
-    }
+/// Where compressed bytes go.
+struct Sink<'o> {
+    /// Has [`Sink::SLACK`] bytes more than `len_max`.
+    room: &'o mut [u8],
+    len: usize,
+    len_max: usize,
 }
 
-fn push_copy(out: &mut Vec<u8>, distance: usize, len: usize) {
-    let (len, distance) = (len - 2, distance - 1);
-    if len < 7 {
-        out.push((len << 5 | distance >> 8) as u8);
-    } else {
-        out.extend_from_slice(&[(7 << 5 | distance >> 8) as u8, (len - 7) as u8]);
+impl Sink<'_> {
+    /// So many bytes may be written beyond what counts.
+    const SLACK: usize = PLAIN_LEN_MAX + 8;
+
+    /// Bytes as they are, from `start` to `end`.
+    #[inline]
+    fn push_plain(&mut self, bytes: &[u8], mut start: usize, end: usize) -> Option<()> {
+        let plain_len = end - start;
+        let len_after = self.len + plain_len + plain_len.div_ceil(PLAIN_LEN_MAX);
+        if len_after > self.len_max {
+            return None;
+        }
+        while start < end {
+            let len = (end - start).min(PLAIN_LEN_MAX);
+            self.room[self.len] = len as u8 - 1;
+            let to = &mut self.room[self.len + 1..];
+            // A copy of a fixed length is a few instructions, and what it writes too much is written again.
+            match bytes.get(start..start + PLAIN_LEN_MAX) {
+                Some(from) => to[..PLAIN_LEN_MAX].copy_from_slice(from),
+                None => to[..len].copy_from_slice(&bytes[start..start + len]),
+            }
+            self.len += 1 + len;
+            start += len;
+        }
+        Some(())
     }
-    out.push(distance as u8);
+
+    #[inline]
+    fn push_copy(&mut self, distance: usize, len: usize) -> Option<()> {
+        let (len, distance) = (len - 2, distance - 1);
+        let to = &mut self.room[self.len..];
+        if len < 7 {
+            (to[0], to[1]) = ((len << 5 | distance >> 8) as u8, distance as u8);
+            self.len += 2;
+        } else {
+            (to[0], to[1], to[2]) = ((7 << 5 | distance >> 8) as u8, (len - 7) as u8, distance as u8);
+            self.len += 3;
+        }
+        (self.len <= self.len_max).then_some(())
+    }
 }
 
 #[cfg(test)]
