@@ -233,7 +233,7 @@ impl<'c> Transfer<'_, 'c> {
         if ttl_ms.is_some_and(|ttl_ms| ttl_ms <= 0) {
             return false;
         }
-        let payload = payload_of(entry, engine.settings.compresses.load(Relaxed));
+        let payload = payload_of(entry, engine.settings.rdb_compression.load(Relaxed));
         let mut ttl = itoa::Buffer::new();
         let args = [&b"RESTORE"[..], key.bytes, ttl.format(ttl_ms.unwrap_or(0)).as_bytes(), &payload, b"REPLACE"];
         push_command(commands, &args[..if self.request.replaces { 5 } else { 4 }]);
