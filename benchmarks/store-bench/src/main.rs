@@ -8,8 +8,10 @@
 //! ```
 //!
 //! With `speed` or `memory` as its argument it measures only that; `memory string 700000` measures one kind of item
-//! (`string`, `ttl`, `integer`) with another number of keys.
+//! (`string`, `ttl`, `integer`) with another number of keys. `changes all 1000000 700000` measures changes of large
+//! collections of a million elements, and `freeze 1000000` how long one is held up to be frozen.
 
+mod collections;
 mod memory;
 mod speed;
 
@@ -58,6 +60,12 @@ fn main() {
         ["speed"] => speed::run(),
         ["memory"] => memory::run(),
         ["memory", item, keys] => memory::fill(item, keys.parse().expect("a number of keys")),
-        _ => eprintln!("usage: onrush-store-bench [speed | memory [ITEM KEYS]]"),
+        ["changes", case, len, count] => {
+            collections::changes(case, len.parse().expect("a length"), count.parse().expect("a number of changes"));
+        }
+        ["freeze", len] => collections::freeze(len.parse().expect("a length")),
+        _ => eprintln!(
+            "usage: onrush-store-bench [speed | memory [ITEM KEYS] | changes CASE|all LEN COUNT | freeze LEN]"
+        ),
     }
 }

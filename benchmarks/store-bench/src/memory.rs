@@ -50,7 +50,8 @@ pub fn fill(item: &str, keys: u32) {
     );
 }
 
-fn resident_bytes() -> usize {
+/// Bytes of this process in memory.
+pub fn resident_bytes() -> usize {
     const PAGE_BYTES: usize = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());

@@ -10,6 +10,9 @@ mod records;
 mod segment;
 mod spread;
 
+use std::ops::Deref;
+
+use crate::part::Part;
 use crate::random::Random;
 use segment::{Overflow, Segment};
 use spread::Spread;
@@ -38,11 +41,33 @@ const MERGED_BYTES_MAX: usize = 16 * 1024;
 pub(crate) struct Dict {
     /// The upper `depth` bits of a hash to a segment.
     directory: Vec<u32>,
-    segments: Vec<Segment>,
+    segments: Vec<Line>,
     depth: u8,
     len: usize,
     /// From a key's hash to the one that places it: every `hash` below is the former, and `placing` the latter.
     spread: Spread,
+}
+
+/// A segment in a cache line of its own.
+#[derive(Clone, Default)]
+#[repr(align(64))]
+struct Line(Part<Segment>);
+
+const _: () = assert!(size_of::<Line>() == 64, "whether a segment is shared needs no room");
+
+impl Deref for Line {
+    type Target = Segment;
+
+    #[inline]
+    fn deref(&self) -> &Segment {
+        &self.0
+    }
+}
+
+impl From<Segment> for Line {
+    fn from(segment: Segment) -> Self {
+        Line(segment.into())
+    }
 }
 
 impl Dict {
@@ -52,7 +77,7 @@ impl Dict {
     }
 
     fn with_spread(spread: Spread) -> Self {
-        Dict { directory: vec![0], segments: vec![Segment::new(0, 0)], depth: 0, len: 0, spread }
+        Dict { directory: vec![0], segments: vec![Segment::new(0, 0).into()], depth: 0, len: 0, spread }
     }
 
     /// An empty table that has the segments for about `len` keys, which may then come in any order. O(`len` / 500).
@@ -67,7 +92,19 @@ impl Dict {
             segment
         };
         let ids = 0..1 << depth;
-        Dict { directory: ids.clone().collect(), segments: ids.map(segment).collect(), depth, ..Self::new() }
+        Dict {
+            directory: ids.clone().collect(),
+            segments: ids.map(|id| segment(id).into()).collect(),
+            depth,
+            ..Self::new()
+        }
+    }
+
+    /// The table as it is now. Both share all segments, of which a change copies the one that it is about.
+    /// O(segments), without reading any.
+    pub(crate) fn freeze(&mut self) -> Dict {
+        let segments = self.segments.iter_mut().map(|line| Line(line.0.share())).collect();
+        Dict { directory: self.directory.clone(), segments, spread: self.spread.clone(), ..*self }
     }
 
     /// Number of keys. O(1).
@@ -102,7 +139,7 @@ impl Dict {
         loop {
             let placing = self.spread.of_key(key);
             let id = self.id_of(placing);
-            match self.segments[id].insert(placing, key, parts, &self.spread) {
+            match self.segments[id].0.own().insert(placing, key, parts, &self.spread) {
                 Ok(is_new) => {
                     self.len += usize::from(is_new);
                     return is_new;
@@ -121,7 +158,7 @@ impl Dict {
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         let placing = self.spread.of_key(key);
         let id = self.id_of(placing);
-        if !self.segments[id].remove(placing, key, &self.spread) {
+        if !self.segments[id].0.own().remove(placing, key, &self.spread) {
             return false;
         }
         self.len -= 1;
@@ -148,11 +185,11 @@ impl Dict {
             self.directory = directory;
             self.depth += 1;
         }
-        let upper = self.segments[id].split(&self.spread);
+        let upper = self.segments[id].0.own().split(&self.spread);
         let new_id = self.segments.len() as u32;
         let range = self.range_of(&upper);
         self.directory[range].fill(new_id);
-        self.segments.push(upper);
+        self.segments.push(upper.into());
     }
 
     /// Places all records by another hash. O(records).
@@ -198,8 +235,8 @@ impl Dict {
             return false;
         }
         let (kept, gone) = (id.min(other_id), id.max(other_id));
-        let removed = std::mem::replace(&mut self.segments[gone], Segment::new(0, 0));
-        self.segments[kept].absorb(removed, &self.spread);
+        let removed = std::mem::take(&mut self.segments[gone]).0.into_inner();
+        self.segments[kept].0.own().absorb(removed, &self.spread);
         let range = self.range_of(&self.segments[kept]);
         self.directory[range].fill(kept as u32);
         // The last segment takes the number that became free.
@@ -291,7 +328,7 @@ impl Dict {
     #[inline]
     pub(crate) fn prefetch_segment(&self, hash: u64) {
         let placing = self.spread.guess(hash);
-        self.segments[self.id_of(placing)].prefetch();
+        crate::bucket::prefetch(&self.segments[self.id_of(placing)]);
     }
 
     /// Asks for the part of the segment's index that is about `hash`; the segment is in the cache. O(1).
@@ -310,16 +347,16 @@ impl Dict {
 
     /// Bytes allocated. O(segments).
     pub(crate) fn size_bytes(&self) -> usize {
-        let segments: usize = self.segments.iter().map(Segment::size_bytes).sum();
+        let segments: usize = self.segments.iter().map(|segment| segment.size_bytes()).sum();
         segments
-            + (self.segments.capacity() - self.segments.len()) * size_of::<Segment>()
+            + (self.segments.capacity() - self.segments.len()) * size_of::<Line>()
             + self.directory.capacity() * size_of::<u32>()
             + size_of::<Self>()
     }
 
     /// About how many allocations freeing it gives back.
     pub(crate) fn free_effort(&self) -> usize {
-        2 + self.segments.iter().map(Segment::free_effort).sum::<usize>()
+        2 + self.segments.iter().map(|segment| segment.free_effort()).sum::<usize>()
     }
 }
 

@@ -228,6 +228,14 @@ impl Hash {
         }
     }
 
+    /// A large hash as it is now, to be read, which shares its fields with this one; `None` if it is small. O(fields / 500).
+    pub(crate) fn freeze(&mut self) -> Option<Self> {
+        match self.0.form_mut() {
+            FormMut::Large(fields) => Some(Hash(Compact::large(Box::new(fields.freeze())))),
+            FormMut::Packed(_) => None,
+        }
+    }
+
     /// Turns the hash into its large form if a field or value of `len` bytes would make it one.
     pub fn make_room_for(&mut self, len: usize, limits: &PairLimits) {
         if len > limits.listpack_value_len_max && self.0.as_large().is_none() {

@@ -123,6 +123,14 @@ impl Set {
         all
     }
 
+    /// A large set as it is now, which shares its members with this one; `None` if it is small. O(members / 500).
+    pub(crate) fn freeze(&mut self) -> Option<Self> {
+        match self.0.form_mut() {
+            FormMut::Large(dict) => Some(Set(Compact::large(Box::new(dict.freeze())))),
+            FormMut::Packed(_) => None,
+        }
+    }
+
     fn extend<'a>(&mut self, members: impl Iterator<Item = Member<'a>>, limits: &SetLimits) {
         members.for_each(|member| _ = self.insert(member.to_bytes(&mut itoa::Buffer::new()), limits));
     }

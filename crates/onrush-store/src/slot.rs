@@ -5,7 +5,7 @@ use std::ops::Deref;
 use crate::bucket::LocatedMut;
 use crate::table::Books;
 use crate::value::with_payload;
-use crate::{CollectionType, Entry, NewValue, Removed, Type, Value};
+use crate::{CollectionType, Entry, Frozen, NewValue, Removed, Type, Value};
 
 /// An entry located in its table. Reads as an [`Entry`].
 pub struct Slot<'t> {
@@ -36,6 +36,11 @@ impl<'t> Slot<'t> {
     #[inline]
     pub fn into_collection_mut<T: CollectionType>(self) -> Option<T::Mut<'t>> {
         (self.ty() == T::TYPE).then(|| T::open(self.located.into_mut()))
+    }
+
+    /// The value as it is now, if it is a large collection: see [`Collection::freeze`](crate::Collection::freeze).
+    pub fn freeze(&mut self) -> Option<Frozen> {
+        Frozen::of(self.located.entry_mut())
     }
 
     /// Sets the access clock (24 bits). O(1), in place.

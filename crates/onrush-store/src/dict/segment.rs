@@ -60,9 +60,8 @@ impl Group {
     }
 }
 
-/// Some hundred records.
-#[derive(Clone)]
-#[repr(align(64))]
+/// Some hundred records. The default one stands for a segment that was moved away.
+#[derive(Clone, Default)]
 pub(super) struct Segment {
     groups: Box<[Group]>,
     records: Records,
@@ -364,11 +363,6 @@ impl Segment {
         let group = self.groups.get(slot / GROUP_LEN)?;
         let slot = slot % GROUP_LEN;
         (group.tags[slot] > REMOVED).then(|| self.records.get(group.offsets[slot]))
-    }
-
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        crate::bucket::prefetch(self);
     }
 
     #[inline]

@@ -133,7 +133,7 @@ fn check(dict: &Dict) {
     let free = dict.spread.number() == 2 || dict.directory.len() <= DIRECTORY_LEN_FREE;
     // The factor is for keys that were removed since.
     assert!(free || dict.directory.len() <= 4 * dict.len(), "{} for {}", dict.directory.len(), dict.len());
-    assert_eq!(dict.segments.iter().map(Segment::len).sum::<usize>(), dict.len());
+    assert_eq!(dict.segments.iter().map(|segment| segment.len()).sum::<usize>(), dict.len());
 }
 
 /// The first `count` of `of` keys in the order of their hashes.

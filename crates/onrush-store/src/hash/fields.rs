@@ -35,6 +35,13 @@ impl Fields {
         Fields { dict: Dict::new(), expiries: BTreeSet::new() }
     }
 
+    /// The fields as they are now, to be read. Of the times to live beside the dict only the next one comes along: each
+    /// field has its own in the dict. O(fields / 500).
+    pub(super) fn freeze(&mut self) -> Fields {
+        let expiries = self.expiries.first().cloned().into_iter().collect();
+        Fields { dict: self.dict.freeze(), expiries }
+    }
+
     #[inline]
     pub(super) fn get(&self, field: &[u8]) -> Option<(&[u8], Option<i64>)> {
         self.dict.get(field).map(read)

@@ -1,0 +1,43 @@
+//! Large collections as they were at some moment, for a thread that reads them while the collections go on changing.
+
+use crate::{Collection, CollectionRef, Entry, Hash, Set, Type};
+
+/// A large collection as it was when it was frozen: to be read, sent to another thread, and dropped there.
+///
+/// It shares what it holds with the collection it was made of, part by part. A change of that one copies the part that it is
+/// about, a segment of some hundred members for example, before its first change. What nobody has any more is freed by whoever
+/// had it last: dropping this frees all that was changed or deleted since. So drop it where that may take its time, not under
+/// the lock of a shard.
+///
+/// All that goes through a collection in its own order works as ever. Of a sorted set it has the order alone: members are found
+/// by rank or by score, but not by name.
+#[derive(Debug)]
+pub struct Frozen(Collection);
+
+impl Frozen {
+    /// What was frozen.
+    pub fn as_ref(&self) -> CollectionRef<'_> {
+        self.0.as_ref()
+    }
+
+    /// Freezes what an entry holds, if that is a large collection.
+    pub(crate) fn of(entry: &mut Entry) -> Option<Frozen> {
+        Some(Frozen(match entry.ty() {
+            Type::String | Type::SortedSet | Type::List | Type::Stream => return None,
+            Type::Set => entry.collection_mut().and_then(Set::freeze)?.into(),
+            Type::Hash => entry.collection_mut().and_then(Hash::freeze)?.into(),
+        }))
+    }
+}
+
+impl Collection {
+    /// The collection as it is now, if it is large; a small one (`None`) is read where it stands. O(elements / 500) or so,
+    /// without reading or copying any: about a millisecond for 10,000,000.
+    pub fn freeze(&mut self) -> Option<Frozen> {
+        Some(Frozen(match self {
+            Collection::List(_) | Collection::SortedSet(_) | Collection::Stream(_) => return None,
+            Collection::Set(set) => set.freeze()?.into(),
+            Collection::Hash(hash) => hash.freeze()?.into(),
+        }))
+    }
+}

@@ -1,0 +1,226 @@
+//! Frozen collections keep what was there, whatever becomes of the collections they were made of.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+
+use onrush_store::{
+    Collection, CollectionRef, End, Frozen, Hash, List, ListLimits, PairLimits, Random, Set, SetLimits, SortedSet,
+};
+
+const PAIRS: PairLimits = PairLimits { listpack_entries_max: 4, listpack_value_len_max: 64 };
+
+/// What is told of an element: its name, its value or score, when it expires.
+type Row = (Vec<u8>, Vec<u8>, Option<i64>);
+
+/// All that a collection holds, in its own order if it has one, else by name.
+fn rows(collection: CollectionRef<'_>) -> Vec<Row> {
+    let mut rows: Vec<Row> = match collection {
+        CollectionRef::List(list) => {
+            list.iter().map(|element| (element.as_bytes().to_vec(), Vec::new(), None)).collect()
+        }
+        CollectionRef::Set(set) => {
+            set.iter().map(|member| (member.to_bytes(&mut itoa::Buffer::new()).to_vec(), Vec::new(), None)).collect()
+        }
+        CollectionRef::SortedSet(set) => set.iter().map(|(member, score)| scored(member, score)).collect(),
+        CollectionRef::Hash(hash) => {
+            hash.iter().map(|field| (field.name.to_vec(), field.value.to_vec(), field.expiry)).collect()
+        }
+        CollectionRef::Stream(_) => Vec::new(),
+    };
+    if matches!(collection, CollectionRef::Set(_) | CollectionRef::Hash(_)) {
+        rows.sort_unstable();
+    }
+    assert_eq!(rows.len(), collection.len());
+    rows
+}
+
+fn scored(member: &[u8], score: f64) -> Row {
+    (member.to_vec(), score.to_string().into_bytes(), None)
+}
+
+/// A collection under test with its model.
+trait Tested: Default {
+    /// Changes it at random; `growing` says whether more comes than goes.
+    fn change(&mut self, random: &mut Random, growing: bool);
+
+    /// What it should hold.
+    fn expected(&self) -> Vec<Row>;
+
+    fn collection(&mut self) -> &mut Collection;
+}
+
+fn name(random: &mut Random, below: usize) -> Vec<u8> {
+    format!("member:{}", random.below(below)).into_bytes()
+}
+
+fn value(random: &mut Random) -> Vec<u8> {
+    vec![b'a' + random.below(26) as u8; [0, 1, 5, 5, 30, 300, 1_500][random.below(7)]]
+}
+
+macro_rules! of_type {
+    ($collection:expr, $type:ident) => {
+        match $collection {
+            Collection::$type(collection) => collection,
+            other => panic!("not {other:?}"),
+        }
+    };
+}
+
+struct Sets(Collection, BTreeMap<Vec<u8>, ()>);
+
+impl Default for Sets {
+    fn default() -> Self {
+        Sets(Set::default().into(), BTreeMap::new())
+    }
+}
+
+impl Tested for Sets {
+    fn change(&mut self, random: &mut Random, growing: bool) {
+        let limits = SetLimits { intset_entries_max: 8, listpack_entries_max: 8, listpack_value_len_max: 64 };
+        let (set, model) = (of_type!(&mut self.0, Set), &mut self.1);
+        let name = name(random, 8_000);
+        if random.below(10) < if growing { 8 } else { 1 } {
+            assert_eq!(set.insert(&name, &limits), model.insert(name, ()).is_none());
+        } else {
+            assert_eq!(set.remove(&name), model.remove(&name).is_some());
+        }
+    }
+
+    fn expected(&self) -> Vec<Row> {
+        self.1.keys().map(|name| (name.clone(), Vec::new(), None)).collect()
+    }
+
+    fn collection(&mut self) -> &mut Collection {
+        &mut self.0
+    }
+}
+
+struct Hashes(Collection, BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>);
+
+impl Default for Hashes {
+    fn default() -> Self {
+        Hashes(Hash::default().into(), BTreeMap::new())
+    }
+}
+
+impl Tested for Hashes {
+    fn change(&mut self, random: &mut Random, growing: bool) {
+        let (hash, model) = (of_type!(&mut self.0, Hash), &mut self.1);
+        let (name, value) = (name(random, 8_000), value(random));
+        let expiry = (random.below(4) == 0).then(|| 1_000 + random.below(100_000) as i64);
+        match random.below(if growing { 10 } else { 25 }) {
+            0..7 => {
+                let is_new = hash.set_with_expiry(&name, &value, expiry, &PAIRS);
+                assert_eq!(is_new, model.insert(name, (value, expiry)).is_none());
+            }
+            7 => {
+                assert_eq!(hash.set_expiry(&name, expiry), model.contains_key(&name));
+                model.entry(name).and_modify(|field| field.1 = expiry);
+            }
+            8 => {
+                hash.expire_due(1_500, 3, &mut |name| assert!(model.remove(name).is_some()));
+            }
+            _ => assert_eq!(hash.remove(&name), model.remove(&name).is_some()),
+        }
+    }
+
+    fn expected(&self) -> Vec<Row> {
+        self.1.iter().map(|(name, (value, expiry))| (name.clone(), value.clone(), *expiry)).collect()
+    }
+
+    fn collection(&mut self) -> &mut Collection {
+        &mut self.0
+    }
+}
+
+/// What was frozen, and what it has to hold.
+type Kept = (Frozen, Vec<Row>);
+
+fn check((frozen, expected): &Kept) {
+    assert_eq!(rows(frozen.as_ref()), *expected);
+    if let CollectionRef::Hash(hash) = frozen.as_ref() {
+        assert_eq!(hash.next_expiry(), expected.iter().filter_map(|(_, _, expiry)| *expiry).min());
+    }
+}
+
+/// Changes a collection that swells and ebbs, freezes it now and then, and hands out what was frozen.
+fn change_and_freeze<T: Tested>(seed: u64, mut hand_out: impl FnMut(&mut Random, Kept)) {
+    let operations = if cfg!(miri) { 600 } else { 30_000 };
+    let mut random = Random::new(seed);
+    let mut tested = T::default();
+    for step in 0..operations {
+        tested.change(&mut random, step % (operations / 3) < operations / 5);
+        if random.below(operations / 40) == 0
+            && let Some(frozen) = tested.collection().freeze()
+        {
+            let expected = tested.expected();
+            hand_out(&mut random, (frozen, expected));
+        }
+        if step % (operations / 10) == 0 {
+            assert_eq!(rows(tested.collection().as_ref()), tested.expected());
+            let collection = tested.collection();
+            assert_eq!(*collection, collection.clone());
+        }
+    }
+    assert_eq!(rows(tested.collection().as_ref()), tested.expected());
+}
+
+/// Up to six frozen ones are alive at a time, and are dropped in any order.
+fn frozen_ones_stay_as_they_were<T: Tested>() {
+    for seed in 0..if cfg!(miri) { 1 } else { 3 } {
+        let mut alive: Vec<Kept> = Vec::new();
+        let mut count = 0;
+        change_and_freeze::<T>(seed, |random, kept| {
+            check(&kept);
+            count += 1;
+            alive.push(kept);
+            while alive.len() > 6 || !alive.is_empty() && random.below(3) == 0 {
+                check(&alive.swap_remove(random.below(alive.len())));
+            }
+        });
+        assert!(cfg!(miri) || count > 10, "only {count} were frozen");
+        alive.iter().for_each(check);
+    }
+}
+
+/// The same with other threads that read and drop what was frozen while the collection goes on changing.
+fn frozen_ones_are_read_on_other_threads<T: Tested>() {
+    std::thread::scope(|scope| {
+        let readers: Vec<mpsc::Sender<Kept>> = (0..3)
+            .map(|_| {
+                let (sender, receiver) = mpsc::channel::<Kept>();
+                scope.spawn(move || receiver.iter().for_each(|kept| check(&kept)));
+                sender
+            })
+            .collect();
+        change_and_freeze::<T>(9, |random, kept| readers[random.below(3)].send(kept).expect("the reader is there"));
+    });
+}
+
+#[test]
+fn frozen_sets_stay_as_they_were() {
+    frozen_ones_stay_as_they_were::<Sets>();
+    frozen_ones_are_read_on_other_threads::<Sets>();
+}
+
+#[test]
+fn frozen_hashes_stay_as_they_were() {
+    frozen_ones_stay_as_they_were::<Hashes>();
+    frozen_ones_are_read_on_other_threads::<Hashes>();
+}
+
+#[test]
+fn a_small_collection_is_not_frozen() {
+    let mut set = Set::default();
+    set.insert(b"member", &SetLimits::default());
+    let mut hash = Hash::default();
+    hash.set(b"field", b"value", &PairLimits::HASH);
+    let mut sorted_set = SortedSet::default();
+    sorted_set.insert(b"member", 1.0, &PairLimits::SORTED_SET);
+    let mut list = List::default();
+    list.push(End::Back, b"element", &ListLimits::default());
+    for mut collection in [Collection::from(set), hash.into(), sorted_set.into(), list.into()] {
+        assert!(collection.freeze().is_none());
+        assert_eq!(collection.as_ref().len(), 1);
+    }
+}
