@@ -131,6 +131,14 @@ impl List {
         self.0.as_large().map_or(1, Chunks::free_effort)
     }
 
+    /// A large list as it is now, which shares its elements with this one; `None` if it is small. O(chunks).
+    pub(crate) fn freeze(&mut self) -> Option<Self> {
+        match self.0.form_mut() {
+            FormMut::Large(chunks) => Some(List(Compact::large(Box::new(chunks.freeze())))),
+            FormMut::Packed(_) => None,
+        }
+    }
+
     fn make_large(&mut self) -> &mut Chunks {
         if let Form::Packed(packed) = self.0.form() {
             let mut chunks = Chunks::new();

@@ -1,6 +1,6 @@
 //! Frozen collections keep what was there, whatever becomes of the collections they were made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc;
 
 use onrush_store::{
@@ -64,6 +64,78 @@ macro_rules! of_type {
             other => panic!("not {other:?}"),
         }
     };
+}
+
+struct Lists(Collection, VecDeque<Vec<u8>>);
+
+impl Default for Lists {
+    fn default() -> Self {
+        Lists(List::default().into(), VecDeque::new())
+    }
+}
+
+impl Tested for Lists {
+    fn change(&mut self, random: &mut Random, growing: bool) {
+        let limits = ListLimits::default();
+        let (list, model) = (of_type!(&mut self.0, List), &mut self.1);
+        let (element, at) = (value(random), random.below(model.len() + 1));
+        match random.below(if growing { 14 } else { 30 }) {
+            0..5 => {
+                list.push(End::Front, &element, &limits);
+                model.push_front(element);
+            }
+            5..10 => {
+                list.push(End::Back, &element, &limits);
+                model.push_back(element);
+            }
+            10 => {
+                list.insert(at, &element, &limits);
+                model.insert(at, element);
+            }
+            11 if at < model.len() => {
+                list.set(at, &element, &limits);
+                model[at] = element;
+            }
+            12 if random.below(20) == 0 => {
+                let mut left = random.below(20);
+                let from = [End::Front, End::Back][random.below(2)];
+                assert!(list.remove_values(&element, from, left, &limits) <= left);
+                let mut kept: Vec<Vec<u8>> = model.drain(..).collect();
+                let keep = |other: &Vec<u8>| {
+                    let goes = left > 0 && *other == element;
+                    left -= usize::from(goes);
+                    !goes
+                };
+                if from == End::Back {
+                    kept = kept.into_iter().rev().filter(keep).collect();
+                    kept.reverse();
+                } else {
+                    kept.retain(keep);
+                }
+                *model = kept.into();
+            }
+            13 if random.below(20) == 0 => {
+                let count = model.len().saturating_sub(random.below(100));
+                let start = random.below(50).min(model.len());
+                list.trim(start, count, &limits);
+                *model = std::mem::take(model).into_iter().skip(start).take(count).collect();
+            }
+            n => {
+                let (end, gone) =
+                    if n % 2 == 0 { (End::Front, model.pop_front()) } else { (End::Back, model.pop_back()) };
+                assert_eq!(list.peek(end).map(|element| element.as_bytes().to_vec()), gone);
+                list.drop_one(end, &limits);
+            }
+        }
+    }
+
+    fn expected(&self) -> Vec<Row> {
+        self.1.iter().map(|element| (element.clone(), Vec::new(), None)).collect()
+    }
+
+    fn collection(&mut self) -> &mut Collection {
+        &mut self.0
+    }
 }
 
 struct Sets(Collection, BTreeMap<Vec<u8>, ()>);
@@ -195,6 +267,12 @@ fn frozen_ones_are_read_on_other_threads<T: Tested>() {
             .collect();
         change_and_freeze::<T>(9, |random, kept| readers[random.below(3)].send(kept).expect("the reader is there"));
     });
+}
+
+#[test]
+fn frozen_lists_stay_as_they_were() {
+    frozen_ones_stay_as_they_were::<Lists>();
+    frozen_ones_are_read_on_other_threads::<Lists>();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A list in chunks: runs of short elements, and long elements by themselves.
 
 use std::collections::VecDeque;
+use std::hint::cold_path;
 use std::sync::Arc;
 
 use super::run::{ELEMENT_LEN_MAX, RUN_BYTES_MAX, Run};
@@ -9,21 +10,27 @@ use super::{Element, End, LISTPACK_HEAD_LEN, listpack_len};
 #[derive(Clone, Debug)]
 enum Chunk {
     Run(Run),
+    /// A run that frozen lists have as well.
+    Shared(Arc<Run>),
     Long(Arc<Vec<u8>>),
 }
 
+const _: () = assert!(size_of::<Chunk>() == size_of::<Run>(), "whether a run is shared needs no room");
+
 impl Chunk {
+    #[inline]
     fn len(&self) -> usize {
-        match self {
-            Chunk::Run(run) => run.len(),
-            Chunk::Long(_) => 1,
+        match self.as_run() {
+            Some(run) => run.len(),
+            None => 1,
         }
     }
 
+    #[inline]
     fn get(&self, index: usize) -> Element<'_> {
-        match self {
-            Chunk::Run(run) => Element::Bytes(run.get(index)),
-            Chunk::Long(bytes) => Element::Shared(bytes),
+        match self.as_run() {
+            Some(run) => Element::Bytes(run.get(index)),
+            None => self.as_long().unwrap_or(Element::Bytes(&[])),
         }
     }
 
@@ -32,17 +39,54 @@ impl Chunk {
             return Chunk::Long(Arc::new(element.to_vec()));
         }
         let mut run = Run::new(end == End::Front, is_long_list);
-        match end {
-            End::Front => run.push_front(element, listpack_bytes),
-            End::Back => run.push_back(element, listpack_bytes),
-        }
+        run.push(end, element, listpack_bytes);
         Chunk::Run(run)
+    }
+
+    /// Its run, to be read.
+    #[inline]
+    fn as_run(&self) -> Option<&Run> {
+        if let Chunk::Run(run) = self {
+            return Some(run);
+        }
+        cold_path();
+        if let Chunk::Shared(run) = self { Some(run) } else { None }
+    }
+
+    /// Its run, to be changed.
+    #[inline]
+    fn as_run_mut(&mut self) -> Option<&mut Run> {
+        if let Chunk::Run(run) = self { Some(run) } else { self.own() }
+    }
+
+    /// Its element, if that has the chunk to itself.
+    fn as_long(&self) -> Option<Element<'_>> {
+        if let Chunk::Long(bytes) = self { Some(Element::Shared(bytes)) } else { None }
+    }
+
+    /// The same chunk once more, shared from now on. O(1).
+    fn share(&mut self) -> Self {
+        if let Chunk::Run(run) = self {
+            *self = Chunk::Shared(Arc::new(std::mem::take(run)));
+        }
+        self.clone()
+    }
+
+    /// Makes a shared run one to be changed: a copy, unless nobody else has it any more. O(run).
+    #[cold]
+    #[inline(never)]
+    fn own(&mut self) -> Option<&mut Run> {
+        if let Chunk::Shared(run) = self {
+            *self = Chunk::Run(Arc::unwrap_or_clone(std::mem::take(run)));
+        }
+        if let Chunk::Run(run) = self { Some(run) } else { None }
     }
 
     /// Bytes its elements take in Redis's listpack. O(1).
     fn listpack_bytes(&self) -> usize {
         match self {
             Chunk::Run(run) => run.listpack_bytes(),
+            Chunk::Shared(run) => run.listpack_bytes(),
             Chunk::Long(bytes) => listpack_len(bytes),
         }
     }
@@ -71,6 +115,12 @@ impl Chunks {
         Chunks { chunks: VecDeque::new(), len: 0, listpack_bytes: LISTPACK_HEAD_LEN, is_quicklist: false }
     }
 
+    /// The list as it is now. Both share all chunks, of which a change copies the one that it is about. O(chunks), without
+    /// reading any but long elements' heads.
+    pub(super) fn freeze(&mut self) -> Chunks {
+        Chunks { chunks: self.chunks.iter_mut().map(Chunk::share).collect(), ..*self }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -78,6 +128,7 @@ impl Chunks {
     pub(super) fn size_bytes(&self) -> usize {
         let chunk_bytes = |chunk: &Chunk| match chunk {
             Chunk::Run(run) => run.size_bytes(),
+            Chunk::Shared(run) => run.size_bytes(),
             Chunk::Long(bytes) => bytes.capacity() + size_of::<Vec<u8>>() + 2 * size_of::<usize>(),
         };
         let chunks: usize = self.chunks.iter().map(chunk_bytes).sum();
@@ -91,7 +142,7 @@ impl Chunks {
         let bytes: usize = self.chunks.iter().map(Chunk::listpack_bytes).sum();
         assert_eq!(self.listpack_bytes, LISTPACK_HEAD_LEN + bytes);
         for chunk in &self.chunks {
-            if let Chunk::Run(run) = chunk {
+            if let Some(run) = chunk.as_run() {
                 assert_eq!(run.listpack_bytes(), run.iter_from(0).map(listpack_len).sum::<usize>());
             }
         }
@@ -105,19 +156,25 @@ impl Chunks {
         self.len += 1;
         let listpack_bytes = listpack_len(element);
         self.listpack_bytes += listpack_bytes;
-        let chunk = match end {
-            End::Front => self.chunks.front_mut(),
-            End::Back => self.chunks.back_mut(),
-        };
-        if let Some(Chunk::Run(run)) = chunk {
-            if element.len() <= ELEMENT_LEN_MAX && run.has_room(element.len()) {
-                match end {
-                    End::Front => run.push_front(element, listpack_bytes),
-                    End::Back => run.push_back(element, listpack_bytes),
-                }
-                return;
+        if let Some(Chunk::Run(run)) = self.end_mut(end)
+            && element.len() <= ELEMENT_LEN_MAX
+            && run.has_room(element.len())
+        {
+            return run.push(end, element, listpack_bytes);
+        }
+        self.push_chunk(end, element, listpack_bytes);
+    }
+
+    /// Adds an element for which the run at the end has no room, or which first needs a copy of that.
+    #[inline(never)]
+    fn push_chunk(&mut self, end: End, element: &[u8], listpack_bytes: usize) {
+        match self.end_mut(end) {
+            Some(Chunk::Run(run)) => run.shrink(),
+            Some(Chunk::Shared(run)) if element.len() <= ELEMENT_LEN_MAX && run.has_room(element.len()) => {
+                let run = self.end_mut(end).and_then(Chunk::own);
+                return run.into_iter().for_each(|run| run.push(end, element, listpack_bytes));
             }
-            run.shrink();
+            Some(Chunk::Shared(_) | Chunk::Long(_)) | None => {}
         }
         let chunk = Chunk::of(element, end, !self.chunks.is_empty(), listpack_bytes);
         match end {
@@ -127,12 +184,25 @@ impl Chunks {
     }
 
     #[inline]
+    fn end_mut(&mut self, end: End) -> Option<&mut Chunk> {
+        match end {
+            End::Front => self.chunks.front_mut(),
+            End::Back => self.chunks.back_mut(),
+        }
+    }
+
+    #[inline]
     pub(super) fn peek(&self, end: End) -> Option<Element<'_>> {
         let chunk = match end {
             End::Front => self.chunks.front()?,
             End::Back => self.chunks.back()?,
         };
-        Some(chunk.get(if end == End::Front { 0 } else { chunk.len() - 1 }))
+        let index = |len: usize| if end == End::Front { 0 } else { len - 1 };
+        if let Chunk::Run(run) = chunk {
+            return Some(Element::Bytes(run.get(index(run.len()))));
+        }
+        cold_path();
+        Some(chunk.get(index(chunk.len())))
     }
 
     /// Removes the element at an end, if there is one.
@@ -142,19 +212,26 @@ impl Chunks {
         let listpack_bytes = listpack_len(element.as_bytes());
         self.listpack_bytes -= listpack_bytes;
         self.len -= 1;
-        let chunk = match end {
-            End::Front => self.chunks.front_mut(),
-            End::Back => self.chunks.back_mut(),
-        };
-        match chunk {
-            Some(Chunk::Run(run)) if run.len() > 1 => match end {
-                End::Front => run.pop_front(listpack_bytes),
-                End::Back => run.pop_back(listpack_bytes),
-            },
-            _ => match end {
-                End::Front => _ = self.chunks.pop_front(),
-                End::Back => _ = self.chunks.pop_back(),
-            },
+        if let Some(Chunk::Run(run)) = self.end_mut(end)
+            && run.len() > 1
+        {
+            return run.pop(end, listpack_bytes);
+        }
+        self.drop_chunk(end, listpack_bytes);
+    }
+
+    /// Removes an element that is the last of its chunk, or the first one that goes from a shared run.
+    #[inline(never)]
+    fn drop_chunk(&mut self, end: End, listpack_bytes: usize) {
+        if let Some(Chunk::Shared(run)) = self.end_mut(end)
+            && run.len() > 1
+        {
+            let run = self.end_mut(end).and_then(Chunk::own);
+            return run.into_iter().for_each(|run| run.pop(end, listpack_bytes));
+        }
+        match end {
+            End::Front => _ = self.chunks.pop_front(),
+            End::Back => _ = self.chunks.pop_back(),
         }
     }
 
@@ -199,7 +276,7 @@ impl Chunks {
         self.len += 1;
         self.listpack_bytes += listpack_bytes;
         let is_short = element.len() <= ELEMENT_LEN_MAX;
-        if let Chunk::Run(run) = &mut self.chunks[at] {
+        if let Some(run) = self.chunks[at].as_run_mut() {
             if is_short && run.has_room(element.len()) {
                 return run.insert(inner, element, listpack_bytes);
             }
@@ -224,9 +301,13 @@ impl Chunks {
         let listpack_bytes = listpack_len(self.chunks[at].get(inner).as_bytes());
         self.listpack_bytes -= listpack_bytes;
         self.len -= 1;
-        match &mut self.chunks[at] {
-            Chunk::Run(run) if run.len() > 1 => run.remove(inner, listpack_bytes),
-            _ => _ = self.chunks.remove(at),
+        let chunk = &mut self.chunks[at];
+        if chunk.len() == 1 {
+            self.chunks.remove(at);
+            return;
+        }
+        if let Some(run) = chunk.as_run_mut() {
+            run.remove(inner, listpack_bytes);
         }
     }
 
@@ -259,18 +340,18 @@ impl Chunks {
     fn remove_from_chunk(&mut self, at: usize, value: &[u8], from: End, left: &mut usize) -> Change {
         let chunk = &mut self.chunks[at];
         let (len, listpack_bytes) = (chunk.len(), chunk.listpack_bytes());
-        let (rest_len, rest_bytes) = match chunk {
-            Chunk::Long(bytes) if ***bytes == *value => {
+        let (rest_len, rest_bytes) = match (chunk.as_run(), &*chunk) {
+            (Some(run), _) => {
+                let Some(rest) = run.without(value, from, left) else { return Change::None };
+                let counts = (rest.len(), rest.listpack_bytes());
+                *chunk = Chunk::Run(rest);
+                counts
+            }
+            (None, Chunk::Long(bytes)) if ***bytes == *value => {
                 *left -= 1;
                 (0, 0)
             }
-            Chunk::Long(_) => return Change::None,
-            Chunk::Run(run) => {
-                let Some(rest) = run.without(value, from, left) else { return Change::None };
-                let counts = (rest.len(), rest.listpack_bytes());
-                *run = rest;
-                counts
-            }
+            _ => return Change::None,
         };
         self.len -= len - rest_len;
         self.listpack_bytes -= listpack_bytes - rest_bytes;
@@ -280,7 +361,7 @@ impl Chunks {
     /// Makes one run of two chunks that are neighbours, if there is room to spare; says whether it did. `near` is the one
     /// nearer to the end that is worked from, and has the result.
     fn try_merge(&mut self, near: usize, far: usize, from: End) -> bool {
-        let (Chunk::Run(a), Chunk::Run(b)) = (&self.chunks[near], &self.chunks[far]) else { return false };
+        let (Some(a), Some(b)) = (self.chunks[near].as_run(), self.chunks[far].as_run()) else { return false };
         if a.bytes_len() + b.bytes_len() > RUN_BYTES_MAX / 2 {
             return false;
         }
@@ -316,11 +397,8 @@ impl Chunks {
     pub(super) fn iter_from(&self, index: usize) -> Box<dyn Iterator<Item = Element<'_>> + '_> {
         let (at, inner) = self.locate(index.min(self.len));
         Box::new(self.chunks.iter().skip(at).enumerate().flat_map(move |(n, chunk)| {
-            let (run, long) = match chunk {
-                Chunk::Run(run) => (Some(run.iter_from(if n == 0 { inner } else { 0 })), None),
-                Chunk::Long(bytes) => (None, Some(Element::Shared(bytes))),
-            };
-            run.into_iter().flatten().map(Element::Bytes).chain(long)
+            let run = chunk.as_run().map(|run| run.iter_from(if n == 0 { inner } else { 0 }));
+            run.into_iter().flatten().map(Element::Bytes).chain(chunk.as_long())
         }))
     }
 
@@ -328,11 +406,8 @@ impl Chunks {
     pub(super) fn iter_back_from(&self, index: usize) -> Box<dyn Iterator<Item = Element<'_>> + '_> {
         let (at, inner) = self.locate(index);
         Box::new(self.chunks.iter().take(at + 1).rev().enumerate().flat_map(move |(n, chunk)| {
-            let (run, long) = match chunk {
-                Chunk::Run(run) => (Some(run.iter_back_from(if n == 0 { inner } else { run.len() - 1 })), None),
-                Chunk::Long(bytes) => (None, Some(Element::Shared(bytes))),
-            };
-            run.into_iter().flatten().map(Element::Bytes).chain(long)
+            let run = chunk.as_run().map(|run| run.iter_back_from(if n == 0 { inner } else { run.len() - 1 }));
+            run.into_iter().flatten().map(Element::Bytes).chain(chunk.as_long())
         }))
     }
 }

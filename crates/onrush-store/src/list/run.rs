@@ -23,8 +23,14 @@ enum Lens {
     Wide(Box<VecDeque<u16>>),
 }
 
+impl Default for Lens {
+    fn default() -> Self {
+        Lens::Same(0)
+    }
+}
+
 /// Some hundred elements of at most [`ELEMENT_LEN_MAX`] bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     /// The elements, from `start` to the end.
     bytes: Vec<u8>,
@@ -149,6 +155,24 @@ impl Run {
                 self.lens = Lens::Wide(Box::new(lens.iter().map(|&len| u16::from(len)).collect()));
             }
             Lens::Narrow(_) | Lens::Wide(_) => {}
+        }
+    }
+
+    /// Adds an element at an end.
+    #[inline]
+    pub(super) fn push(&mut self, end: End, element: &[u8], listpack_bytes: usize) {
+        match end {
+            End::Front => self.push_front(element, listpack_bytes),
+            End::Back => self.push_back(element, listpack_bytes),
+        }
+    }
+
+    /// Removes the element at an end, which there is.
+    #[inline]
+    pub(super) fn pop(&mut self, end: End, listpack_bytes: usize) {
+        match end {
+            End::Front => self.pop_front(listpack_bytes),
+            End::Back => self.pop_back(listpack_bytes),
         }
     }
 
