@@ -228,6 +228,18 @@ impl SortedSet {
         None
     }
 
+    /// The order of a large sorted set as it is now, which shares its members with this one: nothing is found there by its name.
+    /// `None` if it is small. O(members / 3,000).
+    pub(crate) fn freeze(&mut self) -> Option<Self> {
+        match self.0.form_mut() {
+            FormMut::Large(large) => {
+                let frozen = Large { tree: large.tree.freeze(), places: Places::new() };
+                Some(SortedSet(Compact::large(Box::new(frozen))))
+            }
+            FormMut::Packed(_) => None,
+        }
+    }
+
     fn make_large(&mut self) -> &mut Large {
         let mut large = Large::new();
         for (member, score) in self.iter() {

@@ -205,6 +205,48 @@ impl Tested for Hashes {
     }
 }
 
+struct SortedSets(Collection, BTreeMap<Vec<u8>, f64>);
+
+impl Default for SortedSets {
+    fn default() -> Self {
+        SortedSets(SortedSet::default().into(), BTreeMap::new())
+    }
+}
+
+impl Tested for SortedSets {
+    fn change(&mut self, random: &mut Random, growing: bool) {
+        let (set, model) = (of_type!(&mut self.0, SortedSet), &mut self.1);
+        let name = name(random, 20_000);
+        match random.below(if growing { 100 } else { 400 }) {
+            0..80 => {
+                let scores = [3, 10_000][random.below(2)];
+                let score = random.below(scores) as f64;
+                assert_eq!(set.insert(&name, score, &PAIRS), model.insert(name, score).is_none());
+            }
+            80 => {
+                let (start, count) = (random.below(model.len() + 1), random.below(40));
+                let gone: Vec<_> = set.iter_from(start).take(count).map(|(member, _)| member.to_vec()).collect();
+                assert_eq!(set.remove_range(start, count), gone.len());
+                gone.iter().for_each(|member| assert!(model.remove(member).is_some()));
+            }
+            81..90 => set.pop(random.below(2) == 0, &mut |member, score| {
+                assert_eq!(model.remove(member), Some(score));
+            }),
+            _ => assert_eq!(set.remove(&name), model.remove(&name).is_some()),
+        }
+    }
+
+    fn expected(&self) -> Vec<Row> {
+        let mut members: Vec<_> = self.1.iter().collect();
+        members.sort_by(|a, b| a.1.total_cmp(b.1).then_with(|| a.0.cmp(b.0)));
+        members.into_iter().map(|(member, score)| scored(member, *score)).collect()
+    }
+
+    fn collection(&mut self) -> &mut Collection {
+        &mut self.0
+    }
+}
+
 /// What was frozen, and what it has to hold.
 type Kept = (Frozen, Vec<Row>);
 
@@ -285,6 +327,12 @@ fn frozen_sets_stay_as_they_were() {
 fn frozen_hashes_stay_as_they_were() {
     frozen_ones_stay_as_they_were::<Hashes>();
     frozen_ones_are_read_on_other_threads::<Hashes>();
+}
+
+#[test]
+fn frozen_sorted_sets_stay_as_they_were() {
+    frozen_ones_stay_as_they_were::<SortedSets>();
+    frozen_ones_are_read_on_other_threads::<SortedSets>();
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! An order-statistic B+-tree: members in order of score and bytes, with the number of members under every child.
 
+use std::sync::Arc;
+
 use super::index::short_hash;
 use super::leaf::{LEAF_LEN_MAX, Leaf};
 use super::places::{Place, Places};
@@ -18,9 +20,11 @@ pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], f64);
 enum Node {
     Leaf(Box<Leaf>),
     Inner(Box<Inner>),
+    /// An inner node that frozen trees have as well, with the leaves that are its children.
+    Shared(Arc<Inner>),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Inner {
     children: Vec<Node>,
     /// Members under each child.
@@ -41,10 +45,43 @@ pub(super) struct Tree {
 }
 
 impl Node {
-    fn len(&self) -> usize {
+    /// The same once more: leaves shared together with the inner node above them, what is above that copied.
+    fn freeze(&mut self) -> Node {
+        if let Node::Inner(inner) = self {
+            if let [Node::Inner(_) | Node::Shared(_), ..] = inner.children[..] {
+                let children = inner.children.iter_mut().map(Node::freeze).collect();
+                let (counts, firsts) = (inner.counts.clone(), inner.firsts.clone());
+                return Node::Inner(Box::new(Inner { children, counts, firsts }));
+            }
+            *self = Node::Shared(Arc::new(std::mem::take(&mut **inner)));
+        }
+        self.clone()
+    }
+
+    /// Makes a shared node one to be changed: a copy, unless nobody else has it any more. O(its members).
+    #[cold]
+    #[inline(never)]
+    fn own(&mut self) -> &mut Self {
+        if let Node::Shared(inner) = self {
+            *self = Node::Inner(Box::new(Arc::unwrap_or_clone(std::mem::take(inner))));
+        }
+        self
+    }
+
+    /// A node that is not a leaf, to be read.
+    #[inline]
+    fn as_inner(&self) -> Result<&Inner, &Leaf> {
         match self {
-            Node::Leaf(leaf) => leaf.len(),
-            Node::Inner(inner) => inner.counts.iter().sum(),
+            Node::Leaf(leaf) => Err(leaf),
+            Node::Inner(inner) => Ok(inner),
+            Node::Shared(inner) => Ok(inner),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self.as_inner() {
+            Err(leaf) => leaf.len(),
+            Ok(inner) => inner.counts.iter().sum(),
         }
     }
 
@@ -65,6 +102,7 @@ impl Node {
                 Some(((upper.score(0), upper.member(0).into()), Node::Leaf(Box::new(upper))))
             }
             Node::Inner(inner) => inner.insert(score, member, places),
+            Node::Shared(_) => self.own().insert(score, member, places),
         }
     }
 
@@ -89,6 +127,7 @@ impl Node {
                 }
                 removed
             }
+            Node::Shared(_) => self.own().remove(score, member, places),
         }
     }
 
@@ -114,6 +153,7 @@ impl Node {
                 inner.counts[child] -= 1;
                 inner.mend(child, places);
             }
+            Node::Shared(_) => self.own().pop(greatest, visit, places),
         }
     }
 
@@ -142,40 +182,51 @@ impl Node {
                 inner.mend(child, places);
                 removed
             }
+            Node::Shared(_) => self.own().remove_run(rank, count, places),
         }
     }
 
     /// Makes one of this and the node behind it if there is room; says whether it did.
     fn try_merge(&mut self, next: &mut Node, bound: &(f64, Box<[u8]>), places: &mut Places) -> bool {
-        match (self, next) {
-            (Node::Leaf(leaf), Node::Leaf(next)) if leaf.fits_with(next) => {
+        let fit = match (self.as_inner(), next.as_inner()) {
+            (Err(leaf), Err(next)) => leaf.fits_with(next),
+            (Ok(inner), Ok(next)) => inner.children.len() + next.children.len() <= CHILDREN_MAX / 2,
+            _ => false,
+        };
+        if fit {
+            self.merge(next, bound, places);
+        }
+        fit
+    }
+
+    #[cold]
+    fn merge(&mut self, next: &mut Node, bound: &(f64, Box<[u8]>), places: &mut Places) {
+        match (self.own(), next.own()) {
+            (Node::Leaf(leaf), Node::Leaf(next)) => {
                 places.before_merge(leaf, next);
                 leaf.append(next);
             }
-            (Node::Inner(inner), Node::Inner(next))
-                if inner.children.len() + next.children.len() <= CHILDREN_MAX / 2 =>
-            {
+            (Node::Inner(inner), Node::Inner(next)) => {
                 next.firsts[0] = bound.clone();
                 inner.children.append(&mut next.children);
                 inner.counts.append(&mut next.counts);
                 inner.firsts.append(&mut next.firsts);
             }
-            _ => return false,
+            _ => unreachable!("neighbours are equally far from the leaves, and owned now"),
         }
-        true
     }
 
     fn is_small(&self) -> bool {
-        match self {
-            Node::Leaf(leaf) => leaf.len() < LEAF_LEN_MAX / 4,
-            Node::Inner(inner) => inner.children.len() < CHILDREN_MAX / 4,
+        match self.as_inner() {
+            Err(leaf) => leaf.len() < LEAF_LEN_MAX / 4,
+            Ok(inner) => inner.children.len() < CHILDREN_MAX / 4,
         }
     }
 
     fn size_bytes(&self) -> usize {
-        match self {
-            Node::Leaf(leaf) => leaf.size_bytes(),
-            Node::Inner(inner) => {
+        match self.as_inner() {
+            Err(leaf) => leaf.size_bytes(),
+            Ok(inner) => {
                 let bounds: usize = inner.firsts.iter().map(|(_, member)| member.len()).sum();
                 let each = size_of::<Node>() + size_of::<usize>() + size_of::<(f64, Box<[u8]>)>();
                 let children: usize = inner.children.iter().map(Node::size_bytes).sum();
@@ -259,6 +310,12 @@ impl Tree {
         Tree { root: Node::Leaf(Box::new(Leaf::new())), len: 0 }
     }
 
+    /// The tree as it is now. Both share all leaves, of which a change copies those that are under the same inner node: some
+    /// thousand members. O(leaves / 45).
+    pub(super) fn freeze(&mut self) -> Tree {
+        Tree { root: self.root.freeze(), len: self.len }
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
@@ -321,9 +378,9 @@ impl Tree {
     pub(super) fn leaf_of(&self, score: f64, member: &[u8]) -> &Leaf {
         let mut node = &self.root;
         loop {
-            match node {
-                Node::Leaf(leaf) => return leaf,
-                Node::Inner(inner) => node = &inner.children[inner.child_of(score, member)],
+            match node.as_inner() {
+                Err(leaf) => return leaf,
+                Ok(inner) => node = &inner.children[inner.child_of(score, member)],
             }
         }
     }
@@ -338,12 +395,12 @@ impl Tree {
     pub(super) fn prefetch(&self, score: f64) -> &Leaf {
         let mut node = &self.root;
         loop {
-            match node {
-                Node::Leaf(leaf) => {
-                    crate::bucket::prefetch(&raw const **leaf);
+            match node.as_inner() {
+                Err(leaf) => {
+                    crate::bucket::prefetch(&raw const *leaf);
                     return leaf;
                 }
-                Node::Inner(inner) => {
+                Ok(inner) => {
                     let child = inner.firsts[1..].partition_point(|(first, _)| *first <= score);
                     node = &inner.children[child];
                 }
@@ -356,12 +413,12 @@ impl Tree {
         let mut node = &self.root;
         let mut rank = 0;
         loop {
-            match node {
-                Node::Leaf(leaf) => {
+            match node.as_inner() {
+                Err(leaf) => {
                     let (Ok(index) | Err(index)) = leaf.search(score, member);
                     return rank + index;
                 }
-                Node::Inner(inner) => {
+                Ok(inner) => {
                     let child = inner.child_of(score, member);
                     rank += inner.counts[..child].iter().sum::<usize>();
                     node = &inner.children[child];
@@ -375,9 +432,9 @@ impl Tree {
         let mut node = &self.root;
         let mut rank = 0;
         loop {
-            match node {
-                Node::Leaf(leaf) => return rank + leaf.partition_point(before),
-                Node::Inner(inner) => {
+            match node.as_inner() {
+                Err(leaf) => return rank + leaf.partition_point(before),
+                Ok(inner) => {
                     let child = inner.firsts[1..].partition_point(|(score, member)| before(*score, member));
                     rank += inner.counts[..child].iter().sum::<usize>();
                     node = &inner.children[child];
@@ -391,9 +448,9 @@ impl Tree {
         let mut node = &self.root;
         let mut left = rank;
         loop {
-            match node {
-                Node::Leaf(leaf) => return (leaf, left),
-                Node::Inner(inner) => {
+            match node.as_inner() {
+                Err(leaf) => return (leaf, left),
+                Ok(inner) => {
                     let child;
                     (child, left) = inner.child_at(left);
                     node = &inner.children[child];
@@ -411,9 +468,9 @@ impl Tree {
     #[cfg(test)]
     pub(super) fn for_each_leaf(&self, visit: &mut dyn FnMut(&Leaf)) {
         fn visit_all(node: &Node, visit: &mut dyn FnMut(&Leaf)) {
-            match node {
-                Node::Leaf(leaf) => visit(leaf),
-                Node::Inner(inner) => inner.children.iter().for_each(|child| visit_all(child, visit)),
+            match node.as_inner() {
+                Err(leaf) => visit(leaf),
+                Ok(inner) => inner.children.iter().for_each(|child| visit_all(child, visit)),
             }
         }
         visit_all(&self.root, visit);
