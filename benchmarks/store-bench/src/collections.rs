@@ -7,13 +7,26 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use onrush_store::{
-    Collection, End, Hash, List, ListLimits, PairLimits, Random, Set, SetLimits, SortedSet, Stream, StreamId,
-    StreamLimits,
+    Collection, End, Group, Hash, List, ListLimits, PairLimits, Pending, Random, Set, SetLimits, SortedSet, Stream,
+    StreamId, StreamLimits,
 };
 
 /// Changes of one kind, and lookups.
-const CASES: [&str; 12] =
-    ["lpush", "rpush", "lpop", "lset", "sadd", "sismember", "hset", "hset-new", "hget", "zadd", "zincrby", "xadd"];
+const CASES: [&str; 13] = [
+    "lpush",
+    "rpush",
+    "lpop",
+    "lset",
+    "sadd",
+    "sismember",
+    "hset",
+    "hset-new",
+    "hget",
+    "zadd",
+    "zincrby",
+    "xadd",
+    "xack",
+];
 
 const ROUNDS: usize = 7;
 
@@ -50,6 +63,7 @@ impl Case {
                 b's' => _ = filled.set.insert(&member, &SetLimits::default()),
                 b'h' => _ = filled.hash.set(&member, b"value", &PairLimits::HASH),
                 b'z' => _ = filled.sorted_set.insert(&member, random.below(len) as f64, &PairLimits::SORTED_SET),
+                _ if case == "xack" => filled.deliver(n),
                 _ => filled.append(n, &member),
             }
         }
@@ -59,6 +73,17 @@ impl Case {
     fn append(&mut self, n: usize, value: &[u8]) {
         let id = StreamId { ms: 1_700_000_000_000 + n as u64, seq: 0 };
         self.stream.push(id, &[(b"field", value)], &StreamLimits::default());
+    }
+
+    fn deliver(&mut self, n: usize) {
+        let groups = self.stream.groups_mut();
+        let group = groups.entry(b"group".to_vec()).or_insert_with(|| {
+            let mut group = Group::default();
+            group.consumer(b"consumer", 0);
+            group
+        });
+        let pending = Pending { consumer: Some(b"consumer".to_vec()), delivered_ms: 0, count: 1 };
+        group.assign(StreamId { ms: n as u64, seq: 0 }, pending);
     }
 
     /// One change.
@@ -79,6 +104,12 @@ impl Case {
             "zincrby" => {
                 let score = self.sorted_set.score(&old).unwrap_or_default();
                 black_box(self.sorted_set.insert(&old, score + 1.0, &PairLimits::SORTED_SET));
+            }
+            "xack" => {
+                let group = self.stream.groups_mut().get_mut(&b"group"[..]).expect("filled with one");
+                let pending = Pending { consumer: Some(b"consumer".to_vec()), delivered_ms: 0, count: 1 };
+                group.assign(StreamId { ms: n as u64, seq: 0 }, pending);
+                black_box(group.acknowledge(StreamId { ms: drawn as u64, seq: 0 }));
             }
             _ => self.append(n, &new),
         }
@@ -109,7 +140,7 @@ pub fn changes(case: &str, len: usize, count: usize) {
 /// Freezes a collection of each type and prints what that and changes after it take, at best of some rounds.
 pub fn freeze(len: usize) {
     println!("{len} elements; microseconds to freeze them, for one of the slowest changes after that, and to drop it");
-    for case in ["rpush", "sadd", "hset", "zincrby", "xadd"] {
+    for case in ["rpush", "sadd", "hset", "zincrby", "xadd", "xack"] {
         let rounds: Vec<[f64; 3]> = (0..3).map(|_| Case::filled(case, len).freeze_us(case, len)).collect();
         let [freeze, change, drop] =
             std::array::from_fn(|at| rounds.iter().map(|round| round[at]).fold(f64::INFINITY, f64::min));

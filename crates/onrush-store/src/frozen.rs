@@ -1,6 +1,6 @@
 //! Large collections as they were at some moment, for a thread that reads them while the collections go on changing.
 
-use crate::{Collection, CollectionRef, Entry, Hash, List, Set, SortedSet, Type};
+use crate::{Collection, CollectionRef, Entry, Hash, List, Set, SortedSet, Stream, Type};
 
 /// A large collection as it was when it was frozen: to be read, sent to another thread, and dropped there.
 ///
@@ -23,11 +23,12 @@ impl Frozen {
     /// Freezes what an entry holds, if that is a large collection.
     pub(crate) fn of(entry: &mut Entry) -> Option<Frozen> {
         Some(Frozen(match entry.ty() {
-            Type::String | Type::Stream => return None,
+            Type::String => return None,
             Type::List => entry.collection_mut().and_then(List::freeze)?.into(),
             Type::Set => entry.collection_mut().and_then(Set::freeze)?.into(),
             Type::SortedSet => entry.collection_mut().and_then(SortedSet::freeze)?.into(),
             Type::Hash => entry.collection_mut().and_then(Hash::freeze)?.into(),
+            Type::Stream => entry.collection_mut().and_then(Stream::freeze)?.into(),
         }))
     }
 }
@@ -41,7 +42,7 @@ impl Collection {
             Collection::Set(set) => set.freeze()?.into(),
             Collection::SortedSet(set) => set.freeze()?.into(),
             Collection::Hash(hash) => hash.freeze()?.into(),
-            Collection::Stream(_) => return None,
+            Collection::Stream(stream) => stream.freeze()?.into(),
         }))
     }
 }

@@ -94,6 +94,8 @@ pub use set::{Member, Set};
 pub use shard::{Shard, ShardGuard};
 pub use slot::Slot;
 pub use sorted_set::SortedSet;
-pub use stream::{Consumer, Group, Idempotency, Pending, Recorded, References, Stream, StreamEntry, StreamId, Trim};
+pub use stream::{
+    Consumer, Group, IdMap, IdSet, Idempotency, Pending, Recorded, References, Stream, StreamEntry, StreamId, Trim,
+};
 pub use table::{ExpireProgress, ExpiredFields, Table};
 pub use value::{EMBED_VALUE_LEN_MAX, NewValue, Value, ValueRef};

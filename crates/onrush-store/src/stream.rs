@@ -2,16 +2,21 @@
 
 mod group;
 mod idempotency;
+mod ids;
 mod node;
+mod nodes;
 mod references;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
+use crate::part::Part;
 use crate::{Encoding, StreamLimits};
 pub use group::{Consumer, Group, Pending};
 pub use idempotency::{Idempotency, Recorded};
+pub use ids::{IdMap, IdSet};
 use node::Node;
 pub use node::StreamEntry;
+use nodes::{BLOCK_LEN_MAX, Nodes, Place};
 pub use references::References;
 
 /// An entry's identifier: a time in milliseconds and a sequence number within it.
@@ -53,9 +58,6 @@ impl std::fmt::Display for StreamId {
     }
 }
 
-/// The most bytes that are allocated for a node before it has entries.
-const NODE_ROOM_MAX: usize = 4096;
-
 /// Up to where a stream is cut off at its old end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trim {
@@ -72,14 +74,14 @@ pub struct Stream(Box<Log>);
 
 #[derive(Clone, Debug, Default)]
 struct Log {
-    nodes: VecDeque<Node>,
+    nodes: Nodes,
     len: u64,
     last_id: StreamId,
     max_deleted_id: StreamId,
     entries_added: u64,
     groups: BTreeMap<Vec<u8>, Group>,
     /// There since a producer first wanted it.
-    idempotency: Option<Box<Idempotency>>,
+    idempotency: Option<Box<Part<Idempotency>>>,
 }
 
 impl Stream {
@@ -103,14 +105,26 @@ impl Stream {
         const PENDING_BYTES: usize = 120;
         let pending: usize = self.0.groups.values().map(|group| group.pending.len() * PENDING_BYTES).sum();
         let messages = self.idempotency().map_or(0, Idempotency::size_bytes);
-        self.0.nodes.iter().map(Node::size_bytes).sum::<usize>() + pending + messages + size_of::<Log>()
+        self.0.nodes.size_bytes() + pending + messages + size_of::<Log>()
     }
 
     /// About how many allocations freeing it gives back.
     pub fn free_effort(&self) -> usize {
         let pending = |group: &Group| 2 + 2 * group.pending.len() + 2 * group.consumers.len();
         let messages = self.idempotency().map_or(0, Idempotency::free_effort);
-        1 + self.0.nodes.len() + self.0.groups.values().map(pending).sum::<usize>() + messages
+        1 + self.0.nodes.free_effort() + self.0.groups.values().map(pending).sum::<usize>() + messages
+    }
+
+    /// A large stream as it is now, which shares its entries and what is pending with this one; `None` if it is small: then it
+    /// has few nodes and no groups. O(entries / 1,000 + members of groups).
+    pub(crate) fn freeze(&mut self) -> Option<Self> {
+        let log = &mut *self.0;
+        if log.nodes.len() <= BLOCK_LEN_MAX && log.groups.is_empty() && log.idempotency.is_none() {
+            return None;
+        }
+        let idempotency = log.idempotency.as_mut().map(|table| Box::new(table.share()));
+        let groups = log.groups.iter_mut().map(|(name, group)| (name.clone(), group.freeze())).collect();
+        Some(Stream(Box::new(Log { nodes: log.nodes.freeze(), groups, idempotency, ..*log })))
     }
 
     /// Number of nodes.
@@ -150,38 +164,26 @@ impl Stream {
         debug_assert!(id > self.0.last_id);
         let log = &mut *self.0;
         let added = pairs.iter().map(|(field, value)| field.len() + value.len()).sum();
-        if log.nodes.back().is_none_or(|node| node.is_full(added, limits)) {
-            // What fills a node is much like what filled the one before.
-            let room = log.nodes.back_mut().map_or(0, |node| {
-                node.shrink();
-                node.bytes_len().min(NODE_ROOM_MAX)
-            });
-            let fields: Vec<&[u8]> = pairs.iter().map(|(field, _)| *field).collect();
-            log.nodes.push_back(Node::new(id, &fields, room));
-        }
-        if let Some(node) = log.nodes.back_mut() {
-            node.push(id, pairs);
-        }
+        let node = match log.nodes.back_mut() {
+            Some(node) if !node.is_full(added, limits) => node,
+            _ => log.nodes.begin(id, pairs),
+        };
+        node.push(id, pairs);
         log.len += 1;
         log.entries_added += 1;
         log.last_id = id;
     }
 
-    /// The node an identifier is in, if it is in any.
-    fn node_of(&self, id: StreamId) -> Option<usize> {
-        self.0.nodes.partition_point(|node| node.first <= id).checked_sub(1)
-    }
-
     /// The entries from an identifier on.
     pub fn iter_from(&self, id: StreamId) -> impl Iterator<Item = StreamEntry<'_>> {
-        let nodes = self.0.nodes.range(self.node_of(id).unwrap_or(0)..);
+        let nodes = self.0.nodes.iter_from(self.0.nodes.of(id).unwrap_or(Place::FIRST));
         nodes.flat_map(move |node| node.iter_from(id)).map(|(_, entry)| entry)
     }
 
     /// The entries from an identifier down to the first.
     pub fn iter_back_from(&self, id: StreamId) -> impl Iterator<Item = StreamEntry<'_>> {
-        let end = self.node_of(id).map_or(0, |node| node + 1);
-        self.0.nodes.range(..end).rev().flat_map(Node::back).skip_while(move |entry| entry.id > id)
+        let nodes = self.0.nodes.of(id).map(|place| self.0.nodes.iter_back_from(place));
+        nodes.into_iter().flatten().flat_map(Node::back).skip_while(move |entry| entry.id > id)
     }
 
     /// An entry. O(log nodes).
@@ -200,12 +202,14 @@ impl Stream {
 
     /// As [`Stream::remove`], for entries that are cut off.
     fn take_out(&mut self, id: StreamId) -> bool {
-        let Some(index) = self.node_of(id) else { return false };
-        let node = &mut self.0.nodes[index];
+        let nodes = &mut self.0.nodes;
+        let Some(place) = nodes.of(id) else { return false };
+        let node = nodes.get(place);
         let Some((at, _)) = node.iter_from(id).next().filter(|(_, entry)| entry.id == id) else { return false };
-        node.delete(at);
-        if node.live == 0 {
-            self.0.nodes.remove(index);
+        if node.live == 1 {
+            nodes.remove(place);
+        } else {
+            nodes.get_mut(place).delete(at);
         }
         self.0.len -= 1;
         true
@@ -229,7 +233,7 @@ impl Stream {
                     log.len - live >= len_max
                 }
                 // The next node's first identifier tells mostly, without reading this one's entries.
-                Trim::MinId(id) => match log.nodes.get(1) {
+                Trim::MinId(id) => match log.nodes.second() {
                     Some(next) if next.first <= id => true,
                     _ => node.iter().last().is_none_or(|(_, entry)| entry.id < id),
                 },
@@ -273,12 +277,12 @@ impl Stream {
 
     /// Which messages were added lately; `None` if no producer ever cared.
     pub fn idempotency(&self) -> Option<&Idempotency> {
-        self.0.idempotency.as_deref()
+        self.0.idempotency.as_deref().map(|table| &**table)
     }
 
     /// Which messages were added lately, to be changed; made if it is not there.
     pub fn idempotency_mut(&mut self) -> &mut Idempotency {
-        self.0.idempotency.get_or_insert_default()
+        self.0.idempotency.get_or_insert_default().own()
     }
 
     /// Whether entries from an identifier on may have been deleted.

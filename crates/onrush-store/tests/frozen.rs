@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc;
 
 use onrush_store::{
-    Collection, CollectionRef, End, Frozen, Hash, List, ListLimits, PairLimits, Random, Set, SetLimits, SortedSet,
+    Collection, CollectionRef, End, Frozen, Group, Hash, Idempotency, List, ListLimits, PairLimits, Pending, Random,
+    Set, SetLimits, SortedSet, Stream, StreamId, StreamLimits, Trim,
 };
 
 const PAIRS: PairLimits = PairLimits { listpack_entries_max: 4, listpack_value_len_max: 64 };
@@ -25,13 +26,42 @@ fn rows(collection: CollectionRef<'_>) -> Vec<Row> {
         CollectionRef::Hash(hash) => {
             hash.iter().map(|field| (field.name.to_vec(), field.value.to_vec(), field.expiry)).collect()
         }
-        CollectionRef::Stream(_) => Vec::new(),
+        CollectionRef::Stream(stream) => return stream_rows(stream),
     };
     if matches!(collection, CollectionRef::Set(_) | CollectionRef::Hash(_)) {
         rows.sort_unstable();
     }
     assert_eq!(rows.len(), collection.len());
     rows
+}
+
+fn stream_rows(stream: &Stream) -> Vec<Row> {
+    let mut rows: Vec<Row> = stream
+        .iter_from(StreamId::MIN)
+        .map(|entry| (entry.id.to_string().into(), entry.iter().flat_map(|(_, value)| value).copied().collect(), None))
+        .collect();
+    assert_eq!(rows.len(), stream.len());
+    for (name, group) in stream.groups() {
+        rows.extend(pending_rows(name, group.pending.iter()));
+        for (consumer, state) in &group.consumers {
+            let ids: Vec<&StreamId> = state.pending.iter().collect();
+            assert_eq!(ids.len(), state.pending.len());
+            rows.push((consumer.clone(), format!("{ids:?}").into(), Some(state.seen_ms)));
+        }
+    }
+    rows.extend(stream.idempotency().into_iter().flat_map(recorded_rows));
+    rows
+}
+
+fn pending_rows<'a>(group: &[u8], all: impl Iterator<Item = (&'a StreamId, &'a Pending)>) -> Vec<Row> {
+    let row = |(id, pending): (&StreamId, &Pending)| {
+        (group.to_vec(), format!("{id} {pending:?}").into(), Some(pending.delivered_ms))
+    };
+    all.map(row).collect()
+}
+
+fn recorded_rows(table: &Idempotency) -> Vec<Row> {
+    table.iter().map(|recorded| (recorded.message.to_vec(), format!("{recorded:?}").into(), None)).collect()
 }
 
 fn scored(member: &[u8], score: f64) -> Row {
@@ -247,6 +277,97 @@ impl Tested for SortedSets {
     }
 }
 
+#[derive(Default)]
+struct StreamModel {
+    entries: BTreeMap<StreamId, Vec<u8>>,
+    last: u64,
+    pending: BTreeMap<StreamId, Pending>,
+    seen_ms: BTreeMap<Vec<u8>, i64>,
+    recorded: Idempotency,
+}
+
+struct Streams(Collection, StreamModel);
+
+impl Default for Streams {
+    fn default() -> Self {
+        let mut stream = Stream::default();
+        stream.groups_mut().insert(b"group".to_vec(), Group::default());
+        Streams(stream.into(), StreamModel::default())
+    }
+}
+
+impl Streams {
+    fn append(stream: &mut Stream, model: &mut StreamModel, value: Vec<u8>) -> StreamId {
+        model.last += 1;
+        let id = StreamId { ms: model.last, seq: 0 };
+        let limits = StreamLimits { node_bytes_max: 0, node_entries_max: 7 };
+        stream.push(id, &[(b"field", &value)], &limits);
+        model.entries.insert(id, value);
+        id
+    }
+}
+
+impl Tested for Streams {
+    fn change(&mut self, random: &mut Random, growing: bool) {
+        let (stream, model) = (of_type!(&mut self.0, Stream), &mut self.1);
+        let id = StreamId { ms: random.below(model.last as usize + 2) as u64, seq: 0 };
+        match random.below(if growing { 20 } else { 40 }) {
+            0..8 => _ = Self::append(stream, model, value(random)),
+            8 => {
+                let (message, id) = (name(random, 50), Self::append(stream, model, Vec::new()));
+                stream.idempotency_mut().record(b"producer", &message, id, id.ms as i64);
+                model.recorded.record(b"producer", &message, id, id.ms as i64);
+            }
+            9..16 => {
+                let (consumer, now_ms) = (name(random, 3), random.below(1_000) as i64);
+                let group = stream.groups_mut().get_mut(&b"group"[..]).expect("the group is there");
+                if group.consumer(&consumer, now_ms) {
+                    model.seen_ms.insert(consumer.clone(), now_ms);
+                }
+                let count = random.below(5) as u64;
+                let pending = Pending { consumer: Some(consumer), delivered_ms: now_ms, count };
+                group.assign(id, pending.clone());
+                model.pending.insert(id, pending);
+            }
+            n @ 16..19 => {
+                let removed = if n == 18 { random.below(200) as u64 } else { 1 };
+                for id in (id.ms..id.ms + removed).map(|ms| StreamId { ms, seq: 0 }) {
+                    assert_eq!(stream.remove(id), model.entries.remove(&id).is_some());
+                }
+            }
+            19 => {
+                let left = stream.len().saturating_sub(random.below(30));
+                let gone = stream.trim(Trim::MaxLen(left as u64), false, 0);
+                (0..gone).for_each(|_| _ = model.entries.pop_first());
+                assert_eq!(model.entries.len(), left);
+            }
+            n => {
+                let first = model.pending.keys().next().copied().filter(|_| n % 2 == 0).unwrap_or(id);
+                let group = stream.groups_mut().get_mut(&b"group"[..]).expect("the group is there");
+                assert_eq!(group.acknowledge(first), model.pending.remove(&first).is_some());
+            }
+        }
+    }
+
+    fn expected(&self) -> Vec<Row> {
+        let model = &self.1;
+        let mut rows: Vec<Row> =
+            model.entries.iter().map(|(id, value)| (id.to_string().into(), value.clone(), None)).collect();
+        rows.extend(pending_rows(b"group", model.pending.iter()));
+        for (consumer, seen_ms) in &model.seen_ms {
+            let own = model.pending.iter().filter(|(_, pending)| pending.consumer.as_ref() == Some(consumer));
+            let ids: Vec<&StreamId> = own.map(|(id, _)| id).collect();
+            rows.push((consumer.clone(), format!("{ids:?}").into(), Some(*seen_ms)));
+        }
+        rows.extend(recorded_rows(&model.recorded));
+        rows
+    }
+
+    fn collection(&mut self) -> &mut Collection {
+        &mut self.0
+    }
+}
+
 /// What was frozen, and what it has to hold.
 type Kept = (Frozen, Vec<Row>);
 
@@ -336,6 +457,12 @@ fn frozen_sorted_sets_stay_as_they_were() {
 }
 
 #[test]
+fn frozen_streams_stay_as_they_were() {
+    frozen_ones_stay_as_they_were::<Streams>();
+    frozen_ones_are_read_on_other_threads::<Streams>();
+}
+
+#[test]
 fn a_small_collection_is_not_frozen() {
     let mut set = Set::default();
     set.insert(b"member", &SetLimits::default());
@@ -345,7 +472,9 @@ fn a_small_collection_is_not_frozen() {
     sorted_set.insert(b"member", 1.0, &PairLimits::SORTED_SET);
     let mut list = List::default();
     list.push(End::Back, b"element", &ListLimits::default());
-    for mut collection in [Collection::from(set), hash.into(), sorted_set.into(), list.into()] {
+    let mut stream = Stream::default();
+    stream.push(StreamId { ms: 1, seq: 0 }, &[(b"field", b"value")], &StreamLimits::default());
+    for mut collection in [Collection::from(set), hash.into(), sorted_set.into(), list.into(), stream.into()] {
         assert!(collection.freeze().is_none());
         assert_eq!(collection.as_ref().len(), 1);
     }

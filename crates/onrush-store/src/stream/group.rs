@@ -1,8 +1,9 @@
 //! Consumer groups: who was given which entries and has not acknowledged them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::StreamId;
+use super::ids::{IdMap, IdSet};
 
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub struct Consumer {
     /// When it last got entries, in Unix milliseconds; -1 if never.
     pub active_ms: i64,
     /// What it has.
-    pub pending: BTreeSet<StreamId>,
+    pub pending: IdSet,
 }
 
 /// A consumer group.
@@ -59,17 +60,26 @@ pub struct Group {
     /// Entries delivered since the stream's first; `None` if that cannot be told.
     pub entries_read: Option<u64>,
     /// What was delivered and not acknowledged.
-    pub pending: BTreeMap<StreamId, Pending>,
+    pub pending: IdMap<Pending>,
     /// The members by name.
     pub consumers: BTreeMap<Vec<u8>, Consumer>,
 }
 
 impl Group {
+    /// The group as it is now. Both share what is pending, part by part. O(members + pending / 100).
+    pub(super) fn freeze(&mut self) -> Self {
+        let freeze = |(name, consumer): (&Vec<u8>, &mut Consumer)| {
+            (name.clone(), Consumer { pending: consumer.pending.freeze(), ..*consumer })
+        };
+        let consumers = self.consumers.iter_mut().map(freeze).collect();
+        Group { pending: self.pending.freeze(), consumers, ..*self }
+    }
+
     /// A member, made if it is not there; says whether it was made. O(log members).
     pub fn consumer(&mut self, name: &[u8], now_ms: i64) -> bool {
         let is_new = !self.consumers.contains_key(name);
         if is_new {
-            let consumer = Consumer { seen_ms: now_ms, active_ms: -1, pending: BTreeSet::new() };
+            let consumer = Consumer { seen_ms: now_ms, active_ms: -1, pending: IdSet::default() };
             self.consumers.insert(name.to_vec(), consumer);
         }
         is_new

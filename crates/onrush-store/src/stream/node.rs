@@ -111,11 +111,13 @@ impl Node {
     }
 
     /// Whether Redis would begin a new node for an entry of so many bytes.
+    #[inline]
     pub(super) fn is_full(&self, added: usize, limits: &StreamLimits) -> bool {
         limits.node_bytes_max > 0 && self.listpack_bytes + added >= limits.node_bytes_max
             || limits.node_entries_max > 0 && self.total as usize >= limits.node_entries_max
     }
 
+    #[inline]
     pub(super) fn push(&mut self, id: StreamId, pairs: &[(&[u8], &[u8])]) {
         let same = self.total > 0 && {
             let first = self.first_entry();

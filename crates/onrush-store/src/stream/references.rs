@@ -115,7 +115,7 @@ mod tests {
         let group = &stream.groups()[&b"g"[..]];
         assert_eq!(
             group.pending.keys().copied().collect::<Vec<_>>(),
-            Vec::from_iter(group.consumers[&b"c"[..]].pending.clone())
+            group.consumers[&b"c"[..]].pending.iter().copied().collect::<Vec<_>>()
         );
         group.pending.keys().map(|id| id.ms).collect()
     }
