@@ -9,8 +9,8 @@ use onrush_persist::rdb::{
 };
 use onrush_resp::parse_i64;
 use onrush_store::{
-    CollectionRef, Consumer, Encoding, End, Group, Hash, List, ListLimits, Member, NewValue, PairLimits, Pending, Set,
-    SetLimits, SortedSet, Stream, StreamId, StreamLimits, ValueRef,
+    CollectionRef, Consumer, Encoding, End, Frozen, Group, Hash, List, ListLimits, Member, NewValue, PairLimits,
+    Pending, Set, SetLimits, SortedSet, Stream, StreamId, StreamLimits, ValueRef,
 };
 use smallvec::SmallVec;
 
@@ -296,6 +296,11 @@ pub fn encode(value: ValueRef<'_>, encoder: ValueEncoder<'_>) {
     }
 }
 
+/// Encodes a large collection as it was when it was frozen: the same bytes as [`encode`] would have made then. O(bytes).
+pub fn encode_frozen(frozen: &Frozen, encoder: ValueEncoder<'_>) {
+    encode(ValueRef::Collection(frozen.as_ref()), encoder);
+}
+
 fn encode_set(set: &Set, encoder: ValueEncoder<'_>) {
     if set.encoding() == Encoding::Intset {
         let int = |member| if let Member::Int(int) = member { Some(int) } else { None };
@@ -373,6 +378,7 @@ fn encode_group(name: &[u8], group: &Group, encoder: &mut StreamEncoder<'_>) {
 mod tests {
     use super::*;
     use onrush_persist::rdb::{Encoder, RdbError, Scratch, decode_payload};
+    use onrush_store::Collection;
 
     fn restored(body: &[u8]) -> Result<NewValue<'static>, RdbError> {
         let limits = Encodings::default();
@@ -425,6 +431,66 @@ mod tests {
             let group = &restored.groups()[&b"group"[..]];
             assert_eq!(group.pending[&ids[0]], if is_named { Pending::released(3) } else { owned.clone() });
             assert_eq!((&group.pending[&ids[1]], group.consumers.len()), (&owned, 1));
+        }
+    }
+
+    /// A large collection of each type, of which `change` makes another.
+    fn large_collections() -> Vec<(Collection, fn(&mut Collection))> {
+        let (mut list, mut set, mut hash) = (List::default(), Set::default(), Hash::default());
+        let (mut sorted_set, mut stream, mut group) = (SortedSet::default(), Stream::default(), Group::default());
+        group.consumer(b"consumer", 5);
+        for n in 0..3_000_u64 {
+            let name = format!("name:{n}").into_bytes();
+            list.push(End::Back, &name, &ListLimits::default());
+            set.insert(&name, &SetLimits::default());
+            hash.set_with_expiry(&name, &name, (n % 3 == 0).then_some(1_000 + n as i64), &PairLimits::HASH);
+            sorted_set.insert(&name, (n % 100) as f64, &PairLimits::SORTED_SET);
+            let id = StreamId { ms: n + 1, seq: 0 };
+            stream.push(id, &[(b"field", &name)], &StreamLimits::default());
+            group.assign(id, Pending { consumer: Some(b"consumer".to_vec()), delivered_ms: 7, count: 1 });
+        }
+        stream.groups_mut().insert(b"group".to_vec(), group);
+        vec![
+            (list.into(), |list| {
+                let Collection::List(list) = list else { panic!("a list") };
+                (0..2_000).for_each(|_| list.drop_one(End::Front, &ListLimits::default()));
+            }),
+            (set.into(), |set| {
+                let Collection::Set(set) = set else { panic!("a set") };
+                (0..2_000).for_each(|n| assert!(set.remove(format!("name:{n}").as_bytes())));
+            }),
+            (hash.into(), |hash| {
+                let Collection::Hash(hash) = hash else { panic!("a hash") };
+                hash.expire_due(3_500, usize::MAX, &mut |_| {});
+            }),
+            (sorted_set.into(), |set| {
+                let Collection::SortedSet(set) = set else { panic!("a sorted set") };
+                assert_eq!(set.remove_range(100, 2_000), 2_000);
+            }),
+            (stream.into(), |stream| {
+                let Collection::Stream(stream) = stream else { panic!("a stream") };
+                let group = stream.groups_mut().get_mut(&b"group"[..]).expect("the group is there");
+                assert!((1..2_000).all(|ms| group.acknowledge(StreamId { ms, seq: 0 })));
+                assert!((1..2_000).all(|ms| stream.remove(StreamId { ms, seq: 0 })));
+            }),
+        ]
+    }
+
+    #[test]
+    fn what_is_frozen_is_encoded_as_it_was() {
+        for (mut collection, change) in large_collections() {
+            let encoded = |collection: CollectionRef<'_>| {
+                let mut encoder = Encoder::new(true);
+                encode(ValueRef::Collection(collection), encoder.payload());
+                encoder.take()
+            };
+            let before = encoded(collection.as_ref());
+            let frozen = collection.freeze().expect("a large collection");
+            change(&mut collection);
+            assert_ne!(encoded(collection.as_ref()), before);
+            let mut encoder = Encoder::new(true);
+            encode_frozen(&frozen, encoder.payload());
+            assert!(encoder.take() == before, "{:?}", collection.ty());
         }
     }
 
