@@ -141,7 +141,13 @@ pub fn changes(case: &str, len: usize, count: usize) {
 pub fn freeze(len: usize) {
     println!("{len} elements; microseconds to freeze them, for one of the slowest changes after that, and to drop it");
     for case in ["rpush", "sadd", "hset", "zincrby", "xadd", "xack"] {
-        let rounds: Vec<[f64; 3]> = (0..3).map(|_| Case::filled(case, len).freeze_us(case, len)).collect();
+        let mut case_of = Case::filled(case, len);
+        let collection = case_of.take(case);
+        let mut round = || {
+            case_of.put(collection.clone());
+            case_of.freeze_us(case, len)
+        };
+        let rounds: Vec<[f64; 3]> = (0..ROUNDS).map(|_| round()).collect();
         let [freeze, change, drop] =
             std::array::from_fn(|at| rounds.iter().map(|round| round[at]).fold(f64::INFINITY, f64::min));
         println!("  {case:8} {freeze:8.0} {change:8.1} {drop:8.0}");

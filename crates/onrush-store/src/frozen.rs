@@ -19,16 +19,18 @@ impl Frozen {
     pub fn as_ref(&self) -> CollectionRef<'_> {
         self.0.as_ref()
     }
+}
 
-    /// Freezes what an entry holds, if that is a large collection.
-    pub(crate) fn of(entry: &mut Entry) -> Option<Frozen> {
-        Some(Frozen(match entry.ty() {
+impl Entry {
+    /// What it holds as it is now, if that is a large collection: see [`Collection::freeze`].
+    pub fn freeze(&mut self) -> Option<Frozen> {
+        Some(Frozen(match self.ty() {
             Type::String => return None,
-            Type::List => entry.collection_mut().and_then(List::freeze)?.into(),
-            Type::Set => entry.collection_mut().and_then(Set::freeze)?.into(),
-            Type::SortedSet => entry.collection_mut().and_then(SortedSet::freeze)?.into(),
-            Type::Hash => entry.collection_mut().and_then(Hash::freeze)?.into(),
-            Type::Stream => entry.collection_mut().and_then(Stream::freeze)?.into(),
+            Type::List => self.collection_mut().and_then(List::freeze)?.into(),
+            Type::Set => self.collection_mut().and_then(Set::freeze)?.into(),
+            Type::SortedSet => self.collection_mut().and_then(SortedSet::freeze)?.into(),
+            Type::Hash => self.collection_mut().and_then(Hash::freeze)?.into(),
+            Type::Stream => self.collection_mut().and_then(Stream::freeze)?.into(),
         }))
     }
 }

@@ -38,9 +38,9 @@ impl<'t> Slot<'t> {
         (self.ty() == T::TYPE).then(|| T::open(self.located.into_mut()))
     }
 
-    /// The value as it is now, if it is a large collection: see [`Collection::freeze`](crate::Collection::freeze).
+    /// As [`Entry::freeze`]. The entry stays where it is.
     pub fn freeze(&mut self) -> Option<Frozen> {
-        Frozen::of(self.located.entry_mut())
+        self.located.entry_mut().freeze()
     }
 
     /// Sets the access clock (24 bits). O(1), in place.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc;
 
 use onrush_store::{
-    Collection, CollectionRef, End, Frozen, Group, Hash, Idempotency, List, ListLimits, PairLimits, Pending, Random,
-    Set, SetLimits, SortedSet, Stream, StreamId, StreamLimits, Trim,
+    Collection, CollectionRef, End, Frozen, Group, Hash, Idempotency, Keyspace, KeyspaceOptions, List, ListLimits,
+    NewValue, PairLimits, Pending, Random, Set, SetLimits, SortedSet, Stream, StreamId, StreamLimits, Trim,
 };
 
 const PAIRS: PairLimits = PairLimits { listpack_entries_max: 4, listpack_value_len_max: 64 };
@@ -460,6 +460,33 @@ fn frozen_sorted_sets_stay_as_they_were() {
 fn frozen_streams_stay_as_they_were() {
     frozen_ones_stay_as_they_were::<Streams>();
     frozen_ones_are_read_on_other_threads::<Streams>();
+}
+
+#[test]
+fn an_entry_is_frozen_where_it_stands() {
+    let keyspace = Keyspace::new(KeyspaceOptions::default());
+    let limits = SetLimits { intset_entries_max: 4, listpack_entries_max: 4, listpack_value_len_max: 64 };
+    let set = |range: std::ops::Range<u32>| {
+        let mut set = Set::default();
+        range.for_each(|n| assert!(set.insert(format!("member:{n}").as_bytes(), &limits)));
+        set
+    };
+    for (key, value, len) in [
+        ("large", NewValue::from(set(0..3_000)), Some(3_000)),
+        ("small", NewValue::from(set(0..3)), None),
+        ("string", NewValue::Bytes(b"value"), None),
+    ] {
+        let (key, hash) = (key.as_bytes(), keyspace.hash(key.as_bytes()));
+        let mut table = keyspace.db_or_create(0).shard_of(hash).lock();
+        table.set(key, hash, value, None, 0);
+        let mut slot = table.find(key, hash).expect("set above");
+        let frozen = slot.freeze();
+        assert_eq!(frozen.as_ref().map(|frozen| frozen.as_ref().len()), len);
+        if let (Some(frozen), Some(mut set)) = (frozen, slot.collection_mut::<Set>()) {
+            (0..2_000).for_each(|n| assert!(set.remove(format!("member:{n}").as_bytes())));
+            assert_eq!((set.len(), rows(frozen.as_ref()).len()), (1_000, 3_000));
+        }
+    }
 }
 
 #[test]
