@@ -107,6 +107,11 @@ impl Dict {
         Dict { directory: self.directory.clone(), segments, spread: self.spread.clone(), ..*self }
     }
 
+    /// Takes back the segments that nobody else has any more. O(segments).
+    pub(crate) fn thaw(&mut self) {
+        self.segments.iter_mut().for_each(|line| line.0.thaw());
+    }
+
     /// Number of keys. O(1).
     #[inline]
     pub(crate) fn len(&self) -> usize {

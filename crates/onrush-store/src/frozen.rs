@@ -35,7 +35,33 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// As [`Collection::thaw`]. Does nothing to anything but a large collection.
+    pub fn thaw(&mut self) {
+        match self.ty() {
+            Type::String => {}
+            Type::List => self.collection_mut().into_iter().for_each(List::thaw),
+            Type::Set => self.collection_mut().into_iter().for_each(Set::thaw),
+            Type::SortedSet => self.collection_mut().into_iter().for_each(SortedSet::thaw),
+            Type::Hash => self.collection_mut().into_iter().for_each(Hash::thaw),
+            Type::Stream => self.collection_mut().into_iter().for_each(Stream::thaw),
+        }
+    }
+}
+
 impl Collection {
+    /// Takes back what is shared with frozen copies that are gone, as each change does for the part it is about: what is only read is
+    /// found as quickly as before then. To be called once a frozen copy has been dropped. As long as [`Collection::freeze`].
+    pub fn thaw(&mut self) {
+        match self {
+            Collection::List(list) => list.thaw(),
+            Collection::Set(set) => set.thaw(),
+            Collection::SortedSet(set) => set.thaw(),
+            Collection::Hash(hash) => hash.thaw(),
+            Collection::Stream(stream) => stream.thaw(),
+        }
+    }
+
     /// The collection as it is now, if it is large; a small one (`None`) is read where it stands. O(elements / 500) or so,
     /// without reading or copying any: about a millisecond for 10,000,000.
     pub fn freeze(&mut self) -> Option<Frozen> {

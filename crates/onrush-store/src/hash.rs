@@ -236,6 +236,12 @@ impl Hash {
         }
     }
 
+    pub(crate) fn thaw(&mut self) {
+        if let FormMut::Large(fields) = self.0.form_mut() {
+            fields.dict.thaw();
+        }
+    }
+
     /// Turns the hash into its large form if a field or value of `len` bytes would make it one.
     pub fn make_room_for(&mut self, len: usize, limits: &PairLimits) {
         if len > limits.listpack_value_len_max && self.0.as_large().is_none() {

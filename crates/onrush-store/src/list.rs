@@ -139,6 +139,12 @@ impl List {
         }
     }
 
+    pub(crate) fn thaw(&mut self) {
+        if let FormMut::Large(chunks) = self.0.form_mut() {
+            chunks.thaw();
+        }
+    }
+
     fn make_large(&mut self) -> &mut Chunks {
         if let Form::Packed(packed) = self.0.form() {
             let mut chunks = Chunks::new();

@@ -44,6 +44,15 @@ impl<T: Clone + Default> Part<T> {
         Part::Shared(part)
     }
 
+    /// Takes the part back if nobody else has it any more. O(1).
+    pub(crate) fn thaw(&mut self) {
+        if let Part::Shared(part) = self
+            && let Some(part) = Arc::get_mut(part)
+        {
+            *self = Part::Own(std::mem::take(part));
+        }
+    }
+
     /// What it holds: moved out, or copied if somebody else has it.
     pub(crate) fn into_inner(self) -> T {
         match self {
@@ -97,8 +106,15 @@ mod tests {
         let copied = part.as_ptr();
         part.own()[0] = 7;
         assert_eq!((&*part, &*frozen, part.as_ptr()), (&vec![7, 2, 3], &vec![1, 2], copied));
+        part.thaw();
         drop(frozen);
         let mut last = again;
+        let other = last.share();
+        last.thaw();
+        assert!(matches!(last, Part::Shared(_)));
+        drop(other);
+        last.thaw();
+        assert!(matches!(last, Part::Own(_)));
         last.own()[0] = 5;
         assert_eq!((last.as_ptr(), last.into_inner()), (address, vec![5, 2]));
     }

@@ -131,6 +131,12 @@ impl Set {
         }
     }
 
+    pub(crate) fn thaw(&mut self) {
+        if let FormMut::Large(dict) = self.0.form_mut() {
+            dict.thaw();
+        }
+    }
+
     fn extend<'a>(&mut self, members: impl Iterator<Item = Member<'a>>, limits: &SetLimits) {
         members.for_each(|member| _ = self.insert(member.to_bytes(&mut itoa::Buffer::new()), limits));
     }

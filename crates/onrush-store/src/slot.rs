@@ -43,6 +43,11 @@ impl<'t> Slot<'t> {
         self.located.entry_mut().freeze()
     }
 
+    /// As [`Entry::thaw`]. The entry stays where it is.
+    pub fn thaw(&mut self) {
+        self.located.entry_mut().thaw();
+    }
+
     /// Sets the access clock (24 bits). O(1), in place.
     #[inline]
     pub fn set_clock(&mut self, clock: u32) {

@@ -240,6 +240,12 @@ impl SortedSet {
         }
     }
 
+    pub(crate) fn thaw(&mut self) {
+        if let FormMut::Large(large) = self.0.form_mut() {
+            large.tree.thaw();
+        }
+    }
+
     fn make_large(&mut self) -> &mut Large {
         let mut large = Large::new();
         for (member, score) in self.iter() {

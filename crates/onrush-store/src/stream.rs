@@ -127,6 +127,12 @@ impl Stream {
         Some(Stream(Box::new(Log { nodes: log.nodes.freeze(), groups, idempotency, ..*log })))
     }
 
+    pub(crate) fn thaw(&mut self) {
+        self.0.nodes.thaw();
+        self.0.groups.values_mut().for_each(Group::thaw);
+        self.0.idempotency.iter_mut().for_each(|table| table.thaw());
+    }
+
     /// Number of nodes.
     pub fn nodes_len(&self) -> usize {
         self.0.nodes.len()

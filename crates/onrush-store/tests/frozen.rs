@@ -391,6 +391,9 @@ fn change_and_freeze<T: Tested>(seed: u64, mut hand_out: impl FnMut(&mut Random,
             let expected = tested.expected();
             hand_out(&mut random, (frozen, expected));
         }
+        if random.below(operations / 20) == 0 {
+            tested.collection().thaw();
+        }
         if step % (operations / 10) == 0 {
             assert_eq!(rows(tested.collection().as_ref()), tested.expected());
             let collection = tested.collection();

@@ -434,8 +434,11 @@ mod tests {
         }
     }
 
-    /// A large collection of each type, of which `change` makes another.
-    fn large_collections() -> Vec<(Collection, fn(&mut Collection))> {
+    /// A collection, and what changes it.
+    type Changed = (Collection, fn(&mut Collection));
+
+    /// A large collection of each type.
+    fn large_collections() -> Vec<Changed> {
         let (mut list, mut set, mut hash) = (List::default(), Set::default(), Hash::default());
         let (mut sorted_set, mut stream, mut group) = (SortedSet::default(), Stream::default(), Group::default());
         group.consumer(b"consumer", 5);

@@ -120,6 +120,22 @@ fn a_member_of_a_million_takes_few_bytes() {
     assert!(each <= 28, "{each} bytes for a member of 14");
 }
 
+#[test]
+fn a_table_that_nobody_shares_any_more_takes_its_segments_back() {
+    let mut dict = Dict::new();
+    (0..ORDERED).for_each(|n| assert!(dict.insert(&key(n), &[])));
+    let owned = |dict: &Dict| dict.segments.iter().filter(|line| matches!(line.0, Part::Own(_))).count();
+    let (all, frozen) = (dict.segments.len(), dict.freeze());
+    dict.thaw();
+    assert_eq!((owned(&dict), owned(&frozen)), (0, 0));
+    dict.insert(b"other", &[]);
+    assert_eq!(owned(&dict), 1);
+    drop(frozen);
+    dict.thaw();
+    assert_eq!((owned(&dict), dict.len()), (all, ORDERED + 1));
+    check(&dict);
+}
+
 /// Whether every key is where a search for it begins, and the directory is as small as promised.
 fn check(dict: &Dict) {
     let mut covered = 0;

@@ -72,6 +72,14 @@ impl Chunk {
         self.clone()
     }
 
+    fn thaw(&mut self) {
+        if let Chunk::Shared(run) = self
+            && let Some(run) = Arc::get_mut(run)
+        {
+            *self = Chunk::Run(std::mem::take(run));
+        }
+    }
+
     /// Makes a shared run one to be changed: a copy, unless nobody else has it any more. O(run).
     #[cold]
     #[inline(never)]
@@ -119,6 +127,11 @@ impl Chunks {
     /// reading any but long elements' heads.
     pub(super) fn freeze(&mut self) -> Chunks {
         Chunks { chunks: self.chunks.iter_mut().map(Chunk::share).collect(), ..*self }
+    }
+
+    /// Takes back the runs that nobody else has any more. O(chunks).
+    pub(super) fn thaw(&mut self) {
+        self.chunks.iter_mut().for_each(Chunk::thaw);
     }
 
     pub(super) fn len(&self) -> usize {

@@ -58,6 +58,22 @@ impl Node {
         self.clone()
     }
 
+    /// Takes back the inner nodes that nobody else has any more.
+    fn thaw(&mut self) {
+        match self {
+            Node::Shared(inner) => {
+                if let Some(inner) = Arc::get_mut(inner) {
+                    *self = Node::Inner(Box::new(std::mem::take(inner)));
+                }
+            }
+            Node::Inner(inner) => {
+                let above_leaves = |child: &&mut Node| !matches!(child, Node::Leaf(_));
+                inner.children.iter_mut().take_while(above_leaves).for_each(Node::thaw);
+            }
+            Node::Leaf(_) => {}
+        }
+    }
+
     /// Makes a shared node one to be changed: a copy, unless nobody else has it any more. O(its members).
     #[cold]
     #[inline(never)]
@@ -314,6 +330,11 @@ impl Tree {
     /// thousand members. O(leaves / 45).
     pub(super) fn freeze(&mut self) -> Tree {
         Tree { root: self.root.freeze(), len: self.len }
+    }
+
+    /// Takes back the leaves that nobody else has any more. O(leaves / 45).
+    pub(super) fn thaw(&mut self) {
+        self.root.thaw();
     }
 
     #[inline]

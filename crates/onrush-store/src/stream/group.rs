@@ -75,6 +75,12 @@ impl Group {
         Group { pending: self.pending.freeze(), consumers, ..*self }
     }
 
+    /// Takes back what nobody else has any more. O(members + pending / 100).
+    pub(super) fn thaw(&mut self) {
+        self.pending.thaw();
+        self.consumers.values_mut().for_each(|consumer| consumer.pending.thaw());
+    }
+
     /// A member, made if it is not there; says whether it was made. O(log members).
     pub fn consumer(&mut self, name: &[u8], now_ms: i64) -> bool {
         let is_new = !self.consumers.contains_key(name);

@@ -51,6 +51,11 @@ impl<V: Clone> IdMap<V> {
         IdMap { parts: self.parts.iter_mut().map(share).collect(), len: self.len }
     }
 
+    /// Takes back the parts that nobody else has any more. O(identifiers / 100).
+    pub(super) fn thaw(&mut self) {
+        self.parts.iter_mut().for_each(|bounded| bounded.part.thaw());
+    }
+
     /// The part that an identifier is in or belongs to; 0 if there is none.
     fn part_of(&self, id: StreamId) -> usize {
         self.parts.partition_point(|part| part.bound <= id).saturating_sub(1)
@@ -233,6 +238,10 @@ impl IdSet {
 
     pub(super) fn freeze(&mut self) -> Self {
         IdSet(self.0.freeze())
+    }
+
+    pub(super) fn thaw(&mut self) {
+        self.0.thaw();
     }
 
     pub(super) fn insert(&mut self, id: StreamId) {

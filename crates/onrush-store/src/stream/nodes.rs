@@ -44,6 +44,11 @@ impl Nodes {
         Nodes { blocks: self.blocks.iter_mut().map(Part::share).collect(), len: self.len }
     }
 
+    /// Takes back the blocks that nobody else has any more. O(nodes / [`BLOCK_LEN_MAX`]).
+    pub(super) fn thaw(&mut self) {
+        self.blocks.iter_mut().for_each(Part::thaw);
+    }
+
     /// All nodes.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Node> + Clone {
         self.blocks.iter().flat_map(|block| block.iter())
