@@ -5,7 +5,7 @@
 //! touched. While no snapshot is under way the bits of a table and of all its entries are the same.
 
 use crate::bucket::{Located, PREFETCH_AHEAD};
-use crate::{Cleared, Db, Entry, KeyHash, Keyspace, Table};
+use crate::{Cleared, Db, Entry, Frozen, KeyHash, Keyspace, Table};
 
 /// What is known of the data at a cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,25 +28,28 @@ impl Table {
         entry.snapshot_bit() != self.side()
     }
 
-    /// Hands a key's entry to `save`, if there is one and it is unsaved; it is saved then. O(1).
-    pub fn save_key(&mut self, key: &[u8], hash: KeyHash, save: impl FnOnce(&Entry)) {
+    /// Hands a key's entry to `save`, if there is one and it is unsaved; it is saved then. What it holds comes beside it if that is a large
+    /// collection: to be saved later, whatever becomes of the entry. O(1), for such a one O(its parts).
+    pub fn save_key(&mut self, key: &[u8], hash: KeyHash, save: impl FnOnce(&Entry, Option<Frozen>)) {
         let side = self.side();
         let Some(mut slot) = self.find(key, hash) else { return };
         if slot.snapshot_bit() != side {
-            save(&slot);
+            let frozen = slot.freeze();
+            save(&slot, frozen);
             slot.set_snapshot_bit(side);
         }
     }
 
-    /// Hands the unsaved entries of the bucket at `position` to `save`; they are saved then. Returns the position of the next bucket,
+    /// As [`Table::save_key`], of all unsaved entries of the bucket at `position`. Returns the position of the next bucket,
     /// `None` at the table's end. Positions mean the same after any number of resizes. O(entries in the bucket).
-    pub fn save_bucket(&mut self, position: u32, save: &mut dyn FnMut(&Entry)) -> Option<u32> {
+    pub fn save_bucket(&mut self, position: u32, save: &mut dyn FnMut(&Entry, Option<Frozen>)) -> Option<u32> {
         let side = self.side();
         let bucket = self.buckets.index_of(position);
         self.buckets.prefetch_entries(bucket + PREFETCH_AHEAD);
         let is_unsaved = |located: Located<'_>| located.entry().snapshot_bit() != side;
         while let Some(mut located) = self.buckets.first_mut(bucket, is_unsaved) {
-            save(located.entry());
+            let frozen = located.entry_mut().freeze();
+            save(located.entry(), frozen);
             located.entry_mut().set_snapshot_bit(side);
         }
         self.buckets.position_after(bucket)
@@ -117,7 +120,7 @@ mod tests {
         let mut table = keyspace.db_or_create(0).shard(0).lock();
         let mut next = Some(0);
         while let Some(position) = next {
-            next = table.save_bucket(position, &mut |entry| {
+            next = table.save_bucket(position, &mut |entry, _| {
                 let ValueRef::Int(value) = entry.value() else { panic!("no integer") };
                 saved.push((entry.key().to_vec(), value));
             });
@@ -133,7 +136,7 @@ mod tests {
             let mut saved = Vec::new();
             let mut save = |keyspace: &Keyspace, n| {
                 with(keyspace, n, |table, key, hash| {
-                    table.save_key(key, hash, |entry| {
+                    table.save_key(key, hash, |entry, _| {
                         let ValueRef::Int(value) = entry.value() else { panic!("no integer") };
                         saved.push((entry.key().to_vec(), value));
                     });

@@ -37,7 +37,7 @@ use locks::Locks;
 pub use locks::Refused;
 pub use moment::AccessClock;
 use moment::Moment;
-pub use rebuild::rebuild;
+pub use rebuild::{rebuild, rebuild_value};
 use record::Recorder;
 pub(crate) use undo::Outside;
 

@@ -9,12 +9,16 @@ use crate::types::batch::Emit;
 ///
 /// Not told are what no command can set: access clocks, and when consumers of a stream were last heard of.
 pub fn rebuild(entry: &Entry, emit: Emit<'_>) {
-    let key = entry.key();
-    match entry.value() {
+    rebuild_value(entry.key(), entry.value(), entry.expire_at(), emit);
+}
+
+/// As [`rebuild`], of the parts of an entry.
+pub fn rebuild_value(key: &[u8], value: ValueRef<'_>, expires_at_ms: Option<i64>, emit: Emit<'_>) {
+    match value {
         ValueRef::Collection(collection) => types::of(collection).rebuild(key, &mut *emit),
         value => emit(&[b"SET", key, value.to_bytes(&mut itoa::Buffer::new())]),
     }
-    if let Some(at) = entry.expire_at() {
+    if let Some(at) = expires_at_ms {
         emit(&[b"PEXPIREAT", key, itoa::Buffer::new().format(at).as_bytes()]);
     }
 }

@@ -175,7 +175,7 @@ impl Recorder {
             self.touched.push(db, key.bytes);
         }
         if let Some(snapshot) = &self.snapshot {
-            table.save_key(key.bytes, key.hash, |entry| snapshot.save(self.thread, db, entry));
+            table.save_key(key.bytes, key.hash, |entry, frozen| snapshot.save(self.thread, db, entry, frozen));
         }
         !self.undo.is_on() || self.undo.keep(db, key.bytes, key.hash, table)
     }
@@ -272,7 +272,7 @@ impl Recorder {
         if let Some(snapshot) = &self.snapshot
             && table.is_unsaved(removed)
         {
-            snapshot.save(self.thread, db, removed);
+            snapshot.save(self.thread, db, removed, None);
         }
     }
 

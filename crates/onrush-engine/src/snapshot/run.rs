@@ -110,6 +110,7 @@ pub fn run(shared: &Shared, underway: &Underway, at: At) -> Result<(), String> {
     }
     shared.snapshots.end_of_entries();
     underway.save_taken();
+    underway.save_frozen();
     underway.write_all();
     let result = match underway.take_output() {
         (Some(output), Some(reason)) => {
@@ -162,6 +163,7 @@ fn go_through(shared: &Shared, underway: &Underway, at: At, report: &mut Report)
             let mut next = Some(0);
             while let Some(position) = next {
                 next = save_some(shared, underway, at, (db as u32, shard), position);
+                underway.save_frozen();
                 underway.write_waiting();
             }
             underway.save_taken();
@@ -183,9 +185,9 @@ fn save_some(shared: &Shared, underway: &Underway, at: At, (db, shard): (u32, &S
     let (mut next, mut entries) = (Some(position), 0);
     let bytes = underway.open_bytes(underway.own());
     while let Some(position) = next {
-        next = table.save_bucket(position, &mut |entry| {
+        next = table.save_bucket(position, &mut |entry, frozen| {
             entries += 1;
-            underway.save(underway.own(), db, entry);
+            underway.save(underway.own(), db, entry, frozen);
         });
         let is_long = underway.open_bytes(underway.own()).abs_diff(bytes) > BYTES_PER_LOCK;
         if entries >= ENTRIES_PER_LOCK || is_long {

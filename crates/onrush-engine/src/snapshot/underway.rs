@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::time::Instant;
 
 use onrush_persist::rdb::{Encoder, KeyRecord, Text, VERSION_DEFAULT, VERSION_FIELD_EXPIRY};
-use onrush_store::{Cleared, CutFacts, Entry, clock};
+use onrush_store::{Cleared, CutFacts, Entry, Frozen, ValueRef, clock};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::output::{Output, Purpose};
-use crate::commit::rebuild;
+use crate::commit::rebuild_value;
 use crate::types::rdb::encode;
 
 /// A thread hands over what it has encoded in blocks of about this many bytes.
@@ -81,6 +81,28 @@ fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
 /// Tables that were taken out of their database, and its number at the cut.
 type Taken = (u32, Vec<Cleared>);
 
+/// What is saved of a key beside its value.
+struct Record<'a> {
+    key: &'a [u8],
+    expires_at_ms: Option<i64>,
+    clock: u32,
+}
+
+impl<'a> Record<'a> {
+    fn of(entry: &'a Entry) -> Self {
+        Self { key: entry.key(), expires_at_ms: entry.expire_at(), clock: entry.clock() }
+    }
+}
+
+/// A large collection as it was, with the number of its database at the cut.
+struct Waiting {
+    number: u32,
+    key: Vec<u8>,
+    expires_at_ms: Option<i64>,
+    clock: u32,
+    value: Frozen,
+}
+
 /// See the module's text.
 pub struct Underway {
     /// What it is for.
@@ -108,6 +130,8 @@ pub struct Underway {
     /// How often databases were exchanged.
     swaps: AtomicU64,
     taken: Mutex<Vec<Taken>>,
+    /// Large collections that are still to be encoded.
+    frozen: Mutex<Vec<Waiting>>,
     is_over: AtomicBool,
     failure: Mutex<Option<String>>,
 }
@@ -151,6 +175,7 @@ impl Underway {
             numbers: (0..cut.sizes.len() as u32).map(AtomicU32::new).collect(),
             swaps: AtomicU64::new(0),
             taken: Mutex::default(),
+            frozen: Mutex::default(),
             is_over: AtomicBool::new(false),
             failure: Mutex::default(),
         };
@@ -188,12 +213,31 @@ impl Underway {
         self.buffers.len() - 1
     }
 
-    /// Encodes an entry of a database for a thread; its shard is locked. O(size of the value).
-    pub(crate) fn save(&self, thread: usize, db: u32, entry: &Entry) {
-        self.save_as(thread, self.numbers[db as usize].load(Relaxed), entry);
+    /// Encodes an entry of a database for a thread; its shard is locked. What is frozen is encoded later. O(size of the value).
+    pub(crate) fn save(&self, thread: usize, db: u32, entry: &Entry, frozen: Option<Frozen>) {
+        let number = self.numbers[db as usize].load(Relaxed);
+        match frozen {
+            None => self.save_as(thread, number, &Record::of(entry), entry.value()),
+            Some(value) => {
+                let key = entry.key().to_vec();
+                let waiting = Waiting { number, key, expires_at_ms: entry.expire_at(), clock: entry.clock(), value };
+                self.frozen.lock().push(waiting);
+            }
+        }
     }
 
-    fn save_as(&self, thread: usize, number: u32, entry: &Entry) {
+    /// Encodes large collections that were frozen. No shard is locked.
+    pub(super) fn save_frozen(&self) {
+        loop {
+            let Some(Waiting { number, key, expires_at_ms, clock, value }) = self.frozen.lock().pop() else { return };
+            let record = Record { key: &key, expires_at_ms, clock };
+            self.save_as(self.own(), number, &record, ValueRef::Collection(value.as_ref()));
+            drop(value);
+            self.write_waiting();
+        }
+    }
+
+    fn save_as(&self, thread: usize, number: u32, record: &Record<'_>, value: ValueRef<'_>) {
         self.saved.fetch_add(1, Relaxed);
         if self.is_over.load(Relaxed) {
             return;
@@ -205,7 +249,7 @@ impl Underway {
             if is_elsewhere {
                 push_command(commands, &[b"SELECT", itoa::Buffer::new().format(number).as_bytes()]);
             }
-            rebuild(entry, &mut |args| push_command(commands, args));
+            rebuild_value(record.key, value, record.expires_at_ms, &mut |args| push_command(commands, args));
             return self.hand_over_if_full(buffer);
         }
         if is_elsewhere {
@@ -214,13 +258,11 @@ impl Underway {
         let (mut idle_s, mut freq) = (None, None);
         match self.usage {
             Usage::Untold => {}
-            Usage::Idle => idle_s = Some(u64::from(clock::lru_idle_seconds(entry.clock(), self.cut_ms))),
-            Usage::Frequency => freq = Some(clock::lfu_counter(entry.clock(), self.cut_ms, self.lfu_decay_minutes)),
+            Usage::Idle => idle_s = Some(u64::from(clock::lru_idle_seconds(record.clock, self.cut_ms))),
+            Usage::Frequency => freq = Some(clock::lfu_counter(record.clock, self.cut_ms, self.lfu_decay_minutes)),
         }
-        encode(
-            entry.value(),
-            encoder.key(&KeyRecord { name: entry.key(), expires_at_ms: entry.expire_at(), idle_s, freq }),
-        );
+        let key = KeyRecord { name: record.key, expires_at_ms: record.expires_at_ms, idle_s, freq };
+        encode(value, encoder.key(&key));
         self.hand_over_if_full(buffer);
     }
 
@@ -323,7 +365,7 @@ impl Underway {
         loop {
             let Some((number, cleared)) = self.taken.lock().pop() else { return };
             for table in cleared {
-                table.save(&mut |entry| self.save_as(self.own(), number, entry));
+                table.save(&mut |entry| self.save_as(self.own(), number, &Record::of(entry), entry.value()));
                 self.write_waiting();
             }
         }
