@@ -58,7 +58,11 @@ impl<V: Clone> IdMap<V> {
 
     /// The part that an identifier is in or belongs to; 0 if there is none.
     fn part_of(&self, id: StreamId) -> usize {
-        self.parts.partition_point(|part| part.bound <= id).saturating_sub(1)
+        // What is delivered comes at the end.
+        match self.parts.back() {
+            Some(last) if last.bound <= id => self.parts.len() - 1,
+            _ => self.parts.partition_point(|part| part.bound <= id).saturating_sub(1),
+        }
     }
 
     /// An identifier with its value. O(log identifiers).
