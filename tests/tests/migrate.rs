@@ -249,6 +249,20 @@ fn while_the_other_server_hangs_other_clients_go_on() {
 }
 
 #[test]
+fn a_server_ends_although_the_other_one_hangs() {
+    let (mut server, fake) = (start(), Fake::new());
+    let mut conn = server.connect();
+    conn.run("SET k v");
+    conn.send_command(&migrate(fake.port, "k 0 600000 REPLACE")).unwrap();
+    let mut stream = fake.accept();
+    read_until(&mut stream, REPLACE);
+    server.signal("TERM");
+    if !is_stand_in() {
+        assert!(server.wait_exit().success());
+    }
+}
+
+#[test]
 fn a_key_that_another_client_changes_meanwhile_is_not_lost() {
     let (server, fake) = (start(), Fake::new());
     let (mut moving, mut conn) = (server.connect(), server.connect());

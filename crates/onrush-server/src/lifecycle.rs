@@ -97,6 +97,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         .build()
         .map_err(text("Can't start the maintenance thread"))?;
     let ended = runtime.block_on(serve(server, listeners, workers)).map_err(text("Can't serve"))?;
+    server.host.peers.interrupt();
     // Whoever has the keyspace for himself keeps every batch from going on, so nothing is cut off half-way.
     let _alone = match ended {
         Some(alone) => Some(alone),

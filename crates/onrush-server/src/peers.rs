@@ -1,7 +1,7 @@
 //! Connections to other servers, for MIGRATE.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,16 +19,19 @@ const LINE_LEN_MAX: usize = 64 << 10;
 
 const READ_LEN: usize = 4 << 10;
 
-/// Connections that nobody uses now, the first kept first.
+/// The connections.
 #[derive(Default)]
 pub struct Peers {
+    /// Those that nobody uses now, the first kept first.
     idle: Mutex<Vec<Idle>>,
+    /// Those in use.
+    used: Mutex<Vec<Arc<TcpStream>>>,
 }
 
 struct Idle {
     host: Vec<u8>,
     port: Vec<u8>,
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     selected_db: Option<i64>,
     since: Instant,
 }
@@ -43,10 +46,11 @@ impl Peers {
         let is_reused = kept.is_some();
         let (stream, selected_db) = match kept {
             Some(idle) => (idle.stream, idle.selected_db),
-            None => (open(address)?, None),
+            None => (Arc::new(open(address)?), None),
         };
         stream.set_read_timeout(Some(address.timeout))?;
         stream.set_write_timeout(Some(address.timeout))?;
+        self.used.lock().push(Arc::clone(&stream));
         Ok(Box::new(Connection {
             peers: Arc::clone(self),
             host: address.host.to_vec(),
@@ -57,6 +61,14 @@ impl Peers {
             is_reused,
             unread: Vec::new(),
         }))
+    }
+
+    /// Closes the connections that somebody waits for, who gets an error at once: the process is to end.
+    pub fn interrupt(&self) {
+        for stream in self.used.lock().drain(..) {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     fn take(&self, address: &PeerAddress<'_>) -> Option<Idle> {
@@ -102,7 +114,7 @@ struct Connection {
     host: Vec<u8>,
     port: Vec<u8>,
     timeout: Duration,
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     selected_db: Option<i64>,
     is_reused: bool,
     /// Bytes behind the lines that were returned.
@@ -111,7 +123,8 @@ struct Connection {
 
 impl Peer for Connection {
     fn is_reused(&self) -> bool {
-        self.is_reused
+        // Who was interrupted is not to try again.
+        self.is_reused && self.peers.used.lock().iter().any(|stream| Arc::ptr_eq(stream, &self.stream))
     }
 
     fn selected_db(&self) -> Option<i64> {
@@ -119,7 +132,7 @@ impl Peer for Connection {
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        (&*self.stream).write_all(bytes)
     }
 
     fn receive_line(&mut self) -> io::Result<Vec<u8>> {
@@ -139,7 +152,7 @@ impl Peer for Connection {
                 return Err(ErrorKind::TimedOut.into());
             }
             let mut bytes = [0; READ_LEN];
-            match self.stream.read(&mut bytes) {
+            match (&*self.stream).read(&mut bytes) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(len) => self.unread.extend_from_slice(&bytes[..len]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -153,12 +166,18 @@ impl Peer for Connection {
         if !self.unread.is_empty() {
             return;
         }
-        let Self { peers, host, port, stream, .. } = *self;
-        let mut idle = peers.idle.lock();
+        let (host, port, stream) = (self.host.clone(), self.port.clone(), Arc::clone(&self.stream));
+        let mut idle = self.peers.idle.lock();
         if idle.len() == KEPT_MAX {
             idle.remove(0);
         }
         idle.push(Idle { host, port, stream, selected_db, since: Instant::now() });
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.peers.used.lock().retain(|stream| !Arc::ptr_eq(stream, &self.stream));
     }
 }
 

@@ -164,6 +164,7 @@ pub fn save_at_end(server: &Server) -> Result<Exclusive<'_>, String> {
             underway.abort("the server ends");
             server.snapshots.wait_for_end();
         }
+        server.host.peers.interrupt();
         let alone = server.gate.exclusive(server.gate.take_turn());
         // Somebody may have begun another one meanwhile.
         if server.snapshots.underway().is_some() {
