@@ -131,6 +131,54 @@ fn a_snapshot_has_the_databases_as_they_were_whatever_is_done_to_them() {
 }
 
 #[test]
+fn flushing_everything_ends_a_snapshot_and_refuses_no_writes() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &["--save", "3600 1"]);
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 300000 key 50");
+    conn.send(b"BGSAVE\r\nFLUSHALL\r\nSET kept 1\r\n").expect("sent");
+    for _ in 0..3 {
+        assert!(!onrush_tests::resp::Value::parse(&conn.read_reply().expect("a reply")).expect("a value").is_error());
+    }
+    wait_until("what is left is saved", || field(&mut conn, "persistence", "rdb_saves") != "0");
+    assert_eq!(field(&mut conn, "persistence", "rdb_last_bgsave_status"), "ok");
+    assert_eq!(conn.run("SET more 1").text(), "OK");
+    let again = start_on(&folder.0, &[]);
+    assert_eq!(again.connect().run("GET kept").text(), "1");
+    assert_eq!(again.connect().run("GET key:1").text(), "");
+}
+
+#[test]
+fn large_values_are_saved_as_they_were_while_they_change() {
+    const LEN: usize = 200_000;
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    let script = format!(
+        "for i = 1, {LEN} do local m = 'm' .. i redis.call('RPUSH', 'l', m) redis.call('SADD', 's', m) \
+         redis.call('HSET', 'h', m, i) redis.call('ZADD', 'z', i, m) redis.call('XADD', 'x', i .. '-1', 'f', i) end"
+    );
+    assert!(!conn.call(&argv!["EVAL", &script, "0"]).is_error());
+    conn.call(&argv!["SET", "b", "b".repeat(10_000_000)]);
+    let digest = conn.run("DEBUG DIGEST").text();
+    let change = "for i = 1, 500 do local n = i * 397 local m = 'm' .. n redis.call('LSET', 'l', n, 'changed') \
+                  redis.call('SREM', 's', m) redis.call('HSET', 'h', m, 'changed') redis.call('ZINCRBY', 'z', n, m) \
+                  redis.call('XDEL', 'x', n .. '-1') end redis.call('SETRANGE', 'b', 7, 'changed')";
+    let mut bytes = Vec::new();
+    argv!["BGSAVE"].encode(&mut bytes);
+    argv!["EVAL", change, "0"].encode(&mut bytes);
+    conn.send(&bytes).expect("sent");
+    for _ in 0..2 {
+        let reply = onrush_tests::resp::Value::parse(&conn.read_reply().expect("a reply")).expect("a value");
+        assert!(!reply.is_error(), "{reply}");
+    }
+    wait_for_end(&mut conn);
+    assert_ne!(conn.run("DEBUG DIGEST").text(), digest);
+    let again = start_on(&folder.0, &[]);
+    assert_eq!(again.connect().run("DEBUG DIGEST").text(), digest);
+}
+
+#[test]
 fn data_goes_to_redis_and_comes_back_with_functions_expiries_and_databases() {
     let folder = onrush_tests::server::TempDir::new();
     let path = folder.0.to_str().expect("a plain path").to_owned();

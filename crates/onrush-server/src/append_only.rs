@@ -263,8 +263,8 @@ impl Output for BaseOutput {
         let result = self.settle();
         self.note(&result);
         match &result {
-            Ok(_) if self.way == Way::First => self.server.durability.turn_on(),
-            Ok(_) => {}
+            // The first base may come late, by another rewrite than the first.
+            Ok(_) => self.server.durability.turn_on(),
             Err(_) => {
                 self.file.remove();
                 self.aof.abort_rewrite();

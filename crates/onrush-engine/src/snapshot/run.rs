@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use onrush_store::Shard;
 
 use super::output::{Output, Purpose};
-use super::underway::{Beginning, Cut, Underway, Usage};
+use super::underway::{Beginning, Cut, NoResult, Underway, Usage};
 use crate::commands::server::REDIS_VERSION;
 use crate::eviction::policy::{Order, Policy};
 use crate::gate::Exclusive;
@@ -110,20 +110,20 @@ pub fn run(shared: &Shared, underway: &Underway, at: At) -> Result<(), String> {
     }
     shared.snapshots.end_of_entries();
     underway.save_taken();
-    underway.save_frozen();
+    underway.save_late();
     underway.write_all();
     let result = match underway.take_output() {
-        (Some(output), Some(reason)) => {
+        (Some(output), Some(why)) => {
             output.abandon();
-            Err(reason)
+            Err(why)
         }
-        (Some(output), None) => output.finish().map_err(|error| error.to_string()),
-        (None, _) => Err("the snapshot has ended before".to_owned()),
+        (Some(output), None) => output.finish().map_err(|error| NoResult::Failed(error.to_string())),
+        (None, _) => Err(NoResult::Failed("the snapshot has ended before".to_owned())),
     };
     end(shared, underway, result)
 }
 
-fn end(shared: &Shared, underway: &Underway, result: Result<u64, String>) -> Result<(), String> {
+fn end(shared: &Shared, underway: &Underway, result: Result<u64, NoResult>) -> Result<(), String> {
     let took = shared.clock.now() - underway.started;
     let now_s = shared.clock.unix_ms() / 1000;
     shared.snapshots.end(|facts| {
@@ -132,11 +132,15 @@ fn end(shared: &Shared, underway: &Underway, result: Result<u64, String>) -> Res
             return;
         }
         facts.last_took_s = Some(took.as_secs());
-        facts.failure = result.as_ref().err().cloned();
-        if result.is_ok() {
-            facts.saves += 1;
-            facts.saved_at_s = now_s;
-            facts.saved_changes = underway.changes;
+        match &result {
+            Ok(_) => {
+                facts.failure = None;
+                facts.saves += 1;
+                facts.saved_at_s = now_s;
+                facts.saved_changes = underway.changes;
+            }
+            Err(NoResult::Failed(reason)) => facts.failure = Some(reason.clone()),
+            Err(NoResult::Unwanted(_)) => {}
         }
     });
     match result {
@@ -149,7 +153,11 @@ fn end(shared: &Shared, underway: &Underway, result: Result<u64, String>) -> Res
             tracing::info!("{what}: {keys} keys, {mb:.1} MB in {:.2} seconds", took.as_secs_f64());
             Ok(())
         }
-        Err(reason) => {
+        Err(NoResult::Unwanted(reason)) => {
+            tracing::info!("A snapshot ends without a result: {reason}");
+            Err(reason)
+        }
+        Err(NoResult::Failed(reason)) => {
             tracing::error!("Saving failed: {reason}");
             Err(reason)
         }
@@ -163,7 +171,7 @@ fn go_through(shared: &Shared, underway: &Underway, at: At, report: &mut Report)
             let mut next = Some(0);
             while let Some(position) = next {
                 next = save_some(shared, underway, at, (db as u32, shard), position);
-                underway.save_frozen();
+                underway.save_late();
                 underway.write_waiting();
             }
             underway.save_taken();

@@ -1,6 +1,7 @@
 //! A snapshot that is under way.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -17,6 +18,9 @@ const BLOCK_LEN: usize = 64 << 10;
 
 /// Encoded bytes that wait to be written; who adds more writes by itself first.
 const WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// Strings of this length on are encoded when their shard is not locked any more: who changes one copies it.
+const STRING_LEN_LATER_MIN: usize = 64 << 10;
 
 /// What saved keys tell of their use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,15 @@ fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
 /// Tables that were taken out of their database, and its number at the cut.
 type Taken = (u32, Vec<Cleared>);
 
+/// Why nothing comes of a snapshot.
+#[derive(Clone, Debug)]
+pub(super) enum NoResult {
+    /// It could not be written.
+    Failed(String),
+    /// Nobody wants it any more.
+    Unwanted(String),
+}
+
 /// What is saved of a key beside its value.
 struct Record<'a> {
     key: &'a [u8],
@@ -94,13 +107,19 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A large collection as it was, with the number of its database at the cut.
+/// A large value as it was, which writers do not change.
+enum Later {
+    Collection(Frozen),
+    String(Arc<Vec<u8>>),
+}
+
+/// A key with such a value, and the number of its database at the cut.
 struct Waiting {
     number: u32,
     key: Vec<u8>,
     expires_at_ms: Option<i64>,
     clock: u32,
-    value: Frozen,
+    value: Later,
 }
 
 /// See the module's text.
@@ -130,10 +149,10 @@ pub struct Underway {
     /// How often databases were exchanged.
     swaps: AtomicU64,
     taken: Mutex<Vec<Taken>>,
-    /// Large collections that are still to be encoded.
-    frozen: Mutex<Vec<Waiting>>,
+    /// Large values that are still to be encoded.
+    later: Mutex<Vec<Waiting>>,
     is_over: AtomicBool,
-    failure: Mutex<Option<String>>,
+    why: Mutex<Option<NoResult>>,
 }
 
 /// What is known at the moment of the cut.
@@ -175,9 +194,9 @@ impl Underway {
             numbers: (0..cut.sizes.len() as u32).map(AtomicU32::new).collect(),
             swaps: AtomicU64::new(0),
             taken: Mutex::default(),
-            frozen: Mutex::default(),
+            later: Mutex::default(),
             is_over: AtomicBool::new(false),
-            failure: Mutex::default(),
+            why: Mutex::default(),
         };
         underway.write_head(cut, &aux, &libraries);
         underway
@@ -213,25 +232,35 @@ impl Underway {
         self.buffers.len() - 1
     }
 
-    /// Encodes an entry of a database for a thread; its shard is locked. What is frozen is encoded later. O(size of the value).
+    /// Encodes an entry of a database for a thread; its shard is locked. What is large is encoded later. O(size of the value).
     pub(crate) fn save(&self, thread: usize, db: u32, entry: &Entry, frozen: Option<Frozen>) {
         let number = self.numbers[db as usize].load(Relaxed);
         match frozen {
-            None => self.save_as(thread, number, &Record::of(entry), entry.value()),
-            Some(value) => {
-                let key = entry.key().to_vec();
-                let waiting = Waiting { number, key, expires_at_ms: entry.expire_at(), clock: entry.clock(), value };
-                self.frozen.lock().push(waiting);
-            }
+            Some(value) => self.save_later(number, entry, Later::Collection(value)),
+            None => match entry.value() {
+                ValueRef::Shared(bytes) if bytes.len() >= STRING_LEN_LATER_MIN => {
+                    self.save_later(number, entry, Later::String(Arc::clone(bytes)));
+                }
+                value => self.save_as(thread, number, &Record::of(entry), value),
+            },
         }
     }
 
-    /// Encodes large collections that were frozen. No shard is locked.
-    pub(super) fn save_frozen(&self) {
+    fn save_later(&self, number: u32, entry: &Entry, value: Later) {
+        let (key, expires_at_ms, clock) = (entry.key().to_vec(), entry.expire_at(), entry.clock());
+        self.later.lock().push(Waiting { number, key, expires_at_ms, clock, value });
+    }
+
+    /// Encodes large values as they were. No shard is locked.
+    pub(super) fn save_late(&self) {
         loop {
-            let Some(Waiting { number, key, expires_at_ms, clock, value }) = self.frozen.lock().pop() else { return };
+            let Some(Waiting { number, key, expires_at_ms, clock, value }) = self.later.lock().pop() else { return };
             let record = Record { key: &key, expires_at_ms, clock };
-            self.save_as(self.own(), number, &record, ValueRef::Collection(value.as_ref()));
+            let read = match &value {
+                Later::Collection(frozen) => ValueRef::Collection(frozen.as_ref()),
+                Later::String(bytes) => ValueRef::Shared(bytes),
+            };
+            self.save_as(self.own(), number, &record, read);
             drop(value);
             self.write_waiting();
         }
@@ -320,19 +349,19 @@ impl Underway {
     }
 
     fn fail(&self, error: &io::Error) {
-        self.failure.lock().get_or_insert_with(|| error.to_string());
+        self.why.lock().get_or_insert_with(|| NoResult::Failed(error.to_string()));
         self.is_over.store(true, Relaxed);
     }
 
     /// Ends it without a result. The entries are gone through to the end, so that the next one can begin.
     pub fn abort(&self, reason: &str) {
-        self.failure.lock().get_or_insert_with(|| reason.to_owned());
+        self.why.lock().get_or_insert_with(|| NoResult::Unwanted(reason.to_owned()));
         self.is_over.store(true, Relaxed);
     }
 
     /// Takes the output, and tells why there is nothing to be made of it, if so.
-    pub(super) fn take_output(&self) -> (Option<Box<dyn Output>>, Option<String>) {
-        (self.output.lock().take(), self.failure.lock().clone())
+    pub(super) fn take_output(&self) -> (Option<Box<dyn Output>>, Option<NoResult>) {
+        (self.output.lock().take(), self.why.lock().clone())
     }
 
     /// Two databases are exchanged. Nobody else is in the keyspace.
