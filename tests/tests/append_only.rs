@@ -290,6 +290,27 @@ fn it_is_turned_on_and_off_while_clients_write() {
 }
 
 #[test]
+fn the_file_is_loaded_again_on_request() {
+    let folder = TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    for n in 0..500 {
+        conn.run(&format!("INCR k{}", n % 7));
+        conn.run(&format!("RPUSH l {n}"));
+    }
+    let digest = conn.run("DEBUG DIGEST").text();
+    for _ in 0..2 {
+        assert_eq!(conn.run("DEBUG LOADAOF").text(), "OK");
+        assert_eq!(conn.run("DEBUG DIGEST").text(), digest);
+    }
+    assert_eq!(number(&mut conn, "INCR k0"), 73);
+    conn.run("WAITAOF 1 0 5000");
+    server.signal("KILL");
+    let server = start_on(&folder.0, &[]);
+    assert_eq!(number(&mut server.connect(), "GET k0"), 73);
+}
+
+#[test]
 fn it_is_rewritten_when_it_has_grown() {
     let folder = TempDir::new();
     let args = ["--auto-aof-rewrite-min-size", "100kb", "--auto-aof-rewrite-percentage", "100"];

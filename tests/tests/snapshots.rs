@@ -149,6 +149,28 @@ fn flushing_everything_ends_a_snapshot_and_refuses_no_writes() {
 }
 
 #[test]
+fn a_reload_brings_all_data_back() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 10000 key 50");
+    conn.run("HSET h a 1 b 2");
+    conn.call(&argv!["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 7 end)"]);
+    let digest = conn.run("DEBUG DIGEST").text();
+    assert_eq!(conn.run("DEBUG RELOAD").text(), "OK");
+    assert_eq!(
+        (conn.run("DEBUG DIGEST").text(), conn.run("FCALL f 0").to_string()),
+        (digest.clone(), "(integer) 7".into())
+    );
+    conn.run("SET more 1");
+    assert_eq!(conn.run("DEBUG RELOAD NOSAVE").text(), "OK");
+    assert_eq!(conn.run("DEBUG DIGEST").text(), digest);
+    assert!(conn.run("DEBUG RELOAD MERGE").is_error());
+    assert!(conn.run("DEBUG LOADAOF").is_error());
+    bgsave(&mut conn);
+}
+
+#[test]
 fn large_values_are_saved_as_they_were_while_they_change() {
     const LEN: usize = 200_000;
     let folder = onrush_tests::server::TempDir::new();

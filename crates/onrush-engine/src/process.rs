@@ -61,6 +61,18 @@ pub trait Process: Send + Sync {
     /// The system's.
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>>;
 
+    /// Loads the snapshot that is there (DEBUG RELOAD). The whole keyspace is locked, and empty.
+    ///
+    /// # Errors
+    /// Why it cannot be loaded; a part of it may have been.
+    fn load_snapshot(&self) -> Result<(), String>;
+
+    /// Deletes all data and loads the append-only file (DEBUG LOADAOF). The calling thread has not entered the keyspace.
+    ///
+    /// # Errors
+    /// Why it cannot be loaded; a part of it may have been.
+    fn reload_log(&self) -> Result<(), String>;
+
     /// What INFO tells of the append-only file.
     fn log_facts(&self) -> LogFacts;
 
@@ -257,6 +269,14 @@ impl Process for NoProcess {
     }
 
     fn end(&self) {}
+
+    fn load_snapshot(&self) -> Result<(), String> {
+        Err(NOT_THERE.to_string())
+    }
+
+    fn reload_log(&self) -> Result<(), String> {
+        Err(NOT_THERE.to_string())
+    }
 
     fn log_facts(&self) -> LogFacts {
         LogFacts::default()

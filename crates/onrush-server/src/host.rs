@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
+use onrush_engine::loading::load::Expired;
 use onrush_engine::process::{CpuTimes, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use parking_lot::{Mutex, RwLock};
@@ -19,6 +20,7 @@ use crate::append_only::{self, AppendOnly, create_base};
 use crate::config::{Config, ConfigSetError, Directive, os_reason};
 use crate::files::Files;
 use crate::listen_change::{ListenChange, listen_elsewhere};
+use crate::loading::{load_file, reload_log};
 use crate::options::options;
 use crate::os;
 use crate::peers::Peers;
@@ -229,6 +231,15 @@ impl Process for Host {
         tracing::warn!("Onrush is now ready to exit, bye bye...");
         // All other threads end with the process.
         std::process::exit(0);
+    }
+
+    fn load_snapshot(&self) -> Result<(), String> {
+        let server = self.server.get().ok_or("the server has not begun")?;
+        load_file(server, &self.snapshot_path(), Expired::LeftOut).map_err(|error| error.to_string())
+    }
+
+    fn reload_log(&self) -> Result<(), String> {
+        reload_log(self.server.get().ok_or("the server has not begun")?)
     }
 
     fn log_facts(&self) -> LogFacts {

@@ -137,6 +137,7 @@ async fn serve(
     let _ = server.host.listening.set(listening);
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     tokio::spawn(cron::run(server, workers));
+    tracing::info!("{}", saving::plan(&server.host.config.read()));
     let loaded = tokio::task::spawn_blocking(|| load_at_start(server, saved));
     let loaded = tokio::spawn(async move {
         match loaded.await {

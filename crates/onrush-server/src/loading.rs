@@ -15,7 +15,7 @@ use onrush_persist::rdb::{Batch, FileReader};
 use onrush_persist::storage::Disk;
 use parking_lot::Mutex;
 
-use crate::append_only::{begin_log, continue_log, folder};
+use crate::append_only::{begin_log, continue_log, end_log, folder};
 use crate::server::Server;
 
 /// How often the log tells how far loading is.
@@ -206,6 +206,34 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
     });
     server.loading.end();
     Ok(())
+}
+
+/// Deletes all data and loads the append-only file, while commands that need the data are refused.
+///
+/// # Errors
+/// There is none, or it cannot be loaded.
+pub fn reload_log(server: &'static Server) -> Result<(), String> {
+    let config = server.host.config.read().clone();
+    if server.host.append_only.aof().is_none() {
+        return Err("there is no append-only file (appendonly is no)".to_owned());
+    }
+    server.snapshots.wait_for_end();
+    server.loading.begin(server.clock.unix_ms() / 1000, 0);
+    let alone = server.gate.exclusive(server.gate.take_turn());
+    let ended = end_log(server).map_err(|error| error.to_string());
+    for db in (0..server.keyspace.databases()).filter_map(|db| server.keyspace.db(db)) {
+        server.lazyfree.free_later(Box::new(db.clear()), 1);
+    }
+    server.scripts.forget_libraries();
+    drop(alone);
+    let loaded = ended.and_then(|()| {
+        let manifest = Manifest::load(&Disk, &folder(&config), &config.appendfilename);
+        let manifest = manifest.map_err(|error| error.to_string())?.ok_or("there is no manifest")?;
+        load_log(server, &manifest)?;
+        continue_log(server, manifest)
+    });
+    server.loading.end();
+    loaded
 }
 
 /// Loads the files of an append-only file, in order.

@@ -11,6 +11,7 @@ use onrush_engine::snapshot::output::Purpose;
 use onrush_engine::snapshot::run::{self, At, begin};
 
 use crate::append_only::{begin_log, create_base, end_log, error_of};
+use crate::config::Config;
 use crate::server::Server;
 
 /// After a snapshot that failed, the next one is begun so much later.
@@ -29,6 +30,26 @@ const LOOK_PERIOD: Duration = Duration::from_millis(100);
 pub fn start_thread(server: &'static Server) -> std::io::Result<()> {
     std::thread::Builder::new().name("snapshot".into()).spawn(|| run::serve(server))?;
     Ok(())
+}
+
+/// Tells when and where the data is saved.
+pub fn plan(config: &Config) -> String {
+    let points: Vec<String> =
+        config.save.iter().map(|point| format!("{} s with {} changes", point.seconds, point.changes)).collect();
+    let snapshots = match points.is_empty() {
+        true => "No snapshots are taken by themselves (save \"\")".to_owned(),
+        false => format!(
+            "The data is saved in {}/{} after {}, and at the end",
+            config.dir,
+            config.dbfilename,
+            points.join(", ")
+        ),
+    };
+    let log = match config.appendonly {
+        true => format!("every change goes to {}/{}, synced: {}", config.dir, config.appenddirname, config.appendfsync),
+        false => "there is no append-only file (appendonly no)".to_owned(),
+    };
+    format!("{snapshots}; {log}")
 }
 
 /// Looks regularly whether a snapshot is due.

@@ -11,6 +11,7 @@ use onrush_store::{Encoding, Entry, NewValue, Type, ValueRef, clock};
 
 use self::data_digest::Digest;
 use super::keys::work_on;
+use super::persistence::{load_log, reload};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::types::digest::Digest as StateDigest;
@@ -20,8 +21,6 @@ const REFUSED: CommandError = CommandError::fixed(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
      local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
 );
-const NO_SNAPSHOTS: CommandError =
-    CommandError::fixed("ERR DEBUG RELOAD and DEBUG LOADAOF are not supported yet: the server keeps no files");
 const NO_REPLICATION: CommandError =
     CommandError::fixed("ERR DEBUG CHANGE-REPL-ID is not supported yet: there is no replication");
 const NOT_SDS: CommandError = CommandError::fixed("ERR Not an sds encoded string.");
@@ -46,7 +45,7 @@ const HELP: &[&str] = &[
     "ERROR <string>",
     "    Returns the string as an error.",
     "LOADAOF",
-    "    Reloads the append-only file. Not supported yet.",
+    "    Deletes all data and loads the append-only file.",
     "LOG <message>",
     "    Writes the message to the server's log.",
     "OBJECT <key>",
@@ -61,8 +60,8 @@ const HELP: &[&str] = &[
     "    true, false.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Accepted and without effect: lists have no such nodes.",
-    "RELOAD",
-    "    Saves and loads the data. Not supported yet.",
+    "RELOAD [NOSAVE]",
+    "    Saves all data, deletes it and loads it again; with NOSAVE loads what was saved before.",
     "REPLAY <0|1>",
     "    Tells that this connection sends the commands of a log: nothing expires before them.",
     "SDSLEN <key>",
@@ -104,7 +103,8 @@ pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
         (b"protocol", 3) => protocol(ctx),
         (b"quicklist-packed-threshold", 3) => packed_threshold(ctx),
         (b"replay", 3) => replay(ctx),
-        (b"reload" | b"loadaof", 2..) => Err(NO_SNAPSHOTS),
+        (b"reload", 2..) => reload(ctx),
+        (b"loadaof", 2) => load_log(ctx),
         (b"sdslen", 3) => sds_len(ctx),
         (b"set-active-expire", 3) => set_active_expire(ctx),
         (b"sleep", 3) => sleep(ctx),

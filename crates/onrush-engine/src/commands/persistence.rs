@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::lazyfree::Garbage;
 use crate::snapshot::Underway;
 use crate::snapshot::output::Purpose;
 use crate::snapshot::run::{At, begin, run};
@@ -16,6 +17,8 @@ const LOG_IS_REWRITTEN: CommandError = CommandError::fixed(
 const REWRITE_IN_PROGRESS: CommandError =
     CommandError::fixed("ERR Background append only file rewriting already in progress");
 const NO_LOG: CommandError = CommandError::fixed("ERR there is no append-only file to rewrite (appendonly is no)");
+const NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the RDB dump, check server logs.");
+const LOG_NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the AOF files, check server logs.");
 const FAILED: CommandError = CommandError::fixed("ERR");
 
 /// `LASTSAVE`: when the data was last saved; before that, when the server started
@@ -131,6 +134,50 @@ pub(crate) fn save_all(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
             Err(_) => return Ok(false),
         }
     }
+}
+
+/// `DEBUG RELOAD [NOSAVE]`: saves the data, deletes it and loads it, while nobody else has the keyspace
+pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
+    let saves = match ctx.argc() {
+        2 => true,
+        3 if ctx.is(2, "NOSAVE") => false,
+        _ => return Err(error::SYNTAX),
+    };
+    if saves && !save_all(ctx)? {
+        return Err(FAILED);
+    }
+    ctx.expect_work(usize::MAX)?;
+    ctx.commit.lock_keyspace()?;
+    for db in 0..ctx.engine.keyspace.databases() as u32 {
+        let (_, cleared) = ctx.commit.clear(db);
+        ctx.commit.discard(Some(Garbage::Tables(cleared)));
+    }
+    ctx.engine.scripts.libraries.clear();
+    let loaded = ctx.engine.process.load_snapshot();
+    if !saves {
+        // The append-only file has what was there before.
+        ctx.engine.snapshots.schedule(Purpose::LogBase);
+    }
+    reloaded(ctx, loaded, NOT_LOADED)
+}
+
+/// `DEBUG LOADAOF`: deletes all data and loads the append-only file, while clients are told to wait
+pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.expect_work(usize::MAX)?;
+    ctx.commit.leave();
+    let loaded = ctx.engine.process.reload_log();
+    ctx.commit.enter();
+    ctx.commit.look_for_log();
+    reloaded(ctx, loaded, LOG_NOT_LOADED)
+}
+
+fn reloaded(ctx: &mut Ctx<'_>, loaded: Result<(), String>, error: CommandError) -> CommandResult {
+    if let Err(reason) = loaded {
+        tracing::error!("Can't load the data: {reason}");
+        return Err(error);
+    }
+    ctx.out.ok();
+    Ok(())
 }
 
 /// FLUSHALL: what is under way would save what nobody wants any more.

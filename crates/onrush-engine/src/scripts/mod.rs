@@ -29,3 +29,10 @@ pub struct Scripts {
     /// The one that runs.
     pub(crate) running: Running,
 }
+
+impl Scripts {
+    /// Forgets all libraries of functions.
+    pub fn forget_libraries(&self) {
+        self.libraries.clear();
+    }
+}
