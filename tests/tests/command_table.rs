@@ -33,6 +33,7 @@ const NOT_COMPARABLE: &[&str] = &["lolwut", "memory|doctor", "memory|malloc-stat
 
 /// Commands that no oracle has: tests of their own say what they do.
 const NEWER_THAN_ORACLES: &[&str] = &[
+    "client|durability",
     "delex",
     "digest",
     "increx",
