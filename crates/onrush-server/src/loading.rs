@@ -174,6 +174,9 @@ pub fn begin_loading(server: &Server) -> Result<Saved, String> {
 /// # Errors
 /// It cannot be loaded.
 pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String> {
+    if !server.loading.is_on() {
+        return Ok(());
+    }
     let started = Instant::now();
     let appends = server.host.config.read().appendonly;
     let manifest = match saved {
@@ -191,9 +194,7 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
             Some(manifest)
         }
     };
-    if server.loading.is_on() {
-        tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
-    }
+    tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
     match manifest {
         Some(manifest) => continue_log(server, manifest)?,
         None if appends => begin_log(server, false)?,
