@@ -5,97 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use onrush_engine::process::{LogFacts, LogFileFacts};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
-use onrush_persist::SinkId;
-use onrush_persist::aof::{Aof, AofOptions, AofStatus, FsyncPolicy, Manifest};
+use onrush_persist::aof::{Aof, AofOptions, FsyncPolicy, Manifest};
 use onrush_persist::storage::Disk;
-use parking_lot::Mutex;
 
 use crate::config::Config;
+use crate::log_state::Running;
 use crate::server::Server;
 use crate::snapshot_file::{FileOptions, SnapshotFile};
-
-/// The append-only file, if there is one, and what is known of its rewrites.
-#[derive(Default)]
-pub struct AppendOnly {
-    running: Mutex<Option<Running>>,
-    rewrites: Mutex<Rewrites>,
-}
-
-struct Running {
-    aof: Arc<Aof>,
-    sink: SinkId,
-}
-
-/// What is known of the rewrites so far.
-#[derive(Default)]
-struct Rewrites {
-    done: u64,
-    failures: u64,
-    last_took_s: Option<u64>,
-    failed_at: Option<Instant>,
-}
-
-impl AppendOnly {
-    /// What is written, if anything is.
-    pub fn aof(&self) -> Option<Arc<Aof>> {
-        self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
-    }
-
-    /// What INFO tells. `is_on`: `appendonly`.
-    pub fn facts(&self, is_on: bool) -> LogFacts {
-        let aof = self.aof();
-        let rewrites = self.rewrites.lock();
-        LogFacts {
-            is_on,
-            last_rewrite_s: rewrites.last_took_s,
-            has_rewrite_failed: rewrites.failures > 0,
-            rewrites: rewrites.done,
-            failures: rewrites.failures,
-            write_error: aof.as_ref().and_then(|aof| error_of(aof)),
-            files: aof.map(|aof| {
-                let facts = aof.facts();
-                LogFileFacts {
-                    size: facts.size,
-                    base_size: facts.base_size,
-                    buffer_len: facts.buffer_len,
-                    pending_fsyncs: facts.pending_fsyncs,
-                    delayed_fsyncs: facts.delayed_fsyncs,
-                }
-            }),
-        }
-    }
-
-    /// When the last rewrite failed, if it did.
-    pub fn failed_at(&self) -> Option<Instant> {
-        self.rewrites.lock().failed_at
-    }
-
-    fn note_rewrite(&self, result: &io::Result<u64>, took_s: u64) {
-        let mut rewrites = self.rewrites.lock();
-        match result {
-            Ok(_) => {
-                rewrites.done += 1;
-                rewrites.last_took_s = Some(took_s);
-                (rewrites.failures, rewrites.failed_at) = (0, None);
-            }
-            Err(_) => {
-                rewrites.failures += 1;
-                rewrites.failed_at = Some(Instant::now());
-            }
-        }
-    }
-}
-
-/// Why writing fails, if it does.
-pub fn error_of(aof: &Aof) -> Option<String> {
-    match aof.status() {
-        AofStatus::Ok => None,
-        AofStatus::Failed { message, .. } => Some(message),
-    }
-}
 
 /// The folder of its files.
 pub fn folder(config: &Config) -> PathBuf {
@@ -148,7 +66,7 @@ fn attach(server: &'static Server, aof: Arc<Aof>, lsn: u64) -> Result<(), String
     let asked = Arc::clone(&aof);
     server.durability.prepare(lsn, Box::new(move |lsn| asked.want_durable(lsn)));
     let sink = aof.attach(&server.log).map_err(|error| error.to_string())?;
-    *server.host.append_only.running.lock() = Some(Running { aof, sink });
+    server.host.append_only.begin(Running { aof, sink });
     refresh(server, &server.host.config.read());
     Ok(())
 }
@@ -181,7 +99,7 @@ pub fn begin_log(server: &'static Server, waits: bool) -> Result<(), String> {
 /// # Errors
 /// Not everything is on the disk.
 pub fn end_log(server: &Server) -> io::Result<()> {
-    let Some(Running { sink, .. }) = server.host.append_only.running.lock().take() else { return Ok(()) };
+    let Some(Running { sink, .. }) = server.host.append_only.end() else { return Ok(()) };
     let ended = server.log.detach(sink).map_or(Ok(()), |mut sink| sink.finish());
     server.durability.turn_off();
     ended

@@ -10,21 +10,18 @@ use std::time::Duration;
 
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
-use onrush_engine::loading::load::Expired;
 use onrush_engine::process::{CpuTimes, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::append_only::{self, AppendOnly, create_base};
 use crate::config::{Config, ConfigSetError, Directive, os_reason};
 use crate::files::Files;
 use crate::listen_change::{ListenChange, listen_elsewhere};
-use crate::loading::{load_file, reload_log};
+use crate::log_state::AppendOnly;
 use crate::options::options;
 use crate::os;
 use crate::peers::Peers;
-use crate::server::Server;
 use crate::snapshot_file::{FileOptions, SnapshotFile};
 
 /// The only user there is.
@@ -32,6 +29,36 @@ const DEFAULT_USER: &[u8] = b"default";
 
 /// Files the server needs open beside its clients' connections.
 const RESERVED_FILES: u64 = 32;
+
+/// What the process does with files of data, for which it needs the server.
+pub trait DataFiles: Send + Sync {
+    /// Makes what a rewrite of the append-only file is written to.
+    ///
+    /// # Errors
+    /// The system's; there is no such file.
+    fn create_base(&self) -> io::Result<Box<dyn Output>>;
+
+    /// Ends the append-only file. Nobody is in the keyspace.
+    ///
+    /// # Errors
+    /// Not everything is on the disk.
+    fn end_log(&self) -> io::Result<()>;
+
+    /// See [`Process::load_snapshot`].
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    fn load_snapshot(&self) -> Result<(), String>;
+
+    /// See [`Process::reload_log`].
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    fn reload_log(&self) -> Result<(), String>;
+
+    /// Takes over settings that have changed.
+    fn refresh(&self, config: &Config);
+}
 
 /// The process, as far as several threads have to do with it.
 pub struct Host {
@@ -55,8 +82,8 @@ pub struct Host {
     pub port: AtomicU32,
     /// The way to listen elsewhere, while the server runs.
     pub listening: OnceLock<UnboundedSender<ListenChange>>,
-    /// The server, once there is one.
-    server: OnceLock<&'static Server>,
+    /// The files of data, once there is a server that uses them.
+    data: OnceLock<Box<dyn DataFiles>>,
     /// The append-only file.
     pub append_only: AppendOnly,
     /// Files that are there while the server runs.
@@ -80,7 +107,7 @@ impl Host {
             connected: AtomicUsize::new(0),
             port: AtomicU32::new(config.port as u32),
             listening: OnceLock::new(),
-            server: OnceLock::new(),
+            data: OnceLock::new(),
             append_only: AppendOnly::default(),
             files: Mutex::default(),
             peers: Arc::default(),
@@ -91,10 +118,10 @@ impl Host {
         host
     }
 
-    /// Tells which server this is the process of. To be called once.
-    pub fn set_server(&self, server: &'static Server) {
+    /// Tells how files of data are used. To be called once.
+    pub fn set_data(&self, data: Box<dyn DataFiles>) {
         // There is one such call.
-        let _ = self.server.set(server);
+        let _ = self.data.set(data);
     }
 
     /// Tells which engine follows changes of the configuration. To be called once.
@@ -116,8 +143,8 @@ impl Host {
         if let Some(engine) = self.engine.get() {
             engine.set(&options(config));
         }
-        if let Some(server) = self.server.get() {
-            append_only::refresh(server, config);
+        if let Some(data) = self.data.get() {
+            data.refresh(config);
         }
     }
 
@@ -222,8 +249,8 @@ impl Process for Host {
     }
 
     fn end(&self) {
-        if let Some(server) = self.server.get()
-            && let Err(error) = append_only::end_log(server)
+        if let Some(data) = self.data.get()
+            && let Err(error) = data.end_log()
         {
             tracing::error!("The end of the append-only file may be lost: {error}");
         }
@@ -234,12 +261,11 @@ impl Process for Host {
     }
 
     fn load_snapshot(&self) -> Result<(), String> {
-        let server = self.server.get().ok_or("the server has not begun")?;
-        load_file(server, &self.snapshot_path(), Expired::LeftOut).map_err(|error| error.to_string())
+        self.data.get().ok_or("the server has not begun")?.load_snapshot()
     }
 
     fn reload_log(&self) -> Result<(), String> {
-        reload_log(self.server.get().ok_or("the server has not begun")?)
+        self.data.get().ok_or("the server has not begun")?.reload_log()
     }
 
     fn log_facts(&self) -> LogFacts {
@@ -248,8 +274,7 @@ impl Process for Host {
 
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>> {
         if purpose == Purpose::LogBase {
-            let server = self.server.get().ok_or(io::ErrorKind::Unsupported)?;
-            return create_base(server);
+            return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_base();
         }
         let options = {
             let config = self.config.read();

@@ -12,6 +12,7 @@ use onrush_engine::process::Process;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
+use crate::data_files::ServersFiles;
 use crate::files::Files;
 use crate::listener::Listeners;
 use crate::loading::{begin_loading, load_at_start};
@@ -83,6 +84,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     let listeners = Listeners::bind(&config)?;
     let files = Files::create(&config, daemonized);
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
+    server.host.set_data(Box::new(ServersFiles(server)));
     *server.host.files.lock() = files;
     let workers: Vec<Arc<Mailbox>> = (0..server.workers)
         .map(|thread| worker::start(server, thread))

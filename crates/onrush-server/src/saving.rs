@@ -10,8 +10,9 @@ use onrush_engine::restrictions::SNAPSHOT_FAILED;
 use onrush_engine::snapshot::output::Purpose;
 use onrush_engine::snapshot::run::{self, At, begin};
 
-use crate::append_only::{begin_log, create_base, end_log, error_of};
+use crate::append_only::{begin_log, create_base, end_log};
 use crate::config::Config;
+use crate::log_state::error_of;
 use crate::server::Server;
 
 /// After a snapshot that failed, the next one is begun so much later.

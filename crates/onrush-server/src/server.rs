@@ -44,7 +44,6 @@ impl Server {
         };
         let server: &'static Self = Box::leak(Box::new(Self { host, engine: Engine::new(&parts, commands) }));
         host.set_engine(&server.engine);
-        host.set_server(server);
         let garbage = server.lazyfree.open();
         std::thread::Builder::new().name("lazyfree".into()).spawn(move || garbage.for_each(drop))?;
         server.startup_memory.store(server.used_memory(), Relaxed);

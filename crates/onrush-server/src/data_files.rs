@@ -1,0 +1,37 @@
+//! Files of data, as the engine's process uses them.
+
+use std::io;
+
+use onrush_engine::loading::load::Expired;
+use onrush_engine::snapshot::output::Output;
+
+use crate::append_only::{create_base, end_log, refresh};
+use crate::config::Config;
+use crate::host::DataFiles;
+use crate::loading::{load_file, reload_log};
+use crate::server::Server;
+
+/// Those of a server.
+pub struct ServersFiles(pub &'static Server);
+
+impl DataFiles for ServersFiles {
+    fn create_base(&self) -> io::Result<Box<dyn Output>> {
+        create_base(self.0)
+    }
+
+    fn end_log(&self) -> io::Result<()> {
+        end_log(self.0)
+    }
+
+    fn load_snapshot(&self) -> Result<(), String> {
+        load_file(self.0, &self.0.host.snapshot_path(), Expired::LeftOut).map_err(|error| error.to_string())
+    }
+
+    fn reload_log(&self) -> Result<(), String> {
+        reload_log(self.0)
+    }
+
+    fn refresh(&self, config: &Config) {
+        refresh(self.0, config);
+    }
+}
