@@ -97,7 +97,7 @@ fn rewrite_often(server: &Server, stops: &AtomicBool) {
 #[test]
 fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
     const WRITERS: usize = 3;
-    let cycles = std::env::var("ONRUSH_TEST_CYCLES").ok().and_then(|cycles| cycles.parse().ok()).unwrap_or(60);
+    let cycles = std::env::var("ONRUSH_TEST_CYCLES").ok().and_then(|cycles| cycles.parse().ok()).unwrap_or(200);
     let folder = TempDir::new();
     let mut rng = Rng::new(1);
     // What was there before the last writers came, and what was sent and acknowledged since.
@@ -134,6 +134,29 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
         }
     }
     assert!(before.iter().flatten().all(|count| *count > 0));
+}
+
+#[test]
+fn what_is_synced_once_a_second_loses_at_most_the_last_moment_to_a_kill() {
+    let folder = TempDir::new();
+    for cycle in 0..5 {
+        let server = start_on(&folder.0, &["--appendfsync", "everysec"]);
+        let counted = Counted::default();
+        let mut before = 0;
+        let mut least = 0;
+        std::thread::scope(|scope| {
+            before = number(&mut server.connect(), "GET c:0");
+            scope.spawn(|| write(&server, 0, &counted, 20));
+            std::thread::sleep(Duration::from_millis(150));
+            least = counted.acknowledged.load(SeqCst);
+            std::thread::sleep(Duration::from_millis(300));
+            server.signal("KILL");
+        });
+        let again = start_on(&folder.0, &[]);
+        let grown = number(&mut again.connect(), "GET c:0") - before;
+        let sent = counted.sent.load(SeqCst);
+        assert!(least > 0 && (least..=sent).contains(&grown), "cycle {cycle}: {grown} of {least} to {sent}");
+    }
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl AppendOnly {
 pub fn error_of(aof: &Aof) -> Option<String> {
     match aof.status() {
         AofStatus::Ok => None,
-        AofStatus::Failed { message, .. } => Some(message),
+        // As Redis tells it: without the number that the standard library adds.
+        AofStatus::Failed { message, .. } => message.split(" (os error").next().map(str::to_owned),
     }
 }
