@@ -149,6 +149,25 @@ fn flushing_everything_ends_a_snapshot_and_refuses_no_writes() {
 }
 
 #[test]
+fn what_is_evicted_meanwhile_is_in_the_snapshot() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &["--maxmemory-policy", "allkeys-random"]);
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 200000 key 50");
+    let script = "for i = 1, 30000 do redis.call('HSET', 'h', 'field' .. i, i) redis.call('ZADD', 'z', i, i) end";
+    assert!(!conn.call(&argv!["EVAL", script, "0"]).is_error());
+    let digest = conn.run("DEBUG DIGEST").text();
+    conn.send(b"BGSAVE\r\nCONFIG SET maxmemory 10mb\r\n").expect("sent");
+    for _ in 0..2 {
+        conn.read_reply().expect("a reply");
+    }
+    wait_until("keys are evicted", || conn.info_number("evicted_keys").is_some_and(|keys| keys > 50_000));
+    wait_for_end(&mut conn);
+    let again = start_on(&folder.0, &[]);
+    assert_eq!(again.connect().run("DEBUG DIGEST").text(), digest);
+}
+
+#[test]
 fn a_reload_brings_all_data_back() {
     let folder = onrush_tests::server::TempDir::new();
     let server = start_on(&folder.0, &[]);

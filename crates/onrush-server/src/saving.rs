@@ -1,6 +1,5 @@
 //! When the data is saved: at save points, on request, at the end.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onrush_engine::error::CommandError;
@@ -11,7 +10,7 @@ use onrush_engine::snapshot::output::Purpose;
 use onrush_engine::snapshot::run::{self, At, begin};
 
 use crate::append_only::{begin_log, create_base, end_log};
-use crate::config::Config;
+use crate::config::{Config, SavePoint};
 use crate::log_state::error_of;
 use crate::server::Server;
 
@@ -35,8 +34,11 @@ pub fn start_thread(server: &'static Server) -> std::io::Result<()> {
 
 /// Tells when and where the data is saved.
 pub fn plan(config: &Config) -> String {
-    let points: Vec<String> =
-        config.save.iter().map(|point| format!("{} s with {} changes", point.seconds, point.changes)).collect();
+    let points = config.save.iter().map(|SavePoint { seconds, changes }| {
+        let noun = if *changes == 1 { "change" } else { "changes" };
+        format!("{seconds} s with {changes} {noun}")
+    });
+    let points: Vec<String> = points.collect();
     let snapshots = match points.is_empty() {
         true => "No snapshots are taken by themselves (save \"\")".to_owned(),
         false => format!(
@@ -195,7 +197,7 @@ pub fn save_at_end(server: &Server) -> Result<Exclusive<'_>, String> {
         tracing::info!("Saving the final RDB snapshot before exiting.");
         let output = server.host.create_snapshot(Purpose::File).map_err(|error| error.to_string())?;
         let underway = begin(server, output, Purpose::File, false).ok_or("another snapshot is under way")?;
-        run::run(server, &Arc::clone(&underway), At::Alone)?;
+        run::run(server, &underway, At::Alone)?;
         return Ok(alone);
     }
 }

@@ -5,13 +5,18 @@ use std::ops::Deref;
 
 use crate::entry_box::EntryBox;
 use crate::table::Table;
-use crate::{Entry, Value};
+use crate::{Entry, Frozen, Value};
 
 /// An entry that was taken out of its table. Reads as an [`Entry`]; dropping it frees it, which is better done
 /// after the shard is unlocked.
 pub struct Removed(pub(crate) EntryBox);
 
 impl Removed {
+    /// As [`Entry::freeze`].
+    pub fn freeze(&mut self) -> Option<Frozen> {
+        self.0.freeze()
+    }
+
     /// Keeps the value and frees the rest. An embedded string is copied out.
     pub fn into_value(self) -> Value {
         self.0.into_value()

@@ -63,7 +63,7 @@ impl Commit {
         record.look(&shared.settings);
         let table = locks.lock_shard(shard);
         let result = pick(table, evicted);
-        for removed in &*evicted {
+        for removed in evicted {
             record.save_removed(db, removed, table);
             record.also(db, [b"DEL", removed.key()].into_iter());
             record.changed_by_itself(db, removed.key());

@@ -268,11 +268,12 @@ impl Recorder {
     }
 
     /// Saves an entry that was taken out of this table, if the snapshot that is under way has not got it.
-    pub(super) fn save_removed(&self, db: u32, removed: &Removed, table: &Table) {
+    pub(super) fn save_removed(&self, db: u32, removed: &mut Removed, table: &Table) {
         if let Some(snapshot) = &self.snapshot
             && table.is_unsaved(removed)
         {
-            snapshot.save(self.thread, db, removed, None);
+            let frozen = removed.freeze();
+            snapshot.save(self.thread, db, removed, frozen);
         }
     }
 

@@ -17,8 +17,8 @@ pub struct Facts {
     pub failure: Option<String>,
     /// The most memory of entries that were encoded and not yet written, in bytes.
     pub held_bytes_max: usize,
-    /// Keys that the last file that was loaded had, and those of it that had expired.
+    /// Keys that were loaded from the last file.
     pub loaded_keys: u64,
-    /// See above.
+    /// Keys of that file that were left out, as they had expired.
     pub expired_keys: u64,
 }

@@ -10,7 +10,6 @@ use super::output::{Output, Purpose};
 use super::underway::{Beginning, Cut, NoResult, Underway, Usage};
 use crate::commands::server::REDIS_VERSION;
 use crate::eviction::policy::{Order, Policy};
-use crate::gate::Exclusive;
 use crate::shared::Shared;
 
 /// A shard's lock goes back after so many entries, or so many bytes.
@@ -55,16 +54,6 @@ pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: 
     let compresses = shared.settings.rdb_compression.load(Relaxed);
     let beginning = Beginning { purpose, output, compresses, aux, libraries };
     shared.snapshots.begin(|| Underway::new(beginning, &cut), waits)
-}
-
-/// As [`begin`], for who has the keyspace for himself without a commit.
-pub fn begin_alone(
-    shared: &Shared,
-    output: Box<dyn Output>,
-    purpose: Purpose,
-    _alone: &Exclusive<'_>,
-) -> Option<Arc<Underway>> {
-    begin(shared, output, purpose, true)
 }
 
 fn usage(shared: &Shared) -> Usage {

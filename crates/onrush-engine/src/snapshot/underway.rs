@@ -38,9 +38,9 @@ pub struct Beginning {
     pub output: Box<dyn Output>,
     /// Whether what the snapshot's own thread encodes is compressed. What writers encode never is: it holds them up.
     pub compresses: bool,
-    /// Facts about the server, and the texts of its libraries of functions.
+    /// Facts about the server, with their names in the format.
     pub aux: Vec<(&'static str, String)>,
-    /// See above.
+    /// The texts of the libraries of functions.
     pub libraries: Vec<Vec<u8>>,
 }
 
