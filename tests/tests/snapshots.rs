@@ -185,6 +185,17 @@ fn a_reload_brings_all_data_back() {
     assert_eq!(conn.run("DEBUG RELOAD NOSAVE").text(), "OK");
     assert_eq!(conn.run("DEBUG DIGEST").text(), digest);
     assert!(conn.run("DEBUG RELOAD MERGE").is_error());
+    // Who watches a key, or has read it, is told.
+    let mut watcher = server.connect();
+    watcher.run("HELLO 3");
+    watcher.run("CLIENT TRACKING ON");
+    for command in ["WATCH h", "HGET h a", "MULTI", "PING"] {
+        assert!(!watcher.run(command).is_error());
+    }
+    conn.run("DEBUG RELOAD");
+    watcher.send_command(&argv!["EXEC"]).expect("sent");
+    let told = [(); 2].map(|()| watcher.read_reply().expect("a reply"));
+    assert_eq!(told, [&b">2\r\n$10\r\ninvalidate\r\n_\r\n"[..], b"_\r\n"]);
     assert!(conn.run("DEBUG LOADAOF").is_error());
     bgsave(&mut conn);
 }

@@ -33,7 +33,8 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         return None;
     }
     // Planning has seen that the number of arguments is right.
-    if (planned.is_none() || !ctx.session.is_authenticated() || !ctx.commit.has_entered())
+    let is_limited = !ctx.session.is_authenticated() || !ctx.commit.has_entered() || ctx.engine.restricts();
+    if (planned.is_none() || is_limited)
         && let Err(error) = admit(ctx, command, false)
     {
         return Some(Err(refuse(ctx, error)));

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use onrush_engine::snapshot::output::{Output, Purpose};
+use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
 use onrush_persist::aof::{Aof, AofOptions, FsyncPolicy, Manifest};
-use onrush_persist::storage::Disk;
+use onrush_persist::rdb::{FileOptions, SnapshotFile};
+use onrush_persist::storage::{Disk, StorageFile};
 
 use crate::config::Config;
 use crate::log_state::Running;
 use crate::server::Server;
-use crate::snapshot_file::{FileOptions, SnapshotFile};
 
 /// The folder of its files.
 pub fn folder(config: &Config) -> PathBuf {
@@ -29,8 +29,8 @@ pub fn policy(config: &Config) -> FsyncPolicy {
     }
 }
 
-fn options(server: &'static Server, config: &Config) -> AofOptions {
-    let mut options = AofOptions::new(folder(config), config.appendfilename.as_str());
+fn options(server: &'static Server, config: &Config, dir: PathBuf) -> AofOptions {
+    let mut options = AofOptions::new(dir, config.appendfilename.as_str());
     options.policy = policy(config);
     options.timestamps = config.aof_timestamp_enabled;
     options.on_durable = Box::new(|lsn| server.durability.advance(lsn));
@@ -46,16 +46,17 @@ pub fn refresh(server: &Server, config: &Config) {
     }
 }
 
-/// Goes on with a log that has been loaded. Nobody changes anything meanwhile.
+/// Goes on with a log in `dir` that has been loaded. Nobody changes anything meanwhile.
 ///
 /// # Errors
 /// The system's.
-pub fn continue_log(server: &'static Server, manifest: Manifest) -> Result<(), String> {
+pub fn continue_log(server: &'static Server, dir: PathBuf, manifest: Manifest) -> Result<(), String> {
     let config = server.host.config.read().clone();
     let alone = server.gate.exclusive(server.gate.take_turn());
     server.log.flush();
     let lsn = server.log.last_lsn();
-    let aof = Aof::open(Arc::new(Disk), options(server, &config), manifest, lsn).map_err(|error| error.to_string())?;
+    let aof =
+        Aof::open(Arc::new(Disk), options(server, &config, dir), manifest, lsn).map_err(|error| error.to_string())?;
     attach(server, aof, lsn)?;
     server.durability.turn_on();
     drop(alone);
@@ -84,7 +85,8 @@ pub fn begin_log(server: &'static Server, waits: bool) -> Result<(), String> {
     }
     server.log.flush();
     let lsn = server.log.last_lsn();
-    let aof = Aof::begin(Arc::new(Disk), options(server, &config), lsn).map_err(|error| error.to_string())?;
+    let aof = Aof::begin(Arc::new(Disk), options(server, &config, folder(&config)), lsn)
+        .map_err(|error| error.to_string())?;
     let output = BaseOutput::new(server, &config, Arc::clone(&aof), Way::First).map_err(|error| error.to_string())?;
     attach(server, aof, lsn)?;
     let underway = begin(server, Box::new(output), Purpose::LogBase, waits).ok_or("a snapshot is under way")?;
@@ -144,8 +146,9 @@ impl BaseOutput {
         let is_rdb = config.aof_use_rdb_preamble;
         let options =
             FileOptions { has_checksum: config.rdbchecksum, syncs_often: config.aof_rewrite_incremental_fsync, is_rdb };
-        let target = folder(config).join("temp-rewrite.aof");
-        let file = SnapshotFile::create(target, options)?;
+        // The folder may have been configured anew since; the files stay together.
+        let target = aof.dir().join("temp-rewrite.aof");
+        let file = SnapshotFile::create(Arc::new(Disk), target, options)?;
         Ok(Self { server, file, aof, way, is_rdb, started: Instant::now() })
     }
 
@@ -191,8 +194,14 @@ impl Output for BaseOutput {
         result
     }
 
-    fn abandon(self: Box<Self>) {
-        self.note(&Err(io::ErrorKind::Interrupted.into()));
+    fn take_due_sync(&mut self) -> Option<Arc<dyn StorageFile>> {
+        self.file.take_due_sync()
+    }
+
+    fn abandon(self: Box<Self>, why: &NoResult) {
+        if matches!(why, NoResult::Failed(_)) {
+            self.note(&Err(io::ErrorKind::Other.into()));
+        }
         self.file.remove();
         self.aof.abort_rewrite();
     }

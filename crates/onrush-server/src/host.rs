@@ -12,6 +12,8 @@ use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
 use onrush_engine::process::{CpuTimes, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
+use onrush_persist::rdb::{FileOptions, SnapshotFile};
+use onrush_persist::storage::Disk;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -22,7 +24,7 @@ use crate::log_state::AppendOnly;
 use crate::options::options;
 use crate::os;
 use crate::peers::Peers;
-use crate::snapshot_file::{FileOptions, SnapshotFile};
+use crate::snapshot_file::FileOutput;
 
 /// The only user there is.
 const DEFAULT_USER: &[u8] = b"default";
@@ -284,7 +286,7 @@ impl Process for Host {
                 is_rdb: true,
             }
         };
-        Ok(Box::new(SnapshotFile::create(self.snapshot_path(), options)?))
+        Ok(Box::new(FileOutput(SnapshotFile::create(Arc::new(Disk), self.snapshot_path(), options)?)))
     }
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>> {

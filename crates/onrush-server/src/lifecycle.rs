@@ -131,6 +131,7 @@ async fn serve(
     let sent = [end_at_second(SignalKind::terminate())?, end_at_second(SignalKind::interrupt())?];
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    os::survive_size_limit();
     // Taken so that they do not end the process.
     let _hangup = signal(SignalKind::hangup())?;
     let saved = begin_loading(server).map_err(std::io::Error::other)?;

@@ -11,11 +11,12 @@ use onrush_engine::loading::load::{Expired, LoadError, load_batch};
 use onrush_engine::local::{LocalClient, State};
 use onrush_engine::runner::Runner;
 use onrush_persist::aof::{AofError, Chunk, CommandReader, Content, LogFile, Manifest, Reader, truncate};
-use onrush_persist::rdb::{Batch, FileReader};
+use onrush_persist::rdb::{self, Batch, FileReader};
 use onrush_persist::storage::Disk;
 use parking_lot::Mutex;
 
 use crate::append_only::{begin_log, continue_log, end_log, folder};
+use crate::os;
 use crate::server::Server;
 
 /// How often the log tells how far loading is.
@@ -133,11 +134,24 @@ pub enum Saved {
     Log(Manifest),
 }
 
+/// Removes files of snapshots whose process was killed.
+fn remove_leftovers(server: &Server) {
+    let config = server.host.config.read().clone();
+    let is_alive = |pid| pid != std::process::id() && os::is_alive(pid);
+    for dir in [PathBuf::from(&config.dir), folder(&config)] {
+        // The folder of the log may not be there yet.
+        for name in rdb::remove_leftovers(&Disk, &dir, is_alive).unwrap_or_default() {
+            tracing::info!("Removed {}: the process that wrote it has not completed it", dir.join(name).display());
+        }
+    }
+}
+
 /// Finds what was saved before; if there is anything, commands that need the data are refused from here on.
 ///
 /// # Errors
 /// The system does not tell whether there is anything, or it cannot be.
 pub fn begin_loading(server: &Server) -> Result<Saved, String> {
+    remove_leftovers(server);
     let config = server.host.config.read().clone();
     let begin = |bytes| server.loading.begin(server.clock.unix_ms() / 1000, bytes);
     if config.appendonly {
@@ -190,13 +204,17 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
             None
         }
         Saved::Log(manifest) => {
-            load_log(server, &manifest)?;
+            let dir = folder(&server.host.config.read());
+            load_log(server, &dir, &manifest)?;
             Some(manifest)
         }
     };
     tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
     match manifest {
-        Some(manifest) => continue_log(server, manifest)?,
+        Some(manifest) => {
+            let dir = folder(&server.host.config.read());
+            continue_log(server, dir, manifest)?;
+        }
         None if appends => begin_log(server, false)?,
         None => {}
     }
@@ -214,10 +232,13 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
 /// # Errors
 /// There is none, or it cannot be loaded.
 pub fn reload_log(server: &'static Server) -> Result<(), String> {
-    let config = server.host.config.read().clone();
-    if server.host.append_only.aof().is_none() {
+    let name = server.host.config.read().appendfilename.clone();
+    let Some(aof) = server.host.append_only.aof() else {
         return Err("there is no append-only file (appendonly is no)".to_owned());
-    }
+    };
+    // Not where it would be made now: the folder may have been configured anew.
+    let dir = aof.dir().to_owned();
+    drop(aof);
     server.snapshots.wait_for_end();
     server.loading.begin(server.clock.unix_ms() / 1000, 0);
     let alone = server.gate.exclusive(server.gate.take_turn());
@@ -228,19 +249,19 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     server.scripts.forget_libraries();
     drop(alone);
     let loaded = ended.and_then(|()| {
-        let manifest = Manifest::load(&Disk, &folder(&config), &config.appendfilename);
+        let manifest = Manifest::load(&Disk, &dir, &name);
         let manifest = manifest.map_err(|error| error.to_string())?.ok_or("there is no manifest")?;
-        load_log(server, &manifest)?;
-        continue_log(server, manifest)
+        load_log(server, &dir, &manifest)?;
+        continue_log(server, dir, manifest)
     });
     server.loading.end();
     loaded
 }
 
 /// Loads the files of an append-only file, in order.
-fn load_log(server: &'static Server, manifest: &Manifest) -> Result<(), String> {
+fn load_log(server: &'static Server, dir: &Path, manifest: &Manifest) -> Result<(), String> {
     let config = server.host.config.read().clone();
-    let mut reader = Reader::new(Arc::new(Disk), &folder(&config), manifest).map_err(|error| error.to_string())?;
+    let mut reader = Reader::new(Arc::new(Disk), dir, manifest).map_err(|error| error.to_string())?;
     server.loading.begin(server.clock.unix_ms() / 1000, reader.len_bytes());
     while let Some(file) = reader.next_file().map_err(|error| error.to_string())? {
         tracing::info!("Loading {}, {:.1} MB", file.path.display(), file.len as f64 / 1e6);

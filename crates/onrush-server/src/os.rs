@@ -34,6 +34,19 @@ pub fn raise_open_files(wanted: u64) -> u64 {
     limit.rlim_cur
 }
 
+/// Has a write past the size that files may have (`ulimit -f`) fail, as one on a full disk does; otherwise it ends the process.
+pub fn survive_size_limit() {
+    // SAFETY: no handler is installed; the signal is ignored from here on.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Whether there is a process of this number.
+pub fn is_alive(pid: u32) -> bool {
+    let Ok(pid) = i32::try_from(pid) else { return false };
+    // SAFETY: signal 0 is sent to nobody; it is only looked whether it could be.
+    pid > 0 && (unsafe { libc::kill(pid, 0) } == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
+}
+
 /// Whether the peer of the socket `fd` has closed it or its sending side, or the connection is broken.
 pub fn is_hung_up(fd: i32) -> bool {
     let mut watched = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };

@@ -6,7 +6,7 @@ use onrush_engine::error::CommandError;
 use onrush_engine::gate::Exclusive;
 use onrush_engine::process::Process;
 use onrush_engine::restrictions::SNAPSHOT_FAILED;
-use onrush_engine::snapshot::output::Purpose;
+use onrush_engine::snapshot::output::{NoResult, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
 
 use crate::append_only::{begin_log, create_base, end_log};
@@ -19,6 +19,9 @@ const RETRY_PERIOD_S: i64 = 5;
 
 /// After a rewrite that failed, the next one is begun so much later.
 const REWRITE_RETRY_PERIOD: Duration = Duration::from_secs(5);
+
+/// Why a snapshot does not begin.
+const BUSY: &str = "a script has the keyspace for itself";
 
 /// How often it is looked whether there is something to do.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
@@ -146,7 +149,7 @@ impl Saving {
             Ok(output) => match server.alone_unless_busy() {
                 Some(_alone) => begin(server, output, Purpose::LogBase, true).is_some(),
                 None => {
-                    output.abandon();
+                    output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
                     false
                 }
             },
@@ -169,7 +172,7 @@ impl Saving {
             }
         };
         let Some(_alone) = server.alone_unless_busy() else {
-            output.abandon();
+            output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
             return;
         };
         if begin(server, output, Purpose::File, true).is_some() {

@@ -69,6 +69,12 @@ fn outdate(ctx: &mut Ctx<'_>, mut concerns: impl FnMut(&mut Ctx<'_>, u32, &[u8])
     }
 }
 
+/// Tells who watches or tracks keys that everything is about to be deleted. The whole keyspace is locked.
+pub(crate) fn outdate_all(ctx: &mut Ctx<'_>) {
+    outdate(ctx, is_there);
+    ctx.commit.outdate_everything();
+}
+
 fn is_there(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) -> bool {
     let key = ctx.commit.key(key);
     ctx.commit.peek_in(db, &key).is_some()

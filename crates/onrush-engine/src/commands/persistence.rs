@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::commands::flush::outdate_all;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::lazyfree::Garbage;
 use crate::snapshot::Underway;
-use crate::snapshot::output::Purpose;
+use crate::snapshot::output::{NoResult, Purpose};
 use crate::snapshot::run::{At, begin, run};
 
 const IN_PROGRESS: CommandError = CommandError::fixed("ERR Background save already in progress");
@@ -109,7 +110,7 @@ fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>
         }
     };
     if let Err(refused) = ctx.commit.lock_keyspace() {
-        output.abandon();
+        output.abandon(&NoResult::Unwanted("the keyspace is not to be had".to_owned()));
         return Err(refused.into());
     }
     let underway = begin(ctx.engine, output, purpose, waits).ok_or(IN_PROGRESS)?;
@@ -148,6 +149,7 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     ctx.expect_work(usize::MAX)?;
     ctx.commit.lock_keyspace()?;
+    outdate_all(ctx);
     for db in 0..ctx.engine.keyspace.databases() as u32 {
         let (_, cleared) = ctx.commit.clear(db);
         ctx.commit.discard(Some(Garbage::Tables(cleared)));
@@ -164,6 +166,8 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `DEBUG LOADAOF`: deletes all data and loads the append-only file, while clients are told to wait
 pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.expect_work(usize::MAX)?;
+    ctx.commit.lock_keyspace()?;
+    outdate_all(ctx);
     ctx.commit.leave();
     let loaded = ctx.engine.process.reload_log();
     ctx.commit.enter();

@@ -1,6 +1,9 @@
 //! Where snapshots are written.
 
 use std::io;
+use std::sync::Arc;
+
+use onrush_persist::storage::StorageFile;
 
 /// What a snapshot is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +12,15 @@ pub enum Purpose {
     File,
     /// The base of the append-only file.
     LogBase,
+}
+
+/// Why nothing comes of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoResult {
+    /// It could not be written.
+    Failed(String),
+    /// Nobody wants it any more.
+    Unwanted(String),
 }
 
 /// Takes what a snapshot encodes, as items of the RDB format in any order.
@@ -27,9 +39,14 @@ pub trait Output: Send {
     /// Writes whole items.
     fn write(&mut self, items: &[u8]) -> io::Result<()>;
 
+    /// The file, if so much was written that it is to be synced by now. The caller does that with no lock held.
+    fn take_due_sync(&mut self) -> Option<Arc<dyn StorageFile>> {
+        None
+    }
+
     /// Ends it: what was written is complete, and stays if the machine fails. Returns its length in bytes.
     fn finish(self: Box<Self>) -> io::Result<u64>;
 
     /// What was written is of no use.
-    fn abandon(self: Box<Self>);
+    fn abandon(self: Box<Self>, why: &NoResult);
 }

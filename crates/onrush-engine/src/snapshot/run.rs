@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use onrush_store::Shard;
 
-use super::output::{Output, Purpose};
-use super::underway::{Beginning, Cut, NoResult, Underway, Usage};
+use super::output::{NoResult, Output, Purpose};
+use super::underway::{Beginning, Cut, Underway, Usage};
 use crate::commands::server::REDIS_VERSION;
 use crate::eviction::policy::{Order, Policy};
+use crate::gate::Entered;
 use crate::shared::Shared;
 
 /// A shard's lock goes back after so many entries, or so many bytes.
@@ -28,11 +29,20 @@ pub enum At {
     Alone,
 }
 
+impl At {
+    fn enter(self, shared: &Shared) -> Option<Entered<'_>> {
+        match self {
+            At::Gate(thread) => Some(shared.gate.enter(thread)),
+            At::Alone => None,
+        }
+    }
+}
+
 /// Begins a snapshot; `None` if one is under way. The caller has the whole keyspace. `waits`: the thread for snapshots goes on with it.
 /// O(shards in use).
 pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: bool) -> Option<Arc<Underway>> {
     if shared.snapshots.underway().is_some() {
-        output.abandon();
+        output.abandon(&NoResult::Unwanted("another one is under way".to_owned()));
         return None;
     }
     let keyspace = &shared.keyspace;
@@ -99,11 +109,11 @@ pub fn run(shared: &Shared, underway: &Underway, at: At) -> Result<(), String> {
     }
     shared.snapshots.end_of_entries();
     underway.save_taken();
-    underway.save_late();
+    underway.save_late(|number, key| thaw(shared, underway, at, number, key));
     underway.write_all();
     let result = match underway.take_output() {
         (Some(output), Some(why)) => {
-            output.abandon();
+            output.abandon(&why);
             Err(why)
         }
         (Some(output), None) => output.finish().map_err(|error| NoResult::Failed(error.to_string())),
@@ -160,12 +170,24 @@ fn go_through(shared: &Shared, underway: &Underway, at: At, report: &mut Report)
             let mut next = Some(0);
             while let Some(position) = next {
                 next = save_some(shared, underway, at, (db as u32, shard), position);
-                underway.save_late();
+                underway.save_late(|number, key| thaw(shared, underway, at, number, key));
                 underway.write_waiting();
+                underway.sync_due();
             }
             underway.save_taken();
             report.tell(underway);
         }
+    }
+}
+
+/// Has a collection that was saved read as fast as before: its parts are its own again.
+fn thaw(shared: &Shared, underway: &Underway, at: At, number: u32, key: &[u8]) {
+    let _entered = at.enter(shared);
+    let Some(database) = underway.database_of(number).and_then(|db| shared.keyspace.db(db as usize)) else { return };
+    let hash = shared.keyspace.hash(key);
+    // It may be gone by now, or be another one.
+    if let Some(mut slot) = database.shard_of(hash).lock().find(key, hash) {
+        slot.thaw();
     }
 }
 
@@ -174,10 +196,7 @@ fn save_some(shared: &Shared, underway: &Underway, at: At, (db, shard): (u32, &S
     if shard.is_empty() {
         return None;
     }
-    let _entered = match at {
-        At::Gate(thread) => Some(shared.gate.enter(thread)),
-        At::Alone => None,
-    };
+    let _entered = at.enter(shared);
     let mut table = shard.lock();
     let (mut next, mut entries) = (Some(position), 0);
     let bytes = underway.open_bytes(underway.own());

@@ -9,7 +9,7 @@ use onrush_persist::rdb::{Encoder, KeyRecord, Text, VERSION_DEFAULT, VERSION_FIE
 use onrush_store::{Cleared, CutFacts, Entry, Frozen, ValueRef, clock};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::output::{Output, Purpose};
+use super::output::{NoResult, Output, Purpose};
 use crate::commit::rebuild_value;
 use crate::types::rdb::encode;
 
@@ -84,15 +84,6 @@ fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
 
 /// Tables that were taken out of their database, and its number at the cut.
 type Taken = (u32, Vec<Cleared>);
-
-/// Why nothing comes of a snapshot.
-#[derive(Clone, Debug)]
-pub(super) enum NoResult {
-    /// It could not be written.
-    Failed(String),
-    /// Nobody wants it any more.
-    Unwanted(String),
-}
 
 /// What is saved of a key beside its value.
 struct Record<'a> {
@@ -251,8 +242,9 @@ impl Underway {
         self.later.lock().push(Waiting { number, key, expires_at_ms, clock, value });
     }
 
-    /// Encodes large values as they were. No shard is locked.
-    pub(super) fn save_late(&self) {
+    /// Encodes large values as they were, and tells of each collection that is done, by the number of its database at the cut and its key.
+    /// No shard is locked.
+    pub(super) fn save_late(&self, mut done: impl FnMut(u32, &[u8])) {
         loop {
             let Some(Waiting { number, key, expires_at_ms, clock, value }) = self.later.lock().pop() else { return };
             let record = Record { key: &key, expires_at_ms, clock };
@@ -261,8 +253,13 @@ impl Underway {
                 Later::String(bytes) => ValueRef::Shared(bytes),
             };
             self.save_as(self.own(), number, &record, read);
+            let is_collection = matches!(value, Later::Collection(_));
             drop(value);
+            if is_collection {
+                done(number, &key);
+            }
             self.write_waiting();
+            self.sync_due();
         }
     }
 
@@ -337,6 +334,17 @@ impl Underway {
         }
     }
 
+    /// Has written bytes taken to the disk if there are many by now. It may take long: no lock is held meanwhile, so that others can write.
+    pub(super) fn sync_due(&self) {
+        let due = self.output.lock().as_mut().and_then(|output| output.take_due_sync());
+        if let Some(file) = due
+            && !self.is_over.load(Relaxed)
+            && let Err(error) = file.sync()
+        {
+            self.fail(&error);
+        }
+    }
+
     /// Hands over and writes all that threads have encoded.
     pub(super) fn write_all(&self) {
         for buffer in &self.buffers {
@@ -372,6 +380,11 @@ impl Underway {
         self.swaps.fetch_add(1, Relaxed);
     }
 
+    /// Which database has what had a number at the cut.
+    pub(super) fn database_of(&self, number: u32) -> Option<u32> {
+        (0..).zip(&self.numbers).find_map(|(db, now)| (now.load(Relaxed) == number).then_some(db))
+    }
+
     /// How often databases were exchanged.
     pub(super) fn swaps(&self) -> u64 {
         self.swaps.load(Relaxed)
@@ -396,6 +409,7 @@ impl Underway {
             for table in cleared {
                 table.save(&mut |entry| self.save_as(self.own(), number, &Record::of(entry), entry.value()));
                 self.write_waiting();
+                self.sync_due();
             }
         }
     }

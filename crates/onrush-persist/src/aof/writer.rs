@@ -328,6 +328,11 @@ impl Aof {
         Ok(Arc::new(Aof { inner, syncer: Mutex::new(Some(syncer)) }))
     }
 
+    /// The folder of its files.
+    pub fn dir(&self) -> &std::path::Path {
+        &self.inner.dir
+    }
+
     /// The LSN up to which all records are in files.
     pub fn written_lsn(&self) -> u64 {
         self.inner.written.load(Ordering::Acquire)

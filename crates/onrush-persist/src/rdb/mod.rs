@@ -5,7 +5,8 @@
 //!
 //! - [`FileReader`] cuts a file into [`Batch`]es without decoding values; any thread decodes a batch's [`Items`]. Pieces of a
 //!   value go to a [`Visitor`], from where they stand in the file: nothing is copied but what was compressed.
-//! - [`Encoder`] encodes items into memory, [`FileWriter`] writes them with header, end and checksum.
+//! - [`Encoder`] encodes items into memory, [`FileWriter`] writes them with header, end and checksum,
+//!   [`SnapshotFile`] into a file that takes the place of an older one.
 //! - [`seal_payload`] and [`open_payload`] add and check the footer of DUMP's payloads, [`decode_payload`] decodes them.
 //! - [`crc64`](mod@crc64) and [`lzf`] are the checksum and the compression.
 //!
@@ -29,6 +30,7 @@ mod listpack;
 pub mod lzf;
 mod module;
 mod skip;
+mod snapshot_file;
 mod stream;
 mod text;
 mod value;
@@ -45,6 +47,7 @@ pub use encode_stream::StreamEncoder;
 pub use error::{ModuleId, RdbError};
 pub use file::{Batch, FileReader};
 pub use item::{FileBytes, Item, Items, Key, RawValue};
+pub use snapshot_file::{FileOptions, SnapshotFile, remove_leftovers};
 pub use stream::{StreamConsumer, StreamEntry, StreamGroup, StreamHistory, StreamId, StreamPending, StreamState};
 pub use text::Text;
 pub use value::Scratch;

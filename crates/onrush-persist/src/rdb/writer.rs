@@ -33,11 +33,6 @@ impl<W: Write> FileWriter<W> {
         self.output.write_all(items)
     }
 
-    /// Where it writes: to have the system take it to the disk.
-    pub fn output_mut(&mut self) -> &mut W {
-        &mut self.output
-    }
-
     /// Bytes so far.
     pub fn len_bytes(&self) -> u64 {
         self.len
