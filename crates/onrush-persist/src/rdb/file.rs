@@ -129,6 +129,15 @@ impl<R: Read> FileReader<R> {
         let mut has_more = true;
         loop {
             let items_len = self.frame(batch)?;
+            if self.is_at_end && self.version < VERSION_WITH_CHECKSUM {
+                // Otherwise a newer file with damage in its version would be believed.
+                batch.bytes.reserve(CHECKSUM_LEN + 1);
+                self.input.by_ref().take(CHECKSUM_LEN as u64 + 1).read_to_end(&mut batch.bytes)?;
+                if batch.bytes.len() - items_len == CHECKSUM_LEN {
+                    let what = "a checksum, which no file of this version has";
+                    return Err(RdbError::Malformed { at: batch.at + items_len as u64, what });
+                }
+            }
             let is_full = batch.len > 0 && batch.bytes.len() >= BATCH_LEN;
             if self.is_at_end || is_full {
                 self.hand_over(batch, items_len);
