@@ -156,15 +156,20 @@ impl CommandLog {
     /// # Errors
     /// The system has no thread to give.
     pub fn attach(self: &Arc<Self>, sink: Box<dyn Sink>) -> io::Result<SinkId> {
-        self.flush();
         self.start_thread()?;
+        Ok(self.follow(sink))
+    }
+
+    /// As [`CommandLog::attach`], for those who flush the log by themselves: no thread does.
+    pub fn follow(&self, sink: Box<dyn Sink>) -> SinkId {
+        self.flush();
         let mut merge = self.merge.lock();
         merge.sinks_attached += 1;
         let id = SinkId(merge.sinks_attached);
         self.slow_works.lock().extend(sink.slow_work().map(|work| (id, work)));
         merge.sinks.push((id, sink));
         self.listening.store(true, Ordering::Relaxed);
-        Ok(id)
+        id
     }
 
     /// Takes a sink away again and returns it; it has got every record up to here. The caller keeps everybody else out of

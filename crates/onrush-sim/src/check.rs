@@ -120,6 +120,7 @@ impl Search<'_> {
 mod tests {
     use super::*;
     use crate::command::{Command, Side};
+    use crate::history::Lsns;
     use crate::reply::Reply;
 
     /// Calls of connections, each with the places where it was sent and ended.
@@ -128,7 +129,16 @@ mod tests {
         for (lane, sent, ended, command, reply) in calls {
             history.lanes.resize_with(history.lanes.len().max(lane + 1), Vec::new);
             let fate = Fate::Replied(reply);
-            history.lanes[lane].push(Call { command, db: 0, sent, ended, sent_ms: 0, ended_ms: 0, fate });
+            history.lanes[lane].push(Call {
+                command,
+                db: 0,
+                sent,
+                ended,
+                sent_ms: 0,
+                ended_ms: 0,
+                fate,
+                lsns: Lsns::default(),
+            });
             history.now = history.now.max(ended);
         }
         history

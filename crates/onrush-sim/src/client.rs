@@ -10,7 +10,7 @@ use onrush_engine::runner::Runner;
 use onrush_engine::settings::Pause;
 
 use crate::command::Command;
-use crate::history::{Call, Fate};
+use crate::history::{Call, Fate, Lsns};
 use crate::reply::Reply;
 use crate::workload::Workload;
 use crate::world::{Standing, World};
@@ -117,6 +117,7 @@ impl Client {
     fn send(&mut self, runner: &mut Runner) -> State {
         self.pipelines_left -= 1;
         let sent_ms = self.world.now_ms();
+        let lsns = Lsns { sent: self.world.engine.log.last_lsn(), ended: u64::MAX };
         let commands = self.workload.pipeline(sent_ms);
         let bytes: Vec<u8> = commands.iter().flat_map(Command::encode).collect();
         let mut history = self.world.history.lock();
@@ -129,7 +130,7 @@ impl Client {
             self.pending.extend(std::iter::repeat_n(NO_CALL, command.replies_before()));
             self.pending.push_back(calls.len());
             let (db, ended, ended_ms, fate) = (self.db, u64::MAX, i64::MAX, Fate::Lost);
-            calls.push(Call { command, db, sent, ended, sent_ms, ended_ms, fate });
+            calls.push(Call { command, db, sent, ended, sent_ms, ended_ms, fate, lsns });
         }
         drop(history);
         self.local.send(runner, &bytes)

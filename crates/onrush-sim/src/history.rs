@@ -36,6 +36,17 @@ pub struct Call {
     pub ended_ms: i64,
     /// What became of it.
     pub fate: Fate,
+    /// What the log was at.
+    pub lsns: Lsns,
+}
+
+/// The newest record of the log at two moments of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lsns {
+    /// When it was sent: what it did comes later.
+    pub sent: u64,
+    /// When its reply came: what the reply tells of is no later.
+    pub ended: u64,
 }
 
 impl Call {
@@ -85,6 +96,20 @@ impl History {
         };
         let lane = |calls: &Vec<Call>| calls.iter().filter(|call| call.sent <= at).map(cut).collect();
         Self { lanes: self.lanes.iter().map(lane).collect(), now: at }
+    }
+
+    /// What is known after a crash that left the records up to `lsn`: of replies, those that told of nothing else.
+    pub fn left_by_crash(&self, lsn: u64) -> Self {
+        let cut = |call: &Call| {
+            let mut call = call.clone();
+            let is_known = call.reply().is_some() && call.lsns.ended <= lsn;
+            if !is_known && (call.fate != Fate::Lost) {
+                (call.fate, call.ended, call.ended_ms) = (Fate::Lost, u64::MAX, i64::MAX);
+            }
+            call
+        };
+        let lane = |calls: &Vec<Call>| calls.iter().filter(|call| call.lsns.sent <= lsn).map(cut).collect();
+        Self { lanes: self.lanes.iter().map(lane).collect(), now: self.now }
     }
 
     /// A line for each call that `shows` picks, in the order in which they were sent.

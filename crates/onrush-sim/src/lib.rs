@@ -5,10 +5,13 @@
 //! pipelines ([`workload`]), time passes when the simulation says so ([`time`]), connections are killed. What clients sent and
 //! got is a [`history`]. The checker ([`check`]) compares it with a sequential [`model`]: every command took effect at one
 //! moment between its sending and its reply, all its keys at once. The same seed makes the same history, byte for byte.
+//!
+//! Snapshots are taken meanwhile, and after a round the power fails in thought ([`crash`]): another engine loads what a disk would have.
 
 pub mod check;
 mod client;
 pub mod command;
+mod crash;
 pub mod history;
 pub mod model;
 pub mod reply;

@@ -16,12 +16,14 @@ use onrush_engine::long::LongWorker;
 use onrush_engine::runner::Runner;
 use onrush_engine::settings::Pause;
 use onrush_engine::shared::Parts;
+use onrush_engine::snapshot::output::Purpose;
 use onrush_store::{Random, schedule};
 
 use crate::check::{Verdict, check, first_refused};
 use crate::client::Client;
 use crate::command::{Command, DATABASES, key_name};
-use crate::history::{Call, Fate, History};
+use crate::crash::Restarted;
+use crate::history::{Call, Fate, History, Lsns};
 use crate::reply::Reply;
 use crate::scheduler::{Scheduler, VirtualThread};
 use crate::time;
@@ -38,10 +40,19 @@ const PIPELINES: usize = 34;
 const VAIN_TICKS_MAX: usize = 200;
 
 /// Names of the threads, without further workers.
-const NAMES: [&str; 5] = ["long", "maintenance", "worker 0", "worker 1", "worker 2"];
+const NAMES: [&str; 6] = ["long", "maintenance", "snapshot", "worker 0", "worker 1", "worker 2"];
+
+/// How many of them are no workers.
+const OTHERS: usize = 3;
 
 /// Connections that are killed in a round, at most.
 const KILLS_MAX: usize = 2;
+
+/// Snapshots that are taken in a round, at most.
+const SNAPSHOTS_MAX: usize = 3;
+
+/// Crashes that are tried after a round.
+const CRASHES: usize = 2;
 
 /// Lines of a history that are shown.
 const LINES_MAX: usize = 40;
@@ -67,6 +78,8 @@ struct Plan {
     elements_max: usize,
     choice_every: usize,
     kills: bool,
+    /// Whether there is a log, and snapshots are taken.
+    crashes: bool,
     mix: Mix,
 }
 
@@ -82,11 +95,12 @@ impl Plan {
             choice_every: [1, 2, 3, 5, 8, 20][random.below(6)],
             kills: random.below(2) == 0,
             mix: Mix::draw(&mut random),
+            crashes: random.below(2) == 0,
         }
     }
 
     fn threads(&self) -> &'static [&'static str] {
-        &NAMES[..2 + self.workers]
+        &NAMES[..OTHERS + self.workers]
     }
 
     /// A seed for something that this simulation draws.
@@ -118,6 +132,9 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
     let (results, result) = channel();
     let scheduler = Scheduler::new(seed, plan.threads(), results.clone());
     let world = World::new(engine, Arc::clone(&scheduler), time, plan.clients, results);
+    if plan.crashes {
+        world.disk.follow(&engine.log);
+    }
     let threads: Vec<_> = (0..plan.threads().len())
         .map(|index| {
             let (world, plan) = (Arc::clone(&world), Arc::clone(&plan));
@@ -126,7 +143,8 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
                 match index {
                     0 => execute_long(&world, thread),
                     1 => maintain(&world, &plan, thread),
-                    _ => work(&world, &plan, thread, index - 2),
+                    2 => save(&world, &plan),
+                    _ => work(&world, &plan, thread, index - OTHERS),
                 }
             })
         })
@@ -156,6 +174,25 @@ fn execute_long(world: &World, _: &VirtualThread) {
         while !world.is_round_over() {
             if !long.step() {
                 schedule::blocked("a long command");
+            }
+        }
+        meet(world, round);
+    }
+}
+
+/// The thread for snapshots.
+fn save(world: &World, plan: &Plan) {
+    let mut random = Random::new(plan.seed_of(3, 0));
+    for round in 0..ROUNDS {
+        let mut snapshots = 0;
+        while !world.is_round_over() {
+            if plan.crashes && snapshots < SNAPSHOTS_MAX && random.below(8) == 0 {
+                snapshots += 1;
+                let purpose = if random.below(2) == 0 { Purpose::File } else { Purpose::LogBase };
+                world.disk.save(world.engine, purpose);
+                schedule::point();
+            } else {
+                schedule::blocked("a moment for a snapshot");
             }
         }
         meet(world, round);
@@ -236,7 +273,8 @@ fn expire(world: &World, commit: &mut Commit) {
 /// A worker: it gives its clients their turns. The first one ends the rounds as well.
 fn work(world: &Arc<World>, plan: &Plan, thread: &VirtualThread, index: usize) {
     let mut runner = Runner::new(world.engine, index);
-    let mut random = Random::new(plan.seed_of(2 + index, 0));
+    let mut random = Random::new(plan.seed_of(4 + index, 0));
+    let mut restarted = (index == 0 && plan.crashes).then(|| Restarted::new(plan.seed_of(9, 0)));
     for round in 0..ROUNDS {
         let connect = |number| {
             let workload = Workload::new(plan.seed_of(10 + number, round), &plan.mix, number);
@@ -258,7 +296,7 @@ fn work(world: &Arc<World>, plan: &Plan, thread: &VirtualThread, index: usize) {
                 schedule::blocked("the others");
             }
             thread.set_alone(true);
-            end_round(world, plan, &mut runner, thread);
+            end_round(world, plan, (&mut runner, restarted.as_mut()), thread);
             thread.set_alone(false);
             if round + 1 == ROUNDS {
                 world.end_well();
@@ -270,42 +308,82 @@ fn work(world: &Arc<World>, plan: &Plan, thread: &VirtualThread, index: usize) {
     }
 }
 
-/// Reads all data, checks the history, and empties the databases.
-fn end_round(world: &World, plan: &Plan, runner: &mut Runner, thread: &VirtualThread) {
-    let commands = world.history.lock().len() as u64;
-    read_all(world, plan, runner);
-    let history = world.history.lock().clone();
+/// Reads all data, checks the history, has the power fail, and empties the databases.
+fn end_round(
+    world: &World,
+    plan: &Plan,
+    (runner, restarted): (&mut Runner, Option<&mut Restarted>),
+    thread: &VirtualThread,
+) {
+    let mut history = world.history.lock().clone();
+    let commands = history.len() as u64;
+    let before = history.clone();
+    let mut client = LocalClient::new(world.engine);
+    client.run(runner, "CLIENT UNPAUSE\n");
+    read_all(world, plan, (&mut client, runner), &mut history);
     let verdict = check(&history);
     if verdict == Verdict::Refused {
         world.fail(&explain(&history));
     }
+    world.history.lock().clone_from(&history);
+    let mut undecided = u64::from(verdict == Verdict::Undecided);
+    if let Some(restarted) = restarted {
+        undecided += try_crashes(world, plan, restarted, &before);
+    }
+    client.run(runner, "FLUSHALL\n");
     let mut outcome = world.outcome.lock();
     outcome.commands += commands;
-    outcome.undecided += u64::from(verdict == Verdict::Undecided);
+    outcome.undecided += undecided;
     outcome.steps = thread.steps();
     drop(outcome);
+    world.disk.forget(&world.engine.log);
     world.begin_round();
 }
 
+/// Has the power fail at records of the round, and reads what another engine makes of what is left. Returns how many histories the
+/// checker gave up on.
+fn try_crashes(world: &World, plan: &Plan, restarted: &mut Restarted, history: &History) -> u64 {
+    let mut random = Random::new(plan.seed_of(8, world.round()));
+    let mut undecided = 0;
+    for _ in 0..CRASHES {
+        let left = world.disk.left(&world.engine.log, &mut random);
+        if let Err(error) = restarted.load(&left) {
+            world.fail(&format!("What is left after record {} cannot be loaded: {error}", left.lsn));
+        }
+        let mut known = history.left_by_crash(left.lsn);
+        read_all(world, plan, (&mut restarted.client, &mut restarted.runner), &mut known);
+        match check(&known) {
+            Verdict::Refused => {
+                let told = explain(&known);
+                world.fail(&format!(
+                    "After a crash that left the records up to {} ({}):\n{told}",
+                    left.lsn,
+                    left.base()
+                ));
+            }
+            Verdict::Undecided => undecided += 1,
+            Verdict::Explained => {}
+        }
+    }
+    undecided
+}
+
 /// Reads every key in every way, as one more client.
-fn read_all(world: &World, plan: &Plan, runner: &mut Runner) {
-    let mut client = LocalClient::new(world.engine);
-    client.run(runner, "CLIENT UNPAUSE\n");
-    let lane = world.add_lane();
+fn read_all(world: &World, plan: &Plan, (client, runner): (&mut LocalClient, &mut Runner), history: &mut History) {
+    let mut calls = Vec::new();
     for db in 0..DATABASES {
         client.run(runner, format!("SELECT {db}\n"));
         for key in 0..plan.mix.keys {
             for command in [Command::ExpireTime(key), Command::Get(key), Command::Range(key), Command::Members(key)] {
-                let (sent_ms, sent) = (world.now_ms(), world.history.lock().tick());
+                let (sent_ms, sent) = (world.now_ms(), history.tick());
                 let bytes = client.run(runner, command.encode());
                 let Some(reply) = Reply::take(&mut &bytes[..]) else { world.fail("A reply is missing") };
-                let mut history = world.history.lock();
-                let (ended, fate) = (history.tick(), Fate::Replied(reply));
-                history.lanes[lane].push(Call { command, db, sent, ended, sent_ms, ended_ms: sent_ms, fate });
+                let (ended, fate, lsns) = (history.tick(), Fate::Replied(reply), Lsns::default());
+                calls.push(Call { command, db, sent, ended, sent_ms, ended_ms: sent_ms, fate, lsns });
             }
         }
     }
-    client.run(runner, "FLUSHALL\n");
+    history.lanes.push(calls);
 }
 
 /// What is wrong with a history, and the calls before it that have to do with it.

@@ -9,6 +9,7 @@ use onrush_engine::client::ClientHandle;
 use onrush_engine::ctx::Engine;
 use parking_lot::Mutex;
 
+use crate::crash::Disk;
 use crate::history::{Fate, History};
 use crate::reply::Reply;
 use crate::scheduler::Scheduler;
@@ -57,6 +58,8 @@ pub struct World {
     pub history: Mutex<History>,
     /// What has come of it so far.
     pub outcome: Mutex<Outcome>,
+    /// What survives a crash.
+    pub disk: Disk,
     time: Time,
     clients: Mutex<Clients>,
     results: Mutex<Sender<Result<(), String>>>,
@@ -94,6 +97,7 @@ impl World {
             scheduler,
             history: Mutex::default(),
             outcome: Mutex::default(),
+            disk: Disk::default(),
             time,
             clients: Mutex::new(Clients::new(clients)),
             results: Mutex::new(results),
@@ -179,6 +183,7 @@ impl World {
         let now = history.tick();
         let call = &mut history.lanes[lane][call];
         (call.ended, call.ended_ms, call.fate) = (now, now_ms, Fate::Replied(reply));
+        call.lsns.ended = self.engine.log.last_lsn();
         self.scheduler.note_progress();
     }
 

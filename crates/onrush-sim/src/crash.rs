@@ -1,0 +1,202 @@
+//! Crashes: what a disk would have of a round, and an engine that loads it.
+//!
+//! The log is followed, and snapshots are taken while clients go on. A crash leaves the records up to one of them, and what a restart
+//! loads is the newest snapshot before, or none, and the records behind its cut. Replies that tell of nothing later count as sent, as
+//! those of a connection that waits for the disk do; of everything else it is not known whether it was done.
+
+use std::io;
+use std::sync::Arc;
+
+use onrush_engine::command::CommandTable;
+use onrush_engine::commands::FAMILIES;
+use onrush_engine::ctx::Engine;
+use onrush_engine::loading::load::{Expired, load_batch};
+use onrush_engine::local::LocalClient;
+use onrush_engine::runner::Runner;
+use onrush_engine::shared::Parts;
+use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
+use onrush_engine::snapshot::run::{At, begin, run};
+use onrush_persist::rdb::{Batch, FileReader, FileWriter};
+use onrush_persist::{CommandLog, Record, Sink};
+use onrush_store::Random;
+use parking_lot::Mutex;
+
+use crate::command::DATABASES;
+use crate::time;
+
+/// A record of the log.
+struct Logged {
+    lsn: u64,
+    commands: Vec<(u32, Vec<u8>)>,
+}
+
+/// A snapshot that was completed.
+#[derive(Clone)]
+struct Saved {
+    /// It has what the records up to this one have done, and nothing else.
+    lsn: u64,
+    bytes: Vec<u8>,
+}
+
+/// What would be on the disk.
+#[derive(Default)]
+pub struct Disk {
+    records: Arc<Mutex<Vec<Logged>>>,
+    saved: Arc<Mutex<Vec<Saved>>>,
+    /// The newest record before the round.
+    first: Mutex<u64>,
+}
+
+/// What a crash leaves.
+pub struct Left {
+    /// The newest record.
+    pub lsn: u64,
+    saved: Option<Saved>,
+    /// Those behind the snapshot, each with what frames it.
+    commands: Vec<u8>,
+}
+
+impl Left {
+    /// In words, what is loaded first.
+    pub fn base(&self) -> String {
+        match &self.saved {
+            Some(saved) => format!("a snapshot at record {}, and those behind it", saved.lsn),
+            None => "records alone".to_owned(),
+        }
+    }
+}
+
+struct Follower(Arc<Mutex<Vec<Logged>>>);
+
+impl Sink for Follower {
+    fn record(&mut self, record: Record<'_>) {
+        let commands = record.commands().map(|(db, bytes)| (db, bytes.to_vec())).collect();
+        self.0.lock().push(Logged { lsn: record.lsn, commands });
+    }
+}
+
+/// A snapshot that is written.
+struct Writing {
+    log: Arc<CommandLog>,
+    lsn: u64,
+    writer: Option<FileWriter<Vec<u8>>>,
+    saved: Arc<Mutex<Vec<Saved>>>,
+}
+
+impl Output for Writing {
+    fn begin(&mut self, version: u16) -> io::Result<()> {
+        self.lsn = self.log.last_lsn();
+        self.writer = Some(FileWriter::new(Vec::new(), version, true)?);
+        Ok(())
+    }
+
+    fn write(&mut self, items: &[u8]) -> io::Result<()> {
+        self.writer.as_mut().ok_or(io::ErrorKind::NotFound)?.write(items)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<u64> {
+        let bytes = self.writer.ok_or(io::ErrorKind::NotFound)?.finish()?;
+        let len = bytes.len() as u64;
+        self.saved.lock().push(Saved { lsn: self.lsn, bytes });
+        Ok(len)
+    }
+
+    fn abandon(self: Box<Self>, _: &NoResult) {}
+}
+
+impl Disk {
+    /// Begins to follow a log. Nobody is in the keyspace.
+    pub fn follow(&self, log: &CommandLog) {
+        log.follow(Box::new(Follower(Arc::clone(&self.records))));
+    }
+
+    /// Takes a snapshot, as the thread for snapshots. FLUSHALL may end one that is a file by itself.
+    pub fn save(&self, engine: &'static Engine, purpose: Purpose) {
+        let (log, saved) = (Arc::clone(&engine.log), Arc::clone(&self.saved));
+        let output = Box::new(Writing { log, lsn: 0, writer: None, saved });
+        let alone = engine.gate.exclusive(engine.gate.take_turn());
+        let underway = begin(engine, output, purpose, false);
+        drop(alone);
+        if let Some(underway) = underway {
+            // What came of it is on the disk, or not.
+            let _ = run(engine, &underway, At::Gate(engine.snapshot_thread()));
+        }
+    }
+
+    /// A new round begins with empty databases.
+    pub fn forget(&self, log: &CommandLog) {
+        log.flush();
+        self.records.lock().clear();
+        self.saved.lock().clear();
+        *self.first.lock() = log.last_lsn();
+    }
+
+    /// What a crash leaves at a record that `random` chooses.
+    pub fn left(&self, log: &CommandLog, random: &mut Random) -> Left {
+        log.flush();
+        let records = self.records.lock();
+        let first = *self.first.lock();
+        let count = (log.last_lsn() - first) as usize;
+        assert_eq!(records.len(), count, "the log lacks records");
+        let mut saved: Vec<Saved> = self.saved.lock().clone();
+        // Often just behind a snapshot, where most can be wrong.
+        let near = saved.last().filter(|_| random.below(3) > 0).map(|saved| saved.lsn + random.below(4) as u64);
+        let lsn = near.unwrap_or(first + random.below(count + 1) as u64).min(log.last_lsn());
+        saved.retain(|saved| saved.lsn <= lsn && random.below(4) > 0);
+        let saved = saved.into_iter().max_by_key(|saved| saved.lsn);
+        let behind = saved.as_ref().map_or(first, |saved| saved.lsn);
+        let mut commands = Vec::new();
+        for record in records.iter().filter(|record| record.lsn > behind && record.lsn <= lsn) {
+            for (db, command) in &record.commands {
+                commands.extend_from_slice(format!("SELECT {db}\r\n").as_bytes());
+                commands.extend_from_slice(command);
+            }
+        }
+        Left { lsn, saved, commands }
+    }
+}
+
+/// An engine that loads what is left.
+pub struct Restarted {
+    engine: &'static Engine,
+    /// Who reads what it has loaded.
+    pub client: LocalClient,
+    /// What executes the reader's commands.
+    pub runner: Runner,
+}
+
+impl Restarted {
+    /// One that has nothing in common with the one that crashed, but the time.
+    pub fn new(seed: u64) -> Self {
+        let parts = Parts {
+            databases: DATABASES,
+            shards: 4,
+            time: time::SOURCE,
+            hash_seed: Some(seed),
+            seed,
+            ..Parts::default()
+        };
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new(&parts, CommandTable::new(FAMILIES))));
+        Self { engine, client: LocalClient::new(engine), runner: Runner::new(engine, 0) }
+    }
+
+    /// Loads what is left in the place of what was loaded before.
+    ///
+    /// # Errors
+    /// It cannot be loaded, or a command fails.
+    pub fn load(&mut self, left: &Left) -> Result<(), String> {
+        self.client.run(&mut self.runner, "FLUSHALL\n");
+        if let Some(saved) = &left.saved {
+            let mut reader = FileReader::new(&saved.bytes[..]).map_err(|error| error.to_string())?;
+            let mut batch = Batch::default();
+            while reader.next_batch(&mut batch).map_err(|error| error.to_string())? {
+                load_batch(self.engine, &batch, Expired::Loaded).map_err(|error| error.to_string())?;
+            }
+        }
+        let mut client = LocalClient::new(self.engine);
+        client.replay();
+        let replies = client.run(&mut self.runner, &left.commands);
+        let failed = replies.split(|byte| *byte == b'\n').find(|line| line.starts_with(b"-"));
+        failed.map_or(Ok(()), |line| Err(String::from_utf8_lossy(line).into_owned()))
+    }
+}
