@@ -5,10 +5,10 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -34,6 +34,12 @@ pub type Ask = Box<dyn Fn(u64) + Send + Sync>;
 /// What is called when an LSN is durable.
 pub type Wake = Box<dyn FnOnce() + Send>;
 
+/// Says whether anybody still waits for what would be called.
+pub type IsWanted = Box<dyn Fn() -> bool + Send>;
+
+/// So many may wait before it is looked for those that do not wait any more.
+const LOOK_MIN: usize = 1024;
+
 /// See the module's text.
 #[derive(Default)]
 pub struct Durability {
@@ -43,7 +49,26 @@ pub struct Durability {
     /// Whether somebody wants what was written to be durable about a second later.
     is_due: AtomicBool,
     ask: RwLock<Option<Ask>>,
-    waiting: Mutex<BinaryHeap<Reverse<Waiting>>>,
+    waiting: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    heap: BinaryHeap<Reverse<Waiting>>,
+    /// How many there were that do wait, when it was last looked.
+    looked_len: usize,
+}
+
+impl Queue {
+    /// Adds one. As long as the disk fails nobody is taken out, so those that have gone meanwhile are from time to time. O(log n) on
+    /// average.
+    fn push(&mut self, waiting: Waiting) {
+        if self.heap.len() >= LOOK_MIN.max(2 * self.looked_len) {
+            self.heap.retain(|Reverse(waiting)| waiting.who.waits());
+            self.looked_len = self.heap.len();
+        }
+        self.heap.push(Reverse(waiting));
+    }
 }
 
 struct Waiting {
@@ -52,8 +77,17 @@ struct Waiting {
 }
 
 enum Who {
-    Connection(Arc<ClientHandle>),
-    Other(Wake),
+    Connection(Weak<ClientHandle>),
+    Other(Wake, IsWanted),
+}
+
+impl Who {
+    fn waits(&self) -> bool {
+        match self {
+            Who::Connection(client) => client.strong_count() > 0,
+            Who::Other(_, is_wanted) => is_wanted(),
+        }
+    }
 }
 
 impl PartialEq for Waiting {
@@ -149,28 +183,33 @@ impl Durability {
         self.durable.fetch_max(lsn, AcqRel);
         let mut woken = Vec::new();
         let mut waiting = self.waiting.lock();
-        while let Some(Reverse(first)) = waiting.peek()
+        while let Some(Reverse(first)) = waiting.heap.peek()
             && first.lsn <= lsn
         {
-            woken.extend(waiting.pop().map(|Reverse(first)| first.who));
+            woken.extend(waiting.heap.pop().map(|Reverse(first)| first.who));
         }
         drop(waiting);
         for who in woken {
             match who {
-                Who::Connection(client) => client.wake(),
-                Who::Other(wake) => wake(),
+                Who::Connection(client) => {
+                    if let Some(client) = client.upgrade() {
+                        client.wake();
+                    }
+                }
+                Who::Other(wake, _) => wake(),
             }
         }
     }
 
     /// Has a connection woken when an LSN is durable; false if it is by now.
     pub fn wake_at(&self, lsn: u64, client: &Arc<ClientHandle>) -> bool {
-        self.add(lsn, || Who::Connection(Arc::clone(client)))
+        self.add(lsn, || Who::Connection(Arc::downgrade(client)))
     }
 
-    /// Has something called when an LSN is durable; false, and it is not called, if it is by now.
-    pub fn call_at(&self, lsn: u64, wake: Wake) -> bool {
-        self.add(lsn, || Who::Other(wake))
+    /// Has something called when an LSN is durable; false, and it is not called, if it is by now. Once `is_wanted` says no, it need not
+    /// be called.
+    pub fn call_at(&self, lsn: u64, wake: Wake, is_wanted: IsWanted) -> bool {
+        self.add(lsn, || Who::Other(wake, is_wanted))
     }
 
     fn add(&self, lsn: u64, who: impl FnOnce() -> Who) -> bool {
@@ -178,7 +217,7 @@ impl Durability {
         if self.durable_lsn() >= lsn {
             return false;
         }
-        waiting.push(Reverse(Waiting { lsn, who: who() }));
+        waiting.push(Waiting { lsn, who: who() });
         drop(waiting);
         self.ask(lsn);
         true
@@ -204,7 +243,7 @@ mod tests {
         let called = Arc::new(Mutex::new(Vec::new()));
         let wake = |lsn: u64| {
             let called = Arc::clone(&called);
-            durability.call_at(lsn, Box::new(move || called.lock().push(lsn)))
+            durability.call_at(lsn, Box::new(move || called.lock().push(lsn)), Box::new(|| true))
         };
         assert!(!wake(5));
         assert!(wake(9) && wake(7) && wake(8));
@@ -216,5 +255,25 @@ mod tests {
         durability.turn_off();
         assert_eq!(*called.lock(), [7, 8, 9]);
         assert!(!durability.holds(Wish::Always));
+    }
+
+    #[test]
+    fn who_has_gone_is_forgotten_though_the_disk_fails() {
+        let durability = Durability::default();
+        durability.prepare(0, Box::new(|_| {}));
+        durability.turn_on();
+        let called = Arc::new(AtomicU64::new(0));
+        for n in 0..100_000 {
+            let called = Arc::clone(&called);
+            let is_wanted = n % 1000 == 0;
+            assert!(durability.call_at(
+                n + 1,
+                Box::new(move || _ = called.fetch_add(1, AcqRel)),
+                Box::new(move || is_wanted)
+            ));
+        }
+        assert!(durability.waiting.lock().heap.len() < 3 * LOOK_MIN);
+        durability.advance(200_000);
+        assert!((100..3 * LOOK_MIN as u64).contains(&called.load(Acquire)));
     }
 }

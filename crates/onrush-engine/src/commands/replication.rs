@@ -1,6 +1,6 @@
 //! Replication and persistence, as a primary without replicas, snapshots or an append-only file answers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor};
@@ -73,9 +73,15 @@ pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     if wanted == 0
         && let Some(waiter) = ctx.session.waiter.clone()
     {
-        let (engine, late) = (ctx.engine, Arc::clone(&waiter));
-        let wake = move || _ = late.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
-        if !durability.call_at(lsn, Box::new(wake)) {
+        let (engine, late) = (ctx.engine, Arc::downgrade(&waiter));
+        let waits = Weak::clone(&late);
+        let wake = move || {
+            if let Some(late) = late.upgrade() {
+                late.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
+            }
+        };
+        // The session has its waiter for as long as it waits.
+        if !durability.call_at(lsn, Box::new(wake), Box::new(move || waits.strong_count() > 0)) {
             waiter.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
         }
     }
