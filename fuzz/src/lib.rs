@@ -6,6 +6,7 @@ mod aof;
 mod collections;
 mod decode;
 mod rdb;
+mod reply;
 mod store;
 mod text;
 
@@ -13,6 +14,7 @@ pub use aof::aof;
 pub use collections::{hash, hyperloglog, list, set, sorted_set, stream};
 pub use decode::decode;
 pub use rdb::{rdb_file, rdb_value};
+pub use reply::reply;
 pub use store::store;
 pub use text::{config, glob, inline, long_double, numbers, syntax};
 
@@ -33,6 +35,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("numbers", numbers),
     ("rdb_file", rdb_file),
     ("rdb_value", rdb_value),
+    ("reply", reply),
     ("set", set),
     ("sorted_set", sorted_set),
     ("store", store),

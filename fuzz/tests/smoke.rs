@@ -11,6 +11,13 @@ const PIECES: &[&[u8]] = &[
     b"$3\r\n",
     b"$64\r\n",
     b"$70\r\n",
+    // Replies.
+    b"+OK\r\n",
+    b"_\r\n",
+    b"%1\r\n",
+    b"|1\r\n",
+    b">2\r\n",
+    b"=7\r\ntxt:abc\r\n",
     b"SET",
     b"*",
     b"?",

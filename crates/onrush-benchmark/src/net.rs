@@ -94,7 +94,7 @@ impl Blocking {
     pub fn ask(&mut self, commands: &[u8], replies: u64) -> Result<Vec<u8>, ConnectError> {
         let broken = |error: io::Error| ConnectError::Unreachable(error.to_string());
         self.stream().write_all(commands).map_err(broken)?;
-        let (mut scanner, mut got, mut scanned, mut seen) = (Scanner::default(), Vec::new(), 0, 0);
+        let (mut scanner, mut got, mut seen) = (Scanner::default(), Vec::new(), 0);
         let mut piece = [0; 4096];
         while seen < replies {
             let len = self.stream().read(&mut piece).map_err(broken)?;
@@ -102,8 +102,9 @@ impl Blocking {
                 return Err(ConnectError::Unreachable("Server closed the connection".into()));
             }
             got.extend_from_slice(&piece[..len]);
-            let some = scanner.scan(&got[scanned..]).map_err(|_| ConnectError::Unreachable("no RESP".into()))?;
-            scanned += some.consumed;
+            let some = scanner
+                .scan(&piece[..len])
+                .map_err(|error| ConnectError::Unreachable(format!("the reply is no RESP: {error}")))?;
             seen += some.replies;
             if let Some(error) = some.error {
                 return Err(ConnectError::Refused(error));

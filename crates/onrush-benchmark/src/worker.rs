@@ -85,7 +85,6 @@ struct Conn {
     out: Vec<u8>,
     out_at: usize,
     input: Vec<u8>,
-    held: usize,
     scanner: Scanner,
     /// When commands were sent, or due, and how many.
     inflight: VecDeque<(u64, u64)>,
@@ -294,7 +293,6 @@ impl Conn {
             out: Vec::new(),
             out_at: 0,
             input: vec![0; READ_LEN],
-            held: 0,
             scanner: Scanner::default(),
             inflight: VecDeque::new(),
             pending: 0,
@@ -325,22 +323,17 @@ impl Conn {
 
     /// Reads once; says how many replies ended, and whether that was all there is for now.
     fn read(&mut self) -> Result<(u64, bool), String> {
-        let len = match self.socket.read(&mut self.input[self.held..]) {
+        let len = match self.socket.read(&mut self.input) {
             Ok(0) => return Err("Server closed the connection".into()),
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((0, true)),
             Err(error) => return Err(error.to_string()),
         };
-        let end = self.held + len;
-        let is_all = end < self.input.len() && self.socket.reads_all();
-        let scanned = self.scanner.scan(&self.input[..end]).map_err(|_| "the server's reply is no RESP")?;
+        let is_all = len < self.input.len() && self.socket.reads_all();
+        let scanned = self.scanner.scan(&self.input[..len]);
+        let scanned = scanned.map_err(|error| format!("the server's reply is no RESP: {error}"))?;
         if let Some(error) = scanned.error {
             return Err(format!("Error from server: {error}"));
-        }
-        self.input.copy_within(scanned.consumed..end, 0);
-        self.held = end - scanned.consumed;
-        if self.held == self.input.len() {
-            self.input.resize(2 * self.held, 0);
         }
         Ok((scanned.replies, is_all))
     }

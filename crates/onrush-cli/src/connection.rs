@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use onrush_resp::ReplyError;
+
 use crate::fail::{Fail, system_message};
 use crate::reply::{Decoder, Reply};
 use crate::target::Target;
 
 /// How much is read at once.
-const READ_LEN: usize = 16 << 10;
+const READ_LEN: usize = 64 << 10;
 /// A batch up to this length is written at once, before its replies are read.
 const SMALL_BATCH_LEN_MAX: usize = 4 << 10;
 /// How long a read may last before the wish to cancel is looked at.
@@ -137,6 +139,12 @@ impl ReadError {
     }
 }
 
+impl From<ReplyError> for ReadError {
+    fn from(error: ReplyError) -> ReadError {
+        ReadError::Malformed(format!("Protocol error, {error}"))
+    }
+}
+
 impl From<ReadError> for Fail {
     fn from(error: ReadError) -> Fail {
         Fail::new(format!("Error: {}", error.message()))
@@ -253,8 +261,7 @@ impl Connection {
     /// # Errors
     /// When it is no reply.
     pub fn buffered(&mut self) -> Result<Option<Reply>, ReadError> {
-        let reply = self.decoder.next(&self.input, &mut self.at);
-        let reply = reply.map_err(|error| ReadError::Malformed(error.to_string()))?;
+        let reply = self.decoder.next(&self.input, &mut self.at)?;
         if self.at == self.input.len() {
             self.input.clear();
             self.at = 0;
@@ -267,13 +274,10 @@ impl Connection {
     /// # Errors
     /// When the connection ends or the user cancels.
     pub fn fill(&mut self) -> Result<(), ReadError> {
-        if self.at > 0 {
-            self.input.drain(..self.at);
-            self.at = 0;
-        }
+        self.input.drain(..self.at);
+        self.at = 0;
         let filled = self.input.len();
-        // A long reply gets long reads, so its length costs linear time.
-        self.input.resize(filled + READ_LEN.max(filled), 0);
+        self.input.resize(filled + READ_LEN, 0);
         let read = loop {
             match self.socket.read(&mut self.input[filled..]) {
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {

@@ -217,7 +217,7 @@ pub fn follow(connection: Connection) -> Result<(), Fail> {
     }
     let (mut decoder, mut input, mut at) = (Decoder::default(), Vec::new(), 0);
     loop {
-        let reply = decoder.next(&input, &mut at).map_err(|error| ReadError::Malformed(error.to_string()))?;
+        let reply = decoder.next(&input, &mut at).map_err(ReadError::from)?;
         match reply {
             Some(reply) => print(&shown(&reply)),
             None => {

@@ -5,21 +5,30 @@
 //! command. Replies are appended to a [`Reply`], the reply buffer, which speaks RESP2 or RESP3 and carries
 //! large values by reference.
 //!
+//! A client turns the bytes of a connection into replies with [`ReplyReader`], which tells a [`ReplyVisitor`] of their
+//! parts or only counts them, or with [`ReplyDecoder`], which builds them as values of the client's own type.
+//!
 //! Promises:
 //! - decoding does not depend on how the bytes were cut into reads;
-//! - every limit is a named field of [`Limits`] and has Redis's default;
-//! - malformed input is a [`ProtocolError`] with Redis's text, never a panic.
+//! - every limit is a named field of [`Limits`] and has Redis's default; those of replies are [`reply_limits`];
+//! - malformed input is a [`ProtocolError`] with Redis's text, or a [`ReplyError`], never a panic.
 //!
 //! The format is described in the Redis documentation under "Redis serialization protocol specification".
 
 #![forbid(unsafe_code)]
 
 mod decode;
+mod element;
 mod inline;
 mod number;
+mod read;
 mod reply;
+mod tree;
 
 pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError};
+pub use element::{AggregateKind, BulkKind, ReplyError, Scalar, reply_limits};
 pub use inline::{InlineArgs, split_inline};
 pub use number::{format_double, format_long_double, parse_f64, parse_i64};
+pub use read::{Ended, ReplyReader, ReplyVisitor};
 pub use reply::{Mark, Proto, Reply};
+pub use tree::{FromReply, ReplyDecoder};

@@ -17,7 +17,7 @@ use crate::value::{PushInfo, PushKind, Value};
 
 /// What one read may bring, in bytes.
 const READ_LEN: usize = 64 << 10;
-/// Buffers that a large command or reply has made larger than this are given back, in bytes.
+/// A buffer that large commands have made larger than this is given back, in bytes.
 const KEPT_LEN_MAX: usize = 1 << 20;
 
 /// How often a write steps back for tasks that replies have woken. Each time it gathers what came meanwhile, at the cost of
@@ -232,12 +232,6 @@ impl Link {
                 value => self.reply(shared, value)?,
             }
         }
-        if self.input_at == self.input_end {
-            (self.input_at, self.input_end) = (0, 0);
-            if self.input.len() > KEPT_LEN_MAX {
-                self.input = vec![0; READ_LEN];
-            }
-        }
         if let Some(front) = self.inflight.front_mut() {
             front.publish();
         }
@@ -284,18 +278,11 @@ impl Link {
         self.inflight.pop_front();
     }
 
-    /// Room to read into: at least one byte, and all of a bulk string that has begun, up to what has come already.
+    /// Room to read into. What has been read but not parsed, behind the replies to an exchange, moves to the front.
     fn make_input_room(&mut self) {
-        if self.input_at > 0 && self.input.len() - self.input_end < READ_LEN / 2 {
-            self.input.copy_within(self.input_at..self.input_end, 0);
-            self.input_end -= self.input_at;
-            self.input_at = 0;
-        }
-        if self.input_end == self.input.len() {
-            // Doubling: a server that claims a large bulk must send it before we set memory aside.
-            let wanted = self.parser.needed().max(READ_LEN).min(self.input.len() * 2);
-            self.input.resize(wanted.max(self.input.len() + READ_LEN), 0);
-        }
+        self.input.copy_within(self.input_at..self.input_end, 0);
+        self.input_end -= self.input_at;
+        self.input_at = 0;
     }
 
     /// Whether the server has answered anything since the link is driven.

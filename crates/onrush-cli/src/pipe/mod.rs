@@ -16,8 +16,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use self::scan::Scanner;
-use self::scan::TAG_LEN;
+use onrush_resp::ReplyError;
+
+use self::scan::{Scanner, TAG_LEN};
 use self::template::Template;
 use crate::args::{Options, PipeSource};
 use crate::connection::{Connection, Socket, encode};
@@ -198,9 +199,10 @@ fn receive(mut socket: Socket, read_ahead: &[u8], tag: [u8; TAG_LEN], progress: 
     let mut scanner = Scanner::new(tag);
     let mut buffer = vec![0; READ_LEN];
     let show = |at: u64, text: &[u8]| complain!("command {at}: {}", String::from_utf8_lossy(text));
-    let mut problem = scanner.feed(read_ahead, show).err();
+    let protocol = |error: ReplyError| format!("Protocol error, {error}");
+    let mut problem = scanner.feed(read_ahead, show).err().map(protocol);
     let mut len = 0;
-    while problem.is_none() && !scanner.finished {
+    while problem.is_none() && !scanner.finished() {
         if len > 0 && len < SMALL_READ_LEN && !progress.all_sent.load(Ordering::Relaxed) {
             thread::sleep(READ_PAUSE);
         }
@@ -209,18 +211,18 @@ fn receive(mut socket: Socket, read_ahead: &[u8], tag: [u8; TAG_LEN], progress: 
             Ok(0) => problem = Some("Error reading from the server: Server closed the connection".to_owned()),
             Ok(read) => {
                 len = read;
-                problem = scanner.feed(&buffer[..len], show).err().map(|what| format!("Protocol error, {what}"));
+                problem = scanner.feed(&buffer[..len], show).err().map(protocol);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => problem = Some(format!("Error reading from the server: {}", system_message(&error))),
         }
-        progress.replies.store(scanner.replies, Ordering::Relaxed);
+        progress.replies.store(scanner.replies(), Ordering::Relaxed);
     }
     if problem.is_some() {
         // Whoever writes must not wait for a server that is gone.
         socket.shut_down();
     }
-    Outcome { replies: scanner.replies, errors: scanner.errors, problem }
+    Outcome { replies: scanner.replies(), errors: scanner.errors(), problem }
 }
 
 fn show_progress(progress: Arc<Progress>) -> thread::JoinHandle<()> {

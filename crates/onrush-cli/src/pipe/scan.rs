@@ -1,185 +1,130 @@
-//! Counting replies without building them.
+//! What `--pipe` wants to know of the replies: how many there are, which are errors, and when the last one comes.
+
+use onrush_resp::{AggregateKind, BulkKind, ReplyError, ReplyReader, ReplyVisitor, Scalar};
 
 /// The length of the tag that the last reply carries.
 pub const TAG_LEN: usize = 20;
-/// The longest line of an error that is kept; the rest of a longer one is dropped.
+/// How much is shown of an error that is a bulk string, in bytes.
 const ERROR_LEN_MAX: usize = 1024;
-/// The longest header of a reply: a marker, 20 digits, a sign and the end of the line, with room to spare.
-const HEADER_LEN_MAX: usize = 64;
-/// What most replies are, many at once.
-const OKS: &[u8; 40] = b"+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n";
-const OK: &[u8; 5] = b"+OK\r\n";
 
-/// Walks over replies cut into reads anywhere. Elements still to come are a mere number, however they nest.
+/// Counts the replies, without building them.
 pub struct Scanner {
-    tag: [u8; TAG_LEN],
-    /// Replies seen, the one with the tag not counted.
-    pub replies: u64,
-    /// Errors among them.
-    pub errors: u64,
-    /// The reply with the tag has come.
-    pub finished: bool,
-    /// Elements missing in the reply that has begun; 0 between replies.
-    pending: u64,
-    is_push: bool,
-    state: State,
-    /// The line that has begun.
-    line: Vec<u8>,
+    reader: ReplyReader,
+    seen: Seen,
 }
 
-enum State {
-    /// In a line that begins with a marker.
-    Line,
-    /// In bytes that do not matter, so many to go.
-    Skip(usize),
-    /// In a string as long as the tag; `line` holds what has come of it.
-    Tag,
+/// What has been seen of the replies.
+struct Seen {
+    tag: [u8; TAG_LEN],
+    replies: u64,
+    errors: u64,
+    finished: bool,
+    /// Aggregates that are open.
+    depth: usize,
+    /// Bytes to keep of the present string: it may be the tag, or is an error.
+    wanted: usize,
+    kept: Vec<u8>,
+}
+
+/// Listens to one piece of input.
+struct Listener<'a, F> {
+    seen: &'a mut Seen,
+    on_error: F,
 }
 
 impl Scanner {
     /// Waits for the bulk string `tag`.
     pub fn new(tag: [u8; TAG_LEN]) -> Scanner {
-        Scanner {
-            tag,
-            replies: 0,
-            errors: 0,
-            finished: false,
-            pending: 0,
-            is_push: false,
-            state: State::Line,
-            line: Vec::new(),
-        }
+        let seen = Seen { tag, replies: 0, errors: 0, finished: false, depth: 0, wanted: 0, kept: Vec::new() };
+        Scanner { reader: ReplyReader::new(), seen }
     }
 
     /// Takes the next bytes; `on_error` gets the number of the command (from 1) and the error's text.
     ///
     /// # Errors
     /// When the bytes are no RESP.
-    pub fn feed(&mut self, mut bytes: &[u8], mut on_error: impl FnMut(u64, &[u8])) -> Result<(), String> {
-        while !bytes.is_empty() && !self.finished {
-            bytes = match self.state {
-                State::Skip(left) => {
-                    let taken = left.min(bytes.len());
-                    self.state = if taken < left { State::Skip(left - taken) } else { State::Line };
-                    if taken == left {
-                        self.element_ends();
-                    }
-                    &bytes[taken..]
-                }
-                State::Tag => {
-                    let taken = (TAG_LEN + 2 - self.line.len()).min(bytes.len());
-                    self.line.extend_from_slice(&bytes[..taken]);
-                    if self.line.len() == TAG_LEN + 2 {
-                        self.finished = self.line[..TAG_LEN] == self.tag;
-                        self.line.clear();
-                        self.state = State::Line;
-                        self.element_ends();
-                    }
-                    &bytes[taken..]
-                }
-                State::Line => self.lines(bytes, &mut on_error)?,
-            };
-        }
-        Ok(())
+    pub fn feed(&mut self, bytes: &[u8], on_error: impl FnMut(u64, &[u8])) -> Result<(), ReplyError> {
+        self.reader.skim(bytes, &mut Listener { seen: &mut self.seen, on_error })
     }
 
-    /// Walks over whole lines, and keeps the last one if its end has not come.
-    fn lines<'b>(&mut self, mut bytes: &'b [u8], on_error: &mut impl FnMut(u64, &[u8])) -> Result<&'b [u8], String> {
-        if self.pending == 0 && self.line.is_empty() {
-            while let Some(rest) = bytes.strip_prefix(OKS) {
-                bytes = rest;
-                self.replies += 8;
-            }
-            while let Some(rest) = bytes.strip_prefix(OK) {
-                bytes = rest;
-                self.replies += 1;
-            }
-            if bytes.is_empty() {
-                return Ok(bytes);
-            }
-        }
-        let Some(newline) = memchr::memchr(b'\n', bytes) else {
-            self.keep(bytes)?;
-            return Ok(&[]);
-        };
-        let (line, rest) = (&bytes[..newline], &bytes[newline + 1..]);
-        if self.line.is_empty() {
-            self.element(line, on_error)?;
-        } else {
-            self.keep(line)?;
-            let line = std::mem::take(&mut self.line);
-            self.element(&line, on_error)?;
-            self.line = line;
-            self.line.clear();
-        }
-        Ok(rest)
+    /// Replies so far, pushes and the one with the tag not counted.
+    pub fn replies(&self) -> u64 {
+        self.seen.replies
     }
 
-    fn keep(&mut self, part: &[u8]) -> Result<(), String> {
-        let is_text = self.line.first().or(part.first()).is_some_and(|marker| b"+-,(".contains(marker));
-        if !is_text && self.line.len() + part.len() > HEADER_LEN_MAX {
-            return Err("a header without end".to_owned());
-        }
-        let room = ERROR_LEN_MAX.saturating_sub(self.line.len()).max(1);
-        self.line.extend_from_slice(&part[..part.len().min(room)]);
-        Ok(())
+    /// Errors among the replies.
+    pub fn errors(&self) -> u64 {
+        self.seen.errors
     }
 
-    /// Takes the line an element begins with, or is.
-    fn element(&mut self, line: &[u8], on_error: &mut impl FnMut(u64, &[u8])) -> Result<(), String> {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let Some((&marker, body)) = line.split_first() else { return Err("an empty line".to_owned()) };
-        let top = self.pending == 0;
-        if top {
-            self.pending = 1;
-            self.is_push = marker == b'>';
-        }
-        match marker {
-            b'+' | b':' | b'_' | b',' | b'#' | b'(' => self.element_ends(),
-            b'-' => {
-                if top {
-                    self.errors += 1;
-                    on_error(self.replies + 1, body);
-                }
-                self.element_ends();
-            }
-            b'$' | b'=' | b'!' => match length(body)? {
-                None => self.element_ends(),
-                Some(TAG_LEN) if top && marker == b'$' => self.state = State::Tag,
-                Some(len) => {
-                    if top && marker == b'!' {
-                        self.errors += 1;
-                        on_error(self.replies + 1, b"(a long error)");
-                    }
-                    self.state = State::Skip(len.saturating_add(2));
-                }
-            },
-            b'*' | b'~' | b'>' | b'%' | b'|' => {
-                let len = length(body)?.unwrap_or(0) as u64;
-                let elements = if matches!(marker, b'%' | b'|') { len.saturating_mul(2) } else { len };
-                self.pending = self.pending.saturating_add(elements + u64::from(marker == b'|'));
-                self.element_ends();
-            }
-            _ => return Err(format!("got \"{}\" as reply type byte", char::from(marker).escape_default())),
-        }
-        Ok(())
+    /// Whether the reply with the tag has come.
+    pub fn finished(&self) -> bool {
+        self.seen.finished
     }
+}
 
-    fn element_ends(&mut self) {
-        self.pending -= 1;
-        if self.pending == 0 && !self.is_push && !self.finished {
-            self.replies += 1;
+impl<F: FnMut(u64, &[u8])> Listener<'_, F> {
+    fn error(&mut self, text: &[u8]) {
+        if self.seen.depth == 0 {
+            self.seen.errors += 1;
+            (self.on_error)(self.seen.replies + 1, text);
         }
     }
 }
 
-/// A length; `None` for -1, which means null.
-fn length(digits: &[u8]) -> Result<Option<usize>, String> {
-    if digits == b"-1" {
-        return Ok(None);
+impl<F: FnMut(u64, &[u8])> ReplyVisitor for Listener<'_, F> {
+    #[inline]
+    fn scalar(&mut self, scalar: Scalar<'_>) {
+        if let Scalar::Error(text) = scalar {
+            self.error(text);
+        }
     }
-    let parsed = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    parsed.map(Some).ok_or_else(|| format!("'{}' is no length", String::from_utf8_lossy(digits)))
+
+    #[inline]
+    fn bulk_begins(&mut self, kind: BulkKind, len: usize) {
+        self.seen.wanted = match kind {
+            BulkKind::String if len == TAG_LEN && self.seen.depth == 0 => TAG_LEN,
+            BulkKind::Error => ERROR_LEN_MAX,
+            _ => 0,
+        };
+    }
+
+    #[inline]
+    fn bulk_part(&mut self, part: &[u8]) {
+        let room = self.seen.wanted - self.seen.kept.len();
+        if room > 0 {
+            self.seen.kept.extend_from_slice(&part[..part.len().min(room)]);
+        }
+    }
+
+    #[inline]
+    fn bulk_ends(&mut self, kind: BulkKind) {
+        if self.seen.wanted == 0 {
+            return;
+        }
+        let mut kept = std::mem::take(&mut self.seen.kept);
+        match kind {
+            BulkKind::Error => self.error(&kept),
+            _ => self.seen.finished |= kept == self.seen.tag,
+        }
+        kept.clear();
+        self.seen.kept = kept;
+    }
+
+    fn open(&mut self, _: AggregateKind, _: usize) {
+        self.seen.depth += 1;
+    }
+
+    fn close(&mut self, _: AggregateKind) {
+        self.seen.depth -= 1;
+    }
+
+    #[inline]
+    fn replies(&mut self, count: u64) {
+        if !self.seen.finished {
+            self.seen.replies += count;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -195,8 +140,8 @@ mod tests {
             let note = |at, text: &[u8]| errors.push((at, String::from_utf8_lossy(text).into_owned()));
             scanner.feed(part, note).unwrap();
         }
-        assert_eq!(scanner.errors, errors.len() as u64);
-        (scanner.replies, errors, scanner.finished)
+        assert_eq!(scanner.errors(), errors.len() as u64);
+        (scanner.replies(), errors, scanner.finished())
     }
 
     #[test]
@@ -214,14 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_status_costs_no_memory() {
-        let mut scanner = Scanner::new(TAG);
-        for _ in 0..1000 {
-            scanner.feed(&[b'+'; 1000], |_, _| ()).unwrap();
+    fn a_long_error_is_shown_in_part() {
+        let mut bytes = b"!5000\r\n".to_vec();
+        bytes.extend_from_slice(&[b'x'; 5000]);
+        bytes.extend_from_slice(b"\r\n");
+        for step in [1, 700, bytes.len()] {
+            assert_eq!(scan(&bytes, step), (1, vec![(1, "x".repeat(ERROR_LEN_MAX))], false), "in steps of {step}");
         }
-        assert!(scanner.line.len() < 3000);
-        scanner.feed(b"\r\n", |_, _| ()).unwrap();
-        assert_eq!(scanner.replies, 1);
     }
 
     #[test]

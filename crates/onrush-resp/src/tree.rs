@@ -1,0 +1,192 @@
+//! Replies as values of the caller's type.
+
+use std::borrow::Cow;
+
+use crate::element::{AggregateKind, BulkKind, ReplyError, Scalar};
+use crate::read::{ReplyReader, ReplyVisitor};
+
+/// Elements and bytes that room is made for before they come; more only as they do.
+const RESERVED_ITEMS_MAX: usize = 128;
+const RESERVED_BYTES_MAX: usize = 64 << 10;
+
+/// A type that replies are built as.
+pub trait FromReply: Sized {
+    /// An element of one line.
+    fn scalar(scalar: Scalar<'_>) -> Self;
+
+    /// The status `OK`, which most replies are.
+    #[inline]
+    fn okay() -> Self {
+        Self::scalar(Scalar::Status(b"OK"))
+    }
+
+    /// A string; owned when it came in pieces.
+    fn bulk(kind: BulkKind, bytes: Cow<'_, [u8]>) -> Self;
+
+    /// An aggregate of any kind but [`Attribute`](AggregateKind::Attribute). A map's keys and values come in turns.
+    fn aggregate(kind: AggregateKind, elements: Vec<Self>) -> Self;
+
+    /// An element with attributes, whose keys and values come in turns. Drops them unless it is implemented.
+    fn attributed(self, attributes: Vec<Self>) -> Self {
+        drop(attributes);
+        self
+    }
+}
+
+/// Turns bytes that arrive in pieces into replies of type `R`, in time linear in their length.
+#[derive(Debug)]
+pub struct ReplyDecoder<R> {
+    reader: ReplyReader,
+    builder: Builder<R>,
+}
+
+/// Aggregates that have begun, and the string that has.
+#[derive(Debug)]
+struct Builder<R> {
+    open: Vec<Open<R>>,
+    bulk: Vec<u8>,
+    /// The length that `bulk` will have.
+    bulk_len: usize,
+    whole: Option<R>,
+}
+
+#[derive(Debug)]
+struct Open<R> {
+    /// They are about the next element.
+    are_attributes: bool,
+    elements: Vec<R>,
+}
+
+impl<R> Default for ReplyDecoder<R> {
+    fn default() -> ReplyDecoder<R> {
+        let builder = Builder { open: Vec::new(), bulk: Vec::new(), bulk_len: 0, whole: None };
+        ReplyDecoder { reader: ReplyReader::new(), builder }
+    }
+}
+
+impl<R: FromReply> ReplyDecoder<R> {
+    /// A decoder at the start of a reply.
+    pub fn new() -> ReplyDecoder<R> {
+        ReplyDecoder::default()
+    }
+
+    /// Reads from `input[*at..]` and moves `at` behind what it read. `None` when no reply ended: all of the input was
+    /// read, and the next call goes on with the bytes that follow.
+    ///
+    /// # Errors
+    /// As [`ReplyReader::read`].
+    #[inline]
+    pub fn next(&mut self, input: &[u8], at: &mut usize) -> Result<Option<R>, ReplyError> {
+        if self.reader.is_between() && input[*at..].starts_with(b"+OK\r\n") {
+            *at += 5;
+            return Ok(Some(R::okay()));
+        }
+        let ended = self.reader.read(input, at, &mut self.builder)?;
+        Ok(ended.and_then(|_| self.builder.whole.take()))
+    }
+}
+
+impl<R: FromReply> Builder<R> {
+    #[inline]
+    fn add(&mut self, mut reply: R) {
+        while let Some(innermost) = self.open.last_mut() {
+            if !innermost.are_attributes {
+                return innermost.elements.push(reply);
+            }
+            reply = reply.attributed(std::mem::take(&mut innermost.elements));
+            self.open.pop();
+        }
+        self.whole = Some(reply);
+    }
+}
+
+impl<R: FromReply> ReplyVisitor for Builder<R> {
+    #[inline]
+    fn scalar(&mut self, scalar: Scalar<'_>) {
+        self.add(R::scalar(scalar));
+    }
+
+    #[inline]
+    fn bulk(&mut self, kind: BulkKind, bytes: &[u8]) {
+        self.add(R::bulk(kind, Cow::Borrowed(bytes)));
+    }
+
+    fn bulk_begins(&mut self, _: BulkKind, len: usize) {
+        self.bulk_len = len;
+        self.bulk = Vec::with_capacity(len.min(RESERVED_BYTES_MAX));
+    }
+
+    fn bulk_part(&mut self, part: &[u8]) {
+        let (len, missing) = (self.bulk.len(), self.bulk_len - self.bulk.len());
+        if self.bulk.capacity() - len < part.len() {
+            // Twice as much as has come, and never more than will.
+            self.bulk.reserve_exact(missing.min(len.max(part.len())));
+        }
+        self.bulk.extend_from_slice(part);
+    }
+
+    fn bulk_ends(&mut self, kind: BulkKind) {
+        let bytes = std::mem::take(&mut self.bulk);
+        self.add(R::bulk(kind, Cow::Owned(bytes)));
+    }
+
+    fn open(&mut self, _: AggregateKind, len: usize) {
+        self.open.push(Open { are_attributes: false, elements: Vec::with_capacity(len.min(RESERVED_ITEMS_MAX)) });
+    }
+
+    fn close(&mut self, kind: AggregateKind) {
+        if kind == AggregateKind::Attribute {
+            if let Some(innermost) = self.open.last_mut() {
+                innermost.are_attributes = true;
+            }
+            return;
+        }
+        if let Some(Open { elements, .. }) = self.open.pop() {
+            self.add(R::aggregate(kind, elements));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reply that knows nothing but the room its bytes take.
+    #[derive(Debug)]
+    struct Room(usize);
+
+    impl FromReply for Room {
+        fn scalar(_: Scalar<'_>) -> Room {
+            Room(0)
+        }
+
+        fn bulk(_: BulkKind, bytes: Cow<'_, [u8]>) -> Room {
+            Room(bytes.into_owned().capacity())
+        }
+
+        fn aggregate(_: AggregateKind, elements: Vec<Room>) -> Room {
+            Room(elements.capacity())
+        }
+    }
+
+    #[test]
+    fn memory_is_taken_as_bytes_arrive() {
+        let mut decoder = ReplyDecoder::<Room>::new();
+        assert!(decoder.next(b"*4000000000\r\n$4000000000\r\nabc", &mut 0).unwrap().is_none());
+        assert!(decoder.builder.open[0].elements.capacity() <= RESERVED_ITEMS_MAX);
+        for piece in 0..1_000 {
+            assert!(decoder.next(&[b'x'; 1_000], &mut 0).unwrap().is_none());
+            assert!(decoder.builder.bulk.capacity() <= RESERVED_BYTES_MAX.max(2 * (piece + 1) * 1_000 + 6));
+        }
+    }
+
+    #[test]
+    fn a_string_in_pieces_takes_its_length() {
+        let mut decoder = ReplyDecoder::<Room>::new();
+        assert!(decoder.next(b"$1000000\r\n", &mut 0).unwrap().is_none());
+        for _ in 0..1_000 {
+            assert!(decoder.next(&[b'x'; 1_000], &mut 0).unwrap().is_none());
+        }
+        assert_eq!(decoder.next(b"\r\n", &mut 0).unwrap().map(|room| room.0), Some(1_000_000));
+    }
+}
