@@ -186,7 +186,6 @@ def test_replies_look_the_same(redis, flags, command):
         ["-p"],
         ["-c", "-s", "x", "PING"],
         ["-u", "foo", "PING"],
-        ["--verbose", "PING"],
         ["set a b"],
         ["SHUTDOWN", "nonsense"],
     ],

@@ -1,5 +1,6 @@
 """onrush-cli against Onrush: the same commands, modes and reports as against redis-server, as far as Onrush has them."""
 
+import re
 import subprocess
 
 from test_cli_conformance import CLI, ORACLE
@@ -43,3 +44,45 @@ def test_the_table_of_commands_is_the_servers(server):
     table = run(server, "--docs-table")
     assert table.returncode == 0
     assert b"\nAPPEND\tstring\t" in table.stdout
+
+
+def test_verbose_tells_of_connection_login_and_time(server):
+    done = run(server, "--verbose", "-n", "3", "-r", "2", "PING")
+    assert done.stdout == b"PONG\nPONG\n"
+    place = rf"127\.0\.0\.1:{server.port}"
+    told = rf"Connected to {place} in [\d.]+ ms\.\nDatabase 3, RESP2\.\n(PING took [\d.]+ ms\.\n){{2}}"
+    assert re.fullmatch(told, done.stderr.decode())
+
+
+def test_a_password_from_a_pipe_is_not_trimmed(server):
+    run(server, "CONFIG", "SET", "requirepass", " a b ")
+    try:
+        assert run(server, "--askpass", "PING", stdin=b" a b \n").stdout == b"PONG\n"
+        assert b"AUTH failed" in run(server, "--askpass", "PING", stdin=b"a b\n").stderr
+    finally:
+        run(server, "-a", " a b ", "CONFIG", "SET", "requirepass", "")
+
+
+def test_the_sizes_of_keys_are_told(server):
+    run(server, stdin=b"SET small 1\nRPUSH list x y z\nHSET h f v\nSETRANGE big 100000 x\nXADD s * a b\n")
+    report = run(server, "--keystats", "--top", "2")
+    assert (report.returncode, report.stderr) == (0, b"")
+    text = report.stdout.decode()
+    top = text.split("--- Top size keys ---\n")[1].split("\n\n")[0].splitlines()
+    assert len(top) == 2 and top[0].split()[2:] == ["string", '"big"']
+    assert 'list       "list" has 3 items' in text
+    table = {line.split()[0]: line.split() for line in text.split("Key type")[1].splitlines()[1:] if line}
+    assert [table[kind][1] for kind in ("string", "list", "hash", "stream", "all")] == ["2", "1", "1", "1", "5"]
+    assert "5 of 5 keys were scanned" in text
+    assert b"--top wants a number" in run(server, "--keystats", "--top", "0").stderr
+    from_there = run(server, "--keystats-samples", "0", "--cursor", "0").stdout
+    assert b"5 of 5 keys were scanned" in from_there
+
+
+def test_completions_and_the_man_page_know_the_flags():
+    for args in (["--completions", "bash"], ["--completions", "zsh"], ["--completions", "fish"], ["--man"]):
+        done = subprocess.run([CLI, *args], capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"keystats" in done.stdout and b"latency" in done.stdout
+    script = subprocess.run([CLI, "--completions", "bash"], capture_output=True).stdout
+    assert subprocess.run(["bash", "-n"], input=script).returncode == 0

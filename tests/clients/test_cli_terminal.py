@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import termios
 import time
@@ -174,11 +175,25 @@ def test_ctrl_c_cancels_a_blocking_command(repl):
     assert repl.run("PING") == "PONG"
 
 
-def test_ctrl_c_drops_the_line(repl):
-    repl.type("SET a wrong")
-    repl.wait_for("SET a wrong")
+@pytest.mark.parametrize("typed", ["", "SET a"])
+def test_ctrl_c_at_the_prompt_leaves_as_in_redis_cli(terminal, typed):
+    def run(binary):
+        term = terminal(binary=binary, TERM="xterm")
+        fcntl.ioctl(term.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        term.wait_for("> ")
+        term.type(typed)
+        term.wait_for(typed)
+        term.type("\x03")
+        return term.wait_exit()
+
+    assert run(CLI) == run(ORACLE) == 0
+
+
+def test_ctrl_c_drops_a_pipeline_block(repl, redis):  # noqa: F811
+    repl.run("pipeline", "pipeline(0)> ")
+    repl.run("SET a 1", "pipeline(1)> ")
     repl.type("\x03")
-    repl.wait_for("> ")
+    repl.wait_for(f"{redis.port}> ")
     assert repl.run("EXISTS a") == "(integer) 0"
 
 
@@ -239,8 +254,45 @@ def test_a_pipeline_block_goes_out_as_one_batch(repl, redis):  # noqa: F811
 def test_a_pipeline_block_can_be_dropped(repl, redis):  # noqa: F811
     repl.run("pipeline", "pipeline(0)> ")
     repl.run("SET a 1", "pipeline(1)> ")
-    repl.run("discard", f"{redis.port}> ")
+    repl.run("drop", f"{redis.port}> ")
     assert repl.run("EXISTS a") == "(integer) 0"
+
+
+def test_discard_in_a_pipeline_block_reaches_the_server(repl):
+    repl.run("pipeline", "pipeline(0)> ")
+    for count, line in enumerate(["MULTI", "SET a 1", "DISCARD", "SET b 1"], 1):
+        repl.run(line, f"pipeline({count})> ")
+    answer = repl.run("run")
+    assert re.search(r"SET a 1\nQUEUED\n\[3\] [\d.]+ ms  DISCARD\nOK\n.*4 replies in [\d.]+ ms, 0 errors", answer, re.S)
+    assert repl.run("EXISTS a b") == "(integer) 1"
+
+
+def test_a_command_repeated_without_end_takes_no_memory_and_can_be_cancelled(repl):
+    repl.run("pipeline", "pipeline(0)> ")
+    repl.run("1000000000 PING", "pipeline(1000000000)> ")
+    repl.type("run\r")
+    while b"[20000] " not in repl.raw:
+        assert repl.read(10)
+        repl.raw = repl.raw[-100:] + b"" if b"[20000] " not in repl.raw else repl.raw
+    with open(f"/proc/{repl.process.pid}/status") as status:
+        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+    assert peak < 50_000, f"{peak} KB"
+    repl.type("\x03")
+    while b"Cancelled" not in repl.raw:
+        assert repl.read(10)
+        repl.raw = repl.raw[-1000:]
+    assert repl.run("PING") == "PONG"
+
+
+def test_a_byte_that_is_no_utf8_costs_its_line_alone(repl):
+    repl.raw = b""
+    os.write(repl.fd, b"SET a \xff")
+    told = repl.wait_for("no UTF-8")
+    while not told.partition("no UTF-8")[2].endswith("> "):
+        assert repl.read(10)
+        told = repl.screen
+    assert repl.run(r'SET a "\xff\xfe"') == "OK"
+    assert repl.run("GET a") == r'"\xff\xfe"'
 
 
 def test_history_keeps_lines_but_no_secrets(terminal, tmp_path):
@@ -265,12 +317,32 @@ def test_preferences_are_read_at_the_start(terminal, tmp_path):
     assert ".redisclirc: unknown redis-cli preference 'nonsense'" in term.wait_for("> ")
 
 
-def test_the_password_is_asked_for_unseen(terminal):
-    term = terminal("--askpass", "PING")
+def echoes(term):
+    return bool(termios.tcgetattr(term.fd)[3] & termios.ECHO)
+
+
+def test_the_password_is_asked_for_behind_stars_and_not_trimmed(terminal, redis):  # noqa: F811
+    password = " two words\N{EURO SIGN} "
+    redis.run(ORACLE, ["CONFIG", "SET", "requirepass", password])
+    try:
+        term = terminal("--askpass", "PING", TERM="xterm")
+        term.wait_for("password: ")
+        term.type(password)
+        term.wait_for("*" * len(password))
+        term.type("\r")
+        assert term.wait_exit() == 0
+        assert "words" not in term.screen and "AUTH failed" not in term.screen and "PONG" in term.screen
+        assert echoes(term)
+    finally:
+        redis.run(ORACLE, ["-a", password, "CONFIG", "SET", "requirepass", ""])
+
+
+def test_whoever_does_not_want_to_tell_a_password_gets_the_terminal_back(terminal):
+    term = terminal("--askpass", "PING", TERM="xterm")
     term.wait_for("password: ")
-    term.type("secret\r")
-    term.wait_exit()
-    assert "secret" not in term.screen and "PONG" in term.screen
+    term.type("secret\x03")
+    assert term.wait_exit() == 1
+    assert echoes(term) and "PONG" not in term.screen
 
 
 def test_a_report_ends_with_its_summary_at_ctrl_c(terminal, redis):  # noqa: F811

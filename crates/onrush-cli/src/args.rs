@@ -6,13 +6,22 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, ValueEnum};
+use clap_complete::Shell;
+
 use crate::fail::Fail;
+use crate::flags;
 use crate::format::Output;
 use crate::quote;
 use crate::target::Target;
+
+/// How many of the biggest keys `--keystats` lists when it is not told, and at most.
+const TOP: usize = 10;
+const TOP_MAX: usize = 10_000;
 
 /// What the program is to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +32,10 @@ pub enum Mode {
     Help,
     /// Print the version.
     Version,
+    /// Print the man page.
+    Man,
+    /// Print a shell's completions.
+    Completions(Shell),
     /// Mass insertion.
     Pipe,
     /// List the keys.
@@ -31,6 +44,8 @@ pub enum Mode {
     BigKeys,
     /// The biggest keys by memory; how many elements to sample, 0 for all, `None` for the server's default.
     MemKeys(Option<i64>),
+    /// Sizes of all keys; how many elements to sample, as for `MemKeys`.
+    KeyStats(Option<i64>),
     /// The keys read most.
     HotKeys,
     /// A line of figures per interval.
@@ -103,10 +118,12 @@ pub struct Options {
     pub error_exit: bool,
     /// Show messages the server sends unasked.
     pub show_pushes: bool,
-    /// Tell more.
-    pub verbose: bool,
     /// Read the password from the terminal.
     pub ask_password: bool,
+    /// How many of the biggest keys `--keystats` lists.
+    pub top: usize,
+    /// Where `--keystats` starts.
+    pub cursor: u64,
     /// For the modes that scan keys.
     pub pattern: Option<Vec<u8>>,
     /// SCAN's COUNT.
@@ -152,8 +169,9 @@ impl Options {
             cluster_mode: false,
             error_exit: false,
             show_pushes: environment.terminal,
-            verbose: false,
             ask_password: false,
+            top: TOP,
+            cursor: 0,
             pattern: None,
             scan_count: None,
             scan_type: None,
@@ -166,45 +184,72 @@ impl Options {
     }
 }
 
-/// Reads the arguments after the program's name.
+/// Reads the arguments after the program's name. Where flags exclude each other, the last one holds, as in redis-cli.
 ///
 /// # Errors
 /// With the message for the user: an unknown flag, a missing or bad argument, flags that exclude each other.
 pub fn parse(args: impl IntoIterator<Item = OsString>, environment: &Environment) -> Result<Options, Fail> {
+    let args: Vec<OsString> = args.into_iter().collect();
     let mut options = Options::new(environment);
-    let mut args = args.into_iter().map(OsString::into_vec).peekable();
-    let mut seen = Seen::default();
-    while let Some(flag) = args.next_if(|arg| arg.starts_with(b"-")) {
-        let known = flag_alone(&mut options, &mut seen, &flag)? || {
-            match args.next() {
-                Some(value) => flag_with_value(&mut options, &mut seen, &flag, value)?,
-                None if flag == b"-h" => {
-                    options.mode = Mode::Help;
-                    true
-                }
-                None => false,
-            }
-        };
-        if !known {
-            let shown = String::from_utf8_lossy(&flag);
-            return Err(Fail::new(format!("Unrecognized option or bad number of args for: '{shown}'")));
-        }
-        if matches!(options.mode, Mode::Help | Mode::Version) {
+    let matches = match flags::command().no_binary_name(true).try_get_matches_from(&args) {
+        Ok(matches) => matches,
+        // The host that is missing at the end is a call for help, in redis-cli too.
+        Err(_) if args.last().is_some_and(|last| last == "-h") => {
+            options.mode = Mode::Help;
             return Ok(options);
         }
-        if seen.cluster {
-            args.by_ref().for_each(drop);
+        Err(error) => return Err(refusal(&error)),
+    };
+    let mut seen = Seen::default();
+    for (flag, value) in in_order(&matches) {
+        let known = match value {
+            None => flag_alone(&mut options, &mut seen, flag)?,
+            Some(value) => flag_with_value(&mut options, &mut seen, flag, value)?,
+        };
+        debug_assert!(known, "{flag} is defined and not read");
+        if matches!(options.mode, Mode::Help | Mode::Version | Mode::Man | Mode::Completions(_)) {
+            return Ok(options);
         }
     }
-    options.words = args.collect();
+    let words = matches.get_many::<OsString>("words").unwrap_or_default();
+    options.words = words.map(|word| word.clone().into_vec()).collect();
     finish(&mut options, &seen)?;
     Ok(options)
+}
+
+/// What is wrong, in redis-cli's words.
+fn refusal(error: &clap::Error) -> Fail {
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) => flag.split(' ').next().unwrap_or_default().to_owned(),
+        _ => return Fail::new(error.to_string().trim_end()),
+    };
+    match error.kind() {
+        ErrorKind::ValueValidation => Fail::new(error.to_string().trim_end()),
+        _ => Fail::new(format!("Unrecognized option or bad number of args for: '{flag}'")),
+    }
+}
+
+/// The flags given and their values, in the order of the command line.
+fn in_order(matches: &ArgMatches) -> Vec<(&str, Option<Vec<u8>>)> {
+    let mut given = Vec::new();
+    for id in matches.ids().map(|id| id.as_str()) {
+        if id == "words" || matches.value_source(id) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        let index = matches.indices_of(id).and_then(|mut indices| indices.next_back()).unwrap_or(0);
+        let value = match matches.try_get_one::<OsString>(id) {
+            Ok(value) => Some(value.cloned().unwrap_or_default().into_vec()),
+            Err(_) => matches.try_get_one::<Shell>(id).ok().flatten().map(|shell| shell.to_string().into_bytes()),
+        };
+        given.push((index, id, value));
+    }
+    given.sort_unstable_by_key(|(index, ..)| *index);
+    given.into_iter().map(|(_, id, value)| (id, value)).collect()
 }
 
 /// What has to be known until all flags are read.
 #[derive(Default)]
 struct Seen {
-    cluster: bool,
     socket: bool,
     password_shown: bool,
     no_auth_warning: bool,
@@ -244,94 +289,92 @@ fn finish(options: &mut Options, seen: &Seen) -> Result<(), Fail> {
     Ok(())
 }
 
-fn flag_alone(options: &mut Options, seen: &mut Seen, flag: &[u8]) -> Result<bool, Fail> {
+fn flag_alone(options: &mut Options, seen: &mut Seen, flag: &str) -> Result<bool, Fail> {
     match flag {
-        b"--help" => options.mode = Mode::Help,
-        b"--version" | b"-v" => options.mode = Mode::Version,
-        b"-x" => options.stdin_last = true,
-        b"-e" => options.error_exit = true,
-        b"-c" => options.cluster_mode = true,
-        b"-2" => {
+        "help" => options.mode = Mode::Help,
+        "version" => options.mode = Mode::Version,
+        "x" => options.stdin_last = true,
+        "e" => options.error_exit = true,
+        "c" => options.cluster_mode = true,
+        "2" => {
             options.target.resp3 = false;
             seen.protocol = true;
         }
-        b"-3" => {
+        "3" => {
             options.target.resp3 = true;
             seen.protocol = true;
         }
-        b"--askpass" => options.ask_password = true,
-        b"--no-auth-warning" => seen.no_auth_warning = true,
-        b"--raw" => options.output = Output::Raw,
-        b"--no-raw" => options.output = Output::Standard,
-        b"--csv" => options.output = Output::Csv,
-        b"--json" | b"--quoted-json" => {
-            options.output = if flag == b"--json" { Output::Json } else { Output::QuotedJson };
+        "askpass" => options.ask_password = true,
+        "no-auth-warning" => seen.no_auth_warning = true,
+        "raw" => options.output = Output::Raw,
+        "no-raw" => options.output = Output::Standard,
+        "csv" => options.output = Output::Csv,
+        "json" | "quoted-json" => {
+            options.output = if flag == "json" { Output::Json } else { Output::QuotedJson };
             seen.json = true;
         }
-        b"--quoted-input" => options.quoted_input = true,
-        b"--verbose" => options.verbose = true,
-        b"--scan" => options.mode = Mode::Scan,
-        b"--pipe" => options.mode = Mode::Pipe,
-        b"--csv-header" => options.csv_header = true,
-        b"--bigkeys" => options.mode = Mode::BigKeys,
-        b"--memkeys" => options.mode = Mode::MemKeys(seen.mem_samples),
-        b"--hotkeys" => options.mode = Mode::HotKeys,
-        b"--stat" => options.mode = Mode::Stat,
-        b"--latency" => options.mode = Mode::Latency { history: false },
-        b"--latency-history" => options.mode = Mode::Latency { history: true },
-        b"--latency-dist" => options.mode = Mode::LatencyDist,
-        b"--replica" | b"--slave" => options.mode = Mode::Replica,
-        b"--docs-table" => options.mode = Mode::DocsTable,
-        b"--ldb" | b"--ldb-sync-mode" => seen.ldb = true,
-        b"--cluster" => {
-            options.mode = Mode::Refused("Managing clusters (--cluster) is not offered yet.");
-            seen.cluster = true;
-        }
-        b"--tls" => options.target.use_tls()?,
-        b"--insecure" => options.target.tls_options.insecure = true,
+        "quoted-input" => options.quoted_input = true,
+        "verbose" => options.target.verbose = true,
+        "scan" => options.mode = Mode::Scan,
+        "pipe" => options.mode = Mode::Pipe,
+        "csv-header" => options.csv_header = true,
+        "bigkeys" => options.mode = Mode::BigKeys,
+        "memkeys" => options.mode = Mode::MemKeys(seen.mem_samples),
+        "hotkeys" => options.mode = Mode::HotKeys,
+        "keystats" => options.mode = Mode::KeyStats(seen.mem_samples),
+        "man" => options.mode = Mode::Man,
+        "stat" => options.mode = Mode::Stat,
+        "latency" => options.mode = Mode::Latency { history: false },
+        "latency-history" => options.mode = Mode::Latency { history: true },
+        "latency-dist" => options.mode = Mode::LatencyDist,
+        "replica" => options.mode = Mode::Replica,
+        "docs-table" => options.mode = Mode::DocsTable,
+        "ldb" | "ldb-sync-mode" => seen.ldb = true,
+        "tls" => options.target.use_tls()?,
+        "insecure" => options.target.tls_options.insecure = true,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &[u8], value: Vec<u8>) -> Result<bool, Fail> {
+fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Vec<u8>) -> Result<bool, Fail> {
     let target = &mut options.target;
     match flag {
-        b"-h" => target.host = text(value),
-        b"-p" => {
+        "cluster" => options.mode = Mode::Refused("Managing clusters (--cluster) is not offered yet."),
+        "h" => target.host = text(value),
+        "p" => {
             let port: i64 = leading_number(&value);
             target.port = u16::try_from(port).map_err(|_| Fail::new("Invalid server port."))?;
         }
-        b"-s" => {
+        "s" => {
             target.socket = Some(PathBuf::from(OsString::from_vec(value)));
             seen.socket = true;
         }
-        b"-t" => target.connect_timeout = Some(seconds(&value, "-t")?),
-        b"-n" => target.db = leading_number(&value),
-        b"-a" | b"--pass" => {
+        "t" => target.connect_timeout = Some(seconds(&value, "-t")?),
+        "n" => target.db = leading_number(&value),
+        "pass" => {
             target.password = Some(value);
             seen.password_shown = true;
         }
-        b"--user" => target.user = Some(value),
-        b"-u" => {
+        "user" => target.user = Some(value),
+        "u" => {
             target.set_url(&text(value))?;
             seen.password_shown |= target.password_in_url;
         }
-        b"--sni" => target.tls_options.sni = Some(text(value)),
-        b"--cacert" => target.tls_options.ca_file = Some(path(value)),
-        b"--cacertdir" => target.tls_options.ca_folder = Some(path(value)),
-        b"--cert" => target.tls_options.cert_file = Some(path(value)),
-        b"--key" => target.tls_options.key_file = Some(path(value)),
-        b"--tls-ciphers" | b"--tls-ciphersuites" => {
-            let flag = String::from_utf8_lossy(flag);
-            return Err(Fail::new(format!("{flag} is not offered: the ciphers are rustls's own choice.")));
+        "sni" => target.tls_options.sni = Some(text(value)),
+        "cacert" => target.tls_options.ca_file = Some(path(value)),
+        "cacertdir" => target.tls_options.ca_folder = Some(path(value)),
+        "cert" => target.tls_options.cert_file = Some(path(value)),
+        "key" => target.tls_options.key_file = Some(path(value)),
+        "tls-ciphers" | "tls-ciphersuites" => {
+            return Err(Fail::new(format!("--{flag} is not offered: the ciphers are rustls's own choice.")));
         }
-        b"-r" => options.repeat = leading_number(&value),
-        b"-i" => options.interval = interval(&value)?,
-        b"-X" => options.stdin_tag = Some(value),
-        b"-d" => options.element_delimiter = value,
-        b"-D" => options.reply_delimiter = value,
-        b"--show-pushes" => {
+        "r" => options.repeat = leading_number(&value),
+        "i" => options.interval = interval(&value)?,
+        "X" => options.stdin_tag = Some(value),
+        "d" => options.element_delimiter = value,
+        "D" => options.reply_delimiter = value,
+        "show-pushes" => {
             options.show_pushes = match value.first() {
                 Some(b'y' | b'Y') => true,
                 Some(b'n' | b'N') => false,
@@ -341,15 +384,15 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &[u8], value: V
                 }
             }
         }
-        b"--pattern" => options.pattern = Some(value),
-        b"--quoted-pattern" => {
+        "pattern" => options.pattern = Some(value),
+        "quoted-pattern" => {
             let pattern = quote::unquoted(&value);
             options.pattern =
                 Some(pattern.ok_or_else(|| Fail::new("Invalid quoted string specified for --quoted-pattern."))?);
         }
-        b"--count" => options.scan_count = Some(leading_number(&value)),
-        b"--type" => options.scan_type = Some(value),
-        b"--memkeys-samples" => {
+        "count" => options.scan_count = Some(leading_number(&value)),
+        "type" => options.scan_type = Some(value),
+        "memkeys-samples" => {
             let samples = leading_number(&value);
             if samples < 0 {
                 return Err(Fail::new("--memkeys-samples value should be positive."));
@@ -357,20 +400,34 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &[u8], value: V
             options.mode = Mode::MemKeys(Some(samples));
             seen.mem_samples = Some(samples);
         }
-        b"--intrinsic-latency" => options.mode = Mode::IntrinsicLatency(leading_number(&value).max(0).unsigned_abs()),
-        b"--rdb" => options.mode = Mode::Rdb { file: path(value), functions_only: false },
-        b"--functions-rdb" => options.mode = Mode::Rdb { file: path(value), functions_only: true },
-        b"--lru-test" => options.mode = Mode::LruTest(leading_number(&value).max(1).unsigned_abs()),
-        b"--eval" => options.mode = Mode::Eval(path(value)),
-        b"--pipe-timeout" => options.pipe_timeout = seconds(&value, "--pipe-timeout")?,
-        b"--from" => {
+        "keystats-samples" => {
+            let samples = leading_number(&value);
+            if samples < 0 {
+                return Err(Fail::new("--keystats-samples value should be positive."));
+            }
+            options.mode = Mode::KeyStats(Some(samples));
+            seen.mem_samples = Some(samples);
+        }
+        "top" => {
+            let top = usize::try_from(leading_number(&value)).ok().filter(|top| (1..=TOP_MAX).contains(top));
+            options.top = top.ok_or_else(|| Fail::new(format!("--top wants a number from 1 to {TOP_MAX}.")))?;
+        }
+        "cursor" => options.cursor = leading_number(&value).max(0).unsigned_abs(),
+        "completions" => options.mode = Mode::Completions(Shell::from_str(&text(value), true).map_err(Fail::new)?),
+        "intrinsic-latency" => options.mode = Mode::IntrinsicLatency(leading_number(&value).max(0).unsigned_abs()),
+        "rdb" => options.mode = Mode::Rdb { file: path(value), functions_only: false },
+        "functions-rdb" => options.mode = Mode::Rdb { file: path(value), functions_only: true },
+        "lru-test" => options.mode = Mode::LruTest(leading_number(&value).max(1).unsigned_abs()),
+        "eval" => options.mode = Mode::Eval(path(value)),
+        "pipe-timeout" => options.pipe_timeout = seconds(&value, "--pipe-timeout")?,
+        "from" => {
             options.pipe_source = match value.as_slice() {
                 b"csv" => PipeSource::Csv,
                 b"jsonl" => PipeSource::JsonLines,
                 _ => return Err(Fail::new(format!("--from knows csv and jsonl, not '{}'.", text(value)))),
             }
         }
-        b"--template" => options.pipe_template = Some(value),
+        "template" => options.pipe_template = Some(value),
         _ => return Ok(false),
     }
     Ok(true)
@@ -390,7 +447,7 @@ pub fn leading_number(bytes: &[u8]) -> i64 {
     let text = text.trim_start();
     let sign_len = usize::from(text.starts_with(['-', '+']));
     let digits_end = text[sign_len..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |at| at + sign_len);
-    i64::from_str(&text[..digits_end]).unwrap_or(0)
+    text[..digits_end].parse().unwrap_or(0)
 }
 
 fn seconds(value: &[u8], flag: &str) -> Result<Duration, Fail> {
@@ -426,6 +483,31 @@ mod tests {
             assert!(parse_words(words).is_err(), "{words:?}");
         }
         assert_eq!(parse_words(&["-h"]).unwrap().mode, Mode::Help);
+    }
+
+    #[test]
+    fn values_may_look_like_flags_and_the_last_flag_holds() {
+        let options =
+            parse_words(&["-a", "-secret", "-d", "--", "--scan", "-r", "-1", "--bigkeys", "-p", "1", "-p", "2"]);
+        let options = options.unwrap();
+        assert_eq!(options.target.password.as_deref(), Some(&b"-secret"[..]));
+        assert_eq!((options.element_delimiter, options.repeat), (b"--".to_vec(), -1));
+        assert_eq!((options.mode, options.target.port), (Mode::BigKeys, 2));
+        let options = parse_words(&["--bigkeys", "--scan"]).unwrap();
+        assert_eq!(options.mode, Mode::Scan);
+    }
+
+    #[test]
+    fn words_may_be_anything_once_the_command_has_begun() {
+        let words = |words: &[&str]| parse_words(words).unwrap().words;
+        assert_eq!(
+            words(&["-x", "set", "--help", "-h", "--", "-1"]),
+            ["set", "--help", "-h", "--", "-1"].map(Vec::from)
+        );
+        assert_eq!(words(&["", "a"]), ["", "a"].map(Vec::from));
+        let bytes = [OsString::from_vec(b"a\xff".to_vec())];
+        assert_eq!(parse(bytes, &Environment::default()).unwrap().words, [b"a\xff".to_vec()]);
+        assert!(matches!(parse_words(&["--cluster", "info", "-p"]).unwrap().mode, Mode::Refused(_)));
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::target::Target;
 const READ_LEN: usize = 64 << 10;
 /// A batch up to this length is written at once, before its replies are read.
 const SMALL_BATCH_LEN_MAX: usize = 4 << 10;
+/// A longer one is written in pieces of about this length.
+const SEND_LEN: usize = 64 << 10;
 /// How long a read may last before the wish to cancel is looked at.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
@@ -169,6 +171,7 @@ impl Connection {
     /// # Errors
     /// When there is no connection; says so in redis-cli's words.
     pub fn open(target: &Target) -> Result<Connection, Fail> {
+        let started = Instant::now();
         let socket = Socket::open(target).map_err(|error| {
             let place = match &target.socket {
                 Some(path) => path.display().to_string(),
@@ -176,6 +179,9 @@ impl Connection {
             };
             Fail::new(format!("Could not connect to Redis at {place}: {}", system_message(&error)))
         })?;
+        if target.verbose {
+            complain!("Connected to {target} in {:.3} ms.", started.elapsed().as_secs_f64() * 1e3);
+        }
         let mut connection =
             Connection { socket, decoder: Decoder::default(), input: Vec::new(), at: 0, cancel: None, db: 0 };
         connection.log_in(target)?;
@@ -191,6 +197,10 @@ impl Connection {
                 complain!("AUTH failed: {error}");
                 return Ok(());
             }
+            if target.verbose {
+                let user = target.user.as_deref().filter(|user| !user.is_empty()).unwrap_or(b"default");
+                complain!("Logged in as {}.", String::from_utf8_lossy(user));
+            }
         }
         if target.db != 0 {
             if let Some(error) = self.call(&["SELECT", &target.db.to_string()])?.error() {
@@ -198,6 +208,10 @@ impl Connection {
                 return Ok(());
             }
             self.db = target.db;
+        }
+        if target.verbose {
+            let (db, protocol) = (self.db, if target.resp3 { 3 } else { 2 });
+            complain!("Database {db}, RESP{protocol}.");
         }
         if target.resp3
             && let Some(error) = self.call(&["HELLO", "3"])?.error()
@@ -274,6 +288,10 @@ impl Connection {
     /// # Errors
     /// When the connection ends or the user cancels.
     pub fn fill(&mut self) -> Result<(), ReadError> {
+        // Also while replies come without a pause.
+        if self.cancel.as_ref().is_some_and(|flag| flag.swap(false, Ordering::Relaxed)) {
+            return Err(ReadError::Cancelled);
+        }
         self.input.drain(..self.at);
         self.at = 0;
         let filled = self.input.len();
@@ -331,28 +349,42 @@ impl Connection {
         }
     }
 
-    /// Sends commands in one go and hands each reply to `take`, with the time since the start. Writing and reading go
-    /// on side by side, so no amount of commands can block both ends.
+    /// Sends the commands that `source` appends one by one until it says that there are no more, `count` in all, and hands
+    /// each reply to `take`, with the time since the start. Writing and reading go on side by side, so no amount of
+    /// commands can block both ends, or takes memory.
     ///
     /// # Errors
     /// When the connection is gone or the user cancels.
     pub fn batch(
         &mut self,
-        bytes: Vec<u8>,
-        count: usize,
-        mut take: impl FnMut(usize, Reply, Duration),
+        mut source: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static,
+        count: u64,
+        mut take: impl FnMut(u64, Reply, Duration),
     ) -> Result<(), ReadError> {
         let started = Instant::now();
-        let writer = match self.socket.try_clone() {
+        let mut bytes = Vec::new();
+        let mut goes_on = true;
+        while goes_on && bytes.len() <= SMALL_BATCH_LEN_MAX {
+            goes_on = source(&mut bytes);
+        }
+        let mut writer = None;
+        if goes_on {
+            let no_clone = || ReadError::Closed("The socket cannot be read and written at once.".to_owned());
+            let mut socket = self.socket.try_clone().ok_or_else(no_clone)?;
+            writer = Some(std::thread::spawn(move || {
+                while goes_on && socket.write_all(&bytes).is_ok() {
+                    bytes.clear();
+                    while goes_on && bytes.len() < SEND_LEN {
+                        goes_on = source(&mut bytes);
+                    }
+                }
+                // A socket that fails is noticed where the replies are read.
+                let _ = socket.write_all(&bytes);
+            }));
+        } else {
             // What fits into any socket's buffer needs no thread.
-            Some(mut socket) if bytes.len() > SMALL_BATCH_LEN_MAX => {
-                Some(std::thread::spawn(move || socket.write_all(&bytes)))
-            }
-            _ => {
-                self.send_bytes(&bytes)?;
-                None
-            }
-        };
+            self.send_bytes(&bytes)?;
+        }
         for index in 0..count {
             match self.read_reply() {
                 Ok(reply) => take(index, reply, started.elapsed()),

@@ -33,10 +33,21 @@ impl fmt::Display for Fail {
 
 /// The system's message without Rust's decoration: "Connection refused".
 pub fn system_message(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
-    match text.find(" (os error ") {
-        Some(end) => text[..end].to_owned(),
-        None => text.to_owned(),
+    match error.raw_os_error() {
+        Some(code) => errno::Errno(code).to_string(),
+        None => error.to_string().trim_start_matches("failed to lookup address information: ").to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_speaks_for_itself() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert_eq!(system_message(&refused), "Connection refused");
+        let looked_up = std::io::Error::other("failed to lookup address information: Name or service not known");
+        assert_eq!(system_message(&looked_up), "Name or service not known");
     }
 }

@@ -26,10 +26,11 @@ pub enum Measure {
 }
 
 /// What has been seen of one type.
-struct Kind {
-    name: String,
+pub struct Kind {
+    /// Its name.
+    pub name: String,
     /// The command that tells the number of elements, and what these are called; absent for modules' types.
-    size: Option<(&'static [u8], &'static str)>,
+    pub size: Option<(&'static [u8], &'static str)>,
     biggest: u64,
     biggest_key: Option<Vec<u8>>,
     total: u64,
@@ -41,7 +42,8 @@ impl Kind {
         Kind { name: name.to_owned(), size, biggest: 0, biggest_key: None, total: 0, count: 0 }
     }
 
-    fn unit(&self, measure: Measure) -> &'static str {
+    /// What its size is counted in.
+    pub fn unit(&self, measure: Measure) -> &'static str {
         match measure {
             Measure::Memory(_) => "bytes",
             Measure::Elements => self.size.map_or("?", |(_, unit)| unit),
@@ -49,7 +51,8 @@ impl Kind {
     }
 }
 
-fn known_kinds() -> Vec<Kind> {
+/// The types that every server has.
+pub fn known_kinds() -> Vec<Kind> {
     vec![
         Kind::new("string", Some((b"STRLEN", "bytes"))),
         Kind::new("list", Some((b"LLEN", "items"))),
@@ -71,24 +74,28 @@ fn banner(what: &str) {
     );
 }
 
-fn say(line: String) {
+/// Prints a line, or several.
+pub fn say(line: String) {
     print(line.as_bytes());
 }
 
-fn shown(key: &[u8]) -> String {
+/// A key in quotes.
+pub fn shown(key: &[u8]) -> String {
     String::from_utf8_lossy(&quoted(key)).into_owned()
 }
 
-fn percent(part: u64, whole: u64) -> f64 {
+/// So many of a hundred; 0 of nothing.
+pub fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-fn average(total: u64, count: u64) -> f64 {
+/// The mean; 0 of nothing.
+pub fn average(total: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { total as f64 / count as f64 }
 }
 
 /// Raised by Ctrl-C, so that a report on part of the keys is still given.
-fn interrupt() -> Arc<AtomicBool> {
+pub fn interrupt() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     // A second Ctrl-C ends the program: the order of the two matters.
     let _ = signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, flag.clone());
@@ -111,7 +118,9 @@ pub fn biggest(options: &Options, measure: Measure) -> Result<(), Fail> {
     while !stop.load(Ordering::Relaxed) {
         let done = percent(sampled, total_keys);
         let Some(keys) = cursor.next(&mut connection)? else { break };
-        for (key, kind, size) in sizes(&mut connection, &mut kinds, keys, measure)? {
+        let found = typed(&mut connection, &mut kinds, keys)?;
+        let sizes = measured(&mut connection, &kinds, &found, measure)?;
+        for ((key, kind), size) in found.into_iter().zip(sizes) {
             let kind = &mut kinds[kind];
             kind.total += size;
             kind.count += 1;
@@ -146,18 +155,24 @@ pub fn biggest(options: &Options, measure: Measure) -> Result<(), Fail> {
     Ok(())
 }
 
-fn size_of_keyspace(connection: &mut Connection) -> Result<u64, Fail> {
+/// How many keys the database has.
+///
+/// # Errors
+/// When the server refuses or is gone.
+pub fn size_of_keyspace(connection: &mut Connection) -> Result<u64, Fail> {
     let size = connection.ask(&["DBSIZE"])?;
     Ok(size.integer().and_then(|size| u64::try_from(size).ok()).unwrap_or(0))
 }
 
-/// Types and sizes of keys; keys that are gone meanwhile are left out.
-fn sizes(
+/// Types of keys, as places in `kinds`; keys that are gone meanwhile are left out.
+///
+/// # Errors
+/// When the server refuses or is gone.
+pub fn typed(
     connection: &mut Connection,
     kinds: &mut Vec<Kind>,
     keys: Vec<Vec<u8>>,
-    measure: Measure,
-) -> Result<Vec<(Vec<u8>, usize, u64)>, Fail> {
+) -> Result<Vec<(Vec<u8>, usize)>, Fail> {
     let types = ask_each(connection, keys.iter().map(|key| vec![b"TYPE".to_vec(), key.clone()]))?;
     let mut found = Vec::with_capacity(keys.len());
     for (key, kind) in keys.into_iter().zip(types) {
@@ -175,7 +190,20 @@ fn sizes(
         });
         found.push((key, kind));
     }
-    let asked = found.iter().map(|(key, kind)| match (measure, kinds[*kind].size) {
+    Ok(found)
+}
+
+/// Sizes of keys in the order given.
+///
+/// # Errors
+/// When the connection is gone.
+pub fn measured(
+    connection: &mut Connection,
+    kinds: &[Kind],
+    keys: &[(Vec<u8>, usize)],
+    measure: Measure,
+) -> Result<Vec<u64>, Fail> {
+    let asked = keys.iter().map(|(key, kind)| match (measure, kinds[*kind].size) {
         (Measure::Memory(None), _) => Some(vec![b"MEMORY".to_vec(), b"USAGE".to_vec(), key.clone()]),
         (Measure::Memory(Some(samples)), _) => {
             let samples = samples.to_string().into_bytes();
@@ -186,12 +214,9 @@ fn sizes(
     });
     let asked: Vec<Option<Vec<Vec<u8>>>> = asked.collect();
     let mut replies = ask_each(connection, asked.iter().flatten().cloned())?.into_iter();
-    let sized = found.into_iter().zip(asked).map(|((key, kind), asked)| {
-        // A key may have gone, or changed its type, since its type was asked for: then it has no size.
-        let size = asked.and_then(|_| replies.next()).and_then(|reply| reply.integer()).unwrap_or(0);
-        (key, kind, size.max(0).unsigned_abs())
-    });
-    Ok(sized.collect())
+    // A key may have gone, or changed its type, since its type was asked for: then it has no size.
+    let size = |reply: Reply| reply.integer().unwrap_or(0).max(0).unsigned_abs();
+    Ok(asked.into_iter().map(|asked| asked.and_then(|_| replies.next()).map_or(0, size)).collect())
 }
 
 /// The keys read most often, by the counters of an LFU policy.

@@ -14,7 +14,9 @@ mod args;
 mod askpass;
 mod connection;
 mod docs;
+mod flags;
 mod format;
+mod key_stats;
 mod keys_report;
 mod latency;
 mod lru;
@@ -30,7 +32,6 @@ mod stat;
 mod target;
 #[cfg(feature = "tls")]
 mod tls;
-mod usage;
 
 use std::io::IsTerminal;
 use std::os::unix::ffi::OsStringExt;
@@ -63,13 +64,25 @@ fn run(mut options: Options) -> Result<(), Fail> {
         options.target.password = Some(askpass::read()?);
     }
     match options.mode.clone() {
-        Mode::Help => session::print(usage::USAGE.as_bytes()),
+        Mode::Help => session::print(flags::command().render_help().to_string().as_bytes()),
+        Mode::Man => {
+            let mut page = Vec::new();
+            let made = clap_mangen::Man::new(flags::command()).render(&mut page);
+            made.map_err(|error| Fail::new(fail::system_message(&error)))?;
+            session::print(&page);
+        }
+        Mode::Completions(shell) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut flags::command(), "onrush-cli", &mut script);
+            session::print(&script);
+        }
         Mode::Version => session::print(concat!("onrush-cli ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()),
         Mode::Refused(reason) => return Err(Fail::new(reason)),
         Mode::Pipe => return pipe::run(&options),
         Mode::Scan => return scan::run(&options),
         Mode::BigKeys => return keys_report::biggest(&options, Measure::Elements),
         Mode::MemKeys(samples) => return keys_report::biggest(&options, Measure::Memory(samples)),
+        Mode::KeyStats(samples) => return key_stats::run(&options, samples),
         Mode::HotKeys => return keys_report::hottest(&options),
         Mode::Stat => return stat::run(&options),
         Mode::Latency { history } => return latency::run(&options, history),

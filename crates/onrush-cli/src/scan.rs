@@ -22,7 +22,17 @@ pub struct Cursor<'o> {
 impl<'o> Cursor<'o> {
     /// At the start.
     pub fn new(options: &'o Options) -> Cursor<'o> {
-        Cursor { options, position: b"0".to_vec(), cycles: 0, done: false }
+        Cursor::from(options, 0)
+    }
+
+    /// Where another one was.
+    pub fn from(options: &'o Options, position: u64) -> Cursor<'o> {
+        Cursor { options, position: position.to_string().into_bytes(), cycles: 0, done: false }
+    }
+
+    /// Where it is.
+    pub fn position(&self) -> String {
+        String::from_utf8_lossy(&self.position).into_owned()
     }
 
     /// The next keys, maybe none; `None` at the end.
@@ -67,13 +77,11 @@ impl<'o> Cursor<'o> {
 /// # Errors
 /// When the connection is gone.
 pub fn ask_each(connection: &mut Connection, commands: impl Iterator<Item = Vec<Vec<u8>>>) -> Result<Vec<Reply>, Fail> {
-    let (mut bytes, mut count) = (Vec::new(), 0);
-    for command in commands {
-        encode(&mut bytes, &command);
-        count += 1;
-    }
-    let mut replies = Vec::with_capacity(count);
-    connection.batch(bytes, count, |_, reply, _| replies.push(reply))?;
+    let commands: Vec<_> = commands.collect();
+    let mut replies = Vec::with_capacity(commands.len());
+    let (count, mut commands) = (commands.len() as u64, commands.into_iter());
+    let source = move |out: &mut Vec<u8>| commands.next().map(|command| encode(out, &command)).is_some();
+    connection.batch(source, count, |_, reply, _| replies.push(reply))?;
     Ok(replies)
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use crate::args::Options;
 use crate::connection::{Connection, ReadError};
@@ -94,7 +95,12 @@ impl Session {
         let mut left = repeat;
         while left != 0 {
             left -= i64::from(left > 0);
+            let started = Instant::now();
             self.run_once(&name, words)?;
+            if self.options.target.verbose {
+                let name = String::from_utf8_lossy(&words[0]).to_uppercase();
+                complain!("{name} took {:.3} ms.", started.elapsed().as_secs_f64() * 1e3);
+            }
             if !self.options.interval.is_zero() {
                 std::thread::sleep(self.options.interval);
             }
@@ -182,9 +188,11 @@ impl Session {
                 self.options.target.host = redirect.host;
             }
             self.options.target.port = redirect.port;
+            let (place, slot) = (&self.options.target, redirect.slot);
             if self.interactive {
-                let place = &self.options.target;
-                print(format!("-> Redirected to slot [{}] located at {place}\n", redirect.slot).as_bytes());
+                print(format!("-> Redirected to slot [{slot}] located at {place}\n").as_bytes());
+            } else if self.options.target.verbose {
+                complain!("Redirected to slot [{slot}] located at {place}.");
             }
             self.connection = None;
             self.reconnect_if_dead()?;

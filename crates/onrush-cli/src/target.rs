@@ -35,6 +35,8 @@ pub struct Target {
     pub tls: bool,
     /// How to encrypt.
     pub tls_options: TlsOptions,
+    /// Tell of connections on standard error.
+    pub verbose: bool,
 }
 
 /// Certificates and names for TLS.
@@ -69,6 +71,7 @@ impl Default for Target {
             connect_timeout: None,
             tls: false,
             tls_options: TlsOptions::default(),
+            verbose: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `pipeline` blocks: lines gathered, sent in one go, each reply shown with its time.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connection::encode;
@@ -14,13 +15,44 @@ const SHOWN_LEN_MAX: usize = 60;
 /// Commands waiting for `run`.
 #[derive(Default)]
 pub struct Batch {
-    commands: Vec<Vec<Vec<u8>>>,
+    commands: Vec<Repeated>,
+}
+
+/// A command, kept once however often it is sent.
+struct Repeated {
+    words: Vec<Vec<u8>>,
+    times: u64,
+}
+
+/// Gives the place of the command that is next, the repeated ones as often as they are.
+struct Turns {
+    commands: Arc<Vec<Repeated>>,
+    at: usize,
+    done: u64,
+}
+
+impl Turns {
+    fn new(commands: Arc<Vec<Repeated>>) -> Turns {
+        Turns { commands, at: 0, done: 0 }
+    }
+}
+
+impl Iterator for Turns {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        while self.done == self.commands.get(self.at)?.times {
+            (self.at, self.done) = (self.at + 1, 0);
+        }
+        self.done += 1;
+        Some(self.at)
+    }
 }
 
 impl Batch {
     /// How many commands wait.
-    pub fn len(&self) -> usize {
-        self.commands.len()
+    pub fn len(&self) -> u64 {
+        self.commands.iter().fold(0, |sum, command| sum.saturating_add(command.times))
     }
 
     /// Adds a command, `repeat` times. Commands that change what comes back are refused with the reason.
@@ -43,40 +75,46 @@ impl Batch {
             print(format!("{name} cannot stand in a pipeline block; run it alone.\n").as_bytes());
             return;
         }
-        for _ in 0..repeat {
-            self.commands.push(words.to_vec());
-        }
+        self.commands.push(Repeated { words: words.to_vec(), times: repeat.unsigned_abs() });
     }
 
-    /// Sends all and shows the replies as they come.
+    /// Sends all and shows the replies as they come. Nothing is kept of what has been sent and shown.
     ///
     /// # Errors
     /// See [`Stop`].
     pub fn run(self, session: &mut Session) -> Result<(), Stop> {
         session.reconnect_if_dead()?;
-        let mut bytes = Vec::new();
-        self.commands.iter().for_each(|command| encode(&mut bytes, command));
+        let count = self.len();
+        let commands = Arc::new(self.commands);
+        let mut to_send = Turns::new(commands.clone());
+        let source = {
+            let commands = commands.clone();
+            move |out: &mut Vec<u8>| to_send.next().map(|at| encode(out, &commands[at].words)).is_some()
+        };
         let Some(connection) = &mut session.connection else { return Err(Stop::Disconnected) };
-        let (mut last, mut failed, mut noted) = (Duration::ZERO, 0, Vec::new());
-        let options = &session.options;
-        let done = connection.batch(bytes, self.commands.len(), |index, reply, time| {
+        let (mut last, mut failed, mut noted) = (Duration::ZERO, 0_u64, Vec::new());
+        let (mut turns, options) = (Turns::new(commands.clone()), &session.options);
+        let done = connection.batch(source, count, |index, reply, time| {
+            let Some(at) = turns.next() else { return };
+            let words = &commands[at].words;
             last = time;
-            failed += usize::from(reply.error().is_some());
+            failed += u64::from(reply.error().is_some());
             let mut head = format!("[{}] {:.3} ms  ", index + 1, time.as_secs_f64() * 1e3);
-            let _ = write!(head, "{}", shown(&self.commands[index]));
+            let _ = write!(head, "{}", shown(words));
             print(head.as_bytes());
             print(b"\n");
             print(&format::reply(&reply, options, false));
-            let name = self.commands[index][0].to_ascii_lowercase();
+            let name = words[0].to_ascii_lowercase();
             if matches!(name.as_slice(), b"multi" | b"exec" | b"discard" | b"auth") {
-                noted.push((name, index, reply));
+                // What a command repeated leaves behind, its last reply tells.
+                noted.pop_if(|(_, before, _)| *before == at);
+                noted.push((name, at, reply));
             }
         });
         done.map_err(|error| session.lost(error))?;
-        for (name, index, reply) in noted {
-            session.remember(&name, &self.commands[index], &reply);
+        for (name, at, reply) in noted {
+            session.remember(&name, &commands[at].words, &reply);
         }
-        let count = self.commands.len();
         print(format!("{count} replies in {:.3} ms, {failed} errors\n", last.as_secs_f64() * 1e3).as_bytes());
         Ok(())
     }
@@ -113,5 +151,16 @@ mod tests {
         batch.add(&[b"MONITOR".to_vec()], 1);
         batch.add(&[b"INCR".to_vec(), b"x".to_vec()], 3);
         assert_eq!(batch.len(), 3);
+    }
+
+    #[test]
+    fn a_command_repeated_is_kept_once() {
+        let mut batch = Batch::default();
+        batch.add(&[b"PING".to_vec()], i64::MAX);
+        batch.add(&[b"ECHO".to_vec(), b"a".to_vec()], 2);
+        batch.add(&[b"PING".to_vec()], 1);
+        assert_eq!((batch.commands.len(), batch.len()), (3, i64::MAX.unsigned_abs() + 3));
+        batch.commands.remove(0);
+        assert_eq!(Turns::new(Arc::new(batch.commands)).collect::<Vec<_>>(), [0, 0, 1]);
     }
 }

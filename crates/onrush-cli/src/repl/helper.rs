@@ -12,7 +12,7 @@ use crate::quote::split_words;
 
 /// What this program adds to the server's commands.
 const OWN_COMMANDS: [&str; 10] =
-    [":set hints", ":set nohints", "clear", "connect", "discard", "exit", "help", "pipeline", "quit", "run"];
+    [":set hints", ":set nohints", "clear", "connect", "drop", "exit", "help", "pipeline", "quit", "run"];
 
 /// What the line editor asks while a line is typed.
 pub struct LineHelper {

@@ -91,7 +91,7 @@ impl Repl {
             (b"clear", 1) => print(b"\x1b[H\x1b[2J"),
             (b"pipeline", 1) if self.batch.is_none() => self.batch = Some(Batch::default()),
             (b"run", 1) if self.batch.is_some() => self.run_batch(),
-            (b"discard", 1) if self.batch.is_some() => self.batch = None,
+            (b"drop", 1) if self.batch.is_some() => self.batch = None,
             _ => self.command(words),
         }
         Flow::Next

@@ -57,8 +57,12 @@ pub fn run(mut repl: Repl) -> Result<(), Fail> {
                 }
             }
             Err(ReadlineError::Eof) => return Ok(()),
-            // As in a shell, Ctrl-C drops the line; what a block has gathered too.
-            Err(ReadlineError::Interrupted) => repl.batch = None,
+            // Ctrl-C drops what a block has gathered; elsewhere it leaves, as in redis-cli.
+            Err(ReadlineError::Interrupted) if repl.batch.is_some() => repl.batch = None,
+            Err(ReadlineError::Interrupted) => return Ok(()),
+            Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+                complain!("That byte is no UTF-8. Write it as \\x and two digits between double quotes: \"\\xff\".");
+            }
             Err(error) => return Err(Fail::new(format!("The terminal: {error}"))),
         }
     }

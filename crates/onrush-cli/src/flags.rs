@@ -1,0 +1,220 @@
+//! The flags, defined once: parsing, `--help`, the man page and the completions of shells are made from this.
+
+use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use clap_complete::Shell;
+use std::ffi::OsString;
+
+/// Below `--help`.
+const EXAMPLES: &str = "\
+Without a command, commands are read from standard input, line by line; at a terminal with
+history, completion and hints (type \"help\" there).
+
+Not offered: --cluster, --ldb.
+Environment: REDISCLI_AUTH, REDISCLI_HISTFILE, REDISCLI_RCFILE, NO_COLOR, FAKETTY.
+
+Examples:
+  onrush-cli -x set motd < /etc/motd
+  onrush-cli --scan --pattern 'user:*'
+  onrush-cli --pipe < commands.resp
+  onrush-cli --pipe --from csv --csv-header --template 'SET user:{id} \"{name}\"' < users.csv
+  onrush-cli --completions bash > /usr/share/bash-completion/completions/onrush-cli
+";
+
+/// How a flag is spelled.
+#[derive(Clone, Copy)]
+enum Name {
+    /// One letter.
+    Short(&'static str),
+    Long(&'static str),
+    Both(char, &'static str),
+}
+use Name::{Both, Long, Short};
+
+/// The definition. The words after the first that is no flag are the command, whatever they look like.
+pub fn command() -> Command {
+    let command = Command::new("onrush-cli")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A command line for Redis-compatible servers")
+        .override_usage("onrush-cli [flags] [command [argument ...]]")
+        .after_help(EXAMPLES)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args_override_self(true)
+        .arg(Arg::new("words").hide(true).num_args(0..).trailing_var_arg(true).value_parser(value_parser!(OsString)));
+    let command = server(command);
+    let command = command_itself(command);
+    let command = output(command);
+    let command = insertion(command);
+    let command = keys(command);
+    let command = health(command);
+    about(replication(command))
+}
+
+fn named(name: Name, help: &'static str) -> Arg {
+    let arg = match name {
+        Short(letter) => Arg::new(letter).short(letter.chars().next()),
+        Long(long) => Arg::new(long).long(long),
+        Both(short, long) => Arg::new(long).short(short).long(long),
+    };
+    arg.help(help)
+}
+
+/// A flag that stands alone.
+fn alone(name: Name, help: &'static str) -> Arg {
+    named(name, help).action(ArgAction::SetTrue)
+}
+
+/// A flag with a value, which may start with a hyphen.
+fn with(name: Name, value: &'static str, help: &'static str) -> Arg {
+    let arg = named(name, help).value_name(value).allow_hyphen_values(true).value_parser(value_parser!(OsString));
+    match value {
+        "FILE" | "SOCKET" => arg.value_hint(ValueHint::FilePath),
+        "FOLDER" => arg.value_hint(ValueHint::DirPath),
+        "HOST" => arg.value_hint(ValueHint::Hostname),
+        _ => arg,
+    }
+}
+
+fn hidden(name: Name) -> Arg {
+    alone(name, "").hide(true)
+}
+
+fn server(command: Command) -> Command {
+    command.next_help_heading("Server").args([
+        with(Short("h"), "HOST", "Name or address of the server (127.0.0.1)"),
+        with(Short("p"), "PORT", "Its port (6379)"),
+        with(Short("s"), "SOCKET", "A Unix socket instead of host and port"),
+        with(Short("u"), "URL", "redis://[[user]:password@]host[:port][/db], rediss://... or redis+unix:///path"),
+        with(Short("t"), "SECONDS", "How long connecting may take"),
+        with(Both('a', "pass"), "PASSWORD", "Log in. Safer: the environment variable REDISCLI_AUTH"),
+        with(Long("user"), "NAME", "Log in as this user; needs a password"),
+        alone(Long("askpass"), "Ask for the password at the terminal"),
+        alone(Long("no-auth-warning"), "Do not warn of a password on the command line"),
+        with(Short("n"), "NUMBER", "Database"),
+        alone(Short("2"), "Speak RESP2 (the default)"),
+        alone(Short("3"), "Speak RESP3"),
+        alone(Long("tls"), "Encrypt (needs a build with TLS)"),
+        with(Long("sni"), "NAME", "The name to ask for, when it is not the host's"),
+        with(Long("cacert"), "FILE", "Certificates to trust"),
+        with(Long("cacertdir"), "FOLDER", "A folder of certificates to trust"),
+        with(Long("cert"), "FILE", "Our certificate"),
+        with(Long("key"), "FILE", "Our private key"),
+        alone(Long("insecure"), "Trust any certificate"),
+        with(Long("tls-ciphers"), "LIST", "").hide(true),
+        with(Long("tls-ciphersuites"), "LIST", "").hide(true),
+    ])
+}
+
+fn command_itself(command: Command) -> Command {
+    command.next_help_heading("Command").args([
+        with(Short("r"), "COUNT", "Run it so many times, -1 for ever"),
+        with(Short("i"), "SECONDS", "Pause between two runs, samples or cycles; fractions are fine"),
+        alone(Short("x"), "Standard input is the last argument"),
+        with(Short("X"), "TAG", "Standard input takes the place of the argument TAG"),
+        alone(Long("quoted-input"), "Arguments are written in quotes: '\"a\\x00b\"'"),
+        alone(Short("c"), "Go where a cluster's MOVED and ASK send"),
+        alone(Short("e"), "End with 1 when the server answers with an error"),
+        with(Long("eval"), "FILE", "Run a script: --eval FILE key ... , argument ..."),
+        hidden(Long("ldb")),
+        hidden(Long("ldb-sync-mode")),
+        // All that follows belongs to it.
+        named(Long("cluster"), "")
+            .hide(true)
+            .num_args(0..)
+            .allow_hyphen_values(true)
+            .value_parser(value_parser!(OsString)),
+    ])
+}
+
+fn output(command: Command) -> Command {
+    command.next_help_heading("Output").args([
+        alone(Long("raw"), "The bytes alone (the default into files and pipes)"),
+        alone(Long("no-raw"), "Laid out for people (the default at a terminal)"),
+        with(Short("d"), "TEXT", "Between the elements of a raw reply (newline)"),
+        with(Short("D"), "TEXT", "After a raw reply (newline)"),
+        alone(Long("csv"), "Comma-separated values"),
+        alone(Long("json"), "JSON, by RESP3 unless -2 is given"),
+        alone(Long("quoted-json"), "The same in ASCII alone"),
+        with(Long("show-pushes"), "yes|no", "Show messages that come unasked"),
+        alone(Long("verbose"), "Tell on standard error of connections, logins, redirects and how long commands take"),
+    ])
+}
+
+fn insertion(command: Command) -> Command {
+    command.next_help_heading("Mass insertion").args([
+        alone(Long("pipe"), "Send what standard input holds (commands as the protocol or as lines); count the replies"),
+        with(
+            Long("pipe-timeout"),
+            "SECONDS",
+            "Give up when no reply comes for so long after the last command (30; 0 never)",
+        ),
+        with(Long("from"), "csv|jsonl", "Standard input holds records, which become commands by --template"),
+        with(
+            Long("template"),
+            "COMMAND",
+            "For instance 'SET user:{0} \"{1}\"' or 'HSET {id} name {name}'; {{ is a brace",
+        ),
+        alone(Long("csv-header"), "The first CSV record names the columns"),
+    ])
+}
+
+fn keys(command: Command) -> Command {
+    command.next_help_heading("Keys").args([
+        alone(Long("scan"), "List the keys"),
+        alone(Long("bigkeys"), "The biggest key of each type, by elements"),
+        alone(Long("memkeys"), "The biggest key of each type, by memory"),
+        with(Long("memkeys-samples"), "N", "As --memkeys, with N elements of each key sampled; 0 means all"),
+        alone(Long("keystats"), "Memory and elements of the keys: the biggest, by type, and how sizes are distributed"),
+        with(Long("keystats-samples"), "N", "As --keystats, with N elements of each key sampled; 0 means all"),
+        with(Long("top"), "N", "How many of the biggest keys --keystats lists (10)"),
+        with(Long("cursor"), "N", "Where --keystats starts, as an interrupted one told"),
+        alone(Long("hotkeys"), "The keys used most; the server needs an LFU policy"),
+        with(Long("pattern"), "GLOB", "Scan the keys that match"),
+        with(Long("quoted-pattern"), "GLOB", "The same, written in quotes"),
+        with(Long("count"), "N", "How much is scanned at once"),
+        with(Long("type"), "TYPE", "Scan the keys of one type"),
+    ])
+}
+
+fn health(command: Command) -> Command {
+    command.next_help_heading("Server's health").args([
+        alone(Long("stat"), "A line of figures every second"),
+        alone(Long("latency"), "Round-trip times until interrupted; for a second when standard output is no terminal"),
+        alone(Long("latency-history"), "The same, a line every 15 seconds"),
+        alone(Long("latency-dist"), "The same as a spectrum of colors"),
+        with(
+            Long("intrinsic-latency"),
+            "SECONDS",
+            "The longest pause this machine makes by itself within so many seconds",
+        ),
+        with(Long("lru-test"), "KEYS", "Hits and misses of a cache with an 80-20 load"),
+    ])
+}
+
+fn replication(command: Command) -> Command {
+    command.next_help_heading("Replication").args([
+        with(Long("rdb"), "FILE", "Copy the data set; - is standard output"),
+        with(Long("functions-rdb"), "FILE", "Copy the functions alone"),
+        alone(Long("replica"), "Show the commands a replica receives").alias("slave"),
+    ])
+}
+
+fn about(command: Command) -> Command {
+    command.next_help_heading("This program").args([
+        alone(Long("docs-table"), "The server's commands as the table this program has built in"),
+        named(Long("completions"), "Completions for a shell").value_name("SHELL").value_parser(value_parser!(Shell)),
+        alone(Long("man"), "The man page"),
+        alone(Long("help"), "This text"),
+        alone(Both('v', "version"), "The version"),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_holds_together() {
+        command().debug_assert();
+    }
+}
