@@ -8,6 +8,9 @@ VENV := $(TARGET)/venv
 NODE_FOLDER := $(TARGET)/node
 ORACLE := $(TARGET)/oracle
 REDIS_NEWER_SERVER_BIN ?= $(ORACLE)/redis-server
+TOOLS := $(TARGET)/tools
+CARGO_DENY ?= $(TOOLS)/cargo-deny
+MDBOOK ?= $(TOOLS)/mdbook
 CLIENTS := tests/clients
 # Test files of their own line below; all others run side by side.
 APART := pipelining large memory siege audit
@@ -30,9 +33,13 @@ run: build ## start the server with defaults; more options through ARGS="--port 
 
 test: tools lint unit blackbox clients ## everything: lint, unit and property tests, black-box tests, real clients
 
-lint: ## formatting and clippy, warnings are errors
+lint: $(CARGO_DENY) ## formatting, clippy with default, no and all features, the docs of the code, licences and duplicates of the dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --no-default-features --locked -- -D warnings
+	cargo clippy --workspace --all-features --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --locked
+	$(CARGO_DENY) --locked check licenses bans sources
 
 unit: ## unit and property tests beside the code
 	cargo test --workspace --exclude onrush-tests --locked
@@ -76,6 +83,9 @@ packages:
 $(ORACLE)/.installed: scripts/fetch-oracle.sh | packages
 	scripts/fetch-oracle.sh $(ORACLE)
 	touch $@
+
+$(TOOLS)/cargo-deny $(TOOLS)/mdbook: scripts/fetch-tool.sh
+	scripts/fetch-tool.sh $(notdir $@) $(TOOLS)
 
 $(VENV)/.installed: $(CLIENTS)/requirements.txt
 	python3 -m venv $(VENV)

@@ -2,7 +2,7 @@
 //!
 //! Where things are:
 //! - [`scenarios`] holds the cases as data, scripts in the language of [`script`] and [`template`];
-//! - [`bench`] runs a script on a server and measures it, over connections of [`wire`];
+//! - [`mod@bench`] runs a script on a server and measures it, over connections of [`wire`];
 //! - [`side`] is one of the two servers, [`judge`] says what is a fault, [`declared`] is the one list of what may be one;
 //! - [`run`] puts them together, [`report`] writes the table.
 //!

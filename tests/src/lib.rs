@@ -3,7 +3,7 @@
 //!
 //! Where things are:
 //! - [`server`] starts and ends servers, [`process`] reads what the kernel knows of them;
-//! - [`client`] speaks raw RESP, [`resp`] decodes and shows replies, [`argv`] reads and prints commands;
+//! - [`client`] speaks raw RESP, [`resp`] decodes and shows replies, [`mod@argv`] reads and prints commands;
 //! - [`latency`] measures round trips;
 //! - [`siege`] attacks a server with hostile clients beside polite ones whose replies are checked;
 //! - [`stream`] compares whole byte streams until the server closes;

@@ -1,7 +1,7 @@
 //! `onrush-cli`: a command line for Redis-compatible servers, a drop-in for redis-cli.
 //!
 //! Start at [`args`], which reads the command line, and [`run`], which chooses what to do. [`session`] sends commands
-//! and shows replies for the command line ([`oneshot`]) and for people ([`repl`]); [`format`] lays replies out;
+//! and shows replies for the command line ([`oneshot`]) and for people ([`repl`]); [`mod@format`] lays replies out;
 //! [`connection`] and [`reply`] know the wire. The other modes stand in a module each. Everything blocks: one thread,
 //! and a second one only where sending and reading have to go on side by side.
 

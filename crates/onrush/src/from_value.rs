@@ -15,7 +15,7 @@ pub trait FromRedisValue: Sized {
     /// Converts one reply.
     ///
     /// # Errors
-    /// [`ErrorKind::UnexpectedReturnType`](crate::ErrorKind::UnexpectedReturnType) when the reply does not fit, or the
+    /// [`ErrorKind::UnexpectedReturnType`] when the reply does not fit, or the
     /// server's error when a part of the reply is one.
     fn from_redis_value(value: Value) -> RedisResult<Self>;
 

@@ -48,6 +48,7 @@
 //! - `tls`: `rediss://` URLs, by rustls.
 //! - `redis-compat`: the `redis` crate's `aio::ConnectionLike` for [`Connection`], so that code written for it runs over it.
 
+#![deny(rustdoc::private_intra_doc_links)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

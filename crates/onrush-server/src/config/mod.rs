@@ -3,7 +3,7 @@
 //!
 //! [`DIRECTIVES`] is the single source of truth: names, aliases, ranges, defaults, and what the server does not do. A
 //! [`Config`] holds a value for each of its rows; [`Settings`], which a `Config` dereferences to, holds the same
-//! values as typed fields. [`parse_arguments`] and [`load`] make the first `Config`; [`Config::set_many`] makes changed
+//! values as typed fields. [`parse_arguments`] and [`fn@load`] make the first `Config`; [`Config::set_many`] makes changed
 //! ones and leaves the old as it was, so a change that fails half-way was never made.
 //!
 //! Nothing here opens sockets, changes the working directory or writes to the log: directives that need such a thing

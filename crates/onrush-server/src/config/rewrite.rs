@@ -47,7 +47,7 @@ impl From<io::Error> for RewriteError {
 }
 
 impl Config {
-    /// Writes these values into `file`, the path [`load`](super::load) gave.
+    /// Writes these values into `file`, the path [`load`](fn@super::load) gave.
     ///
     /// `users`, if given, are the ACL users as they are now, each in the words after `user`; they take the place of the
     /// file's `user` lines, which are left alone otherwise. A file that is gone is made anew.
