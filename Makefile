@@ -20,7 +20,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint unit blackbox clients bench audit experiments fuzz siege sim tools packages
+.PHONY: help build run test lint unit blackbox clients bench book docs audit experiments fuzz siege sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,7 +31,7 @@ build: ## the release build of the server, the command line, the load tool and t
 run: build ## start the server with defaults; more options through ARGS="--port 7000"
 	$(ONRUSH_SERVER_BIN) $(ARGS)
 
-test: tools lint unit blackbox clients ## everything: lint, unit and property tests, black-box tests, real clients
+test: tools lint book unit blackbox clients ## everything: lint, the book, unit and property tests, black-box tests, real clients
 
 lint: $(CARGO_DENY) ## formatting, clippy with default, no and all features, the docs of the code, licences and duplicates of the dependencies
 	cargo fmt --all --check
@@ -40,6 +40,15 @@ lint: $(CARGO_DENY) ## formatting, clippy with default, no and all features, the
 	cargo clippy --workspace --all-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --locked
 	$(CARGO_DENY) --locked check licenses bans sources
+
+docs: build $(ORACLE)/.installed ## write the pages of docs anew that are made from the code
+	UPDATE_DOCS=1 cargo test -q -p onrush-server --lib --locked config::docs
+	UPDATE_DOCS=1 cargo test -q -p onrush-tests --test docs --locked the_table_of_commands
+
+book: $(MDBOOK) ## docs as a book, in the target folder; the test `docs` checks its links
+	$(MDBOOK) build docs -d $(TARGET)/book
+	@# Links out of docs lead to the repository.
+	sed -i 's|href="\.\./|href="https://github.com/onrush/onrush/blob/main/|g' $(TARGET)/book/*.html
 
 unit: ## unit and property tests beside the code
 	cargo test --workspace --exclude onrush-tests --locked

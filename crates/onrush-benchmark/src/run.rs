@@ -103,7 +103,10 @@ pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Resu
         if shows {
             show_progress(&test.title, shared, || handles.iter().all(|handle| handle.is_finished()));
         }
-        handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| Err("a thread fell over".into()))).collect()
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|_| Err("a thread of the load tool panicked".into())))
+            .collect()
     });
     let measured = outcomes?;
     let spent = cpu_now().zip(before).map(|(after, before)| after.saturating_sub(before));

@@ -72,7 +72,7 @@ impl Batch {
         let name = words[0].to_ascii_lowercase();
         if UNFIT.contains(&name.as_slice()) {
             let name = String::from_utf8_lossy(&name).to_uppercase();
-            print(format!("{name} cannot stand in a pipeline block; run it alone.\n").as_bytes());
+            print(format!("{name} is not allowed in a pipeline block; run it alone.\n").as_bytes());
             return;
         }
         self.commands.push(Repeated { words: words.to_vec(), times: repeat.unsigned_abs() });

@@ -1,22 +1,161 @@
-//! The part of `docs/differences.md` that the table of directives decides, and the test that it is up to date.
+//! The part of `docs/configuration.md` that the table of directives decides, and the test that it is up to date.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::directive::Directive;
+use super::directive::{Directive, Kind, TextRule};
 use super::{DIRECTIVES, Flags};
 
 const BEGIN: &str = "<!-- begin: written from the table of directives -->\n";
 const END: &str = "<!-- end: written from the table of directives -->\n";
 
+/// What each directive sets that has an effect, in the order of the table.
+#[rustfmt::skip]
+const SETS: &[(&str, &str)] = &[
+    ("bind", "Addresses to listen on. One with a `-` before it may be missing from the machine."),
+    ("port", "TCP port; 0 listens on none."),
+    ("tcp-backlog", "Connections that may wait to be accepted."),
+    ("unixsocket", "Path of a Unix socket to listen on as well."),
+    ("unixsocketperm", "Permissions of that socket, in octal; 0 leaves them as the system makes them."),
+    ("timeout", "Seconds after which an idle client is disconnected; 0 never does."),
+    ("tcp-keepalive", "Seconds between the system's probes of silent clients; 0 sends none."),
+    ("protected-mode", "Without a password, only clients of the same machine are served."),
+    ("maxclients", "Connections at the same time."),
+    ("client-query-buffer-limit", "Bytes of commands of one connection that wait; beyond it is closed."),
+    ("client-output-buffer-limit", "For each class of clients: bytes of unread replies and messages at which it is closed, at once and after some seconds."),
+    ("proto-max-bulk-len", "Bytes of the largest argument."),
+    ("pipeline-reply-limit", "Ours: bytes of unread replies above which a connection's commands are read but not executed."),
+    ("pipeline-slice-us", "Ours: microseconds a connection may execute before the others of its thread have their turn."),
+    ("tracking-table-max-keys", "Keys that are remembered for client-side caching; 0 is no limit."),
+    ("workers", "Ours: threads that read, execute and write; by default one for each core."),
+    ("gather-connections", "Ours: connections gather on as few workers as hold the load. `no` spreads them over all."),
+    ("daemonize", "Goes to the background."),
+    ("pidfile", "File that gets the process's number."),
+    ("loglevel", "How much is logged."),
+    ("logfile", "File of the log; empty is standard output."),
+    ("shutdown-on-sigint", "What SIGINT does."),
+    ("shutdown-on-sigterm", "What SIGTERM does."),
+    ("databases", "Number of databases."),
+    ("hz", "How many times a second background work is done."),
+    ("active-expire-effort", "How hard expired keys are searched for."),
+    ("lazyfree-lazy-eviction", "Frees evicted values in the background."),
+    ("lazyfree-lazy-expire", "Frees expired values in the background."),
+    ("lazyfree-lazy-server-del", "Frees values that other commands replace in the background."),
+    ("lazyfree-lazy-user-del", "DEL frees like UNLINK."),
+    ("lazyfree-lazy-user-flush", "FLUSHALL and FLUSHDB free in the background unless told otherwise."),
+    ("busy-reply-threshold", "Milliseconds after which a script counts as busy and others are answered BUSY."),
+    ("requirepass", "Password of the default user."),
+    ("acllog-max-len", "Entries of ACL LOG."),
+    ("enable-protected-configs", "Who may change `dir` and `dbfilename` at runtime."),
+    ("enable-debug-command", "Who may use DEBUG."),
+    ("maxmemory", "Bytes of memory at which keys are evicted; 0 is no limit."),
+    ("maxmemory-policy", "Which keys are evicted."),
+    ("maxmemory-samples", "How strict the choice of the victims is."),
+    ("maxmemory-eviction-tenacity", "How much time eviction takes; 100 is until it is done."),
+    ("lfu-log-factor", "How slowly counters of LFU policies rise."),
+    ("lfu-decay-time", "Minutes in which such a counter falls by one."),
+    ("hash-max-listpack-entries", "Fields of the largest hash that is kept packed."),
+    ("hash-max-listpack-value", "Bytes of the longest field or value in one."),
+    ("list-max-listpack-size", "Size of the largest list that is kept packed: elements, or from -1 to -5 for 4 to 64 KB."),
+    ("set-max-intset-entries", "Members of the largest set of integers that is kept packed."),
+    ("set-max-listpack-entries", "Members of the largest other set that is kept packed."),
+    ("set-max-listpack-value", "Bytes of the longest member in one."),
+    ("zset-max-listpack-entries", "Members of the largest sorted set that is kept packed."),
+    ("zset-max-listpack-value", "Bytes of the longest member in one."),
+    ("hll-sparse-max-bytes", "Bytes of the largest sparse HyperLogLog."),
+    ("stream-node-max-bytes", "Bytes of a node of a stream; 0 is no limit."),
+    ("stream-node-max-entries", "Entries of a node of a stream; 0 is no limit."),
+    ("slowlog-log-slower-than", "Microseconds from which a command is in the slow log; -1 logs none."),
+    ("slowlog-max-len", "Entries of the slow log."),
+    ("latency-monitor-threshold", "Milliseconds from which LATENCY remembers an event; 0 is off."),
+    ("latency-tracking", "Keeps histograms of the times of commands."),
+    ("latency-tracking-info-percentiles", "Percentiles that INFO `latencystats` shows."),
+    ("notify-keyspace-events", "Classes of keyspace events that are published."),
+    ("dir", "Working directory, where files are saved."),
+    ("dbfilename", "Name of the snapshot."),
+    ("save", "When a snapshot is taken: pairs of seconds and changes; empty is never."),
+    ("stop-writes-on-bgsave-error", "Refuses writes after a snapshot has failed."),
+    ("rdbcompression", "Compresses strings in snapshots and payloads of DUMP."),
+    ("rdbchecksum", "Writes and checks checksums of snapshots."),
+    ("rdb-save-incremental-fsync", "Syncs a snapshot while it is written."),
+    ("appendonly", "Keeps an append-only file."),
+    ("appendfilename", "Name of the files of the append-only file."),
+    ("appenddirname", "Directory that holds them."),
+    ("appendfsync", "When the append-only file is synced: see [durability](durability.md)."),
+    ("auto-aof-rewrite-percentage", "Growth since the last rewrite at which the file is rewritten; 0 is never."),
+    ("auto-aof-rewrite-min-size", "Bytes below which it is not rewritten by itself."),
+    ("aof-load-truncated", "Loads a file whose end was cut by a crash, without that end."),
+    ("aof-use-rdb-preamble", "A rewrite makes an RDB file; `no` makes commands."),
+    ("aof-timestamp-enabled", "Writes notes of the time into the file."),
+    ("aof-rewrite-incremental-fsync", "Syncs a rewritten file while it is written."),
+];
+
 fn section() -> String {
-    let mut text = String::from("### Configuration directives without effect\n\n");
-    text.push_str("Checked, kept, answered by `CONFIG GET` and written by `CONFIG REWRITE`, and that is all.\n\n");
+    let mut text = String::from("## Directives\n\n");
+    text.push_str("| Directive | Default | Values | May change at runtime | What it sets |\n|---|---|---|---|---|\n");
+    for row in effective() {
+        let (_, sets) = SETS.iter().find(|(name, _)| *name == row.name).expect("each directive has a line in SETS");
+        let runtime = if row.flags.contains(Flags::IMMUTABLE) {
+            "no"
+        } else if row.flags.contains(Flags::PROTECTED) {
+            "with `enable-protected-configs`"
+        } else {
+            "yes"
+        };
+        let default = match row.default.trim_matches('"') {
+            "" => String::new(),
+            default => format!("`{default}`"),
+        };
+        let _ = writeln!(text, "| `{}` | {default} | {} | {runtime} | {sets} |", row.name, values(&row.kind));
+    }
+    text.push_str("\n## Directives without effect\n\n");
+    text.push_str(
+        "These are checked, kept, answered by `CONFIG GET` and written by `CONFIG REWRITE`, and do nothing else.\n\n",
+    );
     push_table(&mut text, "Why", |directive| directive.no_effect);
-    text.push_str("\n### Configuration directives that only take their default\n\n");
-    text.push_str("Another value would promise something the server does not do, so it is an error.\n\n");
+    text.push_str("\n## Directives that only take their default\n\n");
+    text.push_str("Another value would promise something that the server does not do, so it is an error.\n\n");
     push_table(&mut text, "Error", |directive| directive.only_default);
     text
+}
+
+/// The directives that do something.
+fn effective() -> impl Iterator<Item = &'static Directive> {
+    DIRECTIVES.iter().filter(|row| row.no_effect.is_none() && row.only_default.is_none())
+}
+
+/// What values a directive takes, in words.
+fn values(kind: &Kind) -> String {
+    let words = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    match kind {
+        Kind::Bool => "`yes`, `no`".into(),
+        Kind::Integer { min, max } => bounds(i128::from(*min), i128::from(*max), ""),
+        Kind::Memory { min, max } => bounds(i128::from(*min), i128::from(*max), " bytes"),
+        Kind::MemoryOrPercent => "bytes, or a percentage of `maxmemory`".into(),
+        Kind::Permissions => "octal".into(),
+        Kind::Enum(all) => words(all),
+        Kind::EnumSet(all) => format!("any of {}", words(all)),
+        Kind::Text(TextRule::FileName | TextRule::FileNameNotEmpty) => "a name without a path".into(),
+        Kind::Text(TextRule::Directory) => "a directory".into(),
+        Kind::Text(_) => "text".into(),
+        Kind::Addresses => "addresses".into(),
+        Kind::SavePoints => "pairs of seconds and changes".into(),
+        Kind::OutputLimits => "class, hard limit, soft limit, seconds".into(),
+        Kind::EventClasses => "letters".into(),
+        Kind::Percentiles => "numbers from 0 to 100".into(),
+        Kind::OomScores => "three integers".into(),
+        Kind::Primary => "host and port".into(),
+    }
+}
+
+/// Bounds that no machine reaches are left out.
+fn bounds(min: i128, max: i128, unit: &str) -> String {
+    match (min <= i128::from(i32::MIN), max >= i128::from(i32::MAX)) {
+        (true, true) => format!("an integer{unit}"),
+        (true, false) => format!("at most {max}{unit}"),
+        (false, true) => format!("at least {min}{unit}"),
+        (false, false) => format!("{min} to {max}{unit}"),
+    }
 }
 
 /// A row for each reason, in alphabetical order.
@@ -36,17 +175,26 @@ fn hidden_mark(directive: &Directive) -> &'static str {
     if directive.flags.contains(Flags::HIDDEN) { " (hidden)" } else { "" }
 }
 
+#[test]
+fn what_a_directive_sets_is_told_of_all_that_have_an_effect_and_no_other() {
+    let told: Vec<&str> = SETS.iter().map(|(name, _)| *name).collect();
+    let mut there: Vec<&str> = effective().map(|row| row.name).collect();
+    assert_eq!(told.len(), there.len());
+    there.retain(|name| !told.contains(name));
+    assert!(there.is_empty(), "no line in SETS: {there:?}");
+}
+
 /// Run with `UPDATE_DOCS=1` to write the section anew.
 #[test]
 fn docs_list_what_the_table_says() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/differences.md");
-    let text = std::fs::read_to_string(&path).expect("docs/differences.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = std::fs::read_to_string(&path).expect("docs/configuration.md");
     let (before, rest) = text.split_once(BEGIN).expect("the line where the section begins");
     let (now, after) = rest.split_once(END).expect("the line where the section ends");
     let section = section();
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, [before, BEGIN, &section, END, after].concat()).expect("docs/differences.md");
+        std::fs::write(&path, [before, BEGIN, &section, END, after].concat()).expect("docs/configuration.md");
     } else {
-        assert_eq!(now, section, "stale; run the test with UPDATE_DOCS=1");
+        assert_eq!(now, section, "outdated; run `make docs`");
     }
 }

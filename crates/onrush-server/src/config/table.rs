@@ -1,7 +1,7 @@
 //! The table of directives: every name Redis 7.2 knows, and our own.
 //!
 //! Ranges and defaults are Redis's, apart from `bind`, whose default here is the loopback interface. A row that ends
-//! in `no_effect` or `only_default` says what the server does not do; `docs/differences.md` lists those rows.
+//! in `no_effect` or `only_default` says what the server does not do; `docs/configuration.md` lists those rows.
 
 use super::directive::Kind::{
     Addresses, EnumSet, EventClasses, MemoryOrPercent, OomScores, OutputLimits, Percentiles, Permissions, Primary,
@@ -65,7 +65,7 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("protected-mode", "yes"),
     integer("socket-mark-id", 0, U32_MAX, "0").immutable().no_effect(NO_OS),
     integer("max-new-connections-per-cycle", 1, 1000, "10")
-        .no_effect("connections are accepted as they come, by a task of its own"),
+        .no_effect("connections are accepted as they come, without a limit for each cycle"),
     integer("max-new-tls-connections-per-cycle", 1, 1000, "1").no_effect(NO_TLS),
     // Clients and pipelines.
     integer("maxclients", 1, U32_MAX, "10000").apply(),
@@ -97,7 +97,7 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("always-show-logo", "no").immutable().no_effect("there is no logo"),
     boolean("set-proc-title", "yes").immutable().no_effect(NO_TITLE),
     special("proc-title-template", Text(TitleTemplate), "\"{title} {listen-addr} {server-mode}\"").no_effect(NO_TITLE),
-    text("ignore-warnings", "").no_effect("nothing is checked that it could silence"),
+    text("ignore-warnings", "").no_effect("there is no warning that it could silence"),
     text("locale-collate", "").no_effect(NO_LOCALE),
     boolean("disable-thp", "yes").immutable().no_effect(NO_OS),
     one_of("oom-score-adj", &["no", "yes", "relative", "absolute"], "no").no_effect(NO_OS),
@@ -111,7 +111,7 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("shutdown-timeout", 0, I32_MAX, "10").no_effect(NO_REPLICATION),
     special("shutdown-on-sigint", EnumSet(SHUTDOWN), "default"),
     special("shutdown-on-sigterm", EnumSet(SHUTDOWN), "default"),
-    boolean("jemalloc-bg-thread", "yes").no_effect("the allocator tends itself"),
+    boolean("jemalloc-bg-thread", "yes").no_effect("the allocator needs no thread for that"),
     // Databases, background work and time.
     integer("databases", 1, I32_MAX, "16").immutable(),
     integer("hz", 0, I32_MAX, "10").clamped(1, 500).apply(),
