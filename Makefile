@@ -54,6 +54,7 @@ unit: ## unit and property tests beside the code
 	cargo test --workspace --exclude onrush-tests --locked
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
+	rm -f $(TARGET)/skipped
 	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins $(addprefix --test ,$(TESTS))
 	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
 	cargo test -p onrush-tests --locked --test siege
@@ -61,8 +62,12 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 	$(MAKE) sim ARGS="--seed 1 --seconds 60"
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
-	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider $(CLIENTS)
-	NODE_PATH=$(NODE_FOLDER)/node_modules node --test $(CLIENTS)
+	mkdir -p $(TARGET)/results
+	rm -f $(TARGET)/results/*
+	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
+		--test-reporter=tap --test-reporter-destination=$(TARGET)/results/node.tap $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
+	python3 scripts/test-summary.py $(TARGET)
 
 bench: tools build ## measure against redis-server; options through ARGS="--quick"
 	if [ -f benchmarks/store-bench/Cargo.toml ]; then cargo build --release --locked -p onrush-store-bench; fi

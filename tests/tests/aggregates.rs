@@ -3,7 +3,7 @@
 
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, is_stand_in};
+use onrush_tests::server::{Server, skips_on_stand_in};
 
 fn words(conn: &mut Conn, line: &str) -> String {
     let reply = conn.run(line);
@@ -18,7 +18,7 @@ fn words(conn: &mut Conn, line: &str) -> String {
 
 #[test]
 fn a_count_is_the_weight_of_the_sets_that_hold_a_member() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);

@@ -8,7 +8,7 @@ use onrush_tests::client::Conn;
 use onrush_tests::compare::Compare;
 use onrush_tests::families::{FAMILIES, Generator};
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Oracle, Server, is_stand_in};
+use onrush_tests::server::{Oracle, Server, skips_on_stand_in};
 
 /// Commands that no random sequence may hold, because they end or stall the server or its replies, write files, or change who
 /// may do what.
@@ -121,7 +121,7 @@ fn the_ways_to_list_commands_agree() {
 
 #[test]
 fn every_command_is_under_differential_test() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);

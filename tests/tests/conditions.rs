@@ -8,7 +8,7 @@ use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
-use onrush_tests::server::{Server, is_stand_in};
+use onrush_tests::server::{Server, is_stand_in, skips_on_stand_in};
 
 /// The digests of `Hello world`, as Redis's page on DIGEST has it, and of a value whose digest begins with zeros.
 const HELLO_DIGEST: &str = "b6acb9d84a38ff74";
@@ -341,7 +341,7 @@ fn conditional_commands_tell_their_keys() {
 /// Two clients that raise a counter by comparing never lose a step, on however many threads they run.
 #[test]
 fn compare_and_set_loses_nothing_between_threads() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     const STEPS: usize = 2_000;

@@ -10,7 +10,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, is_stand_in, wait_until};
+use onrush_tests::server::{Server, skips_on_stand_in, wait_until};
 
 fn id(conn: &mut Conn) -> String {
     match conn.run("CLIENT ID") {
@@ -171,7 +171,7 @@ fn expired_keys_stay_hidden_during_a_pause() {
 
 #[test]
 fn what_7_2_has_is_there() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);
@@ -192,7 +192,7 @@ fn what_7_2_has_is_there() {
 
 #[test]
 fn a_client_that_does_not_touch_leaves_idle_times_alone() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);

@@ -4,7 +4,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, is_stand_in, wait_until};
+use onrush_tests::server::{Server, skips_on_stand_in, wait_until};
 
 fn field(conn: &mut Conn, name: &str) -> Option<Value> {
     let pairs = conn.run("HOTKEYS GET").pairs()?;
@@ -18,7 +18,7 @@ fn keys(conn: &mut Conn, name: &str) -> Vec<String> {
 
 #[test]
 fn a_session_finds_the_keys_that_take_most_time_and_bytes() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);
@@ -63,7 +63,7 @@ fn a_session_finds_the_keys_that_take_most_time_and_bytes() {
 
 #[test]
 fn a_sample_and_a_duration_bound_what_a_session_costs() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);
@@ -81,7 +81,7 @@ fn a_sample_and_a_duration_bound_what_a_session_costs() {
 
 #[test]
 fn wrong_options_are_refused() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);

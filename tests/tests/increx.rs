@@ -4,7 +4,7 @@ use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
-use onrush_tests::server::{Server, is_stand_in};
+use onrush_tests::server::{Server, skips_on_stand_in};
 
 /// A reply in short: `new added`, or the error.
 fn told(conn: &mut Conn, line: &str) -> String {
@@ -17,7 +17,7 @@ fn told(conn: &mut Conn, line: &str) -> String {
 }
 
 fn check(lines: &[(&str, &str)]) {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);
@@ -95,7 +95,7 @@ fn floats_have_bounds_too() {
 
 #[test]
 fn floats_are_doubles_in_resp3() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);
@@ -157,7 +157,7 @@ fn options_stand_once_and_do_not_contradict() {
 /// Random calls against plain arithmetic.
 #[test]
 fn random_calls_agree_with_arithmetic() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);

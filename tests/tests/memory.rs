@@ -7,7 +7,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, is_stand_in, wait_until};
+use onrush_tests::server::{Server, is_stand_in, skips_on_stand_in, wait_until};
 
 const MB: i64 = 1024 * 1024;
 
@@ -63,7 +63,7 @@ fn timed_hashes(conn: &mut Conn, count: usize) -> Vec<String> {
 #[test]
 fn a_hash_with_timed_fields_leaves_nothing_behind_however_it_goes() {
     const COUNT: usize = 2_000;
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let (server, mut conn, before) = start("2");
@@ -131,7 +131,7 @@ fn a_hash_with_timed_fields_leaves_nothing_behind_however_it_goes() {
 
 #[test]
 fn fields_expire_by_themselves_wherever_their_hash_went() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let (_server, mut conn, _) = start("2");
@@ -236,7 +236,7 @@ fn an_announcement_takes_no_memory() {
 #[test]
 fn a_large_argument_takes_memory_as_it_comes() {
     const LEN: usize = 100 * 1024 * 1024 + 77;
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let (server, mut conn, before) = start("2");
@@ -274,7 +274,7 @@ fn a_large_argument_takes_memory_as_it_comes() {
 
 #[test]
 fn clients_that_wait_take_little() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let (server, mut conn, before) = start("2");

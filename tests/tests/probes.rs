@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Oracle, Server, is_stand_in, wait_until};
+use onrush_tests::server::{Oracle, Server, skips_on_stand_in, wait_until};
 
 fn texts(value: &Value) -> Vec<String> {
     value.items().expect("an array").iter().map(Value::text).collect()
@@ -41,7 +41,7 @@ fn wait_waits_until_its_time_is_over_or_until_it_is_unblocked() {
 
 #[test]
 fn what_is_not_there_is_refused_clearly() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);

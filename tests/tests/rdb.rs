@@ -15,7 +15,7 @@ use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
-use onrush_tests::server::{Launch, Oracle, Server, is_stand_in, wait_until};
+use onrush_tests::server::{Launch, Oracle, Server, skips_on_stand_in, wait_until};
 
 /// Settings that make the server choose other encodings.
 const SETTINGS: [&[&str]; 4] = [
@@ -461,7 +461,7 @@ fn files_and_payloads_go_to_redis_8_2_and_back() {
 
 /// Both servers give their values to each other.
 fn exchange(oracle: Oracle, seed: u64) {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let (theirs, ours) = (start(oracle, &[]), Server::start_onrush(&[]));
@@ -563,7 +563,7 @@ fn dump_compresses_as_rdbcompression_says() {
 
 #[test]
 fn a_restored_list_serves_who_waits_for_it() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);

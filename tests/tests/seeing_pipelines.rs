@@ -6,7 +6,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, is_stand_in, wait_until};
+use onrush_tests::server::{Server, skips_on_stand_in, wait_until};
 
 fn info(conn: &mut Conn, field: &str) -> String {
     let text = conn.run("INFO pipeline").text();
@@ -39,7 +39,7 @@ fn sets(len: usize) -> Vec<Argv> {
 
 #[test]
 fn batches_are_counted_with_their_commands_and_replies() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&["--workers", "1"]);
@@ -68,7 +68,7 @@ fn batches_are_counted_with_their_commands_and_replies() {
 
 #[test]
 fn unread_replies_and_long_pipelines_count_as_deferrals() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server =
@@ -93,7 +93,7 @@ fn unread_replies_and_long_pipelines_count_as_deferrals() {
 
 #[test]
 fn the_doctor_names_who_sends_one_command_at_a_time() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&[]);
@@ -130,7 +130,7 @@ fn slow_batches(conn: &mut Conn, name: &str, fields: &[&str]) -> Vec<Vec<i64>> {
 
 #[test]
 fn a_slow_batch_tells_what_its_time_was_spent_on() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&["--workers", "1", "--enable-debug-command", "yes"]);
@@ -154,7 +154,7 @@ fn a_slow_batch_tells_what_its_time_was_spent_on() {
 
 #[test]
 fn a_batch_whose_replies_are_not_read_spends_its_time_flushing() {
-    if is_stand_in() {
+    if skips_on_stand_in() {
         return;
     }
     let server = Server::start_onrush(&["--workers", "1"]);
