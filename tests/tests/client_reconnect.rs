@@ -143,6 +143,92 @@ fn who_waits_for_a_lease_waits_no_longer_than_the_timeout() {
     });
 }
 
+/// Waits until so many of these lines have come on a connection.
+async fn wait_for_lines(fake: &mut Fake, connection: usize, line: &str, count: usize) {
+    let mut lines = 1;
+    while fake.lines(connection).iter().filter(|came| *came == line).count() < count {
+        fake.wait_for(connection, lines).await;
+        lines = fake.lines(connection).len() + 1;
+    }
+}
+
+fn alert() -> ConnectionConfig {
+    quick().set_client_info(false).set_ping_interval(Some(Duration::from_millis(50)))
+}
+
+#[test]
+fn a_server_gone_silent_is_found_by_who_waits_for_messages() {
+    run(async {
+        for response_timeout in [Some(Duration::from_millis(200)), None] {
+            let mut fake = Fake::start(|connection, line| match line {
+                "PING" if connection == 0 => Answer::Nothing,
+                "PING" => Answer::Say("*2\r\n$4\r\npong\r\n$0\r\n\r\n".into()),
+                _ => confirm(line),
+            })
+            .await;
+            let url = format!("redis://127.0.0.1:{}/?protocol=resp2", fake.port);
+            let config = alert().set_response_timeout(response_timeout);
+            let mut pubsub = Client::open(url).unwrap().pubsub_with(config).await.unwrap();
+            pubsub.subscribe("c").await.unwrap();
+            // It stays on the second connection, which answers.
+            wait_for_lines(&mut fake, 1, "PING", 5).await;
+            assert_eq!(fake.lines(0), ["SUBSCRIBE c", "PING"]);
+            assert_eq!(fake.lines(1)[0], "SUBSCRIBE c");
+            assert!(fake.lines(2).is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_connection_that_waits_for_nothing_is_left_alone() {
+    run(async {
+        let server = Server::start_redis(&[]);
+        let client = Client::open(format!("redis://127.0.0.1:{}/", server.port())).unwrap();
+        let idle = client.connect_with(alert()).await.unwrap();
+        let listening = client.connect_with(alert()).await.unwrap();
+        listening.subscribe("c").await.unwrap();
+        let pings = async || -> u64 {
+            let stats: String = cmd("INFO").arg("commandstats").query_async(&idle).await.unwrap();
+            let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_ping:calls="));
+            line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+        };
+        while pings().await < 3 {
+            tokio::task::yield_now().await;
+        }
+        listening.unsubscribe("c").await.unwrap();
+        let before = pings().await;
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_millis(300) {
+            tokio::task::yield_now().await;
+            cmd("PUBLISH").arg(("c", 1)).exec_async(&listening).await.unwrap();
+        }
+        assert_eq!(pings().await, before);
+    });
+}
+
+#[test]
+fn a_server_gone_silent_is_found_while_a_blocking_command_waits() {
+    run(async {
+        let silent = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let mut fake = Fake::start({
+            let silent = silent.clone();
+            move |_, line| match line.split(' ').next() {
+                Some("BLPOP") => Answer::Nothing,
+                _ if silent.load(std::sync::atomic::Ordering::Relaxed) => Answer::Nothing,
+                _ => oblige(line),
+            }
+        })
+        .await;
+        let con = fake.connect(alert()).await;
+        let waiting = tokio::spawn(async move { cmd("BLPOP").arg(("k", 0)).exec_async(&con).await });
+        wait_for_lines(&mut fake, 0, "PING", 5).await;
+        assert!(!waiting.is_finished());
+        silent.store(true, std::sync::atomic::Ordering::Relaxed);
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout, Fate::Unknown), "{error}");
+    });
+}
+
 async fn pubsub(server: &Server, protocol: &str) -> PubSub {
     let url = format!("redis://127.0.0.1:{}/?protocol={protocol}", server.port());
     Client::open(url).unwrap().get_async_pubsub().await.unwrap()
@@ -226,7 +312,7 @@ async fn fake_pubsub(fake: &Fake) -> PubSub {
 }
 
 #[test]
-fn a_subscription_counts_from_when_it_is_queued() {
+fn a_subscription_counts_from_when_it_is_confirmed() {
     run(async {
         // The first connection is lost before it confirms anything.
         let hang_up_first = |connection, line: &str| if connection == 0 { Answer::HangUp } else { confirm(line) };
@@ -242,9 +328,9 @@ fn a_subscription_counts_from_when_it_is_queued() {
             std::task::Poll::Ready(subscribing.poll(cx).is_pending())
         });
         assert!(polled_once.await, "it waits for the confirmation");
+        given_up.subscribe("d").await.unwrap();
         fake.wait_for(1, 1).await;
-        assert_eq!(fake.lines(1), ["SUBSCRIBE c"]);
-        drop(given_up);
+        assert_eq!(fake.lines(1), ["SUBSCRIBE d"]);
     });
 }
 
@@ -262,8 +348,115 @@ fn a_subscription_that_was_refused_does_not_come_back() {
         assert_eq!(pubsub.subscribe("secret").await.unwrap_err().code(), Some("NOPERM"));
         let lost = tokio::spawn(async move { pubsub.subscribe("last").await });
         fake.wait_for(1, 1).await;
-        assert_eq!(fake.lines(1)[0], "SUBSCRIBE last open");
+        assert_eq!(fake.lines(1)[0], "SUBSCRIBE open");
         lost.abort();
+    });
+}
+
+#[test]
+fn a_subscription_that_is_refused_after_a_reconnect_says_so_and_the_others_stay() {
+    run(async {
+        let mut fake = Fake::start(|connection, line| match (connection, line) {
+            (1, "SUBSCRIBE b") => Answer::Say("-NOPERM no\r\n".into()),
+            (_, "SUBSCRIBE lost") if connection < 2 => Answer::HangUp,
+            _ => confirm(line),
+        })
+        .await;
+        let mut pubsub = fake_pubsub(&fake).await;
+        for channel in ["a", "b", "c"] {
+            pubsub.subscribe(channel).await.unwrap();
+        }
+        pubsub.subscribe("lost").await.unwrap();
+        fake.wait_for(2, 3).await;
+        assert_eq!(fake.lines(1), ["SUBSCRIBE a", "SUBSCRIBE b", "SUBSCRIBE c", "SUBSCRIBE lost"]);
+        assert_eq!(fake.lines(2), ["SUBSCRIBE a", "SUBSCRIBE c", "SUBSCRIBE lost"]);
+        let mut push = pubsub.next_push().await.unwrap();
+        while push.kind != PushKind::Unsubscribe {
+            push = pubsub.next_push().await.unwrap();
+        }
+        assert_eq!(push.data[0].as_bytes(), Some(b"b".as_slice()));
+        assert!(matches!(&push.data[1], onrush::Value::ServerError(error) if error.code() == "NOPERM"), "{push:?}");
+    });
+}
+
+#[test]
+fn shard_channels_come_back_too_until_the_server_ends_them() {
+    run(async {
+        let server = Server::start_redis(&["--cluster-enabled", "yes"]);
+        let client = Client::open(format!("redis://127.0.0.1:{}/", server.port())).unwrap();
+        let (con, other) = (client.connect().await.unwrap(), client.connect().await.unwrap());
+        let _: () = cmd("CLUSTER").arg(("ADDSLOTSRANGE", 0, 16383)).query_async(&other).await.unwrap();
+        let mut pubsub = client.get_async_pubsub().await.unwrap();
+        let mut pushes = con.pushes().unwrap();
+        pubsub.ssubscribe("a").await.unwrap();
+        con.ssubscribe("a").await.unwrap();
+        con.ssubscribe("b").await.unwrap();
+        con.sunsubscribe("b").await.unwrap();
+        for kind in ["normal", "pubsub"] {
+            let _: usize =
+                cmd("CLIENT").arg(("KILL", "TYPE", kind, "SKIPME", "yes")).query_async(&other).await.unwrap();
+        }
+        loop {
+            let counts: RedisResult<(String, usize, String, usize)> =
+                cmd("PUBSUB").arg(("SHARDNUMSUB", "a", "b")).query_async(&other).await;
+            if matches!(&counts, Ok((_, 2, _, 0))) {
+                break;
+            }
+        }
+        let _: usize = cmd("SPUBLISH").arg(("a", "hello")).query_async(&other).await.unwrap();
+        assert_eq!(pubsub.next_message().await.unwrap().get_payload::<String>().unwrap(), "hello");
+        let mut push = pushes.recv().await.unwrap();
+        while push.kind != PushKind::SMessage {
+            push = pushes.recv().await.unwrap();
+        }
+        // The slot of "a" goes: the server ends the subscription, and it does not come back.
+        let slot: u16 = cmd("CLUSTER").arg(("KEYSLOT", "a")).query_async(&other).await.unwrap();
+        let _: () = cmd("CLUSTER").arg(("DELSLOTS", slot)).query_async(&other).await.unwrap();
+        while push.kind != PushKind::SUnsubscribe {
+            push = pushes.recv().await.unwrap();
+        }
+        let _: usize =
+            cmd("CLIENT").arg(("KILL", "TYPE", "normal", "SKIPME", "yes")).query_async(&other).await.unwrap();
+        let _: usize =
+            cmd("CLIENT").arg(("KILL", "TYPE", "pubsub", "SKIPME", "yes")).query_async(&other).await.unwrap();
+        while push.kind != PushKind::Disconnection {
+            push = pushes.recv().await.unwrap();
+        }
+        cmd("PING").exec_async(&con).await.unwrap();
+        assert!(pushes.try_recv().is_none(), "no subscription is made again, and none is refused");
+    });
+}
+
+#[test]
+fn why_a_login_is_refused_keeps_its_code() {
+    run(async {
+        let server = Server::start_redis(&["--requirepass", "secret"]);
+        let open = |login: &str, rest: &str| {
+            Client::open(format!("redis://{login}127.0.0.1:{}/{rest}", server.port())).unwrap()
+        };
+        for protocol in ["resp2", "resp3"] {
+            let error = open(":wrong@", &format!("?protocol={protocol}")).connect().await.unwrap_err();
+            assert_eq!((error.kind(), error.code()), (ErrorKind::AuthenticationFailed, Some("WRONGPASS")), "{error}");
+            let error = open("", &format!("1?protocol={protocol}")).connect().await.unwrap_err();
+            assert_eq!((error.kind(), error.code()), (ErrorKind::AuthenticationFailed, Some("NOAUTH")), "{error}");
+        }
+        // Whoever is thrown out and may not come back learns why, from the library and through the redis crate's trait.
+        let (mut con, other) = (open(":secret@", "").connect_with(quick()).await.unwrap(), open(":secret@", ""));
+        let other = other.connect().await.unwrap();
+        let reset = "CONFIG SET requirepass other".split(' ').collect::<Vec<_>>();
+        onrush::Cmd::new().arg(&reset[..]).exec_async(&other).await.unwrap();
+        cmd("CLIENT").arg(("KILL", "TYPE", "normal", "SKIPME", "yes")).exec_async(&other).await.unwrap();
+        let mut error = cmd("GET").arg("k").exec_async(&con).await.unwrap_err();
+        if error.fate() == Fate::Unknown {
+            error = cmd("GET").arg("k").exec_async(&con).await.unwrap_err();
+        }
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Timeout, Some("WRONGPASS")), "{error}");
+        let con2 = Client::open(format!("redis://:other@127.0.0.1:{}/?protocol=resp2", server.port())).unwrap();
+        con = con2.connect().await.unwrap();
+        let mut refusal = redis::cmd("EVAL");
+        refusal.arg("return redis.error_reply('NOAUTH no')").arg(0);
+        let error = refusal.exec_async(&mut con).await.unwrap_err();
+        assert_eq!(error.code(), Some("NOAUTH"));
     });
 }
 

@@ -25,6 +25,7 @@ pub struct Client {
 pub struct ConnectionConfig {
     pub(crate) response_timeout: Option<Duration>,
     pub(crate) connection_timeout: Option<Duration>,
+    pub(crate) ping_interval: Option<Duration>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) retries_max: u32,
     pub(crate) queue_bytes_max: usize,
@@ -39,6 +40,7 @@ impl Default for ConnectionConfig {
         ConnectionConfig {
             response_timeout: Some(Duration::from_secs(10)),
             connection_timeout: Some(Duration::from_secs(5)),
+            ping_interval: Some(Duration::from_secs(15)),
             backoff: Some(Backoff::default()),
             retries_max: 3,
             queue_bytes_max: 64 << 20,
@@ -68,6 +70,22 @@ impl ConnectionConfig {
     /// How long one attempt to connect and log in may take. `None`: as long as the operating system tries.
     pub fn set_connection_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
         self.connection_timeout = timeout;
+        self
+    }
+
+    /// After how much silence to ask the server whether it is still there, where nobody would notice otherwise: on
+    /// connections that wait for messages or news of keys (by PING), and for leased connections on which a blocking command
+    /// waits (by PING on the shared connection). A server that does not answer within the response timeout counts as
+    /// lost. `None`: never. Default: 15 s.
+    pub fn set_ping_interval(mut self, interval: Option<Duration>) -> ConnectionConfig {
+        self.ping_interval = interval.map(|interval| interval.max(Duration::from_millis(1)));
+        self
+    }
+
+    /// How long a TCP connection may be idle before the kernel asks whether the peer is still there. A peer that is gone
+    /// is found within twice that time, also while data is on its way to it (on Linux). `None`: never. Default: 15 s.
+    pub fn set_keepalive(mut self, idle: Option<Duration>) -> ConnectionConfig {
+        self.socket.keepalive = idle;
         self
     }
 
@@ -117,7 +135,7 @@ impl ConnectionConfig {
 
     /// The sizes of the kernel's buffers for the socket, in bytes; `None` leaves them to the kernel.
     pub fn set_socket_buffers(mut self, send: Option<usize>, receive: Option<usize>) -> ConnectionConfig {
-        self.socket = SocketOptions { send_buffer_bytes: send, receive_buffer_bytes: receive };
+        (self.socket.send_buffer_bytes, self.socket.receive_buffer_bytes) = (send, receive);
         self
     }
 }

@@ -48,6 +48,13 @@ impl aio::ConnectionLike for Connection {
 }
 
 fn to_error(error: RedisError) -> redis::RedisError {
+    if let Some(line) = error.line() {
+        // The crate makes its errors from what goes over the wire.
+        let parsed = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).and_then(redis::Value::extract_error);
+        if let Err(error) = parsed {
+            return error;
+        }
+    }
     match error.kind() {
         ErrorKind::Io | ErrorKind::Closed => std::io::Error::new(std::io::ErrorKind::BrokenPipe, error).into(),
         ErrorKind::Timeout => std::io::Error::new(std::io::ErrorKind::TimedOut, error).into(),

@@ -72,29 +72,31 @@ impl fmt::Debug for Connection {
 impl Connection {
     pub(crate) async fn open(connector: Arc<Connector>) -> RedisResult<Connection> {
         let backoff = connector.config.backoff.clone();
-        Connection::open_with(connector, Outlet::broadcast(), backoff, false).await
+        Connection::open_with(connector, Outlet::broadcast(), backoff, None).await
     }
 
     pub(crate) async fn open_lossless(connector: Arc<Connector>) -> RedisResult<Connection> {
         let backoff = connector.config.backoff.clone();
-        Connection::open_with(connector, Outlet::lossless(), backoff, false).await
+        Connection::open_with(connector, Outlet::lossless(), backoff, None).await
     }
 
-    /// A connection for one holder; it is not replaced when it breaks, since its state would be lost unnoticed.
-    pub(crate) async fn open_leased(connector: Arc<Connector>) -> RedisResult<Connection> {
-        Connection::open_with(connector, Outlet::broadcast(), None, true).await
+    /// A connection for one holder beside a shared one; it is not replaced when it breaks, since its state would be lost
+    /// unnoticed.
+    pub(crate) async fn open_leased(home: &Connection) -> RedisResult<Connection> {
+        let Inner { connector, shared, .. } = &*home.inner;
+        Connection::open_with(connector.clone(), Outlet::broadcast(), None, Some(shared.clone())).await
     }
 
     async fn open_with(
         connector: Arc<Connector>,
         outlet: Outlet,
         backoff: Option<crate::backoff::Backoff>,
-        leased: bool,
+        home: Option<Arc<Shared>>,
     ) -> RedisResult<Connection> {
         let config = &connector.config;
-        let shared = Arc::new(Shared::new(config.queue_bytes_max, outlet, leased));
+        let shared = Arc::new(Shared::new(config.queue_bytes_max, outlet, home.is_some()));
         let link = connector.connect(&shared).await?;
-        Driver::spawn(shared.clone(), (*connector).clone(), backoff, config.response_timeout, link);
+        Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
         let leases = Leases::new(config.leases_max);
         Ok(Connection { inner: Arc::new(Inner { shared, connector, leases }) })
     }
@@ -138,7 +140,7 @@ impl Connection {
     }
 
     /// Subscribes to a channel on this connection; the messages come through [`pushes`](Self::pushes). Kept up over
-    /// reconnects from the moment it is queued, until the server refuses it or it is ended. RESP3 only: for RESP2 use
+    /// reconnects from when the server has confirmed it until it is ended. RESP3 only: for RESP2 use
     /// [`Client::get_async_pubsub`](crate::Client::get_async_pubsub).
     ///
     /// # Errors
@@ -171,6 +173,22 @@ impl Connection {
         self.change_subscription("PUNSUBSCRIBE", &[pattern.as_ref()]).await
     }
 
+    /// Subscribes to a shard channel.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn ssubscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
+        self.change_subscription("SSUBSCRIBE", &[channel.as_ref()]).await
+    }
+
+    /// Ends the subscription to a shard channel.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn sunsubscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
+        self.change_subscription("SUNSUBSCRIBE", &[channel.as_ref()]).await
+    }
+
     pub(crate) async fn change_subscription(&self, name: &'static str, targets: &[&[u8]]) -> RedisResult<()> {
         let shared = &self.inner.shared;
         if !shared.outlet.is_lossless() && self.protocol() != ProtocolVersion::RESP3 {
@@ -187,11 +205,7 @@ impl Connection {
             let (sink, waiting) = Sink::confirm(change.kind(), targets.len());
             shared.push_subscription(change, &bytes, sink).map(|()| waiting)
         });
-        let confirmed = outcome.await.and_then(Value::into_result);
-        if confirmed.is_err() {
-            shared.forget_subscription(change);
-        }
-        confirmed.map(drop)
+        outcome.await.and_then(Value::into_result).map(drop)
     }
 
     /// Queues one command and waits for its reply, errors included.

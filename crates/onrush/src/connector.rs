@@ -35,8 +35,11 @@ impl Connector {
     }
 
     async fn connect_untimed(&self, shared: &Shared) -> RedisResult<Link> {
-        let named = |error: RedisError| error.at(&self.info.addr);
-        let stream = Stream::connect(&self.info.addr, &self.config.socket, &self.tls).await.map_err(named)?;
+        self.connect_unnamed(shared).await.map_err(|error| error.at(&self.info.addr))
+    }
+
+    async fn connect_unnamed(&self, shared: &Shared) -> RedisResult<Link> {
+        let stream = Stream::connect(&self.info.addr, &self.config.socket, &self.tls).await?;
         let mut link = Link::new(stream, shared.is_leased());
         let protocol = self.greet(&mut link).await?;
         shared.set_protocol(protocol);
@@ -49,8 +52,8 @@ impl Connector {
             link.exchange(&scripts, count).await?;
         }
         if protocol == ProtocolVersion::RESP3 || shared.outlet.is_lossless() {
-            for Resubscription { bytes, kind, confirmations } in shared.resubscriptions() {
-                link.send_first(&bytes, Sink::Confirm { kind, left: confirmations, done: None });
+            for Resubscription { bytes, kind, name } in shared.resubscriptions() {
+                link.send_first(&bytes, Sink::Again { kind, name });
             }
         }
         Ok(link)
@@ -133,5 +136,5 @@ fn refused(error: ServerError) -> RedisError {
         "ERR" if error.line().contains("AUTH") => ErrorKind::AuthenticationFailed,
         _ => ErrorKind::Server(error.kind()),
     };
-    RedisError::new(kind, error.line().to_owned()).with_fate(Fate::NotSent)
+    RedisError::reply(kind, error).with_fate(Fate::NotSent)
 }

@@ -6,17 +6,22 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use crate::backoff::Backoff;
 use crate::connector::Connector;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
+use crate::gate::{Class, Packed};
 use crate::link::{End, Link};
 use crate::queue::{CloseGuard, Shared};
-use crate::value::{PushInfo, PushKind};
+use crate::sink::{Broken, Sink};
+use crate::value::{PushInfo, PushKind, Value};
 
-/// Ticks of the connection's clock in one timeout: a timeout is late by an eighth at most.
+/// Ticks of the connection's clock in its shortest time limit: a timeout is at most 1/8 late.
 const TICKS: u32 = 8;
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Drives one connection until nobody wants it any more, or it is lost for good.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub(crate) struct Driver {
     connector: Connector,
     backoff: Option<Backoff>,
     clock: Option<Clock>,
+    /// Of a leased connection: the shared one beside it, over which the server is asked whether it is still there.
+    home: Option<Arc<Shared>>,
 }
 
 /// Counts time while anything waits, coarsely, so that no command needs to look at a real clock.
@@ -35,17 +42,83 @@ struct Clock {
     now: u32,
     /// When a reply was last heard of.
     heard: u32,
+    /// How many ticks a reply may take.
+    timeout: Option<u32>,
+    /// After how many ticks of silence to ask whether the server is still there.
+    ping: Option<u32>,
+    /// What was asked, and when.
+    probe: Option<(Probe, u32)>,
+}
+
+/// A question whether the server is still there.
+#[derive(Debug)]
+enum Probe {
+    /// A PING on the link itself, behind so many replies.
+    Own(u64),
+    /// A PING on the connection beside it.
+    Home(oneshot::Receiver<Result<Value, Broken>>),
 }
 
 impl Clock {
-    fn new(timeout: Duration) -> Clock {
-        let period = (timeout / TICKS).max(Duration::from_millis(1));
-        Clock { period, sleep: Box::pin(tokio::time::sleep(period)), now: 0, heard: 0 }
+    /// `None`: there is no limit to watch.
+    fn new(timeout: Option<Duration>, ping: Option<Duration>) -> Option<Clock> {
+        let shortest = [timeout, ping].into_iter().flatten().min()?;
+        let period = (shortest / TICKS).max(Duration::from_millis(1));
+        let ticks = |limit: Duration| u32::try_from(limit.as_nanos().div_ceil(period.as_nanos())).unwrap_or(u32::MAX);
+        Some(Clock {
+            period,
+            sleep: Box::pin(tokio::time::sleep(period)),
+            now: 0,
+            heard: 0,
+            timeout: timeout.map(ticks),
+            ping: ping.map(ticks),
+            probe: None,
+        })
     }
 
     /// The tick before which whatever has waited since has waited too long.
     fn oldest_allowed(&self) -> u32 {
-        self.now.saturating_sub(TICKS)
+        self.timeout.map_or(0, |timeout| self.now.saturating_sub(timeout))
+    }
+
+    /// Asks whether the server is still there after a long silence that nobody else would notice.
+    ///
+    /// # Errors
+    /// It has not answered in time.
+    fn watch(&mut self, link: &mut Link, shared: &Shared, home: Option<&Shared>) -> RedisResult<()> {
+        let Some(interval) = self.ping else { return Ok(()) };
+        if let Some((probe, since)) = &mut self.probe {
+            let is_answered = match probe {
+                Probe::Own(replies) => link.replies() != *replies,
+                // Any answer will do, and when that connection is lost this one may still be good.
+                Probe::Home(answer) => match answer.try_recv() {
+                    Err(oneshot::error::TryRecvError::Empty) => false,
+                    Ok(Err(broken)) if broken.error.is_timeout() => return Err(broken.error),
+                    _ => true,
+                },
+            };
+            if is_answered {
+                self.heard = self.now;
+                self.probe = None;
+                return Ok(());
+            }
+            // Ticks are coarse: no less than the limit has passed.
+            let limit = self.timeout.unwrap_or(interval);
+            return if self.now - *since > limit { Err(silent()) } else { Ok(()) };
+        }
+        if self.now - self.heard < interval {
+            return Ok(());
+        }
+        if let Some(home) = home.filter(|_| link.is_patient()) {
+            let (sink, answer) = Sink::one();
+            if home.push(Packed::new(PING, 1, Class::PLAIN), true, &[], sink).is_ok() {
+                self.probe = Some((Probe::Home(answer), self.now));
+            }
+        } else if link.is_idle() && !shared.is_leased() && shared.waits_for_news() {
+            link.send_first(PING, Sink::Discard);
+            self.probe = Some((Probe::Own(link.replies()), self.now));
+        }
+        Ok(())
     }
 
     fn restart(&mut self) {
@@ -59,12 +132,12 @@ impl Driver {
         shared: Arc<Shared>,
         connector: Connector,
         backoff: Option<Backoff>,
-        timeout: Option<Duration>,
+        home: Option<Arc<Shared>>,
         link: Link,
     ) {
         tokio::spawn(async move {
-            let clock = timeout.map(Clock::new);
-            Driver { shared, connector, backoff, clock }.run(link).await;
+            let clock = Clock::new(connector.config.response_timeout, connector.config.ping_interval);
+            Driver { shared, connector, backoff, clock, home }.run(link).await;
         });
     }
 
@@ -88,7 +161,7 @@ impl Driver {
                 return link.salvage(&shared, &error, false);
             };
             // A peer that accepts and hangs up is no better than one that does not accept.
-            if link.has_replied() || started.elapsed() >= backoff.max {
+            if link.replies() > 0 || started.elapsed() >= backoff.max {
                 attempts = 0;
             }
             link.salvage(&shared, &error, true);
@@ -103,9 +176,10 @@ impl Driver {
     }
 
     async fn drive(&mut self, link: &mut Link) -> End {
-        let (shared, clock) = (&self.shared, &mut self.clock);
+        let (shared, clock, home) = (&self.shared, &mut self.clock, self.home.as_deref());
         if let Some(clock) = clock {
             clock.heard = clock.now;
+            clock.probe = None;
             clock.restart();
         }
         poll_fn(|cx| {
@@ -127,6 +201,9 @@ impl Driver {
                     // What waits in the queue since as long has waited too long as well; the rest may go on elsewhere.
                     let error = timed_out();
                     shared.expire(oldest).into_iter().for_each(|entry| entry.fail(&error, 0));
+                    return Poll::Ready(End::Broken(error));
+                }
+                if !paused && let Err(error) = clock.watch(link, shared, home) {
                     return Poll::Ready(End::Broken(error));
                 }
                 clock.restart();
@@ -172,10 +249,10 @@ async fn with_expiry<T>(
     future: impl Future<Output = T>,
 ) -> Option<T> {
     tokio::pin!(future);
-    // Without a timeout the clock only looks whether anybody is left.
-    let mut idle = Clock::new(Duration::from_secs(1));
+    // Without a limit the clock only looks whether anybody is left.
+    let mut idle = Clock::new(Some(Duration::from_secs(1)), None);
     let expires = clock.is_some();
-    let clock = clock.as_mut().unwrap_or(&mut idle);
+    let Some(clock) = clock.as_mut().or(idle.as_mut()) else { return Some(future.await) };
     clock.restart();
     loop {
         tokio::select! {
@@ -193,6 +270,10 @@ async fn with_expiry<T>(
             }
         }
     }
+}
+
+fn silent() -> RedisError {
+    RedisError::new(ErrorKind::Timeout, "the server has gone silent: it does not answer PING")
 }
 
 fn timed_out() -> RedisError {

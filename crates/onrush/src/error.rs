@@ -141,6 +141,8 @@ impl fmt::Debug for ServerError {
     }
 }
 
+impl std::error::Error for ServerError {}
+
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line)
@@ -158,7 +160,16 @@ struct Repr {
     kind: ErrorKind,
     message: Cow<'static, str>,
     fate: Fate,
-    source: Option<Arc<io::Error>>,
+    /// The message is an error reply.
+    is_reply: bool,
+    /// What it came from, if it is no reply itself.
+    source: Option<Source>,
+}
+
+#[derive(Clone)]
+enum Source {
+    Io(Arc<io::Error>),
+    Reply(Arc<ServerError>),
 }
 
 impl RedisError {
@@ -169,7 +180,15 @@ impl RedisError {
             ErrorKind::Server(_) | ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Fate::Replied,
             _ => Fate::NotSent,
         };
-        RedisError { repr: Box::new(Repr { kind, message: message.into(), fate, source: None }) }
+        let is_reply = matches!(kind, ErrorKind::Server(_));
+        RedisError { repr: Box::new(Repr { kind, message: message.into(), fate, is_reply, source: None }) }
+    }
+
+    /// An error of the given kind that the server has replied.
+    pub(crate) fn reply(kind: ErrorKind, error: ServerError) -> RedisError {
+        let mut made = RedisError::new(kind, String::from(error.line)).with_fate(Fate::Replied);
+        made.repr.is_reply = true;
+        made
     }
 
     pub(crate) fn with_fate(mut self, fate: Fate) -> RedisError {
@@ -185,13 +204,19 @@ impl RedisError {
     /// A timeout that this error is the cause of.
     pub(crate) fn delayed(&self, what: &str) -> RedisError {
         let mut error = RedisError::new(ErrorKind::Timeout, format!("{what}: {}", self.repr.message));
-        error.repr.source = self.repr.source.clone();
+        error.repr.source = if self.repr.is_reply {
+            Some(Source::Reply(Arc::new(ServerError::new(&*self.repr.message))))
+        } else {
+            self.repr.source.clone()
+        };
         error
     }
 
-    /// The same error with the name of the server that it is about.
+    /// The same error with the name of the server that it is about, which a reply needs not.
     pub(crate) fn at(mut self, server: impl fmt::Display) -> RedisError {
-        self.repr.message = format!("{server}: {}", self.repr.message).into();
+        if !self.repr.is_reply {
+            self.repr.message = format!("{server}: {}", self.repr.message).into();
+        }
         self
     }
 
@@ -209,17 +234,28 @@ impl RedisError {
         self.repr.fate
     }
 
-    /// The first word of the server's error (`ERR`, `WRONGTYPE`, …), when it is one.
+    /// The first word of the server's error (`ERR`, `WRONGTYPE`, `NOAUTH`, …), when it is one, or when it is why there is
+    /// no connection.
     pub fn code(&self) -> Option<&str> {
-        matches!(self.repr.kind, ErrorKind::Server(_)).then(|| self.repr.message.split(' ').next().unwrap_or(""))
+        match &self.repr.source {
+            Some(Source::Reply(error)) => Some(error.code()),
+            _ if self.repr.is_reply => Some(self.repr.message.split(' ').next().unwrap_or("")),
+            _ => None,
+        }
+    }
+
+    /// The server's error as it was sent, if this is one.
+    #[cfg(feature = "redis-compat")]
+    pub(crate) fn line(&self) -> Option<&str> {
+        self.repr.is_reply.then_some(&*self.repr.message)
     }
 
     /// The text after the server's error code, or the library's message.
     pub fn detail(&self) -> Option<&str> {
-        match self.repr.kind {
-            ErrorKind::Server(_) => self.repr.message.split_once(' ').map(|(_, detail)| detail),
-            _ => Some(&self.repr.message),
+        if self.repr.is_reply {
+            return self.repr.message.split_once(' ').map(|(_, detail)| detail);
         }
+        Some(&self.repr.message)
     }
 
     /// Whether the network or the peer broke the connection.
@@ -239,10 +275,8 @@ impl RedisError {
 
     /// Whether nobody listens at the address.
     pub fn is_connection_refusal(&self) -> bool {
-        self.repr
-            .source
-            .as_ref()
-            .is_some_and(|source| matches!(source.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound))
+        let Some(Source::Io(error)) = &self.repr.source else { return false };
+        matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
     }
 }
 
@@ -252,14 +286,14 @@ impl From<ServerError> for RedisError {
             ServerErrorKind::NoAuth => ErrorKind::AuthenticationFailed,
             kind => ErrorKind::Server(kind),
         };
-        RedisError::new(kind, String::from(error.line)).with_fate(Fate::Replied)
+        RedisError::reply(kind, error)
     }
 }
 
 impl From<io::Error> for RedisError {
     fn from(error: io::Error) -> RedisError {
         let mut made = RedisError::new(ErrorKind::Io, error.to_string());
-        made.repr.source = Some(Arc::new(error));
+        made.repr.source = Some(Source::Io(Arc::new(error)));
         made
     }
 }
@@ -297,7 +331,10 @@ impl fmt::Display for RedisError {
 
 impl std::error::Error for RedisError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.repr.source.as_deref().map(|source| source as _)
+        match self.repr.source.as_ref()? {
+            Source::Io(error) => Some(&**error),
+            Source::Reply(error) => Some(&**error),
+        }
     }
 }
 

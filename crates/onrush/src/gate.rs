@@ -31,6 +31,8 @@ impl Class {
     pub(crate) const EMPTY: Class = Class(1 << 5);
     /// The arguments decide, or the name was not known when the command was begun.
     pub(crate) const UNKNOWN: Class = Class(1 << 6);
+    /// It leaves a mark that no other command minds, such as the connection's name.
+    pub(crate) const MARKS: Class = Class(1 << 7);
 
     /// The class of a command by its name.
     #[inline(always)]
@@ -45,6 +47,9 @@ impl Class {
         match (name.len(), first) {
             (4, b'a') if is("AUTH") => Class::CHANGES,
             (4, b'e') if is("EXEC") => Class::WATCHES,
+            // Servers take these two for HTTP and hang up.
+            (4, b'p') if is("POST") => Class::UNPAIRED,
+            (5, b'h') if is("HOST:") => Class::UNPAIRED,
             (4, b'q') if is("QUIT") => Class::CHANGES,
             (4, b's') if is("SYNC") => Class::UNPAIRED,
             // It waits for what was written on this very connection.
@@ -60,6 +65,8 @@ impl Class {
             (6, b'b') if is("BLMOVE") || is("BLMPOP") || is("BZMPOP") => Class::BLOCKS,
             (6, b'c') if is("CLIENT") => Class::UNKNOWN,
             (6, b's') if is("SELECT") => Class::CHANGES,
+            (6, b's') if is("SCRIPT") => Class::UNKNOWN,
+            (7, b'c') if is("CLUSTER") => Class::UNKNOWN,
             (7, b'd') if is("DISCARD") => Class::WATCHES,
             (7, b'm') if is("MONITOR") => Class::UNPAIRED,
             (7, b'u') if is("UNWATCH") => Class::WATCHES,
@@ -89,15 +96,23 @@ impl Class {
         if class != Class::UNKNOWN {
             return class;
         }
-        if !name.eq_ignore_ascii_case(b"CLIENT") {
+        if name.len() != 6 && name.len() != 7 {
             return if args.any(|arg| arg.eq_ignore_ascii_case(b"BLOCK")) { Class::BLOCKS } else { Class::PLAIN };
         }
-        let subcommand = args.next().unwrap_or_default();
+        Class::of_subcommand(name, args.next().unwrap_or_default())
+    }
+
+    /// The class of a command that has subcommands.
+    fn of_subcommand(name: &[u8], subcommand: &[u8]) -> Class {
         let among = |names: &[&str]| names.iter().any(|name| subcommand.eq_ignore_ascii_case(name.as_bytes()));
-        match () {
-            () if among(&["REPLY"]) => Class::UNPAIRED,
-            () if among(&["TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH"]) => Class::CHANGES,
-            () => Class::PLAIN,
+        match name.first().map_or(0, u8::to_ascii_lowercase) {
+            // A script that is debugged answers as often as it likes.
+            b's' if among(&["DEBUG"]) => Class::UNPAIRED,
+            b's' => Class::PLAIN,
+            _ if among(&["REPLY", "SYNCSLOTS"]) => Class::UNPAIRED,
+            _ if among(&["TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH", "CAPA", "IMPORT-SOURCE"]) => Class::CHANGES,
+            _ if among(&["SETNAME", "SETINFO"]) => Class::MARKS,
+            _ => Class::PLAIN,
         }
     }
 
@@ -137,7 +152,7 @@ impl Class {
 
     /// Whether the connection is another afterwards for good.
     pub(crate) fn changes(self) -> bool {
-        self.has(Class::CHANGES)
+        self.has(Class::CHANGES) || self.has(Class::MARKS)
     }
 
     /// The gate: whether commands of this class may go over a connection.
@@ -255,13 +270,16 @@ mod tests {
 
     #[test]
     fn what_brings_not_one_reply_goes_nowhere() {
-        let names = "SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC REPLCONF";
+        let names = "SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC REPLCONF \
+                     POST Host:";
         for name in names.split(' ') {
             for name in [name.to_owned(), name.to_lowercase()] {
                 assert!(class(&name).admit(false).is_err() && class(&name).admit(true).is_err(), "{name}");
             }
         }
-        for line in ["CLIENT REPLY OFF", "client reply skip", "CLIENT reply on"] {
+        for line in
+            ["CLIENT REPLY OFF", "client reply skip", "CLIENT reply on", "script DEBUG yes", "CLUSTER syncslots"]
+        {
             assert_eq!(class(line), Class::UNPAIRED, "{line}");
         }
         assert_eq!(Class::of_command(b"*0\r\n"), Class::EMPTY);
@@ -271,7 +289,7 @@ mod tests {
     #[test]
     fn what_changes_a_connection_needs_one_of_its_own() {
         let lines = "AUTH,HELLO 3,SELECT 1,RESET,QUIT,READONLY,READWRITE,ASKING,client tracking on,CLIENT CACHING yes,\
-                     client no-evict on,CLIENT NO-TOUCH on,MULTI,exec,Discard,WATCH k,UNWATCH,WAIT 1 0,waitaof 1 0 0";
+                     client no-evict on,CLIENT NO-TOUCH on,CLIENT capa redirect,CLIENT IMPORT-SOURCE on,MULTI,exec,Discard,WATCH k,UNWATCH,WAIT 1 0,waitaof 1 0 0";
         for line in lines.split(',') {
             assert!(class(line).admit(false).is_err(), "{line}");
             assert!(class(line).admit(true).is_ok() && !class(line).wants_lease(), "{line}");
@@ -287,8 +305,17 @@ mod tests {
         assert_eq!(class("XREAD COUNT 1"), Class::PLAIN);
         assert_eq!(class("XREAD block 0"), Class::BLOCKS);
         assert_eq!(class("xreadgroup GROUP g c Block 0"), Class::BLOCKS);
-        assert_eq!(class("CLIENT SETNAME reply"), Class::PLAIN);
+        assert_eq!(class("SCRIPT LOAD debug"), Class::PLAIN);
+        assert_eq!(class("CLUSTER INFO"), Class::PLAIN);
         assert!(!class("SELECT 1").and(class("BLPOP")).wants_lease());
+    }
+
+    #[test]
+    fn a_name_may_be_given_anywhere_and_marks_a_lease() {
+        for line in ["CLIENT SETNAME reply", "client setinfo LIB-NAME me"] {
+            let class = class(line);
+            assert!(class.admit(false).is_ok() && !class.is_own_business() && class.changes(), "{line}");
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Lease {
             match idle() {
                 Some(connection) if connection.is_closed() => {}
                 Some(connection) => break connection,
-                None => break Connection::open_leased(home.inner.connector.clone()).await?,
+                None => break Connection::open_leased(home).await?,
             }
         };
         Ok(Lease { connection, home: home.clone(), _permit: permit })

@@ -115,6 +115,16 @@ impl Link {
         Ok(got)
     }
 
+    /// Whether no reply is due.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.inflight.is_empty()
+    }
+
+    /// Whether what the next reply is due for may take as long as it likes.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.inflight.front().is_some_and(|entry| entry.manner.patient)
+    }
+
     /// Puts commands of our own in front of everything queued.
     pub(crate) fn send_first(&mut self, commands: &[u8], sink: Sink) {
         self.output.extend_from_slice(commands);
@@ -251,12 +261,16 @@ impl Link {
         if self.leased {
             shared.note_replies(self.replies);
         }
+        if let (Value::ServerError(error), Sink::Again { kind, name }) = (&value, &mut front.sink) {
+            shared.lose_subscription(kind, std::mem::take(name), error.clone());
+        }
         let progress = front.reply(value);
         self.settle(progress);
         Ok(())
     }
 
     fn push(&mut self, shared: &Shared, push: PushInfo) {
+        shared.note_confirmation(&push);
         match self.inflight.front_mut() {
             Some(front) if front.sink.awaits(&push.kind) => {
                 // Before the caller is told, so that its own reader finds it.
@@ -285,9 +299,9 @@ impl Link {
         self.input_at = 0;
     }
 
-    /// Whether the server has answered anything since the link is driven.
-    pub(crate) fn has_replied(&self) -> bool {
-        self.replies > 0
+    /// How many replies have come since the link is driven.
+    pub(crate) fn replies(&self) -> u64 {
+        self.replies
     }
 
     /// Whether anything came since this was last asked.

@@ -14,15 +14,23 @@ use tokio::net::UnixStream;
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::url::ConnectionAddr;
 
-/// Idle time before the kernel asks whether the peer is still there.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+/// How often the kernel asks whether the peer is still there before it gives the connection up.
+const KEEPALIVE_PROBES: u32 = 3;
 
 /// Options of the socket.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct SocketOptions {
     /// The kernel's buffers, in bytes; its own choice when `None`.
     pub send_buffer_bytes: Option<usize>,
     pub receive_buffer_bytes: Option<usize>,
+    /// Idle time before the kernel asks whether the peer is still there; never when `None`.
+    pub keepalive: Option<Duration>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions { send_buffer_bytes: None, receive_buffer_bytes: None, keepalive: Some(Duration::from_secs(15)) }
+    }
 }
 
 /// A connection's bytes.
@@ -70,12 +78,28 @@ async fn tcp(host: &str, port: u16, options: &SocketOptions) -> RedisResult<TcpS
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
     let socket = SockRef::from(&stream);
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    options.keep_alive(&socket)?;
     options.apply(socket)?;
     Ok(stream)
 }
 
 impl SocketOptions {
+    /// Has the kernel find out that a peer is gone within twice the idle time, whether the connection is idle or data on
+    /// it is not acknowledged.
+    fn keep_alive(&self, socket: &SockRef<'_>) -> io::Result<()> {
+        let Some(idle) = self.keepalive else { return Ok(()) };
+        let idle = idle.max(Duration::from_secs(1));
+        let keepalive = TcpKeepalive::new().with_time(idle);
+        #[cfg(any(target_os = "linux", target_os = "macos", target_os = "freebsd"))]
+        let keepalive = keepalive
+            .with_interval((idle / KEEPALIVE_PROBES).max(Duration::from_secs(1)))
+            .with_retries(KEEPALIVE_PROBES);
+        socket.set_tcp_keepalive(&keepalive)?;
+        #[cfg(target_os = "linux")]
+        socket.set_tcp_user_timeout(Some(idle * 2))?;
+        Ok(())
+    }
+
     fn apply(&self, socket: SockRef<'_>) -> io::Result<()> {
         if let Some(bytes) = self.send_buffer_bytes {
             socket.set_send_buffer_size(bytes)?;
@@ -116,5 +140,27 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_is_gone_is_found_within_twice_the_idle_time() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let options = SocketOptions { keepalive: Some(Duration::from_secs(9)), ..SocketOptions::default() };
+        let stream = tcp("127.0.0.1", port, &options).await.unwrap();
+        let socket = SockRef::from(&stream);
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(9));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(3));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(18)));
+
+        let options = SocketOptions { keepalive: None, ..SocketOptions::default() };
+        let stream = tcp("127.0.0.1", port, &options).await.unwrap();
+        assert!(!SockRef::from(&stream).keepalive().unwrap());
     }
 }

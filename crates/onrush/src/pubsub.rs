@@ -13,8 +13,8 @@ use crate::value::{PushInfo, PushKind, Value};
 /// A connection that only receives: the messages of channels and patterns, over RESP2 and RESP3.
 ///
 /// No message is dropped on this side: a reader that falls behind slows the server down. Any number of subscriptions may be
-/// made before anything is read. They count from when they are queued, and are made again after a reconnect; what was
-/// published meanwhile is missed, as pub/sub has it.
+/// made before anything is read. They count from when the server has confirmed them, and are made again after a reconnect;
+/// what was published meanwhile is missed, as pub/sub has it.
 #[derive(Debug)]
 pub struct PubSub {
     connection: Connection,

@@ -10,13 +10,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::encode::command;
-use crate::error::{RedisError, RedisResult};
+use crate::error::{RedisError, RedisResult, ServerError};
 use crate::gate::{Class, Packed};
 use crate::push::Outlet;
 use crate::script::Script;
 use crate::sink::{Entry, Manner, Sink};
 use crate::subscriptions::{Change, Resubscription, Subscriptions};
 use crate::url::ProtocolVersion;
+use crate::value::{PushInfo, PushKind, Value};
 
 /// The queue of a connection, and what else its users and its driver must agree on.
 ///
@@ -59,7 +60,7 @@ struct Queue {
     tick: u32,
     /// The scripts that this connection has loaded, or will have before anything queued from now on.
     scripts: HashMap<[u8; 20], Script>,
-    /// What was subscribed to, noted when the command is queued: a link made from then on has it.
+    /// What is subscribed to, for the links to come.
     subscriptions: Subscriptions,
     /// How many replies all that was ever queued brings.
     replies_due: u64,
@@ -119,12 +120,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Queues a (un)subscribe command and notes what it changes, in one step: subscriptions come back after a reconnect
-    /// in the state that the last command queued has left them in.
+    /// Queues a (un)subscribe command. What it ends is noted in the same step, what it begins when it is confirmed.
     pub(crate) fn push_subscription(&self, change: Change<'_>, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
         let mut queue = self.queue.lock();
         self.check_room(&queue, bytes.len())?;
-        queue.subscriptions.note(change);
+        queue.subscriptions.end(change);
         if let Some(account) = &self.lease {
             account.changed.store(true, Ordering::Relaxed);
         }
@@ -132,9 +132,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Forgets a subscription that the server has refused.
-    pub(crate) fn forget_subscription(&self, change: Change<'_>) {
-        self.queue.lock().subscriptions.forget(change);
+    /// Notes the subscription that a push confirms, or its end.
+    pub(crate) fn note_confirmation(&self, push: &PushInfo) {
+        if push.kind.is_confirmation()
+            && let Some(name) = push.data.first().and_then(Value::as_bytes)
+        {
+            self.queue.lock().subscriptions.confirm(&push.kind, name);
+        }
+    }
+
+    /// Forgets a subscription that the server refuses to make again, and tells its end.
+    pub(crate) fn lose_subscription(&self, kind: &PushKind, name: Box<[u8]>, why: ServerError) {
+        let Some(kind) = kind.end() else { return };
+        self.queue.lock().subscriptions.confirm(&kind, &name);
+        let data = vec![Value::BulkString(name.into()), Value::ServerError(why)];
+        self.outlet.send(PushInfo { kind, data });
     }
 
     /// Commands that subscribe again to all that was subscribed to, for a new connection.
@@ -322,6 +334,11 @@ impl Shared {
     /// Forgets that a script is loaded, since the server says it is not.
     pub(crate) fn forget_script(&self, script: &Script) {
         self.queue.lock().scripts.remove(script.digest());
+    }
+
+    /// Whether somebody waits for what the server says unasked, and would not notice that it has gone silent.
+    pub(crate) fn waits_for_news(&self) -> bool {
+        self.outlet.is_lossless() || self.outlet.has_listeners() || !self.queue.lock().subscriptions.is_empty()
     }
 
     pub(crate) fn protocol(&self) -> ProtocolVersion {

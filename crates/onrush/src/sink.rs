@@ -81,7 +81,12 @@ pub(crate) enum Sink {
     Confirm {
         kind: PushKind,
         left: usize,
-        done: Option<oneshot::Sender<Result<Value, Broken>>>,
+        done: oneshot::Sender<Result<Value, Broken>>,
+    },
+    /// A subscription made again after a reconnect: answered by a confirmation, or by an error.
+    Again {
+        kind: PushKind,
+        name: Box<[u8]>,
     },
     /// Nobody waits for that reply.
     Discard,
@@ -111,7 +116,7 @@ impl Sink {
 
     pub(crate) fn confirm(kind: PushKind, count: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
         let (done, waiting) = oneshot::channel();
-        (Sink::Confirm { kind, left: count, done: Some(done) }, waiting)
+        (Sink::Confirm { kind, left: count, done }, waiting)
     }
 
     /// How many replies it takes.
@@ -119,13 +124,13 @@ impl Sink {
         match self {
             Sink::Batch(batch) => batch.left,
             Sink::Part(part) => part.ends.len(),
-            Sink::One(_) | Sink::Confirm { .. } | Sink::Discard => 1,
+            Sink::One(_) | Sink::Confirm { .. } | Sink::Again { .. } | Sink::Discard => 1,
         }
     }
 
     /// Whether it waits for a confirmation of that kind.
     pub(crate) fn awaits(&self, push: &PushKind) -> bool {
-        matches!(self, Sink::Confirm { kind, .. } if kind == push)
+        matches!(self, Sink::Confirm { kind, .. } | Sink::Again { kind, .. } if kind == push)
     }
 }
 
@@ -175,7 +180,7 @@ impl Entry {
                 }
             }
             Sink::One(_) | Sink::Confirm { .. } => return self.last(Ok(value)),
-            Sink::Discard => return Progress::Silent,
+            Sink::Again { .. } | Sink::Discard => return Progress::Silent,
         }
         self.complete(None)
     }
@@ -225,7 +230,7 @@ impl Entry {
     fn last(&mut self, outcome: Result<Value, Broken>) -> Progress {
         let done = match std::mem::replace(&mut self.sink, Sink::Discard) {
             Sink::One(done) => Some(done),
-            Sink::Confirm { done, .. } => done,
+            Sink::Confirm { done, .. } => Some(done),
             _ => None,
         };
         match done.map(|done| done.send(outcome)) {

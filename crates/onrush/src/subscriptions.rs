@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::encode::command;
 use crate::value::PushKind;
 
-/// What is subscribed to, kept to subscribe again after a reconnect.
+/// What the server has confirmed that we are subscribed to, kept to subscribe again after a reconnect.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Subscriptions {
     channels: BTreeSet<Vec<u8>>,
@@ -21,12 +21,12 @@ pub(crate) struct Change<'a> {
     pub targets: &'a [&'a [u8]],
 }
 
-/// A command that subscribes, and what confirms it.
+/// A command that subscribes to one thing again, and what confirms it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Resubscription {
     pub bytes: Vec<u8>,
     pub kind: PushKind,
-    pub confirmations: usize,
+    pub name: Box<[u8]>,
 }
 
 impl Change<'_> {
@@ -49,44 +49,40 @@ impl Change<'_> {
 }
 
 impl Subscriptions {
-    /// Notes a change. O(log n) for each target.
-    pub(crate) fn note(&mut self, change: Change<'_>) {
-        let set = self.set_mut(change.command);
-        for target in change.targets {
-            if change.ends() {
-                set.remove(*target);
-            } else {
-                set.insert(target.to_vec());
-            }
+    /// Notes what the server confirms: a subscription that has begun or ended. O(log n).
+    pub(crate) fn confirm(&mut self, kind: &PushKind, name: &[u8]) {
+        match kind {
+            PushKind::Subscribe => _ = self.channels.insert(name.to_vec()),
+            PushKind::PSubscribe => _ = self.patterns.insert(name.to_vec()),
+            PushKind::SSubscribe => _ = self.shard_channels.insert(name.to_vec()),
+            PushKind::Unsubscribe => _ = self.channels.remove(name),
+            PushKind::PUnsubscribe => _ = self.patterns.remove(name),
+            PushKind::SUnsubscribe => _ = self.shard_channels.remove(name),
+            _ => {}
         }
     }
 
-    /// Forgets what a command was to subscribe to.
-    pub(crate) fn forget(&mut self, change: Change<'_>) {
-        if !change.ends() {
-            let set = self.set_mut(change.command);
-            change.targets.iter().for_each(|target| _ = set.remove(*target));
+    /// Notes what a command is to end, before the server confirms it: whoever wants no more messages gets none after a
+    /// reconnect either. O(log n) for each target.
+    pub(crate) fn end(&mut self, change: Change<'_>) {
+        if change.ends() {
+            let kind = change.kind();
+            change.targets.iter().for_each(|target| self.confirm(&kind, target));
         }
     }
 
-    fn set_mut(&mut self, command: &str) -> &mut BTreeSet<Vec<u8>> {
-        match command {
-            "SUBSCRIBE" | "UNSUBSCRIBE" => &mut self.channels,
-            "PSUBSCRIBE" | "PUNSUBSCRIBE" => &mut self.patterns,
-            _ => &mut self.shard_channels,
-        }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.channels.is_empty() && self.patterns.is_empty() && self.shard_channels.is_empty()
     }
 
-    /// Commands that subscribe to all of it again.
+    /// Commands that subscribe to all of it again: one for each, so that the server may refuse them one by one.
     pub(crate) fn commands(&self) -> Vec<Resubscription> {
         let all = [("SUBSCRIBE", &self.channels), ("PSUBSCRIBE", &self.patterns), ("SSUBSCRIBE", &self.shard_channels)];
-        let some = all.into_iter().filter(|(_, names)| !names.is_empty());
-        some.map(|(command, names)| {
-            let targets: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
-            let change = Change { command, targets: &targets };
-            Resubscription { bytes: change.encoded(), kind: change.kind(), confirmations: targets.len() }
-        })
-        .collect()
+        let again = |command, name: &Vec<u8>| {
+            let change = Change { command, targets: &[name] };
+            Resubscription { bytes: change.encoded(), kind: change.kind(), name: name.as_slice().into() }
+        };
+        all.into_iter().flat_map(|(command, names)| names.iter().map(move |name| again(command, name))).collect()
     }
 }
 
@@ -95,18 +91,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_subscribed_to_and_not_ended_is_subscribed_to_again() {
+    fn what_was_confirmed_and_not_ended_is_subscribed_to_again() {
         let mut subscriptions = Subscriptions::default();
-        subscriptions.note(Change { command: "SUBSCRIBE", targets: &[b"a", b"b"] });
-        subscriptions.note(Change { command: "PSUBSCRIBE", targets: &[b"p"] });
-        subscriptions.note(Change { command: "UNSUBSCRIBE", targets: &[b"a"] });
-        subscriptions.forget(Change { command: "PUNSUBSCRIBE", targets: &[b"p"] });
-        let want = |bytes: &[u8], kind| Resubscription { bytes: bytes.to_vec(), kind, confirmations: 1 };
+        for (kind, name) in [(PushKind::Subscribe, "a"), (PushKind::Subscribe, "b"), (PushKind::PSubscribe, "p")] {
+            subscriptions.confirm(&kind, name.as_bytes());
+        }
+        subscriptions.confirm(&PushKind::SSubscribe, b"s");
+        subscriptions.confirm(&PushKind::SUnsubscribe, b"s");
+        subscriptions.end(Change { command: "UNSUBSCRIBE", targets: &[b"a"] });
+        subscriptions.end(Change { command: "SUBSCRIBE", targets: &[b"c"] });
+        let want = |bytes: &[u8], kind, name: &[u8]| Resubscription { bytes: bytes.to_vec(), kind, name: name.into() };
         assert_eq!(
             subscriptions.commands(),
             [
-                want(b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nb\r\n", PushKind::Subscribe),
-                want(b"*2\r\n$10\r\nPSUBSCRIBE\r\n$1\r\np\r\n", PushKind::PSubscribe),
+                want(b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nb\r\n", PushKind::Subscribe, b"b"),
+                want(b"*2\r\n$10\r\nPSUBSCRIBE\r\n$1\r\np\r\n", PushKind::PSubscribe, b"p"),
             ]
         );
     }

@@ -86,7 +86,8 @@ pub enum PushKind {
     SMessage,
     /// Confirms a subscription to a channel.
     Subscribe,
-    /// Confirms the end of a subscription to a channel.
+    /// Confirms the end of a subscription to a channel. When the server refuses to make a subscription again after a
+    /// reconnect, the client makes this, or its like for patterns and shard channels, with the error behind the name.
     Unsubscribe,
     /// Confirms a subscription to a pattern.
     PSubscribe,
@@ -124,6 +125,22 @@ impl PushKind {
             b"ssubscribe" => PushKind::SSubscribe,
             b"sunsubscribe" => PushKind::SUnsubscribe,
             other => PushKind::Other(String::from_utf8_lossy(other).into()),
+        }
+    }
+
+    /// Whether it tells that a subscription has begun or ended.
+    pub(crate) fn is_confirmation(&self) -> bool {
+        use PushKind::*;
+        matches!(self, Subscribe | PSubscribe | SSubscribe | Unsubscribe | PUnsubscribe | SUnsubscribe)
+    }
+
+    /// What tells the end of a subscription, for what tells its beginning.
+    pub(crate) fn end(&self) -> Option<PushKind> {
+        match self {
+            PushKind::Subscribe => Some(PushKind::Unsubscribe),
+            PushKind::PSubscribe => Some(PushKind::PUnsubscribe),
+            PushKind::SSubscribe => Some(PushKind::SUnsubscribe),
+            _ => None,
         }
     }
 
