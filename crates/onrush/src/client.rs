@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
+use crate::cache::CacheConfig;
 use crate::connection::Connection;
 use crate::connector::Connector;
 use crate::encode::command;
@@ -32,6 +33,7 @@ pub struct ConnectionConfig {
     pub(crate) leases_max: usize,
     pub(crate) set_info: bool,
     pub(crate) tracking: Option<Vec<u8>>,
+    pub(crate) cache: Option<CacheConfig>,
     pub(crate) socket: SocketOptions,
 }
 
@@ -47,6 +49,7 @@ impl Default for ConnectionConfig {
             leases_max: 64,
             set_info: true,
             tracking: None,
+            cache: None,
             socket: SocketOptions::default(),
         }
     }
@@ -130,6 +133,18 @@ impl ConnectionConfig {
         let mut bytes = Vec::new();
         command(&args, &mut bytes);
         self.tracking = Some(bytes);
+        self
+    }
+
+    /// Keeps replies on this side until the server tells that their keys have changed. RESP3 only, and not beside
+    /// [`set_tracking`](Self::set_tracking).
+    ///
+    /// A cached reply is outdated for as long as the server's message takes, and behind a line that is lost without a sign
+    /// for as long as that takes to be found out (see [`set_ping_interval`](Self::set_ping_interval)). What is written over
+    /// this connection itself is read back at once. A field of a hash that expires is noticed no sooner than by
+    /// [`CacheConfig::set_ttl_max`]. Pipelines, transactions, streams and leases are not answered from the cache.
+    pub fn set_cache(mut self, cache: CacheConfig) -> ConnectionConfig {
+        self.cache = Some(cache);
         self
     }
 

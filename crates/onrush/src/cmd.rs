@@ -1,5 +1,7 @@
 //! One command, built argument by argument.
 
+use std::time::Duration;
+
 use crate::args::ToRedisArgs;
 use crate::connection::ConnectionLike;
 use crate::encode::{Encoder, args_of};
@@ -7,12 +9,24 @@ use crate::error::RedisResult;
 use crate::from_value::FromRedisValue;
 use crate::gate::{Class, Packed};
 
+/// Whether a connection with a cache may answer a command from it.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) enum Caching {
+    /// As the cache's mode says.
+    #[default]
+    Default,
+    Never,
+    /// Yes, with a reply at most that old.
+    For(Duration),
+}
+
 /// A command with its arguments, already in the form that goes over the wire: one allocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cmd {
     encoder: Encoder,
     class: Class,
     idempotent: bool,
+    caching: Caching,
 }
 
 /// Begins a command: `cmd("SET").arg("key").arg(42)`.
@@ -45,7 +59,7 @@ impl Cmd {
     pub fn with_capacity(bytes: usize) -> Cmd {
         let mut encoder = Encoder::with_capacity(bytes);
         encoder.begin();
-        Cmd { encoder, class: Class::EMPTY, idempotent: false }
+        Cmd { encoder, class: Class::EMPTY, idempotent: false, caching: Caching::Default }
     }
 
     /// Adds an argument, or as many as the value gives.
@@ -68,6 +82,23 @@ impl Cmd {
     /// Whether it is marked as harmless to execute twice.
     pub fn is_idempotent(&self) -> bool {
         self.idempotent
+    }
+
+    /// Lets a connection that caches answer from its cache, with a reply that is at most so old. Only reads of one key are
+    /// cached; without a cache, and in pipelines, this changes nothing.
+    pub fn cached(&mut self, ttl_max: Duration) -> &mut Cmd {
+        self.caching = Caching::For(ttl_max);
+        self
+    }
+
+    /// Has the command answered by the server, whatever is cached.
+    pub fn uncached(&mut self) -> &mut Cmd {
+        self.caching = Caching::Never;
+        self
+    }
+
+    pub(crate) fn caching(&self) -> Caching {
+        self.caching
     }
 
     /// The arguments so far, the name first. Linear in the length of the command.

@@ -2,6 +2,7 @@
 
 use redis::{RedisFuture, aio};
 
+use crate::cmd::Caching;
 use crate::connection::Connection;
 use crate::error::{ErrorKind, RedisError};
 use crate::gate::Packed;
@@ -12,6 +13,11 @@ impl aio::ConnectionLike for Connection {
         Box::pin(async move {
             let bytes = cmd.get_packed_command();
             let packed = Packed::foreign(&bytes).and_then(|packed| packed.checked(1)).map_err(to_error)?;
+            if let Some(cache) = self.inner.shared.cache()
+                && let Some(look) = cache.look(packed.bytes(), Caching::Default)
+            {
+                return to_value(self.read_cached(look).await.map_err(to_error)?);
+            }
             let lease = self.lease_for(packed.class()).await.map_err(to_error)?;
             to_value(lease.as_deref().unwrap_or(self).request(packed, false).await.map_err(to_error)?)
         })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::cache::Cache;
 use crate::cmd::Cmd;
 use crate::connector::Connector;
 use crate::driver::Driver;
@@ -94,7 +95,13 @@ impl Connection {
         home: Option<Arc<Shared>>,
     ) -> RedisResult<Connection> {
         let config = &connector.config;
-        let shared = Arc::new(Shared::new(config.queue_bytes_max, outlet, home.is_some()));
+        if config.cache.is_some() && config.tracking.is_some() {
+            let text = "a connection has a cache or tracking options, not both";
+            return Err(RedisError::new(ErrorKind::InvalidClientConfig, text));
+        }
+        let caches = home.is_none() && !outlet.is_lossless();
+        let cache = config.cache.clone().filter(|_| caches).map(Cache::new);
+        let shared = Arc::new(Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache));
         let link = connector.connect(&shared).await?;
         Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
         let leases = Leases::new(config.leases_max);
@@ -222,7 +229,7 @@ impl Connection {
     }
 
     /// Queues something of that length, and again as long as that makes sense.
-    async fn retrying(
+    pub(crate) async fn retrying(
         &self,
         len: usize,
         idempotent: bool,
@@ -286,6 +293,11 @@ impl ConnectionLike for Connection {
     async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
         if packed.class() == Class::PLAIN {
+            if let Some(cache) = self.inner.shared.cache()
+                && let Some(look) = cache.look(packed.bytes(), cmd.caching())
+            {
+                return self.read_cached(look).await;
+            }
             return self.request(packed, cmd.is_idempotent()).await?.into_result();
         }
         // Apart, so that the future of a plain command stays small.

@@ -43,6 +43,10 @@ impl Connector {
         let mut link = Link::new(stream, shared.is_leased());
         let protocol = self.greet(&mut link).await?;
         shared.set_protocol(protocol);
+        if shared.cache().is_some() && protocol != ProtocolVersion::RESP3 {
+            let text = "client-side caching needs RESP3, which the URL excludes or the server does not speak";
+            return Err(RedisError::new(ErrorKind::InvalidClientConfig, text));
+        }
         self.set_up(&mut link, shared).await?;
         shared.set_round_trip(link.round_trip());
         let mut scripts = Vec::new();
@@ -106,6 +110,10 @@ impl Connector {
         }
         if let Some(tracking) = self.config.tracking.as_ref().filter(|_| !shared.is_leased()) {
             commands.extend_from_slice(tracking);
+            names.push("CLIENT TRACKING");
+        }
+        if let Some(cache) = shared.cache() {
+            cache.tracking(&mut commands);
             names.push("CLIENT TRACKING");
         }
         for (reply, name) in link.exchange(&commands, names.len()).await?.into_iter().zip(names) {

@@ -152,6 +152,7 @@ impl Driver {
                 End::Deserted => return,
                 End::Broken(error) => error,
             };
+            shared.note_disconnection();
             let disconnection = PushInfo { kind: PushKind::Disconnection, data: Vec::new() };
             let backoff = self.backoff.clone().filter(|_| !shared.is_deserted());
             let Some(backoff) = backoff else {

@@ -118,7 +118,6 @@ pub(crate) fn args_of(encoded: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Splits the first command off encoded bytes; `None` if they do not begin with a whole one. Linear in its arguments.
-#[cfg(any(test, feature = "redis-compat"))]
 pub(crate) fn split_first(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
     let (count, mut at) = number_at(encoded, 0).filter(|_| encoded[0] == b'*')?;
     for _ in 0..count {

@@ -126,6 +126,10 @@ impl Class {
         self.0 & other.0 == other.0
     }
 
+    pub(crate) fn is_plain(self) -> bool {
+        self == Class::PLAIN
+    }
+
     pub(crate) fn is_unknown(self) -> bool {
         self.has(Class::UNKNOWN)
     }

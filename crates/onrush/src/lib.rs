@@ -39,6 +39,22 @@
 //! [`Connection::stream`] and [`Connection::stream_fn`] send millions of commands in constant memory, with no batch size to
 //! choose; the [`Replies`] are read, folded or counted.
 //!
+//! # Client-side caching
+//! With [`ConnectionConfig::set_cache`] a connection keeps the replies to reads until the server tells that their keys have
+//! changed:
+//!
+//! ```no_run
+//! # async fn example() -> onrush::RedisResult<()> {
+//! use onrush::{AsyncCommands, CacheConfig, ConnectionConfig};
+//! let config = ConnectionConfig::new().set_cache(CacheConfig::new());
+//! let con = onrush::Client::open("redis://127.0.0.1/")?.connect_with(config).await?;
+//! let name: Option<String> = con.get("user:1").await?;
+//! let same: Option<String> = con.get("user:1").await?; // no round trip
+//! # let _ = (name, same);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What becomes of a command
 //! An error says by its [`fate`](RedisError::fate) whether the command was not sent, sent with its fate unknown, or replied
 //! to. After a disconnect the connection comes back by itself; what was not sent, or was marked
@@ -54,6 +70,9 @@
 
 mod args;
 mod backoff;
+mod cache;
+mod cacheable;
+mod cached;
 mod client;
 mod cmd;
 mod commands;
@@ -75,6 +94,7 @@ mod pubsub;
 mod push;
 mod queue;
 mod script;
+mod shelf;
 mod sink;
 mod stream;
 mod subscriptions;
@@ -84,6 +104,8 @@ mod value;
 
 pub use args::{RedisWrite, ToRedisArgs};
 pub use backoff::Backoff;
+pub use cache::{CacheConfig, CacheMode, CacheStats};
+pub use cached::Cached;
 pub use client::{Client, ConnectionConfig};
 pub use cmd::{Cmd, cmd};
 pub use commands::AsyncCommands;

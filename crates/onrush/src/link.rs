@@ -270,6 +270,11 @@ impl Link {
     }
 
     fn push(&mut self, shared: &Shared, push: PushInfo) {
+        if push.kind == PushKind::Invalidate
+            && let Some(cache) = shared.cache()
+        {
+            cache.note_news(&push);
+        }
         shared.note_confirmation(&push);
         match self.inflight.front_mut() {
             Some(front) if front.sink.awaits(&push.kind) => {

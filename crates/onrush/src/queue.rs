@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::cache::Cache;
 use crate::encode::command;
 use crate::error::{RedisError, RedisResult, ServerError};
 use crate::gate::{Class, Packed};
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     abandoned: AtomicBool,
     /// What a leased connection keeps account of.
     lease: Option<Account>,
+    /// What a shared connection keeps of what it reads.
+    cache: Option<Arc<Cache>>,
 }
 
 /// Whether a leased connection is as it was when it was new.
@@ -99,7 +102,19 @@ impl Shared {
             outlet,
             abandoned: AtomicBool::new(false),
             lease: leased.then(Account::default),
+            cache: None,
         }
+    }
+
+    /// The same with a cache of what is read.
+    pub(crate) fn with_cache(mut self, cache: Option<Cache>) -> Shared {
+        self.cache = cache.map(Arc::new);
+        self
+    }
+
+    #[inline]
+    pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.as_ref()
     }
 
     /// Queues commands and wakes the driver if it sleeps. All commands of users enter here, through the gate, but for
@@ -117,6 +132,19 @@ impl Shared {
         }
         let manner = Manner { whole, patient: packed.class().blocks() };
         queue.add(packed.bytes(), packed.count(), manner, sink);
+        if let Some(cache) = &self.cache {
+            // Behind what was queued: a read that is queued from now on sees it.
+            drop(queue);
+            cache.note_sent(packed.bytes());
+        }
+        Ok(())
+    }
+
+    /// Queues a read that the cache has encoded.
+    pub(crate) fn push_read(&self, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
+        let mut queue = self.queue.lock();
+        self.check_room(&queue, bytes.len())?;
+        queue.add(bytes, sink.replies(), Manner::ONE, sink);
         Ok(())
     }
 
@@ -303,8 +331,16 @@ impl Shared {
             && !self.outlet.has_listeners()
     }
 
+    /// Forgets what is cached, since news of changes is missed from now on.
+    pub(crate) fn note_disconnection(&self) {
+        if let Some(cache) = &self.cache {
+            cache.flush();
+        }
+    }
+
     /// Takes nothing any more; what is queued fails as not sent.
     pub(crate) fn close(&self, error: RedisError) {
+        self.note_disconnection();
         let mut queue = self.queue.lock();
         queue.closed.get_or_insert_with(|| error.clone());
         queue.bytes = Vec::new();
@@ -338,7 +374,10 @@ impl Shared {
 
     /// Whether somebody waits for what the server says unasked, and would not notice that it has gone silent.
     pub(crate) fn waits_for_news(&self) -> bool {
-        self.outlet.is_lossless() || self.outlet.has_listeners() || !self.queue.lock().subscriptions.is_empty()
+        self.cache.is_some()
+            || self.outlet.is_lossless()
+            || self.outlet.has_listeners()
+            || !self.queue.lock().subscriptions.is_empty()
     }
 
     pub(crate) fn protocol(&self) -> ProtocolVersion {

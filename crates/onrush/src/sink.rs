@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::cache::Ticket;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::stream::Window;
 use crate::value::{PushKind, Value};
@@ -88,8 +89,36 @@ pub(crate) enum Sink {
         kind: PushKind,
         name: Box<[u8]>,
     },
+    /// A read whose reply the cache may keep.
+    Read(Box<CachedRead>),
     /// Nobody waits for that reply.
     Discard,
+}
+
+/// The replies of a read for the cache: one to CLIENT CACHING if that is needed, the key's time to live, and the read's.
+#[derive(Debug)]
+pub(crate) struct CachedRead {
+    left: usize,
+    ttl: Option<Value>,
+    ticket: Ticket,
+    done: oneshot::Sender<Result<Value, Broken>>,
+}
+
+impl CachedRead {
+    /// Takes a reply; gives it back if it is the read's.
+    fn reply(&mut self, value: Value) -> Option<Value> {
+        self.left -= 1;
+        match (self.left, value) {
+            (0, value) => {
+                self.ticket.keep(&value, self.ttl.as_ref());
+                return Some(value);
+            }
+            (1, ttl) => self.ttl = Some(ttl),
+            (_, Value::ServerError(_)) => self.ticket.void(),
+            _ => {}
+        }
+        None
+    }
 }
 
 /// What a reply has done to its sink.
@@ -114,6 +143,11 @@ impl Sink {
         (Sink::Batch(Box::new(Batch { left: count, replies: Vec::with_capacity(count), done })), waiting)
     }
 
+    pub(crate) fn read(ticket: Ticket, replies: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+        let (done, waiting) = oneshot::channel();
+        (Sink::Read(Box::new(CachedRead { left: replies, ttl: None, ticket, done })), waiting)
+    }
+
     pub(crate) fn confirm(kind: PushKind, count: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
         let (done, waiting) = oneshot::channel();
         (Sink::Confirm { kind, left: count, done }, waiting)
@@ -124,6 +158,7 @@ impl Sink {
         match self {
             Sink::Batch(batch) => batch.left,
             Sink::Part(part) => part.ends.len(),
+            Sink::Read(read) => read.left,
             Sink::One(_) | Sink::Confirm { .. } | Sink::Again { .. } | Sink::Discard => 1,
         }
     }
@@ -180,6 +215,12 @@ impl Entry {
                 }
             }
             Sink::One(_) | Sink::Confirm { .. } => return self.last(Ok(value)),
+            Sink::Read(read) => {
+                return match read.reply(value) {
+                    Some(value) => self.last(Ok(value)),
+                    None => Progress::More,
+                };
+            }
             Sink::Again { .. } | Sink::Discard => return Progress::Silent,
         }
         self.complete(None)
@@ -200,7 +241,7 @@ impl Entry {
     pub(crate) fn fail(mut self, error: &RedisError, written: usize) {
         let broken = Broken { error: error.clone(), written };
         match self.sink {
-            Sink::One(_) | Sink::Confirm { .. } => self.last(Err(broken)),
+            Sink::One(_) | Sink::Confirm { .. } | Sink::Read(_) => self.last(Err(broken)),
             _ => self.complete(Some(broken)),
         };
     }
@@ -231,6 +272,7 @@ impl Entry {
         let done = match std::mem::replace(&mut self.sink, Sink::Discard) {
             Sink::One(done) => Some(done),
             Sink::Confirm { done, .. } => Some(done),
+            Sink::Read(read) => Some(read.done),
             _ => None,
         };
         match done.map(|done| done.send(outcome)) {
