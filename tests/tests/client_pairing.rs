@@ -1,17 +1,10 @@
-//! Every task gets its own command's reply: what could shift replies is refused, and what is given up half-way shifts
-//! nothing.
+//! Every task gets its own command's reply: what could shift replies is refused, and a lease that owes one is closed.
 
 mod fake;
 
-use std::pin::pin;
-use std::task::Poll;
-use std::time::{Duration, Instant};
-
-use fake::{Answer, Fake, oblige, run};
-use onrush::{
-    Client, Cmd, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Lease, Value, WindowSize, cmd, pipe,
-};
-use onrush_tests::server::Server;
+use fake::{Answer, Fake, check_pairing, oblige, polled, run};
+use onrush::ConnectionLike as _;
+use onrush::{Client, Cmd, ConnectionConfig, ErrorKind, Lease, Value, WindowSize, cmd, pipe};
 use redis::aio::ConnectionLike as _;
 
 /// What no server answers with exactly one reply, or what would change a connection that others share.
@@ -57,12 +50,6 @@ const BARRED: &[&str] = &[
 fn built(line: &str) -> Cmd {
     let args: Vec<&str> = line.split_whitespace().collect();
     Cmd::new().arg(&args[..]).clone()
-}
-
-/// Makes sure that the connection's next reply is that of its next command.
-async fn check_pairing(con: &impl ConnectionLike, text: &str) {
-    let echo: String = cmd("ECHO").arg(text).query_async(con).await.unwrap_or_else(|error| panic!("{text}: {error}"));
-    assert_eq!(echo, text);
 }
 
 #[test]
@@ -231,175 +218,6 @@ fn a_lease_given_up_is_hung_up_even_if_its_server_takes_nothing() {
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(_) => return,
-            }
-        }
-    });
-}
-
-/// Polls a future that many times at most, each time when it asks for it; `None` if it has not ended by then.
-async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = times;
-    std::future::poll_fn(|cx| {
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
-
-/// Drops a future at its first await point, at its second and so on until it ends, and looks after each whether replies
-/// are where they belong.
-async fn cancel_everywhere(con: &Connection, what: &str, future: impl AsyncFn(Connection)) {
-    for times in 1.. {
-        let has_ended = polled(future(con.clone()), times).await.is_some();
-        check_pairing(con, &format!("{what} after {times}")).await;
-        let (one, two) = (con.lease().await.unwrap(), con.lease().await.unwrap());
-        check_pairing(&one, &format!("{what} after {times}, lease")).await;
-        check_pairing(&two, &format!("{what} after {times}, another lease")).await;
-        if has_ended {
-            assert!(times > 1, "{what} never waited");
-            return;
-        }
-        assert!(times < 100, "{what} does not end");
-    }
-}
-
-fn servers() -> Vec<Server> {
-    vec![Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])]
-}
-
-async fn connect(server: &Server, config: ConnectionConfig) -> Connection {
-    Client::open(format!("redis://127.0.0.1:{}/", server.port())).unwrap().connect_with(config).await.unwrap()
-}
-
-#[test]
-fn any_future_may_be_dropped_at_any_await_point() {
-    run(async {
-        for server in servers() {
-            // With so small a queue, sending waits too.
-            for queue_bytes_max in [64 << 20, 1] {
-                let con = connect(&server, ConnectionConfig::new().set_queue_bytes_max(queue_bytes_max)).await;
-                plain_futures(&con).await;
-                leased_futures(&con).await;
-                cancel_everywhere(&con, "an atomic pipeline", async |con| {
-                    let _: Value = pipe().atomic().incr("n", 1).incr("n", 1).query_async(&con).await.unwrap();
-                })
-                .await;
-                cancel_everywhere(&con, "a transaction", async |con| {
-                    let run = con.transaction("n", async |lease, pipeline| {
-                        pipeline.incr("n", 1).query_async::<Option<(i64,)>>(lease).await
-                    });
-                    run.await.unwrap();
-                })
-                .await;
-                cancel_everywhere(&con, "subscribe", async |con| con.subscribe("c").await.unwrap()).await;
-                cancel_everywhere(&con, "unsubscribe", async |con| con.unsubscribe("c").await.unwrap()).await;
-                cancel_everywhere(&con, "a script", async |con| {
-                    let script = onrush::Script::new("return redis.call('INCR', KEYS[1])");
-                    let _: i64 = script.key("n").invoke_async(&con).await.unwrap();
-                })
-                .await;
-            }
-        }
-    });
-}
-
-async fn plain_futures(con: &Connection) {
-    cancel_everywhere(con, "a command", async |con| cmd("INCR").arg("n").exec_async(&con).await.unwrap()).await;
-    cancel_everywhere(con, "a pipeline", async |con| {
-        pipe().incr("n", 1).incr("n", 1).exec_async(&con).await.unwrap();
-    })
-    .await;
-    cancel_everywhere(con, "a stream", async |con| {
-        let commands = (0..20).map(|_| cmd("INCR").arg("n").to_owned());
-        con.stream(commands).window(WindowSize { bytes: 1, commands: 1 }).drain().await.unwrap();
-    })
-    .await;
-    cancel_everywhere(con, "the redis crate's command", async |mut con| {
-        redis::cmd("INCR").arg("n").exec_async(&mut con).await.unwrap();
-    })
-    .await;
-    cancel_everywhere(con, "the redis crate's pipeline", async |mut con| {
-        redis::pipe().incr("n", 1).incr("n", 1).exec_async(&mut con).await.unwrap();
-    })
-    .await;
-}
-
-async fn leased_futures(con: &Connection) {
-    cancel_everywhere(con, "BLPOP", async |con| {
-        cmd("BLPOP").arg(("none", 0.01)).exec_async(&con).await.unwrap();
-    })
-    .await;
-    cancel_everywhere(con, "BLPOP in a pipeline", async |con| {
-        pipe().cmd("ECHO").arg(1).cmd("BLPOP").arg(("none", 0.01)).exec_async(&con).await.unwrap();
-    })
-    .await;
-    cancel_everywhere(con, "the redis crate's BLPOP", async |mut con| {
-        redis::cmd("BLPOP").arg(("none", 0.01)).exec_async(&mut con).await.unwrap();
-    })
-    .await;
-    cancel_everywhere(con, "the redis crate's BLPOP in a pipeline", async |mut con| {
-        redis::pipe().cmd("BLPOP").arg(("none", 0.01)).exec_async(&mut con).await.unwrap();
-    })
-    .await;
-    cancel_everywhere(con, "a lease's command", async |con| {
-        let lease = con.lease().await.unwrap();
-        cmd("INCR").arg("n").exec_async(&lease).await.unwrap();
-    })
-    .await;
-    cancel_everywhere(con, "a lease's stream", async |con| {
-        let lease = con.lease().await.unwrap();
-        lease.stream((0..20).map(|_| cmd("INCR").arg("n").to_owned())).drain().await.unwrap();
-    })
-    .await;
-}
-
-/// Waits until the server says that so many clients are blocked.
-async fn wait_blocked(con: &Connection, count: usize) {
-    let started = Instant::now();
-    loop {
-        let info: String = cmd("INFO").arg("clients").query_async(con).await.unwrap();
-        if info.contains(&format!("blocked_clients:{count}\r\n")) {
-            return;
-        }
-        assert!(started.elapsed() < Duration::from_secs(10), "not {count} blocked: {info}");
-    }
-}
-
-#[test]
-fn a_blocking_pop_that_was_given_up_takes_no_element() {
-    run(async {
-        for server in servers() {
-            let con = connect(&server, ConnectionConfig::new()).await;
-            for way in ["ours", "a pipeline", "the redis crate", "its pipeline", "a lease"] {
-                let waiting = tokio::spawn({
-                    let mut con = con.clone();
-                    async move {
-                        match way {
-                            "ours" => drop(cmd("BLPOP").arg(("queue", 0)).exec_async(&con).await),
-                            "a pipeline" => drop(pipe().cmd("BLPOP").arg(("queue", 0)).exec_async(&con).await),
-                            "the redis crate" => drop(redis::cmd("BLPOP").arg(("queue", 0)).exec_async(&mut con).await),
-                            "its pipeline" => {
-                                drop(redis::pipe().cmd("BLPOP").arg(("queue", 0)).exec_async(&mut con).await);
-                            }
-                            _ => {
-                                let lease = con.lease().await.unwrap();
-                                drop(cmd("BLPOP").arg(("queue", 0)).exec_async(&lease).await);
-                            }
-                        }
-                    }
-                });
-                wait_blocked(&con, 1).await;
-                waiting.abort();
-                assert!(waiting.await.unwrap_err().is_cancelled());
-                wait_blocked(&con, 0).await;
-                cmd("RPUSH").arg(("queue", way)).exec_async(&con).await.unwrap();
-                let popped: (String, String) = cmd("BLPOP").arg(("queue", 1)).query_async(&con).await.unwrap();
-                assert_eq!(popped.1, way);
             }
         }
     });

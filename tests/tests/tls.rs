@@ -1,10 +1,17 @@
 //! The client library over TLS, against a redis-server that asks for certificates.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use onrush::{AsyncCommands, Client, Connection, RedisResult, TlsOptions, cmd, pipe};
+use onrush::rustls::pki_types::pem::PemObject;
+use onrush::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use onrush::rustls::{self, HandshakeKind, ServerConfig, ServerConnection};
+use onrush::{AsyncCommands, Client, Connection, ConnectionConfig, RedisResult, TlsOptions, cmd, pipe};
 use onrush_tests::port::Port;
 use onrush_tests::server::{Server, TempDir};
 
@@ -78,6 +85,65 @@ fn pipelines_and_streams_go_over_tls() {
         connect(&url, anonymous).await.expect_err("no certificate");
     };
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends") });
+}
+
+/// A server that says OK to whatever comes, and tells of each connection how its handshake went.
+fn tell_handshakes(folder: &Path) -> (u16, Receiver<HandshakeKind>) {
+    let file = |name: &str| folder.join(name);
+    let certs = CertificateDer::pem_file_iter(file("server.crt")).expect("a file");
+    let certs = certs.collect::<Result<Vec<_>, _>>().expect("certificates");
+    let key = PrivateKeyDer::from_pem_file(file("server.key")).expect("a key");
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(certs, key)
+        .expect("a certificate");
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let (teller, kinds) = channel();
+    std::thread::spawn(move || {
+        while let Ok((mut socket, _)) = listener.accept() {
+            let (config, teller) = (config.clone(), teller.clone());
+            std::thread::spawn(move || {
+                let mut tls = ServerConnection::new(config).expect("a connection");
+                let mut stream = rustls::Stream::new(&mut tls, &mut socket);
+                let mut input = [0; 1024];
+                while stream.read(&mut input).is_ok_and(|n| n > 0) && stream.write_all(b"+OK\r\n").is_ok() {
+                    if let Some(kind) = stream.conn.handshake_kind() {
+                        let _ = teller.send(kind);
+                    }
+                }
+            });
+        }
+    });
+    (port, kinds)
+}
+
+#[test]
+fn sessions_are_resumed() {
+    let folder = TempDir::new();
+    certificates(&folder.0);
+    let (port, kinds) = tell_handshakes(&folder.0);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let test = async {
+        let tls = TlsOptions::default().with_ca_file(folder.0.join("ca.crt")).expect("a file");
+        let client = Client::open_with_tls(format!("rediss://localhost:{port}/?protocol=resp2"), tls).expect("a URL");
+        let config = ConnectionConfig::new().set_client_info(false);
+        let mut got = Vec::new();
+        for client in [client.clone(), client] {
+            let con = client.connect_with(config.clone()).await.expect("a connection");
+            cmd("PING").exec_async(&con).await.expect("PING");
+            got.push(kinds.recv().expect("a handshake"));
+            cmd("PING").exec_async(&con.lease().await.expect("a lease")).await.expect("PING");
+            got.push(kinds.recv().expect("a handshake"));
+        }
+        use HandshakeKind::{Full, Resumed};
+        assert_eq!(got, [Full, Resumed, Resumed, Resumed]);
+    };
+    let test = async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends") };
+    runtime.expect("a runtime").block_on(test);
 }
 
 #[test]

@@ -11,14 +11,14 @@ use crate::encode::command;
 use crate::error::RedisResult;
 use crate::net::SocketOptions;
 use crate::pubsub::PubSub;
-use crate::tls::TlsOptions;
+use crate::tls::{TlsContext, TlsOptions};
 use crate::url::{ConnectionInfo, IntoConnectionInfo};
 
 /// A server to connect to. Opening one does no I/O.
 #[derive(Clone, Debug)]
 pub struct Client {
     info: ConnectionInfo,
-    tls: TlsOptions,
+    tls: TlsContext,
 }
 
 /// How a connection behaves.
@@ -161,15 +161,16 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::InvalidClientConfig`](crate::ErrorKind::InvalidClientConfig) with what is wrong in the URL.
     pub fn open(params: impl IntoConnectionInfo) -> RedisResult<Client> {
-        Ok(Client { info: params.into_connection_info()?, tls: TlsOptions::default() })
+        Client::open_with_tls(params, TlsOptions::default())
     }
 
-    /// The same with options for TLS.
+    /// The same with options for TLS. They are read once, with the first connection; the connections of a client and of its
+    /// clones resume each other's TLS sessions.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with_tls(params: impl IntoConnectionInfo, tls: TlsOptions) -> RedisResult<Client> {
-        Ok(Client { info: params.into_connection_info()?, tls })
+        Ok(Client { info: params.into_connection_info()?, tls: TlsContext::new(tls) })
     }
 
     /// Where the server is and who we are there.

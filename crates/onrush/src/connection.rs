@@ -42,7 +42,9 @@ pub trait ConnectionLike: Send + Sync {
 /// back: it is sent, and its reply dropped. When the last clone is gone and all is sent and answered, the connection
 /// closes.
 ///
-/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) travel on a leased connection by themselves. What depends on
+/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) travel on a leased connection by themselves. Dropping the future of
+/// one hangs up its connection, so the server gives an element to somebody else; one that it had popped by then is lost,
+/// which `BLMOVE` and consumer groups are made for. What depends on
 /// or changes a connection's state (`WATCH`, `MULTI`, `SELECT`, `AUTH`, `WAIT` …) is refused here, since it would hit
 /// everybody's commands: use [`transaction`](Self::transaction), [`Pipeline::atomic`], or a [`lease`](Self::lease). What
 /// a server does not answer with exactly one reply (`SUBSCRIBE`, `MONITOR`, `CLIENT REPLY` …), and a command without a

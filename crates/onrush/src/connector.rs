@@ -8,7 +8,7 @@ use crate::net::Stream;
 use crate::queue::Shared;
 use crate::sink::Sink;
 use crate::subscriptions::Resubscription;
-use crate::tls::TlsOptions;
+use crate::tls::TlsContext;
 use crate::url::{ConnectionInfo, ProtocolVersion};
 use crate::value::Value;
 
@@ -17,7 +17,7 @@ use crate::value::Value;
 pub(crate) struct Connector {
     pub info: ConnectionInfo,
     pub config: ConnectionConfig,
-    pub tls: TlsOptions,
+    pub tls: TlsContext,
 }
 
 impl Connector {

@@ -47,14 +47,14 @@ impl Stream {
     pub(crate) async fn connect(
         addr: &ConnectionAddr,
         options: &SocketOptions,
-        tls: &crate::tls::TlsOptions,
+        tls: &crate::tls::TlsContext,
     ) -> RedisResult<Stream> {
         match addr {
             ConnectionAddr::Tcp(host, port) => Ok(Stream::Tcp(tcp(host, *port, options).await?)),
             #[cfg(feature = "tls")]
             ConnectionAddr::TcpTls { host, port, insecure } => {
                 let stream = tcp(host, *port, options).await?;
-                Ok(Stream::Tls(Box::new(crate::tls::connect(host, *insecure, tls, stream).await?)))
+                Ok(Stream::Tls(Box::new(tls.connect(host, *insecure, stream).await?)))
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {

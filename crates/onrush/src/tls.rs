@@ -99,8 +99,27 @@ fn read(file: &Path) -> RedisResult<Vec<u8>> {
 #[cfg(feature = "tls")]
 pub use tokio_rustls::rustls;
 
-#[cfg(feature = "tls")]
-pub(crate) use with_rustls::connect;
+/// What the connections of a client share: the configuration, which the first of them makes, and by it the sessions that
+/// the others resume.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct TlsContext {
+    #[cfg(feature = "tls")]
+    options: TlsOptions,
+    #[cfg(feature = "tls")]
+    config: std::sync::Arc<tokio::sync::OnceCell<std::sync::Arc<rustls::ClientConfig>>>,
+}
+
+impl TlsContext {
+    pub(crate) fn new(options: TlsOptions) -> TlsContext {
+        #[cfg(feature = "tls")]
+        return TlsContext { options, config: Default::default() };
+        #[cfg(not(feature = "tls"))]
+        {
+            let _ = options;
+            TlsContext {}
+        }
+    }
+}
 
 #[cfg(feature = "tls")]
 mod with_rustls {
@@ -115,22 +134,31 @@ mod with_rustls {
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
     use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-    use super::TlsOptions;
+    use super::{TlsContext, TlsOptions};
     use crate::error::{ErrorKind, RedisError, RedisResult};
 
     fn bad(what: impl std::fmt::Display) -> RedisError {
         RedisError::new(ErrorKind::InvalidClientConfig, format!("TLS: {what}"))
     }
 
-    pub(crate) async fn connect(
-        host: &str,
-        insecure: bool,
-        options: &TlsOptions,
-        stream: TcpStream,
-    ) -> RedisResult<TlsStream<TcpStream>> {
-        let name = ServerName::try_from(host.to_owned()).map_err(bad)?;
-        let config = config(insecure, options)?;
-        Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+    impl TlsContext {
+        /// A TLS connection over a TCP one. Whether it is `insecure` must be the same for all of a client.
+        pub(crate) async fn connect(
+            &self,
+            host: &str,
+            insecure: bool,
+            stream: TcpStream,
+        ) -> RedisResult<TlsStream<TcpStream>> {
+            let name = ServerName::try_from(host.to_owned()).map_err(bad)?;
+            let config = self.config.get_or_try_init(async || {
+                let options = self.options.clone();
+                // It may read files: those of the system's authorities.
+                let made = tokio::task::spawn_blocking(move || config(insecure, &options)).await;
+                made.map_err(bad)?.map(Arc::new)
+            });
+            let config = config.await?.clone();
+            Ok(TlsConnector::from(config).connect(name, stream).await?)
+        }
     }
 
     pub(super) fn config(insecure: bool, options: &TlsOptions) -> RedisResult<ClientConfig> {

@@ -1,8 +1,11 @@
 //! Where the server is and who we are there: connection URLs.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use url::Url;
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
 
@@ -43,10 +46,11 @@ pub enum ConnectionAddr {
 /// Parsed from a URL:
 /// - `redis://[[user]:password@]host[:port][/db][?option=value…]`, also `valkey://` and `onrush://`;
 /// - `rediss://…` for TLS, with `#insecure` at the end to take any certificate;
-/// - `redis+unix:///path/to/socket[?db=0&user=…&pass=…]`, also `unix://`.
+/// - `redis+unix://[[user]:password@]/path/to/socket[?db=0&user=…&pass=…]`, also `unix://`.
 ///
-/// Options: `protocol=resp2|resp3` (or `2`, `3`), `db`, `user`, `pass`, `client_name`. Reserved characters in any part
-/// are percent-encoded.
+/// Options: `protocol=resp2|resp3` (or `2`, `3`), `db`, `user`, `pass`, `client_name`. Others, which other clients may
+/// know, change nothing: [`unknown_options`](Self::unknown_options) tells them. Reserved characters in any part are
+/// percent-encoded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConnectionInfo {
     /// Where the server listens.
@@ -61,6 +65,7 @@ pub struct ConnectionInfo {
     pub protocol: ProtocolVersion,
     /// The name to go by in CLIENT LIST.
     pub client_name: Option<String>,
+    unknown_options: Vec<String>,
 }
 
 /// Hides the password, since such things get logged.
@@ -73,6 +78,7 @@ impl fmt::Debug for ConnectionInfo {
             .field("password", &self.password.as_ref().map(|_| "…"))
             .field("protocol", &self.protocol)
             .field("client_name", &self.client_name)
+            .field("unknown_options", &self.unknown_options)
             .finish()
     }
 }
@@ -100,15 +106,21 @@ impl ConnectionInfo {
             password: None,
             protocol: ProtocolVersion::default(),
             client_name: None,
+            unknown_options: Vec::new(),
         }
+    }
+
+    /// The names of the options in the URL that mean nothing here.
+    pub fn unknown_options(&self) -> &[String] {
+        &self.unknown_options
     }
 
     fn set_option(&mut self, name: &str, value: String) -> RedisResult<()> {
         match name {
-            "db" => self.db = db(&value)?,
+            "db" | "database" => self.db = db(&value)?,
             "user" | "username" => self.username = Some(value),
             "pass" | "password" => self.password = Some(value),
-            "client_name" => self.client_name = Some(value),
+            "client_name" | "clientName" => self.client_name = Some(value),
             "protocol" => {
                 self.protocol = match value.as_str() {
                     "resp2" | "2" => ProtocolVersion::RESP2,
@@ -116,7 +128,7 @@ impl ConnectionInfo {
                     _ => return Err(bad(format_args!("asks for the protocol '{value}'; there are resp2 and resp3"))),
                 }
             }
-            _ => return Err(bad(format_args!("has an unknown option '{name}'"))),
+            _ => self.unknown_options.push(name.to_owned()),
         }
         Ok(())
     }
@@ -125,64 +137,71 @@ impl ConnectionInfo {
 impl FromStr for ConnectionInfo {
     type Err = RedisError;
 
-    fn from_str(url: &str) -> RedisResult<ConnectionInfo> {
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("has no scheme; say redis://host:port"))?;
-        let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut info = match scheme {
-            "redis" | "valkey" | "onrush" => tcp(place, false, false)?,
-            "rediss" | "valkeys" | "onrushs" => tcp(place, true, fragment == "insecure")?,
-            "unix" | "redis+unix" | "valkey+unix" => {
-                if place.is_empty() {
-                    return Err(bad("names no socket; say redis+unix:///path/to/socket"));
-                }
-                ConnectionInfo::new(ConnectionAddr::Unix(PathBuf::from(decode(place)?)))
-            }
-            _ => return Err(bad(format_args!("has the unknown scheme '{scheme}'"))),
+    fn from_str(text: &str) -> RedisResult<ConnectionInfo> {
+        if !text.contains("://") {
+            return Err(bad("has no scheme; say redis://host:port"));
+        }
+        let (text, has_place) = with_place(text);
+        let url = Url::parse(&text).map_err(|error| bad(format_args!("cannot be read: {error}")))?;
+        let fragment = url.fragment().unwrap_or_default();
+        let mut info = match url.scheme() {
+            "redis" | "valkey" | "onrush" => tcp(&url, None)?,
+            "rediss" | "valkeys" | "onrushs" => tcp(&url, Some(fragment == "insecure"))?,
+            "unix" | "redis+unix" | "valkey+unix" | "redis-socket" | "redis+socket" => unix(&url, has_place)?,
+            scheme => return Err(bad(format_args!("has the unknown scheme '{scheme}'"))),
         };
         if !(fragment.is_empty() || fragment == "insecure" && matches!(info.addr, ConnectionAddr::TcpTls { .. })) {
             return Err(bad(format_args!("ends in '#{fragment}', which means nothing there")));
         }
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            info.set_option(name, decode(value)?)?;
+        info.username = Some(decode(url.username())?).filter(|user| !user.is_empty());
+        info.password = url.password().map(decode).transpose()?;
+        for (name, value) in url.query_pairs() {
+            info.set_option(&name, value.into_owned())?;
         }
         Ok(info)
     }
 }
 
-fn tcp(place: &str, tls: bool, insecure: bool) -> RedisResult<ConnectionInfo> {
-    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
-    let (login, server) = authority.rsplit_once('@').map_or((None, authority), |(login, server)| (Some(login), server));
-    let (host, port) = host_and_port(server)?;
-    let addr = if tls { ConnectionAddr::TcpTls { host, port, insecure } } else { ConnectionAddr::Tcp(host, port) };
-    let mut info = ConnectionInfo::new(addr);
-    if let Some(login) = login {
-        let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
-        info.username = Some(decode(user)?).filter(|user| !user.is_empty());
-        info.password = password.map(decode).transpose()?;
+/// A login without a host behind it is no URL to the parser, but other clients take it: `redis://:secret@/1`. Gives a URL
+/// with a host, and whether it had one, or no login.
+fn with_place(text: &str) -> (Cow<'_, str>, bool) {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
+    if text[..end].ends_with('@') {
+        return (Cow::Owned(format!("{}127.0.0.1{}", &text[..end], &text[end..])), false);
     }
-    let path = path.trim_end_matches('/');
+    (Cow::Borrowed(text), true)
+}
+
+/// `insecure` is for TLS.
+fn tcp(url: &Url, insecure: Option<bool>) -> RedisResult<ConnectionInfo> {
+    let host = match url.host() {
+        None => String::new(),
+        // Without the brackets around it.
+        Some(url::Host::Ipv6(address)) => address.to_string(),
+        Some(host) => decode(&host.to_string())?,
+    };
+    let host = if host.is_empty() { "127.0.0.1".to_owned() } else { host };
+    let port = url.port().unwrap_or(DEFAULT_PORT);
+    let mut info = ConnectionInfo::new(match insecure {
+        Some(insecure) => ConnectionAddr::TcpTls { host, port, insecure },
+        None => ConnectionAddr::Tcp(host, port),
+    });
+    let path = url.path().trim_matches('/');
     if !path.is_empty() {
-        info.db = db(path)?;
+        info.db = db(&decode(path)?)?;
     }
     Ok(info)
 }
 
-fn host_and_port(server: &str) -> RedisResult<(String, u16)> {
-    let (host, port) = match server.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or_else(|| bad("has an unclosed '[' around its host"))?;
-            (host, port.strip_prefix(':'))
-        }
-        None => server.rsplit_once(':').map_or((server, None), |(host, port)| (host, Some(port))),
-    };
-    let port = match port {
-        None | Some("") => DEFAULT_PORT,
-        Some(port) => port.parse().map_err(|_| bad(format_args!("has the port '{port}'")))?,
-    };
-    let host = if host.is_empty() { "127.0.0.1".to_owned() } else { decode(host)? };
-    Ok((host, port))
+/// The path to a socket may be relative; then its first part looks like a host.
+fn unix(url: &Url, has_place: bool) -> RedisResult<ConnectionInfo> {
+    let first = url.host_str().filter(|_| has_place).unwrap_or_default();
+    let path = decode(&format!("{first}{}", url.path()))?;
+    if path.trim_matches('/').is_empty() {
+        return Err(bad("names no socket; say redis+unix:///path/to/socket"));
+    }
+    Ok(ConnectionInfo::new(ConnectionAddr::Unix(PathBuf::from(path))))
 }
 
 fn db(text: &str) -> RedisResult<i64> {
@@ -191,20 +210,8 @@ fn db(text: &str) -> RedisResult<i64> {
 }
 
 fn decode(text: &str) -> RedisResult<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| char::from(byte.unwrap_or(b'?')).to_digit(16);
-        match (digit(rest.next()), digit(rest.next())) {
-            (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
-            _ => return Err(bad("has a '%' without two hexadecimal digits; write %25 for a percent sign")),
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| bad("holds bytes that are no UTF-8"))
+    let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
+    decoded.map(Cow::into_owned).map_err(|_| bad("holds bytes that are no UTF-8"))
 }
 
 /// What can say where the server is: a URL, or its parts.
@@ -264,6 +271,44 @@ mod tests {
         assert_eq!(parse("redis://[::1]/").addr, ConnectionAddr::Tcp("::1".into(), 6379));
         assert_eq!(parse("redis://:secret@h").password.as_deref(), Some("secret"));
         assert_eq!(parse("redis://:secret@h").username, None);
+        assert_eq!(parse("redis:///2").db, 2);
+        assert_eq!(parse("redis://h:/").addr, ConnectionAddr::Tcp("h".into(), 6379));
+    }
+
+    #[test]
+    fn the_forms_that_other_clients_take_are_taken() {
+        let tcp = |host: &str, port| ConnectionAddr::Tcp(host.into(), port);
+        for (url, addr, db, user, password) in [
+            ("redis://h:1/0", tcp("h", 1), 0, None, None),
+            ("redis://my_host.local:1?db=4", tcp("my_host.local", 1), 4, None, None),
+            ("redis://:pa%23s%2Fs%3Aw%25@h:1/2", tcp("h", 1), 2, None, Some("pa#s/s:w%")),
+            ("redis://u:p@s@h:1", tcp("h", 1), 0, Some("u"), Some("p@s")),
+            ("redis://u@h:1", tcp("h", 1), 0, Some("u"), None),
+            ("redis://u:100%@h:1/", tcp("h", 1), 0, Some("u"), Some("100%")),
+            ("redis://:p@/3", tcp("127.0.0.1", 6379), 3, None, Some("p")),
+            ("redis://h:1?user=u&password=p%26q", tcp("h", 1), 0, Some("u"), Some("p&q")),
+            ("redis://u:p@[2001:db8::1]:7/1", tcp("2001:db8::1", 7), 1, Some("u"), Some("p")),
+            ("REDIS://h:1", tcp("h", 1), 0, None, None),
+            ("unix://u:p@/run/r.sock?db=1", ConnectionAddr::Unix("/run/r.sock".into()), 1, Some("u"), Some("p")),
+            ("unix:///run/r%20s.sock", ConnectionAddr::Unix("/run/r s.sock".into()), 0, None, None),
+            ("unix://run/r.sock", ConnectionAddr::Unix("run/r.sock".into()), 0, None, None),
+            ("redis-socket:///r.sock?database=5", ConnectionAddr::Unix("/r.sock".into()), 5, None, None),
+        ] {
+            let info = parse(url);
+            assert_eq!((&info.addr, info.db), (&addr, db), "{url}");
+            assert_eq!((info.username.as_deref(), info.password.as_deref()), (user, password), "{url}");
+            assert!(info.unknown_options().is_empty(), "{url}");
+        }
+        for protocol in ["2", "resp2"] {
+            assert_eq!(parse(&format!("redis://h?protocol={protocol}")).protocol, ProtocolVersion::RESP2);
+        }
+    }
+
+    #[test]
+    fn unknown_options_are_told_and_change_nothing() {
+        let info = parse("rediss://h:1/2?read_timeout=3s&db=4&pool_size=7");
+        assert_eq!(info.unknown_options(), ["read_timeout", "pool_size"]);
+        assert_eq!(info.db, 4);
     }
 
     #[test]
@@ -279,13 +324,15 @@ mod tests {
         for (url, reason) in [
             ("localhost", "scheme"),
             ("http://h", "'http'"),
-            ("redis://h:x", "'x'"),
+            ("redis://h:x", "port"),
             ("redis://h/one", "'one'"),
-            ("redis://h?color=red", "'color'"),
             ("redis://h?protocol=4", "'4'"),
             ("redis://h#insecure", "#insecure"),
-            ("redis://%zz", "%25"),
+            ("redis://h/1/2", "'1/2'"),
+            ("redis://[::1", "IPv6"),
+            ("redis://:%ff@h", "UTF-8"),
             ("unix://", "socket"),
+            ("unix://u:p@/", "socket"),
         ] {
             let error = url.parse::<ConnectionInfo>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidClientConfig);

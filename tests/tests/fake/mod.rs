@@ -3,10 +3,12 @@
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
-use onrush::{Client, Connection, ConnectionConfig};
+use onrush::{Client, Connection, ConnectionConfig, ConnectionLike, cmd};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -21,6 +23,10 @@ pub fn run<F: Future<Output = ()>>(test: F) {
 /// What a fake server does about a command.
 pub enum Answer {
     Say(String),
+    /// Byte by byte, each in a packet of its own if the system likes.
+    Spell(String),
+    /// After a while.
+    Delay(String),
     Nothing,
     HangUp,
 }
@@ -109,14 +115,51 @@ async fn serve(mut stream: TcpStream, answer: impl Fn(String) -> Answer) {
             input.drain(..len);
             match answer(line) {
                 Answer::Say(text) if stream.write_all(text.as_bytes()).await.is_ok() => {}
+                Answer::Spell(text) if spell(&mut stream, &text).await.is_ok() => {}
+                Answer::Delay(text) => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    if stream.write_all(text.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
                 Answer::Nothing => {}
-                Answer::Say(_) | Answer::HangUp => return,
+                Answer::Say(_) | Answer::Spell(_) | Answer::HangUp => return,
             }
         }
         if stream.read_buf(&mut input).await.unwrap_or(0) == 0 {
             return;
         }
     }
+}
+
+async fn spell(stream: &mut TcpStream, text: &str) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    for byte in text.as_bytes() {
+        stream.write_all(&[*byte]).await?;
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+/// Polls a future that many times at most, each time when it asks for it; `None` if it has not ended by then.
+pub async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = times;
+    std::future::poll_fn(|cx| {
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Makes sure that the connection's next reply is that of its next command.
+pub async fn check_pairing(con: &impl ConnectionLike, text: &str) {
+    let echo: String = cmd("ECHO").arg(text).query_async(con).await.unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(echo, text);
 }
 
 /// The first whole command and its length.
