@@ -54,8 +54,9 @@ async fn theirs_pipelines(con: &mut redis::aio::MultiplexedConnection) -> f64 {
     (cpu() - before).as_secs_f64() * 1e6 / (PIPELINE * PIPELINES) as f64
 }
 
-async fn ours_tasks(con: &onrush::Connection) -> f64 {
-    let started = Instant::now();
+/// Commands a second, and the client's CPU for each in microseconds.
+async fn ours_tasks(con: &onrush::Connection) -> (f64, f64) {
+    let (before, started) = (cpu(), Instant::now());
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
             let con = con.clone();
@@ -69,11 +70,12 @@ async fn ours_tasks(con: &onrush::Connection) -> f64 {
     for task in tasks {
         task.await.expect("done");
     }
-    (TASKS * CALLS) as f64 / started.elapsed().as_secs_f64()
+    let (seconds, count) = (started.elapsed().as_secs_f64(), (TASKS * CALLS) as f64);
+    (count / seconds, (cpu() - before).as_secs_f64() * 1e6 / count)
 }
 
-async fn theirs_tasks(con: &redis::aio::MultiplexedConnection) -> f64 {
-    let started = Instant::now();
+async fn theirs_tasks(con: &redis::aio::MultiplexedConnection) -> (f64, f64) {
+    let (before, started) = (cpu(), Instant::now());
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
             let mut con = con.clone();
@@ -87,7 +89,8 @@ async fn theirs_tasks(con: &redis::aio::MultiplexedConnection) -> f64 {
     for task in tasks {
         task.await.expect("done");
     }
-    (TASKS * CALLS) as f64 / started.elapsed().as_secs_f64()
+    let (seconds, count) = (started.elapsed().as_secs_f64(), (TASKS * CALLS) as f64);
+    (count / seconds, (cpu() - before).as_secs_f64() * 1e6 / count)
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
@@ -97,7 +100,7 @@ async fn main() -> onrush::RedisResult<()> {
     let count: u64 = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(10_000_000);
     let before = peak_mb();
     let mut left = count;
-    let started = Instant::now();
+    let (cpu_before, started) = (cpu(), Instant::now());
     let stream = con.stream_fn(move |out| {
         let goes_on = left > 0;
         if goes_on {
@@ -108,10 +111,16 @@ async fn main() -> onrush::RedisResult<()> {
     });
     assert_eq!(stream.count().await.into_result()?, count);
     let seconds = started.elapsed().as_secs_f64();
-    println!("stream of {count} INCRs: {seconds:.2} s, peak memory {:.1} MB ({before:.1} MB before)", peak_mb());
+    let micros = (cpu() - cpu_before).as_secs_f64() * 1e6 / count as f64;
+    println!(
+        "stream of {count} INCRs: {seconds:.2} s, client CPU per INCR {micros:.3} us, peak memory {:.1} MB ({before:.1} MB before)",
+        peak_mb()
+    );
 
     let client = redis::Client::open(url.as_str()).expect("a URL");
-    let mut other = client.get_multiplexed_async_connection().await.expect("a connection");
+    // On a busy machine its own half a second is too short.
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
+    let mut other = client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection");
     let (mut pipelines, mut tasks) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
     for _ in 0..ROUNDS {
         pipelines.0.push(ours_pipelines(&con).await);
@@ -124,10 +133,13 @@ async fn main() -> onrush::RedisResult<()> {
         "client CPU per SET, pipelines of {PIPELINE}: {ours:.3} us, redis crate {theirs:.3} us, ratio {:.3}",
         ours / theirs
     );
-    let (ours, theirs) = (median(tasks.0), median(tasks.1));
+    let (ours, ours_cpu): (Vec<f64>, Vec<f64>) = tasks.0.into_iter().unzip();
+    let (theirs, theirs_cpu): (Vec<f64>, Vec<f64>) = tasks.1.into_iter().unzip();
+    let (ours, theirs, ours_cpu, theirs_cpu) = (median(ours), median(theirs), median(ours_cpu), median(theirs_cpu));
     println!(
         "{TASKS} tasks on one connection: {ours:.0} commands/s, redis crate {theirs:.0}, ratio {:.2}",
         ours / theirs
     );
+    println!("client CPU per command of them: {ours_cpu:.3} us, redis crate {theirs_cpu:.3} us");
     Ok(())
 }
