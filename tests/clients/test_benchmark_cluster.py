@@ -79,4 +79,4 @@ def test_what_goes_wrong_is_said(cluster, server):
     alone = call(TOOL, server, "--cluster", "-q", "-n", "10")
     assert alone.returncode == 1 and "Failed to fetch cluster configuration" in alone.stderr
     both_flags = call(TOOL, cluster[0], "--cluster", "--versus", "127.0.0.1:1", "-n", "1")
-    assert both_flags.returncode == 1 and "exclude each other" in both_flags.stderr
+    assert both_flags.returncode == 1 and "cannot be used with" in both_flags.stderr

@@ -134,7 +134,7 @@ def test_results_are_written_in_every_form(report):
     assert "#[Mean" in (report / "r.hdr").read_text()
     tags = Tags()
     tags.feed((report / "r.html").read_text())
-    assert tags.open == [] and tags.seen.count("svg") == 2 and tags.seen.count("tr") == 7
+    assert tags.open == [] and tags.seen.count("svg") == 5 and tags.seen.count("tr") == 7
 
 
 def test_a_plot_can_be_a_png(server, tmp_path):
@@ -142,7 +142,7 @@ def test_a_plot_can_be_a_png(server, tmp_path):
     done = call(TOOL, server, "-q", "-t", "set", "-n", "2000", "--sweep", "depth=1,10", "--plot", str(picture))
     assert done.returncode == 0, done.stderr
     data = picture.read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (900, 480)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (980, 480)
     parts, at = b"", 8
     while at < len(data):
         length, kind = struct.unpack(">I4s", data[at : at + 8])
@@ -150,7 +150,7 @@ def test_a_plot_can_be_a_png(server, tmp_path):
         at += 12 + length
     # Lines, letters and a white ground.
     pixels = zlib.decompress(parts)
-    assert len(pixels) == 480 * (900 * 3 + 1) and len(set(pixels)) > 50
+    assert len(pixels) == 480 * (980 * 3 + 1) and len(set(pixels)) > 50
     wrong = call(TOOL, server, "-q", "-t", "set", "-n", "10", "--plot", str(tmp_path / "plot.gif"))
     assert wrong.returncode == 1 and "SVG or PNG" in wrong.stderr
 
@@ -161,4 +161,4 @@ def test_a_browser_shows_the_report(report):
         pytest.skip("no Chromium is installed")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{report}/r.html"]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-    assert "<title>onrush-benchmark</title>" in dom and dom.count("<svg") == 2
+    assert "<title>onrush-benchmark</title>" in dom and dom.count("<svg") == 5

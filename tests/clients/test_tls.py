@@ -2,6 +2,7 @@
 certificates. Onrush itself listens without TLS.
 """
 
+import json
 import os
 import shutil
 import socket
@@ -104,6 +105,22 @@ def test_a_server_without_tls_is_told_apart(tls):
         conn.close()
         _, errors = process.communicate(timeout=30)
         assert process.returncode == 1 and errors
+
+
+def test_handshakes_are_no_load(tls):
+    folder, _ = tls
+    done = call(tls, TOOL, "-q", "-c", "50", "-n", "50", "--json", "handshakes.json", "PING")
+    assert done.returncode == 0, done.stderr
+    # Shaking hands takes the client most of a millisecond; a command, with its part of starting the load, much less.
+    figures = json.loads((folder / "handshakes.json").read_text())["cells"][0]["median"]
+    assert figures["client_us_per_command"] < 150
+
+
+def test_connections_are_made_again_encrypted(tls):
+    folder, _ = tls
+    done = call(tls, TOOL, "-q", "-k", "0", "-c", "3", "-n", "100", "--json", "again.json", "PING")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((folder / "again.json").read_text())["cells"][0]["median"]["replies"] == 100
 
 
 def test_mass_insertion(tls):

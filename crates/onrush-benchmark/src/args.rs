@@ -1,122 +1,243 @@
-//! The command line: redis-benchmark's flags, and this tool's own.
+//! The command line: redis-benchmark's flags, and this tool's own. Help, man page and completions come from this one definition.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use crate::cluster::Node;
-use crate::sweep::{Sweep, Swept};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, CommandFactory, Parser};
+
+use crate::options::{Arrivals, Files, Options, Sweep, Swept, SweptValue};
+use crate::random::KeyPattern;
+use crate::target::Target;
 use crate::tls::{Tls, TlsOptions};
 
-/// What is to be done.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub target: Target,
-    pub clients: usize,
-    pub requests: u64,
-    pub data_len: usize,
-    pub db: u32,
-    pub resp3: bool,
-    pub threads: Option<usize>,
-    pub tracking: bool,
-    pub keep_alive: bool,
-    pub keyspace: Option<u64>,
-    pub pipeline: usize,
-    pub quiet: bool,
-    pub precision: usize,
-    pub csv: bool,
-    pub endless: bool,
-    pub tests: Option<Vec<String>>,
-    pub idle: bool,
-    pub stdin_last: bool,
-    pub seed: u64,
-    /// Commands a second, over all connections; latencies count from when each was due.
-    pub rate: Option<f64>,
-    /// Commands in flight on each connection, refilled as replies come; instead of batches.
-    pub window: Option<usize>,
-    pub warmup: Duration,
-    pub duration: Option<Duration>,
-    pub rtt: Duration,
-    pub sweep: Option<Sweep>,
-    pub versus: Option<Target>,
-    pub tls: TlsOptions,
-    /// The target is a node of a cluster, whose masters share the load.
-    pub cluster: bool,
-    /// Those masters, once they are known.
-    pub nodes: Vec<Node>,
-    pub rounds: usize,
-    pub json: Option<PathBuf>,
-    pub csv_file: Option<PathBuf>,
-    pub plot: Option<PathBuf>,
-    pub report: Option<PathBuf>,
-    pub hdr: Option<PathBuf>,
-    /// A command instead of the tests.
-    pub command: Vec<Vec<u8>>,
-}
+/// Values have this length at most.
+const DATA_LEN_MAX: usize = 1 << 30;
+const THREADS_MAX: usize = 500;
+const ROUNDS_MAX: usize = 1_000;
+const PRECISION_MAX: usize = 6;
 
-/// A server and who we are there.
-#[derive(Clone, Debug)]
-pub struct Target {
-    pub host: String,
-    pub port: u16,
-    pub socket: Option<PathBuf>,
-    pub user: Option<String>,
-    pub password: Option<String>,
-    /// How to encrypt, if so.
-    pub tls: Option<Tls>,
-}
+const DIFFERENCES: &str = "\
+What differs from redis-benchmark:
+  A command's latency ends with its own reply, not with the last one of its batch. Latencies have three significant digits, to one
+  hour. A name that -t does not know is an error. -e is accepted and does nothing: an error reply is always shown and ends the run.
+  --warmup, --rate and the like are not in redis-benchmark. The ciphers of TLS cannot be chosen.
+What differs from memtier_benchmark:
+  -n counts the commands of all connections together, -c the connections of all threads together. A mix is any of the tests by
+  weight (--mix set=1,get=10 for --ratio 1:10). --key-pattern takes one pattern for all commands. There is no memcached protocol,
+  no import of data, no check of replies.
+What differs from wrk2:
+  The commands of --rate are at equal distances over all connections; --arrivals poisson offers them at random. A command that is
+  due while the server stalls is sent late and its latency counts from when it was due, as in wrk2. At the end of --duration what
+  was due and could not be sent is counted and told. There are no scripts: a command line with __rand_int__, __data__ and __ttl__
+  takes their place.";
 
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.socket {
-            Some(path) => write!(f, "{}", path.display()),
-            None => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
+/// Load for Redis-compatible servers.
+#[derive(Debug, Parser)]
+#[command(
+    name = "onrush-benchmark",
+    version,
+    about = "Measures a Redis-compatible server under load, with redis-benchmark's flags and formats",
+    after_help = DIFFERENCES,
+    override_usage = "onrush-benchmark [OPTIONS] [COMMAND ARGS...]",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true,
+    next_help_heading = "As redis-benchmark",
+    max_term_width = 132
+)]
+struct Args {
+    /// Host of the server [127.0.0.1]
+    #[arg(short = 'h', value_name = "hostname", allow_hyphen_values = true)]
+    host: Option<String>,
+    /// Its port [6379]
+    #[arg(short = 'p', value_name = "port")]
+    port: Option<u16>,
+    /// Its Unix socket, in place of host and port
+    #[arg(short = 's', value_name = "socket")]
+    socket: Option<PathBuf>,
+    /// Password to log in with
+    #[arg(short = 'a', value_name = "password", allow_hyphen_values = true)]
+    password: Option<String>,
+    /// User to log in as, with -a
+    #[arg(long, value_name = "username", allow_hyphen_values = true)]
+    user: Option<String>,
+    /// All of these as redis://user:password@host:port/db
+    #[arg(short = 'u', value_name = "uri")]
+    uri: Option<String>,
+    /// Connections
+    #[arg(short = 'c', value_name = "clients", default_value_t = 50)]
+    clients: usize,
+    /// Commands of each test
+    #[arg(short = 'n', value_name = "requests", default_value_t = 100_000)]
+    requests: u64,
+    /// Bytes of SET's and GET's values
+    #[arg(short = 'd', value_name = "size", default_value_t = 3)]
+    data_len: usize,
+    /// Database
+    #[arg(long = "dbnum", value_name = "db")]
+    db: Option<u32>,
+    /// RESP3
+    #[arg(short = '3')]
+    resp3: bool,
+    /// Threads [1; with --cluster one for each master]
+    #[arg(long, value_name = "num")]
+    threads: Option<usize>,
+    /// The server is a node of a cluster: shares the load among its masters; {tag} in a key becomes a tag of the node
+    #[arg(long)]
+    cluster: bool,
+    /// CLIENT TRACKING ON first
+    #[arg(long = "enable-tracking")]
+    tracking: bool,
+    /// 1 keeps connections, 0 makes a new one for each batch
+    #[arg(short = 'k', value_name = "boolean", default_value_t = 1)]
+    keep_alive: u64,
+    /// Random keys, members and scores: __rand_int__ in an argument becomes a number of 12 digits below keyspacelen
+    #[arg(short = 'r', value_name = "keyspacelen")]
+    keyspace: Option<u64>,
+    /// Commands sent in one batch [1]
+    #[arg(short = 'P', value_name = "numreq")]
+    pipeline: Option<usize>,
+    /// One line for each test
+    #[arg(short = 'q')]
+    quiet: bool,
+    /// Decimals of latencies
+    #[arg(long, value_name = "n", default_value_t = 3)]
+    precision: usize,
+    /// CSV on standard output
+    #[arg(long)]
+    csv: bool,
+    /// The tests again and again
+    #[arg(short = 'l')]
+    endless: bool,
+    /// Only these tests, separated by commas
+    #[arg(short = 't', value_name = "tests")]
+    tests: Option<String>,
+    /// Only opens the connections and holds them
+    #[arg(short = 'I')]
+    idle: bool,
+    /// Takes the last argument from standard input
+    #[arg(short = 'x')]
+    stdin_last: bool,
+    /// Seed of the random numbers
+    #[arg(long, value_name = "num", default_value_t = 0)]
+    seed: u64,
+    /// Accepted; errors are always shown, and end the run
+    #[arg(short = 'e')]
+    shows_errors: bool,
+    /// Encrypts
+    #[arg(long)]
+    tls: bool,
+    /// The name to ask the server for, if not the host's
+    #[arg(long, value_name = "name")]
+    sni: Option<String>,
+    /// Certificates to trust
+    #[arg(long, value_name = "file")]
+    cacert: Option<PathBuf>,
+    /// A folder of certificates to trust
+    #[arg(long, value_name = "folder")]
+    cacertdir: Option<PathBuf>,
+    /// Our certificate
+    #[arg(long, value_name = "file")]
+    cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "file")]
+    key: Option<PathBuf>,
+    /// Trusts any certificate
+    #[arg(long)]
+    insecure: bool,
+    #[arg(long = "tls-ciphers", hide = true, value_name = "list")]
+    tls_ciphers: Option<String>,
+    #[arg(long = "tls-ciphersuites", hide = true, value_name = "list")]
+    tls_ciphersuites: Option<String>,
+    /// Shows this text
+    #[arg(long, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+    /// Shows the version
+    #[arg(short = 'v', long, action = ArgAction::Version)]
+    version: Option<bool>,
 
-impl Default for Options {
-    fn default() -> Options {
-        let target =
-            Target { host: "127.0.0.1".into(), port: 6379, socket: None, user: None, password: None, tls: None };
-        Options {
-            target,
-            clients: 50,
-            requests: 100_000,
-            data_len: 3,
-            db: 0,
-            resp3: false,
-            threads: None,
-            tracking: false,
-            keep_alive: true,
-            keyspace: None,
-            pipeline: 1,
-            quiet: false,
-            precision: 3,
-            csv: false,
-            endless: false,
-            tests: None,
-            idle: false,
-            stdin_last: false,
-            seed: 0,
-            rate: None,
-            window: None,
-            warmup: Duration::ZERO,
-            duration: None,
-            rtt: Duration::ZERO,
-            sweep: None,
-            versus: None,
-            tls: TlsOptions::default(),
-            cluster: false,
-            nodes: Vec::new(),
-            rounds: 1,
-            json: None,
-            csv_file: None,
-            plot: None,
-            report: None,
-            hdr: None,
-            command: Vec::new(),
-        }
-    }
+    /// Open loop: so many commands a second over all connections; latency counts from when each was due, sent or not
+    #[arg(long, value_name = "n", help_heading = "Load", value_parser = rate)]
+    rate: Option<f64>,
+    /// How the commands of --rate follow each other
+    #[arg(long, help_heading = "Load", value_enum, default_value_t, requires = "rate")]
+    arrivals: Arrivals,
+    /// So many commands in flight on each connection, refilled as replies come, in place of batches
+    #[arg(long, value_name = "n", help_heading = "Load")]
+    window: Option<usize>,
+    /// Measures only after that time; its commands are not among those of -n. Times are 500ms, 2s, 1m 30s
+    #[arg(long, value_name = "time", help_heading = "Load", value_parser = time)]
+    warmup: Option<Duration>,
+    /// Measures for that time, in place of -n
+    #[arg(long, value_name = "time", help_heading = "Load", value_parser = time)]
+    duration: Option<Duration>,
+    /// Makes a broken connection again, for up to that time, and goes on; counts these and the replies that were lost
+    #[arg(long, value_name = "time", help_heading = "Load", value_parser = time)]
+    reconnect: Option<Duration>,
+    /// Emulates a round trip of that time by a proxy in this tool
+    #[arg(long, value_name = "time", help_heading = "Load", value_parser = time)]
+    rtt: Option<Duration>,
+    /// How the keys of -r are drawn: uniform, zipf, zipf:EXPONENT [0.99], gaussian, gaussian:MEAN:DEVIATION, sequential
+    #[arg(long = "key-pattern", value_name = "pattern", help_heading = "Load", requires = "keyspace")]
+    keys: Option<KeyPattern>,
+    /// Values are random bytes, others each time, which do not compress
+    #[arg(long = "random-data", help_heading = "Load")]
+    random_data: bool,
+    /// Values of random length, in place of -d
+    #[arg(long = "data-range", value_name = "min-max", help_heading = "Load", value_parser = data_range)]
+    data_range: Option<Bounds<usize>>,
+    /// SET gives keys a time to live, of that time or at random between two (10s-60s); so does __ttl__ (milliseconds) in a command
+    #[arg(long, value_name = "time[-time]", help_heading = "Load", value_parser = ttl)]
+    ttl: Option<Bounds<Duration>>,
+    /// Mixes tests into one, each with its weight, as set=1,get=10
+    #[arg(long, value_name = "test=n,...", help_heading = "Load", value_parser = mix, conflicts_with_all = ["tests", "command"])]
+    mix: Option<Mix>,
+
+    /// Repeats a test over values: depth=1,2,4,8 or clients=, size=, rtt=, window=, rate=
+    #[arg(long, value_name = "what=values", help_heading = "Comparing", value_parser = sweep)]
+    sweep: Option<Sweep>,
+    /// Measures a second server in turns with the first
+    #[arg(long, value_name = "host:port", help_heading = "Comparing", conflicts_with = "cluster")]
+    versus: Option<String>,
+    /// Rounds of a sweep or comparison, whose medians count
+    #[arg(long, value_name = "n", help_heading = "Comparing", default_value_t = 1)]
+    rounds: usize,
+
+    /// All rounds with latencies and time series, as JSON
+    #[arg(long, value_name = "file", help_heading = "Results")]
+    json: Option<PathBuf>,
+    /// The medians, as CSV
+    #[arg(long = "csv-file", value_name = "file", help_heading = "Results")]
+    csv_file: Option<PathBuf>,
+    /// Throughput over the values of a sweep, else latency by percentile; .svg or .png
+    #[arg(long, value_name = "file", help_heading = "Results")]
+    plot: Option<PathBuf>,
+    /// p50, p99 and p99.9 over the values of a sweep; .svg or .png
+    #[arg(long = "latency-plot", value_name = "file", help_heading = "Results", requires = "sweep")]
+    latency_plot: Option<PathBuf>,
+    /// All plots, time series and figures as one HTML page
+    #[arg(long, value_name = "file", help_heading = "Results")]
+    report: Option<PathBuf>,
+    /// Latencies of the last test in HdrHistogram's text format
+    #[arg(long, value_name = "file", help_heading = "Results")]
+    hdr: Option<PathBuf>,
+    /// Only draws the lines of a JSON file, {"x": title, "y": title, "lines": {name: [[x, y], ...]}}, into the file of --plot
+    #[arg(long, value_name = "file", help_heading = "Results", requires = "plot")]
+    draw: Option<PathBuf>,
+    /// Writes completions for a shell
+    #[arg(long, value_name = "shell", help_heading = "Results", value_enum)]
+    completions: Option<clap_complete::Shell>,
+    /// Writes the man page
+    #[arg(long, help_heading = "Results")]
+    man: bool,
+
+    /// A command to measure in place of the tests
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
 }
 
 /// How the command line ends.
@@ -128,288 +249,363 @@ pub enum Stop {
     Wrong(String),
 }
 
-/// The list of options.
-pub const USAGE: &str = "\
-Usage: onrush-benchmark [OPTIONS] [COMMAND ARGS...]
+/// The least and the greatest of something.
+type Bounds<T> = (T, T);
+type Mix = Vec<(String, u32)>;
 
-As redis-benchmark:
- -h <hostname>      Host of the server (127.0.0.1)
- -p <port>          Its port (6379)
- -s <socket>        Its Unix socket, in place of host and port
- -a <password>      Password to log in with
- --user <username>  User to log in as, with -a
- -u <uri>           All of these as redis://user:password@host:port/db
- -c <clients>       Connections (50)
- -n <requests>      Commands of each test (100000)
- -d <size>          Bytes of SET's and GET's values (3)
- --dbnum <db>       Database (0)
- -3                 RESP3
- --threads <num>    Threads (1)
- --cluster          The server is a node of a cluster: shares the load among its
-                    masters; {tag} in a key becomes a tag of the node
- --enable-tracking  CLIENT TRACKING ON first
- -k <boolean>       1 keeps connections, 0 makes a new one for each command (1)
- -r <keyspacelen>   Random keys, members and scores: __rand_int__ in an argument
-                    becomes a number of 12 digits below keyspacelen
- -P <numreq>        Commands sent in one batch (1)
- -q                 One line for each test
- --precision <n>    Decimals of latencies (3)
- --csv              CSV on standard output
- -l                 The tests again and again
- -t <tests>         Only these tests, separated by commas
- -I                 Only opens the connections and holds them
- -x                 Takes the last argument from standard input
- --seed <num>       Seed of the random numbers
- -e                 Accepted; errors are always shown, and end the run
- --tls              Encrypts; with --sni <name>, --cacert <file>,
-                    --cacertdir <folder>, --cert <file>, --key <file>,
-                    --insecure
- --help --version
+/// Reads the arguments behind the program's name.
+///
+/// # Errors
+/// [`Stop`]
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> {
+    let name = OsString::from("onrush-benchmark");
+    let args = Args::try_parse_from(std::iter::once(name).chain(args)).map_err(|error| stop(&error))?;
+    if let Some(shell) = args.completions {
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut Args::command(), "onrush-benchmark", &mut text);
+        return Err(Stop::Told(String::from_utf8_lossy(&text).into_owned()));
+    }
+    if args.man {
+        let mut text = Vec::new();
+        clap_mangen::Man::new(Args::command()).render(&mut text).map_err(|error| Stop::Wrong(format!("{error}\n")))?;
+        return Err(Stop::Told(String::from_utf8_lossy(&text).into_owned()));
+    }
+    args.check().map_err(|text| Stop::Wrong(format!("{text}\n")))?;
+    args.into_options().map_err(|text| Stop::Wrong(format!("{text}\n")))
+}
 
-Beyond it:
- --rate <n>         Open loop: so many commands a second over all connections;
-                    latency counts from when each was due, sent or not
- --window <n>       So many commands in flight on each connection, refilled as
-                    replies come, in place of batches
- --warmup <time>    Measures only after that time (as 500ms, 2s)
- --duration <time>  Measures for that time, in place of -n
- --rtt <time>       Emulates a round trip of that time by a proxy in this tool
- --sweep <what>     Repeats a test over values: depth=1,2,4,8 or clients=…,
-                    size=…, rtt=…, window=…
- --versus <h:p>     Measures a second server in turns with the first
- --rounds <n>       Rounds of a sweep or comparison, whose medians count (1)
- --json <file> --csv-file <file> --plot <file.svg or .png>
- --report <file.html>
-                    Results as data, plot, and one page with all of it
- --hdr <file>       Latencies of the last test in HdrHistogram's text format
-";
+/// In redis-benchmark's words where it has some.
+fn stop(error: &clap::Error) -> Stop {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return Stop::Told(error.to_string());
+    }
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(text)) => text.split([' ', '=']).next().unwrap_or_default().to_owned(),
+        _ => String::new(),
+    };
+    Stop::Wrong(format!("Invalid option \"{flag}\" or option argument missing\n\n{error}"))
+}
 
-impl Options {
-    /// Reads the arguments behind the program's name.
-    ///
-    /// # Errors
-    /// [`Stop`]
-    pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, Stop> {
-        let mut options = Options::default();
-        let mut args = args.into_iter();
-        while let Some(flag) = args.next() {
-            if !flag.starts_with('-') {
-                options.command = std::iter::once(flag).chain(args).map(String::into_bytes).collect();
-                break;
-            }
-            options.flag(&flag, &mut args)?;
-        }
-        if options.stdin_last {
+impl Args {
+    /// What excludes each other.
+    fn check(&self) -> Result<(), String> {
+        let swept = self.sweep.as_ref().map(|sweep| sweep.swept);
+        let is_open = self.rate.is_some() || swept == Some(Swept::Rate);
+        let has_window = self.window.is_some() || swept == Some(Swept::Window);
+        let has_depth = self.pipeline.is_some() || swept == Some(Swept::Depth);
+        let wrong = [
+            (has_window && is_open, "--window and --rate exclude each other: the rate decides when a command is sent"),
+            (
+                has_depth && has_window,
+                "-P or --sweep depth and --window exclude each other: a window takes the place of batches (--sweep window=... varies it)",
+            ),
+            (
+                has_depth && is_open,
+                "-P or --sweep depth and --rate exclude each other: each command is sent when it is due (--sweep rate=... varies the rate)",
+            ),
+            (self.window.is_some() && swept == Some(Swept::Window), "--window and --sweep window exclude each other"),
+            (self.rate.is_some() && swept == Some(Swept::Rate), "--rate and --sweep rate exclude each other"),
+            (
+                self.keep_alive == 0 && (is_open || has_window),
+                "-k 0 goes with batches (-P) only, not with --rate or --window",
+            ),
+            (
+                self.data_range.is_some() && swept == Some(Swept::Size),
+                "--data-range and --sweep size exclude each other",
+            ),
+            (
+                self.tls_ciphers.is_some() || self.tls_ciphersuites.is_some(),
+                "--tls-ciphers and --tls-ciphersuites are not offered: the ciphers are rustls's own choice",
+            ),
+        ];
+        wrong.iter().find(|(is_wrong, _)| *is_wrong).map_or(Ok(()), |(_, text)| Err((*text).to_owned()))
+    }
+
+    fn into_options(mut self) -> Result<Options, String> {
+        let mut command: Vec<Vec<u8>> = std::mem::take(&mut self.command).into_iter().map(OsString::into_vec).collect();
+        if self.stdin_last {
             use std::io::Read;
             let mut last = Vec::new();
-            std::io::stdin()
-                .read_to_end(&mut last)
-                .map_err(|error| Stop::Wrong(format!("standard input: {error}\n")))?;
-            options.command.push(last);
+            std::io::stdin().read_to_end(&mut last).map_err(|error| format!("standard input: {error}"))?;
+            command.push(last);
         }
-        if options.window.is_some() && options.rate.is_some() {
-            return Err(Stop::Wrong("--window and --rate exclude each other\n".into()));
+        let (target, versus, db) = self.targets()?;
+        let data_len = self.data_len.clamp(1, DATA_LEN_MAX);
+        Ok(Options {
+            target,
+            versus,
+            db,
+            clients: self.clients.max(1),
+            requests: self.requests,
+            data_len: self.data_range.unwrap_or((data_len, data_len)),
+            is_data_random: self.random_data,
+            ttl: self.ttl,
+            resp3: self.resp3,
+            threads: self.threads.map(|threads| threads.clamp(1, THREADS_MAX)),
+            tracking: self.tracking,
+            keep_alive: self.keep_alive != 0,
+            keyspace: self.keyspace,
+            keys: self.keys.unwrap_or_default(),
+            pipeline: self.pipeline.unwrap_or(1).max(1),
+            quiet: self.quiet,
+            precision: self.precision.min(PRECISION_MAX),
+            csv: self.csv,
+            endless: self.endless,
+            tests: self.tests.map(|tests| tests.to_ascii_lowercase().split(',').map(str::to_owned).collect()),
+            mix: self.mix.unwrap_or_default(),
+            idle: self.idle,
+            seed: self.seed,
+            rate: self.rate,
+            arrivals: self.arrivals,
+            window: self.window.map(|window| window.max(1)),
+            warmup: self.warmup.unwrap_or_default(),
+            duration: self.duration,
+            reconnect: self.reconnect,
+            rtt: self.rtt.unwrap_or_default(),
+            sweep: self.sweep,
+            cluster: self.cluster,
+            nodes: Vec::new(),
+            rounds: self.rounds.clamp(1, ROUNDS_MAX),
+            files: Files {
+                json: self.json,
+                csv: self.csv_file,
+                plot: self.plot,
+                latency_plot: self.latency_plot,
+                report: self.report,
+                hdr: self.hdr,
+                draw: self.draw,
+            },
+            command,
+        })
+    }
+
+    /// The server, the second one, and the database.
+    fn targets(&self) -> Result<(Target, Option<Target>, u32), String> {
+        let mut target = Target::default();
+        let mut db = 0;
+        let (mut wants_tls, mut insecure) = (self.tls, self.insecure);
+        if let Some(uri) = &self.uri {
+            let info: onrush::ConnectionInfo = uri.parse().map_err(|error| format!("{uri}: {error}"))?;
+            match info.addr {
+                onrush::ConnectionAddr::Tcp(host, port) => (target.host, target.port) = (host, port),
+                onrush::ConnectionAddr::Unix(path) => target.socket = Some(path),
+                onrush::ConnectionAddr::TcpTls { host, port, insecure: trusts_any } => {
+                    (target.host, target.port) = (host, port);
+                    wants_tls = true;
+                    insecure |= trusts_any;
+                }
+                _ => return Err(format!("{uri} names a kind of address not known here")),
+            }
+            db = u32::try_from(info.db).unwrap_or(0);
+            (target.user, target.password) = (info.username, info.password);
         }
-        if options.cluster && options.versus.is_some() {
-            return Err(Stop::Wrong("--cluster and --versus exclude each other\n".into()));
-        }
-        if options.tls.wanted {
-            for target in std::iter::once(&mut options.target).chain(&mut options.versus) {
-                let tls = Tls::new(&options.tls, &target.host);
-                target.tls = Some(tls.map_err(|error| Stop::Wrong(format!("{error}\n")))?);
+        self.host.clone_into_some(&mut target.host);
+        self.port.clone_into_some(&mut target.port);
+        self.db.clone_into_some(&mut db);
+        target.socket = self.socket.clone().or(target.socket);
+        target.user = self.user.clone().or(target.user);
+        target.password = self.password.clone().or(target.password);
+        let mut versus = self.versus.as_deref().map(|place| second(place, &target)).transpose()?;
+        if wants_tls {
+            let options = TlsOptions {
+                sni: self.sni.clone(),
+                ca_file: self.cacert.clone(),
+                ca_folder: self.cacertdir.clone(),
+                cert_file: self.cert.clone(),
+                key_file: self.key.clone(),
+                insecure,
+            };
+            for target in std::iter::once(&mut target).chain(&mut versus) {
+                target.tls = Some(Tls::new(&options, &target.host)?);
             }
         }
-        Ok(options)
-    }
-
-    fn flag(&mut self, flag: &str, args: &mut impl Iterator<Item = String>) -> Result<(), Stop> {
-        let wrong = || Stop::Wrong(format!("Invalid option \"{flag}\" or option argument missing\n\n{USAGE}"));
-        let mut value = || args.next().ok_or_else(wrong);
-        let number = |text: String| text.parse::<u64>().map_err(|_| wrong());
-        match flag {
-            "-h" => self.target.host = value()?,
-            "-p" => self.target.port = value()?.parse().map_err(|_| wrong())?,
-            "-s" => self.target.socket = Some(value()?.into()),
-            "-a" => self.target.password = Some(value()?),
-            "--user" => self.target.user = Some(value()?),
-            "-u" => self.uri(&value()?)?,
-            "-c" => self.clients = number(value()?)?.max(1) as usize,
-            "-n" => self.requests = number(value()?)?,
-            "-d" => self.data_len = number(value()?)?.clamp(1, 1 << 30) as usize,
-            "--dbnum" => self.db = value()?.parse().map_err(|_| wrong())?,
-            "-3" => self.resp3 = true,
-            "--threads" => self.threads = Some(number(value()?)?.clamp(1, 500) as usize),
-            "--enable-tracking" => self.tracking = true,
-            "-k" => self.keep_alive = number(value()?)? != 0,
-            "-r" => self.keyspace = Some(number(value()?)?),
-            "-P" => self.pipeline = number(value()?)?.max(1) as usize,
-            "-q" => self.quiet = true,
-            "--precision" => self.precision = number(value()?)?.min(6) as usize,
-            "--csv" => self.csv = true,
-            "-l" => self.endless = true,
-            "-t" => self.tests = Some(value()?.to_ascii_lowercase().split(',').map(str::to_owned).collect()),
-            "-I" => self.idle = true,
-            "-x" => self.stdin_last = true,
-            "--seed" => self.seed = number(value()?)?,
-            "-e" => {}
-            "--rate" => self.rate = Some(value()?.parse().ok().filter(|rate| *rate > 0.0).ok_or_else(wrong)?),
-            "--window" => self.window = Some(number(value()?)?.max(1) as usize),
-            "--warmup" => self.warmup = time(&value()?).ok_or_else(wrong)?,
-            "--duration" => self.duration = Some(time(&value()?).ok_or_else(wrong)?),
-            "--rtt" => self.rtt = time(&value()?).ok_or_else(wrong)?,
-            "--sweep" => self.sweep = Some(sweep(&value()?).ok_or_else(wrong)?),
-            "--versus" => self.versus = Some(self.other(&value()?).ok_or_else(wrong)?),
-            "--rounds" => self.rounds = number(value()?)?.clamp(1, 1_000) as usize,
-            "--json" => self.json = Some(value()?.into()),
-            "--csv-file" => self.csv_file = Some(value()?.into()),
-            "--plot" => self.plot = Some(value()?.into()),
-            "--report" => self.report = Some(value()?.into()),
-            "--hdr" => self.hdr = Some(value()?.into()),
-            "--help" => return Err(Stop::Told(USAGE.into())),
-            "-v" | "--version" => {
-                return Err(Stop::Told(format!("onrush-benchmark {}\n", env!("CARGO_PKG_VERSION"))));
-            }
-            "--cluster" => self.cluster = true,
-            "--tls" => self.tls.wanted = true,
-            "--insecure" => self.tls.insecure = true,
-            "--sni" => self.tls.sni = Some(value()?),
-            "--cacert" => self.tls.ca_file = Some(value()?.into()),
-            "--cacertdir" => self.tls.ca_folder = Some(value()?.into()),
-            "--cert" => self.tls.cert_file = Some(value()?.into()),
-            "--key" => self.tls.key_file = Some(value()?.into()),
-            "--tls-ciphers" | "--tls-ciphersuites" => {
-                return Err(Stop::Wrong(format!("{flag} is not offered: the ciphers are rustls's own choice\n")));
-            }
-            _ => return Err(wrong()),
-        }
-        Ok(())
-    }
-
-    fn uri(&mut self, uri: &str) -> Result<(), Stop> {
-        let info: onrush::ConnectionInfo = uri.parse().map_err(|error| Stop::Wrong(format!("{uri}: {error}\n")))?;
-        match info.addr {
-            onrush::ConnectionAddr::Tcp(host, port) => (self.target.host, self.target.port) = (host, port),
-            onrush::ConnectionAddr::Unix(path) => self.target.socket = Some(path),
-            onrush::ConnectionAddr::TcpTls { host, port, insecure } => {
-                (self.target.host, self.target.port) = (host, port);
-                self.tls.wanted = true;
-                self.tls.insecure |= insecure;
-            }
-            _ => return Err(Stop::Wrong(format!("{uri} names a kind of address not known here\n"))),
-        }
-        self.db = u32::try_from(info.db).unwrap_or(0);
-        self.target.user = info.username.or(self.target.user.take());
-        self.target.password = info.password.or(self.target.password.take());
-        Ok(())
-    }
-
-    /// A second server; who we are there is the same.
-    fn other(&self, place: &str) -> Option<Target> {
-        let (host, port) = place.rsplit_once(':')?;
-        let target = Target { host: host.into(), port: port.parse().ok()?, socket: None, ..self.target.clone() };
-        Some(target)
-    }
-
-    /// Where the load goes: the server, or a cluster's masters.
-    pub fn targets(&self) -> impl Iterator<Item = &Target> {
-        let single = (!self.cluster).then_some(&self.target);
-        single.into_iter().chain(self.nodes.iter().map(|node| &node.target))
-    }
-
-    /// Commands of one batch, or in flight.
-    pub fn depth(&self) -> usize {
-        self.window.unwrap_or(self.pipeline)
-    }
-
-    /// The same with one value of a sweep.
-    pub fn at(&self, swept: Swept, value: &str) -> Option<Options> {
-        let mut options = self.clone();
-        match swept {
-            Swept::Depth => options.pipeline = value.parse().ok().filter(|&depth| depth > 0)?,
-            Swept::Window => options.window = Some(value.parse().ok().filter(|&window| window > 0)?),
-            Swept::Clients => options.clients = value.parse().ok().filter(|&clients| clients > 0)?,
-            Swept::Size => options.data_len = value.parse().ok().filter(|&len| len > 0)?,
-            Swept::Rtt => options.rtt = time(value)?,
-        }
-        Some(options)
+        Ok((target, versus, db))
     }
 }
 
-/// A length of time: a number with `us`, `ms`, `s` or `m` behind it; seconds without.
-pub fn time(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
+trait CloneIntoSome<T> {
+    fn clone_into_some(&self, place: &mut T);
 }
 
-fn sweep(text: &str) -> Option<Sweep> {
-    let (what, values) = text.split_once('=')?;
-    let swept = match what {
-        "depth" | "batch" => Swept::Depth,
-        "window" => Swept::Window,
-        "clients" => Swept::Clients,
-        "size" => Swept::Size,
-        "rtt" => Swept::Rtt,
-        _ => return None,
+impl<T: Clone> CloneIntoSome<T> for Option<T> {
+    fn clone_into_some(&self, place: &mut T) {
+        if let Some(value) = self {
+            place.clone_from(value);
+        }
+    }
+}
+
+/// A second server; who we are there is the same.
+fn second(place: &str, first: &Target) -> Result<Target, String> {
+    let (host, port) = place.rsplit_once(':').ok_or("--versus takes host:port")?;
+    let port = port.parse().map_err(|_| format!("--versus: {port} is no port"))?;
+    Ok(Target { host: host.into(), port, socket: None, ..first.clone() })
+}
+
+/// A length of time with its unit; seconds without.
+fn time(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
+    }
+    humantime::parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
+    rate.ok_or_else(|| "a number above 0".into())
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("{text} is no number above 0"))
+}
+
+/// `MIN-MAX`, or one value for both.
+fn range<T: PartialOrd + Copy>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Bounds<T>, String> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let (least, most) = (read(least)?, read(most)?);
+    if least <= most { Ok((least, most)) } else { Err("the second is less than the first".into()) }
+}
+
+fn data_range(text: &str) -> Result<Bounds<usize>, String> {
+    range(text, |len| positive(len).map(|len| len.min(DATA_LEN_MAX)))
+}
+
+fn ttl(text: &str) -> Result<Bounds<Duration>, String> {
+    let bounds = range(text, time)?;
+    if bounds.0.as_millis() > 0 { Ok(bounds) } else { Err("a time to live is at least 1ms".into()) }
+}
+
+fn mix(text: &str) -> Result<Mix, String> {
+    let part = |part: &str| {
+        let (test, weight) = part.split_once('=').ok_or("each part is TEST=WEIGHT")?;
+        let weight = u32::from_str(weight).ok().filter(|weight| *weight > 0).ok_or("a weight is a number above 0")?;
+        Ok((test.to_ascii_lowercase(), weight))
     };
-    let values: Vec<String> = values.split(',').map(str::to_owned).collect();
-    let good = values.iter().all(|value| Options::default().at(swept, value).is_some());
-    good.then_some(Sweep { swept, values })
+    text.split(',').map(part).collect()
+}
+
+fn sweep(text: &str) -> Result<Sweep, String> {
+    let (what, values) = text.split_once('=').ok_or("WHAT=VALUE,VALUE,...")?;
+    let (swept, read): (Swept, fn(&str) -> Result<SweptValue, String>) = match what {
+        "depth" | "batch" => (Swept::Depth, |text| positive(text).map(SweptValue::Depth)),
+        "window" => (Swept::Window, |text| positive(text).map(SweptValue::Window)),
+        "clients" => (Swept::Clients, |text| positive(text).map(SweptValue::Clients)),
+        "size" => (Swept::Size, |text| positive(text).map(SweptValue::Size)),
+        "rtt" => (Swept::Rtt, |text| time(text).map(SweptValue::Rtt)),
+        "rate" => (Swept::Rate, |text| rate(text).map(SweptValue::Rate)),
+        _ => return Err(format!("{what} is none of depth, window, clients, size, rtt, rate")),
+    };
+    let value = |text: &str| Ok::<_, String>((text.to_owned(), read(text)?));
+    Ok(Sweep { swept, values: values.split(',').map(value).collect::<Result<_, _>>()? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options, Stop> {
-        Options::parse(line.split_whitespace().map(str::to_owned))
+    fn parsed(line: &str) -> Result<Options, Stop> {
+        parse(line.split_whitespace().map(OsString::from))
     }
 
     #[test]
     fn flags_are_redis_benchmarks() {
         let options =
-            parse("-h host -p 7000 -c 10 -n 5 -d 9 -P 16 -q -t set,GET -r 100 --threads 2 set k __rand_int__").unwrap();
+            parsed("-h host -p 7000 -c 10 -n 5 -d 9 -P 16 -q -t set,GET -r 100 --threads 2 set k -x __rand_int__")
+                .unwrap();
         assert_eq!((options.target.to_string().as_str(), options.clients, options.requests), ("host:7000", 10, 5));
         assert_eq!((options.pipeline, options.keyspace, options.threads), (16, Some(100), Some(2)));
         assert_eq!(options.tests, Some(vec!["set".to_owned(), "get".to_owned()]));
-        assert_eq!(options.command.len(), 3);
+        // All that follows the command is its own.
+        assert_eq!(options.command, ["set", "k", "-x", "__rand_int__"].map(|word| word.as_bytes().to_vec()));
+        let options = parsed("-a -secret -3 -e -c 1 -c 2 --csv -P 0 -d 0 --threads 9999 --precision 9").unwrap();
+        assert_eq!((options.target.password.as_deref(), options.clients, options.resp3), (Some("-secret"), 2, true));
+        assert_eq!((options.pipeline, options.data_len, options.threads, options.precision), (1, (1, 1), Some(500), 6));
     }
 
     #[test]
     fn what_is_wrong_is_said() {
+        for (line, flag) in [("--nosuch", "--nosuch"), ("-n", "-n"), ("-n x", "-n"), ("--rtt 5x", "--rtt")] {
+            let Err(Stop::Wrong(text)) = parsed(line) else { panic!("{line}") };
+            assert!(text.starts_with(&format!("Invalid option \"{flag}\" or option argument missing\n")), "{text}");
+        }
         for line in [
-            "--nosuch",
-            "-n",
-            "-n x",
             "--rate 0",
             "--sweep depth=0",
             "--sweep x=1",
             "--cluster --versus h:1",
             "--tls-ciphers x",
-            "--rtt 5x",
+            "--key-pattern zipf",
+            "--key-pattern zip -r 10",
+            "--data-range 9-3",
+            "--ttl 0s",
+            "--mix set",
+            "--mix set=0",
+            "--mix set=1 -t get",
+            "--latency-plot x.svg",
+            "--arrivals poisson",
         ] {
-            assert!(matches!(parse(line), Err(Stop::Wrong(_))), "{line}");
+            assert!(matches!(parsed(line), Err(Stop::Wrong(_))), "{line}");
         }
-        assert!(matches!(parse("--help"), Err(Stop::Told(_))));
+        assert!(matches!(parsed("--help"), Err(Stop::Told(_))));
+        assert_eq!(parsed("-v").unwrap_err(), Stop::Told(format!("onrush-benchmark {}\n", env!("CARGO_PKG_VERSION"))));
+    }
+
+    #[test]
+    fn what_would_mean_nothing_together_is_refused() {
+        for line in [
+            "--window 5 --rate 10",
+            "--sweep depth=1,2 --window 5",
+            "--sweep depth=1,2 --rate 5",
+            "--sweep window=1,2 --rate 5",
+            "--sweep rate=1,2 --rate 5",
+            "--sweep rate=1,2 -P 3",
+            "-P 10 --window 5",
+            "-P 10 --rate 5",
+            "-k 0 --rate 5",
+            "-k 0 --window 5",
+            "--sweep size=1,2 --data-range 1-2",
+        ] {
+            let Err(Stop::Wrong(text)) = parsed(line) else { panic!("{line}") };
+            assert!(text.contains("exclude each other") || text.contains("goes with"), "{line}: {text}");
+        }
+        assert!(parsed("--sweep rate=100,200").is_ok());
     }
 
     #[test]
     fn times_have_units() {
-        assert_eq!(time("43ms"), Some(Duration::from_millis(43)));
-        assert_eq!(time("1.5"), Some(Duration::from_millis(1500)));
-        assert_eq!((time("5x"), time("-1s"), time("")), (None, None, None));
+        assert_eq!(time("43ms"), Ok(Duration::from_millis(43)));
+        assert_eq!(time("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(time("0.5s"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("2min"), Ok(Duration::from_secs(120)));
+        assert!(time("5x").is_err() && time("-1s").is_err() && time("").is_err() && time("-1").is_err());
     }
 
     #[test]
     fn a_uri_names_the_server() {
-        let options = parse("-u redis://me:secret@there:7001/4").unwrap();
+        let options = parsed("-u redis://me:secret@there:7001/4").unwrap();
         assert_eq!((options.target.to_string().as_str(), options.db), ("there:7001", 4));
         assert_eq!(options.target.password.as_deref(), Some("secret"));
+    }
+
+    #[test]
+    fn completions_and_the_man_page_know_every_flag() {
+        for (line, flag) in [
+            ("--completions bash", "--key-pattern"),
+            ("--completions zsh", "--key-pattern"),
+            ("--completions fish", "-l key-pattern"),
+            ("--man", "key\\-pattern"),
+        ] {
+            let Err(Stop::Told(text)) = parsed(line) else { panic!("{line}") };
+            assert!(text.contains(flag), "{line}");
+        }
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_says_what_differs_from_other_tools() {
+        let Err(Stop::Told(text)) = parsed("--help") else { panic!() };
+        for tool in ["redis-benchmark", "memtier_benchmark", "wrk2"] {
+            assert!(text.contains(&format!("What differs from {tool}:")), "{tool}");
+        }
     }
 }

@@ -1,8 +1,12 @@
 //! A cluster: its master nodes, the slots each of them serves, and words that hash to them.
 
-use crate::args::{Options, Target};
+use crc::{CRC_16_XMODEM, Crc};
+
+use crate::error::Error;
 use crate::net;
-use crate::request::Random;
+use crate::options::Options;
+use crate::random::Random;
+use crate::target::{Node, Target};
 
 /// Slots of a cluster.
 const SLOTS: u16 = 16_384;
@@ -12,52 +16,41 @@ pub const TAG_WORD: &[u8] = b"{tag}";
 /// A tag that replaces [`TAG_WORD`].
 pub type Tag = [u8; TAG_WORD.len()];
 
-/// A master node.
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub id: String,
-    pub target: Target,
-    /// First and last of each range.
-    slots: Vec<(u16, u16)>,
-}
-
-impl Node {
-    /// A tag whose keys this node serves, another one each time; `None` if it serves no slot.
-    pub fn tag(&self, random: &mut Random) -> Option<Tag> {
-        const LETTERS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-        let served = |slot: u16| self.slots.iter().any(|&(first, last)| (first..=last).contains(&slot));
-        if self.slots.is_empty() {
-            return None;
-        }
-        // A node with one slot is found after a quarter of a million tries at the latest: there are 62 * 62 * 62 tags.
-        let start = random.below(62 * 62 * 62);
-        (0..62 * 62 * 62).find_map(|step| {
-            let number = (start + step) % (62 * 62 * 62);
-            let letter = |power: u64| LETTERS[(number / power % 62) as usize];
-            let tag = [b'{', letter(62 * 62), letter(62), letter(1), b'}'];
-            served(slot_of(&tag[1..4])).then_some(tag)
-        })
+/// A tag whose keys a node serves, another one each time; `None` if it serves no slot.
+pub fn tag(node: &Node, random: &mut Random) -> Option<Tag> {
+    const LETTERS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let served = |slot: u16| node.slots.iter().any(|&(first, last)| (first..=last).contains(&slot));
+    if node.slots.is_empty() {
+        return None;
     }
+    // A node with one slot is found after a quarter of a million tries at the latest: there are 62 * 62 * 62 tags.
+    let start = random.below(62 * 62 * 62);
+    (0..62 * 62 * 62).find_map(|step| {
+        let number = (start + step) % (62 * 62 * 62);
+        let letter = |power: u64| LETTERS[(number / power % 62) as usize];
+        let tag = [b'{', letter(62 * 62), letter(62), letter(1), b'}'];
+        served(slot_of(&tag[1..4])).then_some(tag)
+    })
 }
 
 /// The slot of a key, or of the tag in it (CRC-16/XMODEM, as the cluster specification has it).
 fn slot_of(tag: &[u8]) -> u16 {
-    let crc = tag.iter().fold(0_u16, |crc, &byte| {
-        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 })
-    });
-    crc % SLOTS
+    const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
+    CRC.checksum(tag) % SLOTS
 }
 
 /// Asks a node for all master nodes, in its order.
 ///
 /// # Errors
 /// The node cannot be reached, has no cluster, or its answer makes no sense.
-pub fn masters(options: &Options) -> Result<Vec<Node>, String> {
+pub fn masters(options: &Options) -> Result<Vec<Node>, Error> {
     let place = &options.target;
     let failed = |error: &str| {
-        format!("Cluster node {place} replied with error:\n{error}\nFailed to fetch cluster configuration from {place}")
+        Error::Refused(format!(
+            "Cluster node {place} replied with error:\n{error}\nFailed to fetch cluster configuration from {place}"
+        ))
     };
-    let mut stream = net::connect(options, place).map_err(|error| error.to_string())?;
+    let mut stream = net::connect(options, place)?;
     let reply = stream.ask(&net::encode(&["CLUSTER", "NODES"]), 1).map_err(|error| failed(&error.to_string()))?;
     let nodes: Vec<Node> = String::from_utf8_lossy(&reply).lines().filter_map(|line| node(line, place)).collect();
     if nodes.is_empty() {
@@ -102,7 +95,7 @@ mod tests {
     use super::*;
 
     fn asked() -> Target {
-        Options::default().target
+        Target::default()
     }
 
     #[test]
@@ -133,11 +126,11 @@ mod tests {
     #[test]
     fn tags_hash_to_their_node() {
         let one = node("id1 h:1@2 master - 0 0 1 connected 7", &asked()).unwrap();
-        let tag = one.tag(&mut Random::new(1)).unwrap();
-        assert_eq!(slot_of(&tag[1..4]), 7);
+        let found = tag(&one, &mut Random::new(1)).unwrap();
+        assert_eq!(slot_of(&found[1..4]), 7);
         let half = node("id1 h:1@2 master - 0 0 1 connected 0-8191", &asked()).unwrap();
         let mut random = Random::new(2);
-        let tags: std::collections::HashSet<Tag> = (0..100).filter_map(|_| half.tag(&mut random)).collect();
+        let tags: std::collections::HashSet<Tag> = (0..100).filter_map(|_| tag(&half, &mut random)).collect();
         assert!(tags.len() > 90 && tags.iter().all(|tag| slot_of(&tag[1..4]) < 8192));
     }
 }

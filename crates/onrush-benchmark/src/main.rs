@@ -4,15 +4,27 @@
 
 mod args;
 mod cluster;
+mod conn;
+mod cpu;
+mod error;
+mod listening;
 mod net;
+mod options;
+mod outcome;
 mod proxy;
+mod random;
+mod recorder;
 mod report;
 mod request;
 mod run;
 mod scanner;
+mod schedule;
 mod server;
+mod stats;
 mod suite;
 mod sweep;
+mod target;
+mod timer;
 mod tls;
 mod worker;
 
@@ -20,16 +32,18 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use args::{Options, Stop};
-use run::Outcome;
+use args::Stop;
+use error::Error;
+use options::Options;
+use outcome::{Cell, Outcome, Ratio};
 use server::HostConfig;
-use sweep::Cell;
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let options = match args::parse(std::env::args_os().skip(1)) {
         Ok(options) => options,
         Err(Stop::Told(text)) => {
-            print!("{text}");
+            // A reader that has seen enough is no fault.
+            _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
         Err(Stop::Wrong(text)) => return fail(&text),
@@ -45,7 +59,15 @@ fn fail(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn work(options: &Options) -> Result<(), String> {
+fn work(options: &Options) -> Result<(), Error> {
+    if let (Some(lines), Some(plot)) = (&options.files.draw, &options.files.plot) {
+        let text = std::fs::read_to_string(lines).map_err(|error| Error::file(lines, error))?;
+        return report::lines_plot(&text)?.write(plot);
+    }
+    if !options.idle {
+        // Names that nothing has are told before anything is done.
+        suite::tests(options)?;
+    }
     if options.cluster && options.nodes.is_empty() {
         let nodes = cluster::masters(options)?;
         print!("{}", cluster::describe(&nodes));
@@ -58,12 +80,8 @@ fn work(options: &Options) -> Result<(), String> {
     for target in options.targets() {
         match server::host_config(options, target) {
             Ok(config) => configs.push(config),
-            Err(error) => {
-                if error.starts_with("Could not connect") {
-                    return Err(error);
-                }
-                eprintln!("{error}\nWARNING: Could not fetch server CONFIG");
-            }
+            Err(error @ Error::Unreachable { .. }) => return Err(error),
+            Err(error) => eprintln!("{error}\nWARNING: Could not fetch server CONFIG"),
         }
     }
     loop {
@@ -74,7 +92,7 @@ fn work(options: &Options) -> Result<(), String> {
     }
 }
 
-fn once(options: &Options, configs: &[HostConfig]) -> Result<(), String> {
+fn once(options: &Options, configs: &[HostConfig]) -> Result<(), Error> {
     let compares = options.sweep.is_some() || options.versus.is_some();
     let mut out = std::io::stdout();
     if options.csv && !compares {
@@ -91,12 +109,12 @@ fn once(options: &Options, configs: &[HostConfig]) -> Result<(), String> {
         // A reader that has gone away is no reason to stop measuring for the files.
         _ = write!(out, "{text}");
         _ = out.flush();
-        warn_of_limits(outcome);
+        warn(outcome);
     })?;
     if options.quiet && !compares && !options.csv {
         println!();
     }
-    let ratios = if options.versus.is_some() { sweep::ratios(&cells) } else { Vec::new() };
+    let ratios = if options.versus.is_some() { stats::ratios(&cells) } else { Vec::new() };
     let swept = options.sweep.as_ref().map(|sweep| sweep.swept.title());
     if compares {
         print!("{}", if options.csv { report::table_csv(&cells) } else { report::table(&cells, &ratios, swept) });
@@ -104,51 +122,67 @@ fn once(options: &Options, configs: &[HostConfig]) -> Result<(), String> {
     write_files(options, &cells, &ratios, swept)
 }
 
-fn write_files(options: &Options, cells: &[Cell], ratios: &[sweep::Ratio], swept: Option<&str>) -> Result<(), String> {
-    if let Some(path) = &options.json {
+fn write_files(options: &Options, cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> Result<(), Error> {
+    let files = &options.files;
+    if let Some(path) = &files.json {
         write(path, &report::json(cells, ratios, swept))?;
     }
-    if let Some(path) = &options.csv_file {
+    if let Some(path) = &files.csv {
         write(path, &report::table_csv(cells))?;
     }
-    if let Some(path) = &options.plot {
+    if let Some(path) = &files.plot {
         let plot = match swept {
             Some(swept) => report::throughput_plot(cells, swept),
             None => report::latency_plot(cells),
         };
         plot.write(path)?;
     }
-    if let Some(path) = &options.report {
+    if let (Some(path), Some(swept)) = (&files.latency_plot, swept) {
+        report::percentiles_plot(cells, swept).write(path)?;
+    }
+    if let Some(path) = &files.report {
         let command_line = std::env::args().collect::<Vec<_>>().join(" ");
         write(path, &report::page(cells, ratios, swept, &command_line)?)?;
     }
-    if let (Some(path), Some(cell)) = (&options.hdr, cells.last()) {
+    if let (Some(path), Some(cell)) = (&files.hdr, cells.last()) {
         write(path, &report::hdr(cell.median()))?;
     }
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|error| Error::file(path, error))
 }
 
-fn warn_of_limits(outcome: &Outcome) {
+fn warn(outcome: &Outcome) {
+    let title = &outcome.title;
     if outcome.is_client_bound() && outcome.elapsed.as_millis() >= 100 {
         eprintln!(
-            "WARNING: {}: a thread of this tool was on CPU for {:.0} % of the time; the server may be faster than shown \
+            "WARNING: {title}: a thread of this tool was on CPU for {:.0} % of the time; the server may be faster than shown \
              (more --threads, or a deeper pipeline)",
-            outcome.title,
             outcome.busiest * 100.0
+        );
+    }
+    if outcome.broken > 0 {
+        eprintln!(
+            "WARNING: {title}: {} connections broke and were made again, {} commands lost their replies",
+            outcome.broken, outcome.lost
+        );
+    }
+    if outcome.unsent > 0 {
+        eprintln!(
+            "WARNING: {title}: {} commands were due before the end and could not be sent; the server did not keep up with --rate",
+            outcome.unsent
         );
     }
 }
 
 /// Opens the connections and holds them until it is ended.
-fn idle(options: &Options) -> Result<(), String> {
+fn idle(options: &Options) -> Result<(), Error> {
     let mut held = Vec::new();
     let targets: Vec<_> = options.targets().collect();
     for index in 0..options.clients {
-        held.push(net::connect(options, targets[index % targets.len()]).map_err(|error| error.to_string())?);
+        held.push(net::connect(options, targets[index % targets.len()])?);
     }
     println!("Creating {} idle connections and waiting forever (Ctrl+C when done)", held.len());
     loop {

@@ -1,14 +1,16 @@
 //! Connections to the server: made and greeted while blocking, then handed to a thread's poll.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
 
-use crate::args::{Options, Target};
+use crate::error::Error;
+use crate::options::Options;
 use crate::scanner::Scanner;
+use crate::target::Target;
 #[cfg(feature = "tls")]
 use crate::tls::TlsStream;
 
@@ -25,21 +27,6 @@ pub enum Socket {
     Tls(Box<TlsStream<mio::net::TcpStream>>),
 }
 
-/// Why a connection could not be used.
-#[derive(Debug)]
-pub enum ConnectError {
-    Unreachable(String),
-    Refused(String),
-}
-
-impl std::fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ConnectError::Unreachable(text) | ConnectError::Refused(text) => f.write_str(text),
-        }
-    }
-}
-
 /// A stream that blocks, for a greeting and for questions beside the load.
 #[derive(Debug)]
 pub enum Blocking {
@@ -53,12 +40,12 @@ impl Blocking {
     /// Connects.
     ///
     /// # Errors
-    /// [`ConnectError::Unreachable`] in redis-benchmark's words.
-    pub fn connect(target: &Target) -> Result<Blocking, ConnectError> {
+    /// [`Error::Unreachable`] in redis-benchmark's words.
+    pub fn connect(target: &Target) -> Result<Blocking, Error> {
         let failed = |error: io::Error| {
             let error = error.to_string();
-            let reason = error.split(" (os error").next().unwrap_or_default();
-            ConnectError::Unreachable(format!("Could not connect to Redis at {target}: {reason}"))
+            let reason = error.split(" (os error").next().unwrap_or_default().to_owned();
+            Error::Unreachable { target: target.to_string(), reason }
         };
         if let Some(path) = &target.socket {
             return UnixStream::connect(path).map(Blocking::Unix).map_err(failed);
@@ -90,24 +77,21 @@ impl Blocking {
     /// Sends commands and reads so many replies, which are returned as they came.
     ///
     /// # Errors
-    /// Those of the socket, and [`ConnectError::Refused`] for an error reply.
-    pub fn ask(&mut self, commands: &[u8], replies: u64) -> Result<Vec<u8>, ConnectError> {
-        let broken = |error: io::Error| ConnectError::Unreachable(error.to_string());
-        self.stream().write_all(commands).map_err(broken)?;
+    /// Those of the socket, and [`Error::Refused`] for an error reply.
+    pub fn ask(&mut self, commands: &[u8], replies: u64) -> Result<Vec<u8>, Error> {
+        self.stream().write_all(commands)?;
         let (mut scanner, mut got, mut seen) = (Scanner::default(), Vec::new(), 0);
         let mut piece = [0; 4096];
         while seen < replies {
-            let len = self.stream().read(&mut piece).map_err(broken)?;
+            let len = self.stream().read(&mut piece)?;
             if len == 0 {
-                return Err(ConnectError::Unreachable("Server closed the connection".into()));
+                return Err(Error::Closed);
             }
             got.extend_from_slice(&piece[..len]);
-            let some = scanner
-                .scan(&piece[..len])
-                .map_err(|error| ConnectError::Unreachable(format!("the reply is no RESP: {error}")))?;
+            let some = scanner.scan(&piece[..len])?;
             seen += some.replies;
             if let Some(error) = some.error {
-                return Err(ConnectError::Refused(error));
+                return Err(Error::Refused(error));
             }
         }
         Ok(got)
@@ -183,7 +167,7 @@ pub fn greeting(options: &Options, target: &Target) -> (Vec<u8>, u64) {
 ///
 /// # Errors
 /// The greeting's, and those of connecting.
-pub fn connect(options: &Options, target: &Target) -> Result<Blocking, ConnectError> {
+pub fn connect(options: &Options, target: &Target) -> Result<Blocking, Error> {
     let mut stream = Blocking::connect(target)?;
     let (greeting, replies) = greeting(options, target);
     if replies > 0 {
@@ -193,6 +177,58 @@ pub fn connect(options: &Options, target: &Target) -> Result<Blocking, ConnectEr
 }
 
 impl Socket {
+    /// Begins to connect to a target, whose address is known unless it is a Unix socket. What it says and hears first, encryption
+    /// included, is left to the caller.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn begin(target: &Target, address: Option<SocketAddr>) -> io::Result<Socket> {
+        if let Some(path) = &target.socket {
+            return Ok(Socket::Unix(mio::net::UnixStream::connect(path)?));
+        }
+        let address = address.ok_or_else(|| io::Error::other("the server's address is not known"))?;
+        let stream = mio::net::TcpStream::connect(address)?;
+        // Errors of connecting show later.
+        _ = stream.set_nodelay(true);
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &target.tls {
+            return Ok(Socket::Tls(Box::new(tls.start(stream)?)));
+        }
+        Ok(Socket::Tcp(stream))
+    }
+
+    /// Whether the two sides are connected, and agree on encryption if there is one.
+    ///
+    /// # Errors
+    /// Why there will be no connection.
+    pub fn is_open(&self) -> io::Result<bool> {
+        let is_connected = |error: Option<io::Error>, peer: io::Result<()>| match (error, peer) {
+            (Some(error), _) => Err(error),
+            (None, Ok(())) => Ok(true),
+            (None, Err(error)) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+            (None, Err(error)) => Err(error),
+        };
+        match self {
+            Socket::Tcp(stream) => is_connected(stream.take_error()?, stream.peer_addr().map(drop)),
+            Socket::Unix(stream) => is_connected(stream.take_error()?, stream.peer_addr().map(drop)),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => {
+                let tcp = &stream.socket;
+                Ok(is_connected(tcp.take_error()?, tcp.peer_addr().map(drop))? && !stream.is_handshaking())
+            }
+        }
+    }
+
+    /// The other side's address, of a TCP connection.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Socket::Tcp(stream) => stream.peer_addr().ok(),
+            Socket::Unix(_) => None,
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.socket.peer_addr().ok(),
+        }
+    }
+
     /// Reads what there is.
     ///
     /// # Errors

@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::args::Target;
+use crate::error::Error;
+use crate::target::Target;
 
 /// What one read takes.
 const PIECE_LEN: usize = 256 << 10;
@@ -23,8 +24,8 @@ impl Proxy {
     ///
     /// # Errors
     /// There is no port to be had.
-    pub fn start(target: &Target, rtt: Duration) -> Result<Proxy, String> {
-        let failed = |error: std::io::Error| format!("the delaying proxy: {error}");
+    pub fn start(target: &Target, rtt: Duration) -> Result<Proxy, Error> {
+        let failed = |error: std::io::Error| Error::Refused(format!("the delaying proxy: {error}"));
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.port();
         let to = target.clone();
@@ -137,7 +138,7 @@ mod tests {
             let mut twin = stream.try_clone().unwrap();
             _ = std::io::copy(&mut stream, &mut twin);
         });
-        let target = Target { port, ..crate::args::Options::default().target };
+        let target = Target { port, ..Target::default() };
         let proxy = Proxy::start(&target, Duration::from_millis(60)).unwrap();
         let mut stream = TcpStream::connect(("127.0.0.1", proxy.target().port)).unwrap();
         let started = Instant::now();

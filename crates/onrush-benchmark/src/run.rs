@@ -5,69 +5,28 @@ use std::sync::Barrier;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-
-use crate::args::{Options, Target};
-use crate::cluster::TAG_WORD;
+use crate::cluster::{self, TAG_WORD};
+use crate::error::Error;
+use crate::options::Options;
+use crate::outcome::{Outcome, histogram};
 use crate::proxy::Proxy;
-use crate::request::Random;
+use crate::random::Random;
+use crate::recorder;
 use crate::server::ServerCpu;
 use crate::suite::Test;
-use crate::worker::{Place, Shared, Worker, histogram};
+use crate::target::Target;
+use crate::worker::{Measured, Place, Shared, Worker};
 
 /// How often progress is shown.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
-/// From this part of a thread's time on CPU the client, not the server, is taken to be the limit.
-const BUSY: f64 = 0.95;
-
-/// What a run measured.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    pub title: String,
-    pub payload_len: usize,
-    pub replies: u64,
-    pub elapsed: Duration,
-    /// Nanoseconds.
-    pub latencies: Histogram<u64>,
-    pub client_cpu: Duration,
-    /// The part of the time that the busiest thread was on CPU.
-    pub busiest: f64,
-    /// CPU time of the server, where it can be told.
-    pub server_cpu: Option<Duration>,
-}
-
-impl Outcome {
-    /// Commands a second.
-    pub fn rps(&self) -> f64 {
-        self.replies as f64 / self.elapsed.as_secs_f64().max(1e-9)
-    }
-
-    /// The latency, in milliseconds, that a part of all commands stays within.
-    pub fn latency_ms(&self, quantile: f64) -> f64 {
-        self.latencies.value_at_quantile(quantile) as f64 / 1e6
-    }
-
-    /// The mean latency in milliseconds.
-    pub fn mean_ms(&self) -> f64 {
-        self.latencies.mean() / 1e6
-    }
-
-    /// Microseconds of CPU for one command.
-    pub fn per_command_us(&self, cpu: Duration) -> f64 {
-        cpu.as_secs_f64() * 1e6 / self.replies.max(1) as f64
-    }
-
-    /// Whether the client was the limit.
-    pub fn is_client_bound(&self) -> bool {
-        self.busiest >= BUSY
-    }
-}
+/// How often it is looked whether the warm-up, or the run, is over.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Runs a test.
 ///
 /// # Errors
-/// Those of connecting, and an error reply.
-pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Result<Outcome, String> {
+/// Those of connecting, an error reply, a broken connection that is not to be made again.
+pub fn run(options: &Options, target: &Target, test: &Test) -> Result<Outcome, Error> {
     let targets: Vec<Target> = if options.cluster {
         options.nodes.iter().map(|node| node.target.clone()).collect()
     } else {
@@ -77,18 +36,17 @@ pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Resu
     let cpu = targets.iter().map(|target| ServerCpu::of(options, target)).collect::<Option<Vec<_>>>();
     let cpu_now = || cpu.as_ref()?.iter().map(ServerCpu::now).sum::<Option<Duration>>();
     let places = &places(options, &targets, test)?;
-    let shared = &Shared::new();
+    let shared = &Shared::default();
     let mut before = None;
     let ready = &Barrier::new(threads + 1);
-    let outcomes: Result<Vec<_>, String> = std::thread::scope(|scope| {
+    let measured: Result<Vec<Measured>, Error> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
             .map(|index| {
                 let clients = options.clients / threads + usize::from(index < options.clients % threads);
-                let share = clients as f64 / options.clients as f64;
                 let seed = options.seed.wrapping_add(index as u64 + 1);
-                let first_place = index * (options.clients / threads) + index.min(options.clients % threads);
+                let first = index * (options.clients / threads) + index.min(options.clients % threads);
                 scope.spawn(move || {
-                    let worker = Worker { options, places, first_place, shared, clients, share, seed };
+                    let worker = Worker { options, places, first, shared, clients, seed };
                     let sockets = worker.connect();
                     ready.wait();
                     ready.wait();
@@ -96,68 +54,89 @@ pub fn run(options: &Options, target: &Target, test: &Test, shows: bool) -> Resu
                 })
             })
             .collect();
+        // Connecting and shaking hands is over now, and no part of what is measured; nor is the warm-up.
         ready.wait();
-        before = cpu_now();
+        let mut is_done = || handles.iter().all(|handle| handle.is_finished());
+        if options.warmup.is_zero() {
+            before = cpu_now();
+        }
         shared.elapsed();
         ready.wait();
-        if shows {
-            show_progress(&test.title, shared, || handles.iter().all(|handle| handle.is_finished()));
+        if !options.warmup.is_zero() {
+            while shared.elapsed() < options.warmup && !is_done() {
+                std::thread::sleep(LOOK_EVERY.min(options.warmup.saturating_sub(shared.elapsed())));
+            }
+            before = cpu_now();
         }
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|_| Err("a thread of the load tool panicked".into())))
-            .collect()
+        show_progress(&test.title, options, shared, &mut is_done);
+        let died = || Err(Error::Options("a thread of this tool panicked".into()));
+        handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| died())).collect()
     });
-    let measured = outcomes?;
+    let measured = measured?;
     let spent = cpu_now().zip(before).map(|(after, before)| after.saturating_sub(before));
+    Ok(outcome(options, test, measured, spent))
+}
+
+/// What the threads measured, together.
+fn outcome(options: &Options, test: &Test, measured: Vec<Measured>, server_cpu: Option<Duration>) -> Outcome {
     let mut latencies = histogram();
+    let mut kinds: Vec<_> = test.kinds.iter().map(|kind| (kind.clone(), histogram())).collect();
     for thread in &measured {
         // The bounds of all are the same.
         _ = latencies.add(&thread.latencies);
+        for ((_, all), own) in kinds.iter_mut().zip(&thread.kinds) {
+            _ = all.add(own);
+        }
     }
     let last = measured.iter().map(|thread| thread.last_ns).max().unwrap_or(0);
-    let whole = Duration::from_nanos(last);
-    let elapsed = whole.saturating_sub(options.warmup);
-    let part = |cpu: Duration| cpu.as_secs_f64() / whole.as_secs_f64().max(1e-9);
-    Ok(Outcome {
+    let elapsed = Duration::from_nanos(last).saturating_sub(options.warmup);
+    let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum();
+    Outcome {
         title: test.title.clone(),
         payload_len: test.payload_len,
         replies: latencies.len(),
         elapsed,
+        kinds,
         client_cpu: measured.iter().map(|thread| thread.cpu).sum(),
-        busiest: measured.iter().map(|thread| part(thread.cpu)).fold(0.0, f64::max),
-        server_cpu: spent.filter(|_| options.warmup.is_zero()),
+        busiest: measured.iter().map(|thread| thread.busy).fold(0.0, f64::max),
+        server_cpu,
+        broken: sum(|thread| thread.broken),
+        lost: sum(|thread| thread.lost),
+        unsent: sum(|thread| thread.unsent),
+        series: recorder::points(measured.into_iter().map(|thread| thread.pieces).collect(), elapsed.as_nanos() as u64),
         latencies,
-    })
+    }
 }
 
 /// What connections are for: one place for all, or one for each where the load is shared by a cluster's nodes.
-fn places(options: &Options, targets: &[Target], test: &Test) -> Result<Vec<Place>, String> {
-    let reached = |target: &Target| -> Result<Target, String> {
+fn places(options: &Options, targets: &[Target], test: &Test) -> Result<Vec<Place>, Error> {
+    let reached = |target: &Target| -> Result<Target, Error> {
         if options.rtt.is_zero() { Ok(target.clone()) } else { Ok(Proxy::start(target, options.rtt)?.target().clone()) }
     };
     let targets: Vec<Target> = targets.iter().map(reached).collect::<Result<_, _>>()?;
     if !options.cluster {
-        return Ok(vec![Place { target: targets[0].clone(), request: test.request.clone() }]);
+        return Ok(vec![Place { target: targets[0].clone(), commands: test.commands.clone() }]);
     }
     let mut random = Random::new(options.seed.wrapping_add(0x7461_6773));
     let place = |index: usize| {
         let node = index % targets.len();
-        let tag = options.nodes[node].tag(&mut random).ok_or("a node serves no slot")?;
-        Ok(Place { target: targets[node].clone(), request: test.request.with_tag(TAG_WORD, &tag) })
+        let no_slot = || Error::Options("a node serves no slot".into());
+        let tag = cluster::tag(&options.nodes[node], &mut random).ok_or_else(no_slot)?;
+        let commands = test.commands.map(|request| request.with_tag(TAG_WORD, &tag));
+        Ok(Place { target: targets[node].clone(), commands })
     };
     (0..options.clients).map(place).collect()
 }
 
-/// Shows how fast it goes, on one line of a terminal.
-fn show_progress(title: &str, shared: &Shared, is_done: impl Fn() -> bool) {
+/// Shows how fast it goes, on one line of a terminal, until all is done.
+fn show_progress(title: &str, options: &Options, shared: &Shared, is_done: &mut impl FnMut() -> bool) {
     let mut out = std::io::stdout();
     if !out.is_terminal() {
         return;
     }
     let (mut last, mut before, mut width) = (Instant::now(), (0, 0), 0);
     while !is_done() {
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(LOOK_EVERY);
         if last.elapsed() < PROGRESS_EVERY {
             continue;
         }
@@ -166,7 +145,7 @@ fn show_progress(title: &str, shared: &Shared, is_done: impl Fn() -> bool) {
         let line = format!(
             "{title}: rps={:.1} (overall: {:.1}) avg_msec={:.3} (overall: {:.3})",
             (now.0 - before.0) as f64 / last.elapsed().as_secs_f64(),
-            now.0 as f64 / shared.elapsed().as_secs_f64(),
+            now.0 as f64 / shared.elapsed().saturating_sub(options.warmup).as_secs_f64().max(1e-3),
             ms(now.1 - before.1, now.0 - before.0),
             ms(now.1, now.0),
         );

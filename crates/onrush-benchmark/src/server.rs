@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::args::{Options, Target};
+use crate::cpu;
+use crate::error::Error;
+use crate::listening;
 use crate::net::{self, Blocking};
-use crate::worker::cpu_of;
+use crate::options::Options;
+use crate::target::Target;
 
 /// The settings that are told with the results.
 #[derive(Clone, Debug, Default)]
@@ -18,14 +21,14 @@ pub struct HostConfig {
 ///
 /// # Errors
 /// Why they could not be had.
-pub fn host_config(options: &Options, target: &Target) -> Result<HostConfig, String> {
-    let mut stream = net::connect(options, target).map_err(|error| error.to_string())?;
+pub fn host_config(options: &Options, target: &Target) -> Result<HostConfig, Error> {
+    let mut stream = net::connect(options, target)?;
     let mut get = |name: &str| setting(&mut stream, name);
     Ok(HostConfig { save: get("save")?, appendonly: get("appendonly")? })
 }
 
-fn setting(stream: &mut Blocking, name: &str) -> Result<String, String> {
-    let reply = stream.ask(&net::encode(&["CONFIG", "GET", name]), 1).map_err(|error| error.to_string())?;
+fn setting(stream: &mut Blocking, name: &str) -> Result<String, Error> {
+    let reply = stream.ask(&net::encode(&["CONFIG", "GET", name]), 1)?;
     // The last of: aggregate, length, name, length, value.
     Ok(String::from_utf8_lossy(&reply).split("\r\n").nth(4).unwrap_or_default().to_owned())
 }
@@ -35,7 +38,8 @@ fn setting(stream: &mut Blocking, name: &str) -> Result<String, String> {
 pub struct ServerCpu(PathBuf);
 
 impl ServerCpu {
-    /// Finds the process by what INFO says, if the server is on this machine.
+    /// Finds the process by what INFO says, if the server is on this machine. It is believed only if that process listens where
+    /// the target is: behind a tunnel, or in a container, the number is that of another process.
     pub fn of(options: &Options, target: &Target) -> Option<ServerCpu> {
         let is_local = target.socket.is_some() || matches!(target.host.as_str(), "localhost" | "127.0.0.1" | "::1");
         if !is_local {
@@ -45,12 +49,12 @@ impl ServerCpu {
         let reply = stream.ask(&net::encode(&["INFO", "server"]), 1).ok()?;
         let reply = String::from_utf8_lossy(&reply);
         let id: u32 = reply.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()?;
-        Some(ServerCpu(format!("/proc/{id}/task").into()))
+        listening::listens(id, target).then(|| ServerCpu(format!("/proc/{id}/task").into()))
     }
 
     /// CPU time of all its threads so far.
     pub fn now(&self) -> Option<Duration> {
         let tasks = std::fs::read_dir(&self.0).ok()?;
-        Some(tasks.flatten().filter_map(|task| cpu_of(task.path().join("schedstat"))).sum())
+        Some(tasks.flatten().filter_map(|task| cpu::of(task.path().join("schedstat"))).sum())
     }
 }

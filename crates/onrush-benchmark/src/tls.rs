@@ -10,8 +10,6 @@ use std::path::PathBuf;
 /// What the command line says about TLS.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
-    /// Encrypt.
-    pub wanted: bool,
     /// The name to ask for, if not the host's.
     pub sni: Option<String>,
     /// Certificates to trust: a file, and a folder of files.
@@ -80,6 +78,15 @@ mod with_rustls {
             }
             Ok(TlsStream { state, socket })
         }
+
+        /// A stream over a socket that does not block; hands are shaken while it is read and written.
+        ///
+        /// # Errors
+        /// What is wrong with the configuration.
+        pub fn start<S>(&self, socket: S) -> io::Result<TlsStream<S>> {
+            let state = ClientConnection::new(self.config.clone(), self.name.clone()).map_err(io::Error::other)?;
+            Ok(TlsStream { state, socket })
+        }
     }
 
     /// An encrypted stream over a socket, which may or may not block.
@@ -96,6 +103,13 @@ mod with_rustls {
         /// Those of `shape`.
         pub fn reshape<T>(self, shape: impl FnOnce(S) -> io::Result<T>) -> io::Result<TlsStream<T>> {
             Ok(TlsStream { state: self.state, socket: shape(self.socket)? })
+        }
+    }
+
+    impl<S> TlsStream<S> {
+        /// Whether the two sides have not agreed yet.
+        pub fn is_handshaking(&self) -> bool {
+            self.state.is_handshaking()
         }
     }
 

@@ -1,33 +1,44 @@
 //! A thread of load: some connections, kept busy from one poll.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use mio::event::Event;
 use mio::{Events, Poll, Token};
 
-use crate::args::{Options, Target};
+use crate::conn::{Conn, Left, Stage};
+use crate::cpu;
+use crate::error::Error;
 use crate::net::{self, Socket};
-use crate::request::{Random, Request};
-use crate::scanner::Scanner;
+use crate::options::Options;
+use crate::outcome::histogram;
+use crate::random::Random;
+use crate::recorder::{Pieces, Recorder};
+use crate::request::Commands;
+use crate::schedule::Schedule;
+use crate::target::Target;
+use crate::timer::Timer;
 
-/// What one read may bring.
-const READ_LEN: usize = 64 << 10;
-/// The longest latency that is told apart, in nanoseconds: an hour.
-const LATENCY_MAX: u64 = 3_600_000_000_000;
-/// A thread sleeps in its poll only if the next command is due later than this; polls count in milliseconds.
-const SPIN: Duration = Duration::from_millis(2);
+/// A thread looks after so long at the latest whether the run is over.
+const LOOK_EVERY_NS: u64 = 100_000_000;
+/// A connection of an open loop takes no more commands while so many bytes wait for its socket.
+const OUT_LEN_MAX: usize = 64 << 10;
+/// How long a connection waits before it is made again: the first time not at all, then twice as long each time.
+const RETRY_NS: u64 = 10_000_000;
+const RETRY_NS_MAX: u64 = 1_000_000_000;
+/// The token of the timer; connections count from 0.
+const TIMER: Token = Token(usize::MAX);
 
 /// What the threads of one run share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Shared {
     started: OnceLock<Instant>,
-    /// Commands that were claimed to be sent.
-    pub claimed: AtomicU64,
-    /// Replies that came.
+    /// Commands that were claimed to be sent, warm-up apart.
+    claimed: AtomicU64,
+    /// Replies that came, warm-up apart.
     pub replies: AtomicU64,
     /// Their latencies summed up, in microseconds.
     pub latency_us: AtomicU64,
@@ -35,18 +46,6 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing sent yet.
-    pub fn new() -> Shared {
-        let zero = AtomicU64::default;
-        Shared {
-            started: OnceLock::new(),
-            claimed: zero(),
-            replies: zero(),
-            latency_us: zero(),
-            stop: AtomicBool::new(false),
-        }
-    }
-
     /// The time since this was first asked.
     pub fn elapsed(&self) -> Duration {
         self.started.get_or_init(Instant::now).elapsed()
@@ -57,45 +56,29 @@ impl Shared {
     }
 }
 
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared::new()
-    }
-}
-
 /// What a thread measured.
 #[derive(Debug)]
 pub struct Measured {
     /// Nanoseconds.
     pub latencies: Histogram<u64>,
+    /// By kind of command, if there are several.
+    pub kinds: Vec<Histogram<u64>>,
+    pub pieces: Pieces,
     /// When the last reply came that counts.
     pub last_ns: u64,
-    /// CPU time of the thread.
+    /// CPU time of the thread after the warm-up, and which part of that time it was.
     pub cpu: Duration,
-}
-
-/// An empty histogram of nanoseconds with three significant digits.
-pub fn histogram() -> Histogram<u64> {
-    let bounded = Histogram::new_with_bounds(1, LATENCY_MAX, 3);
-    bounded.unwrap_or_else(|_| unreachable!("the bounds are in order"))
-}
-
-struct Conn {
-    socket: Socket,
-    out: Vec<u8>,
-    out_at: usize,
-    input: Vec<u8>,
-    scanner: Scanner,
-    /// When commands were sent, or due, and how many.
-    inflight: VecDeque<(u64, u64)>,
-    pending: u64,
+    pub busy: f64,
+    pub broken: u64,
+    pub lost: u64,
+    pub unsent: u64,
 }
 
 /// Where a connection goes, and what it sends.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub target: Target,
-    pub request: Request,
+    pub commands: Commands,
 }
 
 /// The load of one thread.
@@ -103,275 +86,408 @@ pub struct Worker<'a> {
     pub options: &'a Options,
     /// What its connections are for, in turns from this one on.
     pub places: &'a [Place],
-    pub first_place: usize,
+    pub first: usize,
     pub shared: &'a Shared,
-    /// Connections of this thread, and the part of all that they are.
+    /// Connections of this thread.
     pub clients: usize,
-    pub share: f64,
     pub seed: u64,
 }
 
 impl Worker<'_> {
-    /// Opens the connections; what it returns does the work.
+    /// Opens the connections.
     ///
     /// # Errors
     /// Those of connecting.
-    pub fn connect(&self) -> Result<Vec<Socket>, String> {
-        (0..self.clients).map(|index| self.connect_one(index)).collect()
+    pub fn connect(&self) -> Result<Vec<Socket>, Error> {
+        let open = |index: usize| Ok(net::connect(self.options, &self.place(index).target)?.into_socket()?);
+        (0..self.clients).map(open).collect()
     }
 
     fn place(&self, index: usize) -> &Place {
-        &self.places[(self.first_place + index) % self.places.len()]
-    }
-
-    fn connect_one(&self, index: usize) -> Result<Socket, String> {
-        let stream = net::connect(self.options, &self.place(index).target).map_err(|error| error.to_string())?;
-        stream.into_socket().map_err(|error| error.to_string())
+        &self.places[(self.first + index) % self.places.len()]
     }
 
     /// Sends and reads until all is done.
     ///
     /// # Errors
-    /// An error reply, a broken connection.
-    pub fn run(&self, sockets: Vec<Socket>) -> Result<Measured, String> {
-        let outcome = self.drive(sockets);
+    /// An error reply, a broken connection that is not to be made again.
+    pub fn run(&self, sockets: Vec<Socket>) -> Result<Measured, Error> {
+        let outcome = Thread::new(self, sockets).and_then(Thread::drive);
         if outcome.is_err() {
             self.shared.stop.store(true, Relaxed);
         }
         outcome
     }
+}
 
-    fn drive(&self, sockets: Vec<Socket>) -> Result<Measured, String> {
-        let text = |error: io::Error| error.to_string();
-        let mut poll = Poll::new().map_err(text)?;
+struct Thread<'a> {
+    worker: &'a Worker<'a>,
+    options: &'a Options,
+    shared: &'a Shared,
+    poll: Poll,
+    timer: Timer,
+    /// When the timer fires, if it is set.
+    timer_ns: u64,
+    conns: Vec<Conn>,
+    /// How many of them are [`Stage::Broken`].
+    broken_len: usize,
+    random: Random,
+    recorder: Recorder,
+    kinds: Vec<Histogram<u64>>,
+    last_ns: u64,
+    /// Of an open loop.
+    schedule: Option<Schedule>,
+    warm_ns: u64,
+    /// When the last command is due, if a time says it.
+    end_ns: Option<u64>,
+    /// When the warm-up was over, and the CPU time of the thread by then.
+    warm: Option<(u64, Duration)>,
+    broken: u64,
+    lost: u64,
+    unsent: u64,
+}
+
+impl<'a> Thread<'a> {
+    fn new(worker: &'a Worker<'a>, sockets: Vec<Socket>) -> Result<Thread<'a>, Error> {
+        let options = worker.options;
+        let poll = Poll::new()?;
+        let conn = |(index, socket)| Conn::new(socket, poll.registry(), Token(index));
+        let conns = sockets.into_iter().enumerate().map(conn).collect::<io::Result<Vec<_>>>()?;
+        let mut random = Random::new(worker.seed);
+        let schedule = options
+            .rate
+            .map(|rate| Schedule::new(rate, options.clients, worker.first, conns.len(), options.arrivals, &mut random));
+        let kinds = worker.places[0].commands.len();
+        let warm_ns = options.warmup.as_nanos() as u64;
+        Ok(Thread {
+            worker,
+            options,
+            shared: worker.shared,
+            timer: Timer::new(&poll, TIMER)?,
+            timer_ns: 0,
+            poll,
+            conns,
+            broken_len: 0,
+            random,
+            recorder: Recorder::new(warm_ns),
+            kinds: if kinds > 1 { vec![histogram(); kinds] } else { Vec::new() },
+            last_ns: warm_ns,
+            schedule,
+            warm_ns,
+            end_ns: options.duration.map(|duration| warm_ns + duration.as_nanos() as u64),
+            warm: None,
+            broken: 0,
+            lost: 0,
+            unsent: 0,
+        })
+    }
+
+    fn drive(mut self) -> Result<Measured, Error> {
         let mut events = Events::with_capacity(1_024);
-        let mut conns = Vec::with_capacity(sockets.len());
-        for (index, mut socket) in sockets.into_iter().enumerate() {
-            socket.register(poll.registry(), Token(index)).map_err(text)?;
-            conns.push(Conn::new(socket));
-        }
-        let mut random = Random::new(self.seed);
-        let mut measured = Measured { latencies: histogram(), last_ns: 0, cpu: Duration::ZERO };
-        let warm_ns = self.options.warmup.as_nanos() as u64;
-        let depth = self.options.depth() as u64;
-        let mut sent = 0_u64;
-        let mut turn = 0;
-        if self.options.rate.is_none() {
-            for (index, conn) in conns.iter_mut().enumerate() {
-                self.send(conn, index, depth, &mut random)?;
+        if self.schedule.is_none() {
+            for index in 0..self.conns.len() {
+                let sent = self.send(index, self.options.depth() as u64);
+                self.survive(index, sent)?;
             }
         }
         loop {
-            let timeout = match self.options.rate {
-                Some(rate) => {
-                    let rate = rate * self.share;
-                    let now = self.shared.elapsed_ns();
-                    let due = (now as f64 * rate / 1e9) as u64;
-                    while sent < due && self.claim(1) == 1 {
-                        let due_ns = (sent as f64 / rate * 1e9) as u64;
-                        let (conn, place) = (&mut conns[turn], self.place(turn));
-                        turn = (turn + 1) % self.clients;
-                        place.request.append(1, &mut random, &mut conn.out);
-                        conn.expect(due_ns, 1);
-                        sent += 1;
-                    }
-                    for conn in conns.iter_mut().filter(|conn| !conn.out.is_empty()) {
-                        conn.flush().map_err(text)?;
-                    }
-                    let next = Duration::from_nanos(((sent + 1) as f64 / rate * 1e9) as u64);
-                    let wait = next.saturating_sub(self.shared.elapsed());
-                    Some(if self.is_over() { SPIN } else { wait.saturating_sub(SPIN) })
-                }
-                None => Some(Duration::from_millis(100)),
-            };
-            if conns.iter().all(|conn| conn.pending == 0) && self.is_over() || self.shared.stop.load(Relaxed) {
+            let now = self.shared.elapsed_ns();
+            if self.warm.is_none() && now >= self.warm_ns {
+                self.warm = Some((now, cpu::of_this_thread()));
+            }
+            if self.schedule.is_some() {
+                self.offer(now)?;
+            }
+            if self.broken_len > 0 {
+                self.retry(now)?;
+            }
+            let is_over = self.is_over(now);
+            if is_over && self.conns.iter().all(|conn| conn.pending() == 0) || self.shared.stop.load(Relaxed) {
                 break;
             }
-            match poll.poll(&mut events, timeout) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error.to_string()),
-                _ => {}
-            }
+            self.wait(now, is_over, &mut events)?;
             for event in &events {
-                let Token(index) = event.token();
-                let conn = &mut conns[index];
-                if event.is_writable() && (!conn.out.is_empty() || conn.socket.holds_output()) {
-                    conn.flush().map_err(text)?;
-                }
-                if !event.is_readable() {
-                    continue;
-                }
-                loop {
-                    let (replies, is_all) = conn.read().map_err(|error| self.explain(error, index))?;
-                    if replies > 0 {
-                        let now = self.shared.elapsed_ns();
-                        let counts = now >= warm_ns;
-                        let latency_us = conn.settle(replies, now, counts.then_some(&mut measured.latencies))?;
-                        if counts {
-                            measured.last_ns = now;
-                            self.shared.replies.fetch_add(replies, Relaxed);
-                            self.shared.latency_us.fetch_add(latency_us, Relaxed);
-                        }
-                        self.go_on(conn, index, replies, depth, &poll, &mut random)?;
-                    }
-                    if is_all {
-                        break;
-                    }
+                if event.token() != TIMER {
+                    self.serve(event.token().0, event)?;
                 }
             }
         }
-        measured.cpu = thread_cpu();
-        Ok(measured)
+        Ok(self.measured())
+    }
+
+    fn measured(self) -> Measured {
+        let now = self.shared.elapsed_ns();
+        let (since, before) = self.warm.unwrap_or((now, Duration::ZERO));
+        let cpu = if self.warm.is_some() { cpu::of_this_thread().saturating_sub(before) } else { Duration::ZERO };
+        let (latencies, pieces) = self.recorder.finish();
+        Measured {
+            latencies,
+            kinds: self.kinds,
+            pieces,
+            last_ns: self.last_ns,
+            cpu,
+            busy: cpu.as_nanos() as f64 / (now - since).max(1) as f64,
+            broken: self.broken,
+            lost: self.lost,
+            unsent: self.unsent,
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self, now: u64, is_over: bool, events: &mut Events) -> Result<(), Error> {
+        let mut wake = now + LOOK_EVERY_NS;
+        if self.warm.is_none() {
+            wake = wake.min(self.warm_ns);
+        }
+        if self.broken_len > 0 {
+            let retries = self.conns.iter().filter_map(|conn| match conn.stage {
+                Stage::Broken { retry_at_ns } => Some(retry_at_ns),
+                _ => None,
+            });
+            wake = retries.fold(wake, u64::min);
+        }
+        if let Some(schedule) = self.schedule.as_ref().filter(|_| !is_over) {
+            let next = schedule.next_ns().unwrap_or(wake).min(self.end_ns.unwrap_or(wake));
+            wake = wake.min(next);
+            // Polls count in milliseconds: too long for what is due in between.
+            if next > now && next == wake && next != self.timer_ns {
+                self.timer.set(next - now)?;
+                self.timer_ns = next;
+            }
+        }
+        match self.poll.poll(events, Some(Duration::from_nanos(wake.saturating_sub(now)))) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what is due in an open loop.
+    fn offer(&mut self, now: u64) -> Result<(), Error> {
+        let Some(mut schedule) = self.schedule.take() else { return Ok(()) };
+        let mut touched = Vec::new();
+        while let Some((due, index)) = schedule.take(now) {
+            if self.end_ns.is_some_and(|end| due >= end) {
+                continue;
+            }
+            let conn = &mut self.conns[index];
+            if conn.stage != Stage::Ready || conn.unsent_len() > OUT_LEN_MAX {
+                schedule.hold(index);
+                continue;
+            }
+            if self.claim(1, due) == 0 {
+                continue;
+            }
+            let conn = &mut self.conns[index];
+            if conn.unsent_len() == 0 {
+                touched.push(index);
+            }
+            conn.push(&self.worker.place(index).commands, 1, due, &mut self.random);
+            schedule.sent(index, &mut self.random);
+        }
+        if let Some(end) = self.end_ns.filter(|end| now >= *end) {
+            // What its connection could not take by the end is not sent any more, but told.
+            self.unsent += schedule.held_between(self.warm_ns, end);
+            schedule.end();
+        }
+        self.schedule = Some(schedule);
+        for index in touched {
+            let flushed = self.flush(index);
+            self.survive(index, flushed)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, index: usize) -> Result<(), Error> {
+        let conn = &mut self.conns[index];
+        conn.flush()?;
+        if conn.stage == Stage::Ready && conn.unsent_len() == 0 {
+            if let Some(schedule) = &mut self.schedule {
+                schedule.release(index);
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, index: usize, event: &Event) -> Result<(), Error> {
+        if matches!(self.conns[index].stage, Stage::Broken { .. }) {
+            return Ok(());
+        }
+        let done = self.exchange(index, event);
+        self.survive(index, done)
+    }
+
+    /// Writes and reads what goes.
+    fn exchange(&mut self, index: usize, event: &Event) -> Result<(), Error> {
+        let is_opening = self.conns[index].stage != Stage::Ready;
+        if event.is_writable() && (is_opening || self.conns[index].holds_output()) {
+            self.flush(index)?;
+        }
+        if event.is_readable() {
+            loop {
+                let (replies, left) = self.conns[index].read().map_err(|error| self.explain(error, index))?;
+                if replies > 0 {
+                    self.settle(index, replies)?;
+                    self.go_on(index, replies)?;
+                }
+                // Nobody tells of the end again if it came together with the last reply.
+                if left == Left::Nothing || left == Left::End && !event.is_read_closed() {
+                    break;
+                }
+            }
+        }
+        if is_opening && self.conns[index].stage != Stage::Ready {
+            // Shaking hands answers what was read.
+            self.conns[index].flush()?;
+            if self.conns[index].opens()? {
+                return self.begin(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first commands of a connection that was made again.
+    fn begin(&mut self, index: usize) -> Result<(), Error> {
+        if let Some(schedule) = &mut self.schedule {
+            schedule.release(index);
+            return Ok(());
+        }
+        self.send(index, self.options.depth() as u64)
+    }
+
+    fn settle(&mut self, index: usize, replies: u64) -> Result<(), Error> {
+        let now = self.shared.elapsed_ns();
+        let (mut counted, mut latency_us) = (0, 0);
+        let (warm_ns, recorder, kinds) = (self.warm_ns, &mut self.recorder, &mut self.kinds);
+        self.conns[index].settle(replies, |at_ns, count, kind| {
+            if at_ns < warm_ns {
+                return;
+            }
+            let latency = now.saturating_sub(at_ns).max(1);
+            recorder.record(latency, count, now);
+            if let Some(latencies) = kinds.get_mut(kind) {
+                latencies.saturating_record_n(latency, count);
+            }
+            counted += count;
+            latency_us += latency * count / 1_000;
+        })?;
+        if counted > 0 {
+            self.last_ns = now;
+            self.shared.replies.fetch_add(counted, Relaxed);
+            self.shared.latency_us.fetch_add(latency_us, Relaxed);
+        }
+        Ok(())
     }
 
     /// Sends what replies have made room for.
-    fn go_on(
-        &self,
-        conn: &mut Conn,
-        index: usize,
-        replies: u64,
-        depth: u64,
-        poll: &Poll,
-        random: &mut Random,
-    ) -> Result<(), String> {
-        if self.options.rate.is_some() {
+    #[inline]
+    fn go_on(&mut self, index: usize, replies: u64) -> Result<(), Error> {
+        if self.schedule.is_some() {
             return Ok(());
         }
         if self.options.window.is_some() {
-            return self.send(conn, index, replies, random);
+            return self.send(index, replies);
         }
-        if conn.pending > 0 {
+        if self.conns[index].pending() > 0 {
             return Ok(());
         }
-        if !self.options.keep_alive && !self.is_over() {
-            let mut socket = self.connect_one(index)?;
-            socket.register(poll.registry(), Token(index)).map_err(|error| error.to_string())?;
-            *conn = Conn::new(socket);
+        if !self.options.keep_alive {
+            let now = self.shared.elapsed_ns();
+            return if self.is_over(now) { Ok(()) } else { self.reopen(index) };
         }
-        self.send(conn, index, depth, random)
+        self.send(index, self.options.depth() as u64)
     }
 
-    fn send(&self, conn: &mut Conn, index: usize, count: u64, random: &mut Random) -> Result<(), String> {
-        let count = self.claim(count);
+    fn send(&mut self, index: usize, count: u64) -> Result<(), Error> {
+        let now = self.shared.elapsed_ns();
+        let count = self.claim(count, now);
         if count == 0 {
             return Ok(());
         }
-        self.place(index).request.append(count as usize, random, &mut conn.out);
-        conn.expect(self.shared.elapsed_ns(), count);
-        conn.flush().map_err(|error| error.to_string())
+        let conn = &mut self.conns[index];
+        conn.push(&self.worker.place(index).commands, count, now, &mut self.random);
+        Ok(conn.flush()?)
     }
 
-    /// In a cluster it matters which node an error comes from.
-    fn explain(&self, error: String, index: usize) -> String {
-        match error.strip_prefix("Error from server: ") {
-            Some(text) if self.options.cluster => format!("Error from server {}: {text}", self.place(index).target),
-            _ => error,
+    /// Begins to make a connection again.
+    fn reopen(&mut self, index: usize) -> Result<(), Error> {
+        let target = &self.worker.place(index).target;
+        let socket = Socket::begin(target, self.conns[index].address())?;
+        let conn = &mut self.conns[index];
+        conn.reopen(socket, net::greeting(self.options, target));
+        Ok(conn.register(self.poll.registry(), Token(index))?)
+    }
+
+    /// An error of a connection that is to be made again ends nothing else.
+    #[inline]
+    fn survive(&mut self, index: usize, done: Result<(), Error>) -> Result<(), Error> {
+        match done {
+            Err(error) if error.is_of_connection() => self.lose(index, error),
+            done => done,
         }
     }
 
-    /// How many of so many commands may still be sent.
-    fn claim(&self, count: u64) -> u64 {
-        if self.options.duration.is_some() {
-            return if self.is_over() { 0 } else { count };
+    #[cold]
+    fn lose(&mut self, index: usize, error: Error) -> Result<(), Error> {
+        let Some(patience) = self.options.reconnect else { return Err(error) };
+        let now = self.shared.elapsed_ns();
+        let conn = &mut self.conns[index];
+        if conn.stage == Stage::Ready {
+            self.broken += 1;
+            self.lost += conn.pending_since(self.warm_ns);
+            conn.forget();
+        }
+        let failed_at = *conn.failed_at_ns.get_or_insert(now);
+        let for_ns = Duration::from_nanos(now - failed_at);
+        if for_ns > patience {
+            return Err(Error::given_up(&self.worker.place(index).target, for_ns, &error));
+        }
+        let wait = if conn.failures == 0 { 0 } else { (RETRY_NS << (conn.failures - 1).min(10)).min(RETRY_NS_MAX) };
+        conn.failures += 1;
+        conn.stage = Stage::Broken { retry_at_ns: now + wait };
+        self.broken_len += 1;
+        Ok(())
+    }
+
+    fn retry(&mut self, now: u64) -> Result<(), Error> {
+        for index in 0..self.conns.len() {
+            if matches!(self.conns[index].stage, Stage::Broken { retry_at_ns } if retry_at_ns <= now) {
+                self.broken_len -= 1;
+                let begun = self.reopen(index);
+                self.survive(index, begun)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In a cluster it matters which node an error comes from.
+    fn explain(&self, error: Error, index: usize) -> Error {
+        match error {
+            Error::Reply { text, .. } if self.options.cluster => {
+                Error::Reply { at: format!(" {}", self.worker.place(index).target), text }
+            }
+            error => error,
+        }
+    }
+
+    /// How many of so many commands, sent or due at that time, may still be sent.
+    #[inline]
+    fn claim(&self, count: u64, at_ns: u64) -> u64 {
+        if at_ns < self.warm_ns {
+            return count;
+        }
+        if let Some(end) = self.end_ns {
+            return if at_ns >= end { 0 } else { count };
         }
         let before = self.shared.claimed.fetch_add(count, Relaxed);
         count.min(self.options.requests.saturating_sub(before))
     }
 
     /// Whether nothing more is to be sent.
-    fn is_over(&self) -> bool {
-        match self.options.duration {
-            Some(duration) => self.shared.elapsed() >= self.options.warmup + duration,
-            None => self.shared.claimed.load(Relaxed) >= self.options.requests,
+    #[inline]
+    fn is_over(&self, now: u64) -> bool {
+        match self.end_ns {
+            Some(end) => now >= end,
+            None => now >= self.warm_ns && self.shared.claimed.load(Relaxed) >= self.options.requests,
         }
     }
-}
-
-impl Conn {
-    fn new(socket: Socket) -> Conn {
-        Conn {
-            socket,
-            out: Vec::new(),
-            out_at: 0,
-            input: vec![0; READ_LEN],
-            scanner: Scanner::default(),
-            inflight: VecDeque::new(),
-            pending: 0,
-        }
-    }
-
-    fn expect(&mut self, at_ns: u64, count: u64) {
-        self.inflight.push_back((at_ns, count));
-        self.pending += count;
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        while self.out_at < self.out.len() {
-            match self.socket.write(&self.out[self.out_at..]) {
-                Ok(len) => self.out_at += len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.out.clear();
-        self.out_at = 0;
-        match self.socket.push() {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// Reads once; says how many replies ended, and whether that was all there is for now.
-    fn read(&mut self) -> Result<(u64, bool), String> {
-        let len = match self.socket.read(&mut self.input) {
-            Ok(0) => return Err("Server closed the connection".into()),
-            Ok(len) => len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((0, true)),
-            Err(error) => return Err(error.to_string()),
-        };
-        let is_all = len < self.input.len() && self.socket.reads_all();
-        let scanned = self.scanner.scan(&self.input[..len]);
-        let scanned = scanned.map_err(|error| format!("the server's reply is no RESP: {error}"))?;
-        if let Some(error) = scanned.error {
-            return Err(format!("Error from server: {error}"));
-        }
-        Ok((scanned.replies, is_all))
-    }
-
-    /// Notes that so many commands are answered; returns the sum of their latencies in microseconds.
-    fn settle(
-        &mut self,
-        mut replies: u64,
-        now: u64,
-        mut latencies: Option<&mut Histogram<u64>>,
-    ) -> Result<u64, String> {
-        self.pending = self.pending.checked_sub(replies).ok_or("the server sent more replies than it got commands")?;
-        let mut sum = 0;
-        while replies > 0 {
-            let Some((at, count)) = self.inflight.front_mut() else { break };
-            let some = replies.min(*count);
-            let latency = now.saturating_sub(*at).max(1);
-            if let Some(latencies) = latencies.as_deref_mut() {
-                latencies.saturating_record_n(latency, some);
-            }
-            sum += latency * some / 1_000;
-            replies -= some;
-            *count -= some;
-            if *count == 0 {
-                self.inflight.pop_front();
-            }
-        }
-        Ok(sum)
-    }
-}
-
-/// CPU time of this thread so far, if the system tells.
-fn thread_cpu() -> Duration {
-    cpu_of("/proc/thread-self/schedstat").unwrap_or_default()
-}
-
-/// The CPU time in a `schedstat` file: its first number, in nanoseconds.
-pub fn cpu_of(path: impl AsRef<std::path::Path>) -> Option<Duration> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }

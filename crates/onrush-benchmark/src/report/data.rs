@@ -4,65 +4,101 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::text::summary;
-use crate::run::Outcome;
-use crate::sweep::{Cell, Ratio};
+use super::text::{figures_of, summary};
+use crate::outcome::{Cell, Outcome, Point, Ratio};
 
 /// The head of redis-benchmark's CSV.
 pub fn csv_head() -> &'static str {
     "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n"
 }
 
-/// A line of redis-benchmark's CSV.
+/// A line of redis-benchmark's CSV: every field in quotes.
 pub fn csv_line(outcome: &Outcome, precision: usize) -> String {
-    let mut line = format!("\"{}\",\"{:.2}\"", outcome.title.replace('"', "\"\""), outcome.rps());
-    summary(outcome).iter().for_each(|ms| _ = write!(line, ",\"{ms:.precision$}\""));
-    line.push('\n');
-    line
+    let figures = summary(outcome).map(|ms| format!("{ms:.precision$}"));
+    let fields = [outcome.title.clone(), format!("{:.2}", outcome.rps())].into_iter().chain(figures);
+    csv_of([fields.collect()], csv::QuoteStyle::Always)
 }
 
 /// All cells as CSV.
 pub fn table_csv(cells: &[Cell]) -> String {
-    let mut out = String::from(
-        "test,server,value,rps,avg_ms,min_ms,p50_ms,p95_ms,p99_ms,max_ms,server_us_per_command,client_us_per_command\n",
-    );
-    for cell in cells {
+    let heads = [
+        "test",
+        "server",
+        "value",
+        "rps",
+        "avg_ms",
+        "min_ms",
+        "p50_ms",
+        "p95_ms",
+        "p99_ms",
+        "max_ms",
+        "server_us_per_command",
+        "client_us_per_command",
+        "p999_ms",
+    ];
+    let row = |cell: &Cell| -> Vec<String> {
         let outcome = cell.median();
         let server = outcome.server_cpu.map_or_else(String::new, |cpu| format!("{:.4}", outcome.per_command_us(cpu)));
-        _ = write!(out, "\"{}\",{},{},{:.2}", cell.test.replace('"', "\"\""), cell.server, cell.value, outcome.rps());
-        summary(outcome).iter().for_each(|ms| _ = write!(out, ",{ms:.4}"));
-        _ = writeln!(out, ",{server},{:.4}", outcome.per_command_us(outcome.client_cpu));
-    }
-    out
+        let names = [cell.test.clone(), cell.server.clone(), cell.value.clone(), format!("{:.2}", outcome.rps())];
+        let client = format!("{:.4}", outcome.per_command_us(outcome.client_cpu));
+        let figures = summary(outcome).map(|ms| format!("{ms:.4}"));
+        names.into_iter().chain(figures).chain([server, client, format!("{:.4}", outcome.latency_ms(0.999))]).collect()
+    };
+    let rows = std::iter::once(heads.map(str::to_owned).into()).chain(cells.iter().map(row));
+    csv_of(rows, csv::QuoteStyle::Necessary)
 }
 
-/// All cells, with all rounds, as JSON.
+fn csv_of(rows: impl IntoIterator<Item = Vec<String>>, quotes: csv::QuoteStyle) -> String {
+    let mut writer = csv::WriterBuilder::new().quote_style(quotes).from_writer(Vec::new());
+    // Writing to a vector does not fail.
+    rows.into_iter().for_each(|row| _ = writer.write_record(row));
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+/// All cells, with all rounds in the order in which they ran, as JSON.
 pub fn json(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> String {
-    let round = |outcome: &Outcome| {
-        let [avg, min, p50, p95, p99, max] = summary(outcome);
-        json!({
-            "rps": outcome.rps(), "replies": outcome.replies, "seconds": outcome.elapsed.as_secs_f64(),
-            "latency_ms": {"avg": avg, "min": min, "p50": p50, "p95": p95, "p99": p99, "p99.9": outcome.latency_ms(0.999), "max": max},
-            "server_us_per_command": outcome.server_cpu.map(|cpu| outcome.per_command_us(cpu)),
-            "client_us_per_command": outcome.per_command_us(outcome.client_cpu),
-            "client_bound": outcome.is_client_bound(),
-        })
+    let cell = |cell: &Cell| {
+        let rounds: Vec<Value> = cell.rounds().iter().map(round).collect();
+        json!({"test": cell.test, "server": cell.server, "value": cell.value, "median": round(cell.median()), "rounds": rounds})
     };
-    let cells: Vec<Value> = cells
-        .iter()
-        .map(|cell| {
-            let rounds: Vec<Value> = cell.rounds.iter().map(round).collect();
-            json!({"test": cell.test, "server": cell.server, "value": cell.value, "median": rounds[0].clone(), "rounds": rounds})
-        })
-        .collect();
-    let ratios: Vec<Value> = ratios
-        .iter()
-        .map(|ratio| json!({"test": ratio.test, "value": ratio.value, "ratio": ratio.ratio, "interval": ratio.interval.map(|(low, high)| [low, high])}))
-        .collect();
-    let all = json!({"tool": format!("onrush-benchmark {}", env!("CARGO_PKG_VERSION")), "swept": swept, "cells": cells, "ratios": ratios});
+    let ratio = |ratio: &Ratio| {
+        let interval = ratio.interval.map(|(low, high)| [low, high]);
+        json!({"test": ratio.test, "value": ratio.value, "ratio": ratio.ratio, "interval": interval})
+    };
+    let all = json!({
+        "tool": format!("onrush-benchmark {}", env!("CARGO_PKG_VERSION")),
+        "swept": swept,
+        "cells": cells.iter().map(cell).collect::<Vec<_>>(),
+        "ratios": ratios.iter().map(ratio).collect::<Vec<_>>(),
+    });
     let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();
     text.push('\n');
     text
+}
+
+fn round(outcome: &Outcome) -> Value {
+    let latency = |[avg, min, p50, p95, p99, max]: [f64; 6], p999: f64| json!({"avg": avg, "min": min, "p50": p50, "p95": p95, "p99": p99, "p99.9": p999, "max": max});
+    let point = |point: &Point| {
+        json!({
+            "at_s": point.at_s, "seconds": point.len_s, "replies": point.replies,
+            "p50_ms": point.p50_ms, "p99_ms": point.p99_ms, "max_ms": point.max_ms,
+        })
+    };
+    let kinds = outcome.kinds.iter().map(|(kind, latencies)| {
+        let p999 = latencies.value_at_quantile(0.999) as f64 / 1e6;
+        (kind.clone(), json!({"replies": latencies.len(), "latency_ms": latency(figures_of(latencies), p999)}))
+    });
+    json!({
+        "rps": outcome.rps(), "replies": outcome.replies, "seconds": outcome.elapsed.as_secs_f64(),
+        "latency_ms": latency(summary(outcome), outcome.latency_ms(0.999)),
+        "kinds": kinds.collect::<serde_json::Map<_, _>>(),
+        "series": outcome.series.iter().map(point).collect::<Vec<_>>(),
+        "server_us_per_command": outcome.server_cpu.map(|cpu| outcome.per_command_us(cpu)),
+        "client_us_per_command": outcome.per_command_us(outcome.client_cpu),
+        "client_bound": outcome.is_client_bound(),
+        "client_busy": outcome.busiest,
+        "broken_connections": outcome.broken, "lost_replies": outcome.lost, "unsent": outcome.unsent,
+    })
 }
 
 /// A percentile distribution in the format of HdrHistogram's tools, in milliseconds.

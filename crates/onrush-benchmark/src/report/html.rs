@@ -1,57 +1,64 @@
 //! Results as one page that needs nothing beside it.
 
-use std::fmt::Write;
+use minijinja::{Environment, context};
 
-use super::plot::{latency_plot, throughput_plot};
+use super::lines::{latency_plot, latency_series_plot, percentiles_plot, throughput_plot, throughput_series_plot};
 use super::text::{summary, table};
-use crate::sweep::{Cell, Ratio};
+use crate::error::Error;
+use crate::outcome::{Cell, Ratio};
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#222}\
-table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums}td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:right}\
-td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}svg{max-width:100%;height:auto}pre{background:#f6f6f6;padding:1em;overflow:auto}";
+/// Its name says that what is put in is escaped.
+const NAME: &str = "page.html";
+const PAGE: &str = include_str!("page.html");
 
 /// The page.
 ///
 /// # Errors
 /// A plot could not be drawn.
-pub fn page(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, command_line: &str) -> Result<String, String> {
-    let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>onrush-benchmark</title><style>{STYLE}</style></head>\n<body>\n\
-         <h1>onrush-benchmark</h1>\n<pre>{}</pre>\n",
-        escape(command_line)
-    );
+pub fn page(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, command_line: &str) -> Result<String, Error> {
+    let mut plots = Vec::new();
+    let mut add = |title: String, plot: super::plot::Plot| -> Result<(), Error> {
+        plots.push(context! { title => title, svg => plot.svg()? });
+        Ok(())
+    };
     if let Some(swept) = swept {
-        _ = write!(out, "<h2>Throughput against {}</h2>\n{}\n", escape(swept), throughput_plot(cells, swept).svg()?);
+        add(format!("Throughput over {swept}"), throughput_plot(cells, swept))?;
+        add(format!("Latency over {swept}"), percentiles_plot(cells, swept))?;
     }
-    _ = write!(out, "<h2>Latency by percentile</h2>\n{}\n", latency_plot(cells).svg()?);
-    out.push_str("<h2>Figures</h2>\n<table id=\"figures\"><thead><tr>");
-    let heads = [
-        "test",
-        "server",
-        swept.unwrap_or("value"),
-        "commands/s",
-        "avg ms",
-        "min ms",
-        "p50 ms",
-        "p95 ms",
-        "p99 ms",
-        "max ms",
-    ];
-    heads.iter().for_each(|head| _ = write!(out, "<th>{}</th>", escape(head)));
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for cell in cells {
-        let names = [&cell.test, &cell.server, &cell.value];
-        out.push_str("<tr>");
-        names.iter().for_each(|name| _ = write!(out, "<td>{}</td>", escape(name)));
-        _ = write!(out, "<td>{:.0}</td>", cell.rps());
-        summary(cell.median()).iter().for_each(|ms| _ = write!(out, "<td>{ms:.3}</td>"));
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table>\n");
-    _ = write!(out, "<pre>{}</pre>\n</body>\n</html>\n", escape(&table(cells, ratios, swept)));
-    Ok(out)
+    add("Latency by percentile".into(), latency_plot(cells))?;
+    add("Throughput over time".into(), throughput_series_plot(cells))?;
+    add("Latency over time".into(), latency_series_plot(cells))?;
+    let row = |cell: &Cell| {
+        let figures = summary(cell.median()).map(|ms| format!("{ms:.3}"));
+        let rps = format!("{:.0}", cell.rps());
+        context! { test => &cell.test, server => &cell.server, value => &cell.value, rps => rps, figures => figures.to_vec() }
+    };
+    let mut environment = Environment::new();
+    let failed = |error: minijinja::Error| Error::Plot(format!("the page: {error}"));
+    environment.add_template(NAME, PAGE).map_err(failed)?;
+    let all = context! {
+        command_line => command_line,
+        plots => plots,
+        value => swept.unwrap_or("value"),
+        rows => cells.iter().map(row).collect::<Vec<_>>(),
+        table => table(cells, ratios, swept),
+    };
+    environment.get_template(NAME).and_then(|template| template.render(all)).map_err(failed)
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::example;
+
+    #[test]
+    fn the_page_escapes_what_is_put_in_and_has_all_plots() {
+        let cell = |value: &str| {
+            Cell::new("set <k> \"v\"".into(), "a:1".into(), value.into(), value.parse().ok(), vec![example(100)])
+        };
+        let page =
+            page(&[cell("1"), cell("10")], &[], Some("pipeline depth"), "onrush-benchmark set '<k>' & more").unwrap();
+        assert_eq!(page.matches("<svg").count(), 5);
+        assert!(page.contains("&lt;k&gt;") && !page.contains("<k>") && page.contains("&amp; more"));
+    }
 }

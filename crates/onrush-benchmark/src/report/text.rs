@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
-use crate::args::Options;
-use crate::run::Outcome;
+use comfy_table::{CellAlignment, Table};
+use hdrhistogram::Histogram;
+
+use crate::options::Options;
+use crate::outcome::{Cell, Outcome, Ratio};
 use crate::server::HostConfig;
-use crate::sweep::{Cell, Ratio};
 
 /// The one line of `-q`.
 pub fn quiet(outcome: &Outcome, precision: usize) -> String {
@@ -46,6 +48,9 @@ pub fn full(outcome: &Outcome, options: &Options, configs: &[HostConfig]) -> Str
         line(format!("  server CPU: {:.3} us per command", outcome.per_command_us(cpu)));
     }
     line(format!("  client CPU: {:.3} us per command", outcome.per_command_us(outcome.client_cpu)));
+    if options.reconnect.is_some() {
+        line(format!("  broken connections: {}, lost replies: {}", outcome.broken, outcome.lost));
+    }
     line(String::new());
     line("Latency by percentile distribution:".into());
     let total = outcome.latencies.len();
@@ -84,51 +89,66 @@ pub fn full(outcome: &Outcome, options: &Options, configs: &[HostConfig]) -> Str
     line(format!("  throughput summary: {:.2} requests per second", outcome.rps()));
     line("  latency summary (msec):".into());
     line(format!("    {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "avg", "min", "p50", "p95", "p99", "max"));
-    let [mean, min, p50, p95, p99, max] = summary(outcome);
-    line(format!(
-        "    {mean:>9.precision$} {min:>9.precision$} {p50:>9.precision$} {p95:>9.precision$} {p99:>9.precision$} {max:>9.precision$}"
-    ));
+    let figures = |figures: [f64; 6]| figures.map(|ms| format!("{ms:>9.precision$}")).join(" ");
+    for (kind, latencies) in &outcome.kinds {
+        line(format!("    {} {kind} ({} requests)", figures(figures_of(latencies)), latencies.len()));
+    }
+    line(format!("    {}", figures(summary(outcome))));
     out
 }
 
 /// Mean, least, median, 95th and 99th percentile and greatest latency in milliseconds.
 pub fn summary(outcome: &Outcome) -> [f64; 6] {
-    let at = |quantile| outcome.latency_ms(quantile);
-    let min = outcome.latencies.min() as f64 / 1e6;
-    [outcome.mean_ms(), min, at(0.5), at(0.95), at(0.99), outcome.latencies.max() as f64 / 1e6]
+    figures_of(&outcome.latencies)
+}
+
+/// The same of any latencies.
+pub fn figures_of(latencies: &Histogram<u64>) -> [f64; 6] {
+    let at = |quantile| latencies.value_at_quantile(quantile) as f64 / 1e6;
+    let (min, max) = (latencies.min() as f64 / 1e6, latencies.max() as f64 / 1e6);
+    [latencies.mean() / 1e6, min, at(0.5), at(0.95), at(0.99), max]
 }
 
 /// A sweep or a comparison as a table.
 pub fn table(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> String {
-    let mut rows = vec![
-        ["test", "server", swept.unwrap_or("-"), "commands/s", "p50 ms", "p99 ms", "server us/cmd", "client us/cmd"]
-            .map(str::to_owned),
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    let heads = [
+        "test",
+        "server",
+        swept.unwrap_or("-"),
+        "commands/s",
+        "p50 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "server us/cmd",
+        "client us/cmd",
     ];
+    table.set_header(heads);
     for cell in cells {
         let outcome = cell.median();
-        rows.push([
+        let ms = |quantile| format!("{:.3}", outcome.latency_ms(quantile));
+        table.add_row([
             cell.test.clone(),
             cell.server.clone(),
             cell.value.clone(),
             format!("{:.0}", outcome.rps()),
-            format!("{:.3}", outcome.latency_ms(0.5)),
-            format!("{:.3}", outcome.latency_ms(0.99)),
+            ms(0.5),
+            ms(0.99),
+            ms(0.999),
             outcome.server_cpu.map_or_else(|| "-".into(), |cpu| format!("{:.3}", outcome.per_command_us(cpu))),
             format!("{:.3}", outcome.per_command_us(outcome.client_cpu)),
         ]);
     }
-    let widths: Vec<usize> =
-        (0..rows[0].len()).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
-    let mut out = String::new();
-    for row in &rows {
-        for (index, (text, width)) in row.iter().zip(&widths).enumerate() {
-            _ = if index < 2 { write!(out, "{text:<width$}  ") } else { write!(out, "{text:>width$}  ") };
+    for column in table.column_iter_mut() {
+        if column.index > 1 {
+            column.set_cell_alignment(CellAlignment::Right);
         }
-        out.truncate(out.trim_end().len());
-        out.push('\n');
     }
+    let mut out: String = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
     for Ratio { test, value, ratio, interval } in ratios {
-        _ = write!(out, "{test} {value}: {ratio:.3} times the throughput of the second server");
+        let what = [test.as_str(), value].join(" ");
+        _ = write!(out, "{}: {ratio:.3} times the throughput of the second server", what.trim_end());
         if let Some((low, high)) = interval {
             _ = write!(out, " (95 % within {low:.3} and {high:.3})");
         }

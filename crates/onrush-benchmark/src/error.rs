@@ -1,0 +1,53 @@
+//! What ends a run.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// Why a run ended, in the words that the user sees.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No connection, in redis-benchmark's words.
+    #[error("Could not connect to Redis at {target}: {reason}")]
+    Unreachable { target: String, reason: String },
+    /// The server refuses what a connection says first, or a question beside the load.
+    #[error("{0}")]
+    Refused(String),
+    /// A command of the load was answered with an error.
+    #[error("Error from server{at}: {text}")]
+    Reply { at: String, text: String },
+    #[error("Server closed the connection")]
+    Closed,
+    #[error("the server's reply is no RESP: {0}")]
+    NotResp(#[from] onrush_resp::ReplyError),
+    #[error("the server sent more replies than it got commands")]
+    TooManyReplies,
+    #[error("no connection to {target} for {for_ms} ms: {reason}")]
+    GivenUp { target: String, for_ms: u128, reason: String },
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{file}: {error}")]
+    File { file: String, error: io::Error },
+    #[error("the plot: {0}")]
+    Plot(String),
+    /// The options make no sense together, or name what does not exist.
+    #[error("{0}")]
+    Options(String),
+}
+
+impl Error {
+    /// A file could not be read or written.
+    pub fn file(path: &Path, error: io::Error) -> Error {
+        Error::File { file: path.display().to_string(), error }
+    }
+
+    /// The connection broke; another one may do better.
+    pub fn is_of_connection(&self) -> bool {
+        matches!(self, Error::Closed | Error::Io(_))
+    }
+
+    /// No connection could be made for so long.
+    pub fn given_up(target: &impl ToString, after: Duration, cause: &Error) -> Error {
+        Error::GivenUp { target: target.to_string(), for_ms: after.as_millis(), reason: cause.to_string() }
+    }
+}

@@ -1,0 +1,161 @@
+//! What is to be done: plain data, made from the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::random::KeyPattern;
+use crate::target::{Node, Target};
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub target: Target,
+    pub clients: usize,
+    pub requests: u64,
+    /// The least and the greatest length of values.
+    pub data_len: (usize, usize),
+    pub is_data_random: bool,
+    /// The least and the greatest time to live of what SET writes.
+    pub ttl: Option<(Duration, Duration)>,
+    pub db: u32,
+    pub resp3: bool,
+    pub threads: Option<usize>,
+    pub tracking: bool,
+    pub keep_alive: bool,
+    pub keyspace: Option<u64>,
+    pub keys: KeyPattern,
+    pub pipeline: usize,
+    pub quiet: bool,
+    pub precision: usize,
+    pub csv: bool,
+    pub endless: bool,
+    pub tests: Option<Vec<String>>,
+    /// Tests by name that are mixed into one, each with its weight; empty for none.
+    pub mix: Vec<(String, u32)>,
+    pub idle: bool,
+    pub seed: u64,
+    /// Commands a second, over all connections; latencies count from when each was due.
+    pub rate: Option<f64>,
+    pub arrivals: Arrivals,
+    /// Commands in flight on each connection, refilled as replies come; instead of batches.
+    pub window: Option<usize>,
+    pub warmup: Duration,
+    pub duration: Option<Duration>,
+    /// A broken connection is made again, for so long; without, it ends the run.
+    pub reconnect: Option<Duration>,
+    pub rtt: Duration,
+    pub sweep: Option<Sweep>,
+    pub versus: Option<Target>,
+    /// The target is a node of a cluster, whose masters share the load.
+    pub cluster: bool,
+    /// Those masters, once they are known.
+    pub nodes: Vec<Node>,
+    pub rounds: usize,
+    pub files: Files,
+    /// A command instead of the tests.
+    pub command: Vec<Vec<u8>>,
+}
+
+/// Where results go beside standard output.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    pub json: Option<PathBuf>,
+    pub csv: Option<PathBuf>,
+    pub plot: Option<PathBuf>,
+    pub latency_plot: Option<PathBuf>,
+    pub report: Option<PathBuf>,
+    pub hdr: Option<PathBuf>,
+    /// Not a result: lines that are drawn in place of a run.
+    pub draw: Option<PathBuf>,
+}
+
+/// How the commands of an open loop follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Arrivals {
+    /// At equal distances, the connections in turns.
+    #[default]
+    Even,
+    /// Each when it likes, as from many clients that do not know of each other.
+    Poisson,
+}
+
+impl Options {
+    /// Where the load goes: the server, or a cluster's masters.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        let single = (!self.cluster).then_some(&self.target);
+        single.into_iter().chain(self.nodes.iter().map(|node| &node.target))
+    }
+
+    /// Commands of one batch, or in flight.
+    pub fn depth(&self) -> usize {
+        self.window.unwrap_or(self.pipeline)
+    }
+
+    /// The same with one value of a sweep.
+    pub fn at(&self, value: SweptValue) -> Options {
+        let mut options = self.clone();
+        match value {
+            SweptValue::Depth(depth) => options.pipeline = depth,
+            SweptValue::Window(window) => options.window = Some(window),
+            SweptValue::Clients(clients) => options.clients = clients,
+            SweptValue::Size(len) => options.data_len = (len, len),
+            SweptValue::Rtt(rtt) => options.rtt = rtt,
+            SweptValue::Rate(rate) => options.rate = Some(rate),
+        }
+        options
+    }
+}
+
+/// What a sweep varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    Depth,
+    Window,
+    Clients,
+    Size,
+    Rtt,
+    Rate,
+}
+
+impl Swept {
+    /// How it is called in tables and plots.
+    pub fn title(self) -> &'static str {
+        match self {
+            Swept::Depth => "pipeline depth",
+            Swept::Window => "window",
+            Swept::Clients => "connections",
+            Swept::Size => "value bytes",
+            Swept::Rtt => "round trip ms",
+            Swept::Rate => "offered commands/s",
+        }
+    }
+}
+
+/// One value of what a sweep varies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SweptValue {
+    Depth(usize),
+    Window(usize),
+    Clients(usize),
+    Size(usize),
+    Rtt(Duration),
+    Rate(f64),
+}
+
+impl SweptValue {
+    /// Where it stands on the axis of a plot; times in milliseconds.
+    pub fn number(self) -> f64 {
+        match self {
+            SweptValue::Depth(n) | SweptValue::Window(n) | SweptValue::Clients(n) | SweptValue::Size(n) => n as f64,
+            SweptValue::Rtt(rtt) => rtt.as_secs_f64() * 1e3,
+            SweptValue::Rate(rate) => rate,
+        }
+    }
+}
+
+/// Values for an option, each as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    pub swept: Swept,
+    pub values: Vec<(String, SweptValue)>,
+}
