@@ -6,7 +6,7 @@ depend on how fast the client is; memory is resident bytes per item. What counts
 
     run.py                          everything, three rounds
     run.py --quick --no-record      a first look in about a minute
-    run.py --cases 'P=100,RSS'      the cases whose name holds one of these
+    run.py --cases 'SET P=100,RSS'  the cases of these names, or whose names contain these; --list shows them
     run.py --check                  exit status 1 when a limit is missed
 """
 
@@ -21,6 +21,7 @@ sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
 from harness import cases, load, programs, report, types  # noqa: E402
+from harness.choose import chosen  # noqa: E402
 from harness.servers import CLIENT_CORE, Kinds  # noqa: E402
 
 
@@ -28,7 +29,9 @@ def arguments():
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
     default_onrush = os.environ.get("ONRUSH_SERVER_BIN", os.path.join(target, "release", "onrush-server"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", default="", help="only cases whose name contains one of these, comma-separated")
+    help_cases = "only the cases of these names, or whose names contain these, comma-separated; SET-P100 is SET P=100"
+    parser.add_argument("--cases", default="", help=help_cases)
+    parser.add_argument("--list", action="store_true", help="the names of the cases")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per case; medians are reported (default 3)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the commands and one round")
     parser.add_argument("--no-record", action="store_true", help="print only, write nothing to runs/")
@@ -38,11 +41,6 @@ def arguments():
     parser.add_argument("--redis", default=default_redis, help="path of redis-server")
     parser.add_argument("--store-bench", default=os.path.join(target, "release", "onrush-store-bench"))
     return parser.parse_args()
-
-
-def chosen(all_cases, wanted):
-    words = [word.strip().lower() for word in wanted.split(",") if word.strip()]
-    return [case for case in all_cases if not words or any(word in case.name.lower() for word in words)]
 
 
 def in_turns(case, rounds, measure, kind):
@@ -74,18 +72,23 @@ def run_speed(kinds, speed_cases, rounds, scale):
 
 def main():
     options = arguments()
+    speed = [*cases.pipelined_cases(), cases.BigPipeline(), *types.type_cases(), *programs.program_cases()]
+    memory = [*cases.memory_cases(), *types.type_memory_cases()]
+    wanted = chosen([*speed, *memory, cases.Store()], options.cases)
+    if options.list:
+        print("\n".join(case.name for case in wanted))
+        return 0
     if not os.path.exists(options.onrush):
         raise SystemExit(f"{options.onrush} does not exist: build it (make build) or name it with --onrush")
     rounds, scale = (1, 0.1) if options.quick else (options.rounds, 1.0)
     kinds = Kinds(options.onrush, options.redis)
     os.sched_setaffinity(0, {CLIENT_CORE % os.cpu_count()})
     print(report.table([]))
-    speed = chosen([*cases.pipelined_cases(), cases.BigPipeline(), *types.type_cases(), *programs.program_cases()], options.cases)
-    results = run_speed(kinds, speed, rounds, scale)
-    for case in chosen([*cases.memory_cases(), *types.type_memory_cases()], options.cases):
+    results = run_speed(kinds, [case for case in wanted if case in speed], rounds, scale)
+    for case in (case for case in wanted if case in memory):
         results.append(in_turns(case, rounds, lambda name: case.run(kinds, name, scale), "own"))
     store_text = None
-    if chosen([cases.Store()], options.cases):
+    if any(isinstance(case, cases.Store) for case in wanted):
         os.sched_setaffinity(0, range(os.cpu_count()))
         store_text = cases.store_output(options.store_bench)
         scaling = cases.store_scaling(store_text)

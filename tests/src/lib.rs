@@ -30,6 +30,7 @@ pub mod compare;
 pub mod diff;
 pub mod exceptions;
 pub mod families;
+pub mod filter;
 pub mod grammar;
 pub mod latency;
 pub mod policies;

@@ -64,8 +64,11 @@ fn main() {
             collections::changes(case, len.parse().expect("a length"), count.parse().expect("a number of changes"));
         }
         ["freeze", len] => collections::freeze(len.parse().expect("a length")),
-        _ => eprintln!(
-            "usage: onrush-store-bench [speed | memory [ITEM KEYS] | changes CASE|all LEN COUNT | freeze LEN]"
-        ),
+        _ => {
+            eprintln!(
+                "usage: onrush-store-bench [speed | memory [ITEM KEYS] | changes CASE|all LEN COUNT | freeze LEN]"
+            );
+            std::process::exit(1);
+        }
     }
 }

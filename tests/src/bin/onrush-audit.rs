@@ -11,12 +11,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onrush_tests::audit::run::{Settings, audit};
 use onrush_tests::audit::{report, scenarios};
+use onrush_tests::filter;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.iter().any(|arg| arg == "--list") {
         scenarios::all().iter().for_each(|scenario| println!("{}", scenario.name));
         return ExitCode::SUCCESS;
+    }
+    let known =
+        filter::check_options(&args, &["--max", "--turns", "--repeats", "--jobs", "--only", "--out"], &["--short"]);
+    if let Err(reason) = known {
+        eprintln!("{reason}");
+        return ExitCode::FAILURE;
     }
     let option = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
     let number = |name: &str, default: usize| option(name).map_or(default, |text| text.parse().expect("a number"));
@@ -29,7 +36,13 @@ fn main() -> ExitCode {
         ..default
     };
     let only = option("--only").map_or("", String::as_str);
-    let chosen: Vec<_> = scenarios::all().into_iter().filter(|s| s.name.contains(only)).collect();
+    let chosen = match filter::by_part(scenarios::all(), only, |scenario| scenario.name.to_string()) {
+        Ok(chosen) => chosen,
+        Err(reason) => {
+            eprintln!("--only {reason}");
+            return ExitCode::FAILURE;
+        }
+    };
     let done = AtomicUsize::new(0);
     let outcomes = audit(&chosen, &settings, |outcome| {
         let number = done.fetch_add(1, Ordering::Relaxed) + 1;

@@ -27,7 +27,8 @@ fn main() -> ExitCode {
         Some(name) => match families::family(name) {
             Some(family) => run_family(family, &args[1..]),
             None => {
-                eprintln!("no family '{name}'; --list shows them");
+                let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
+                eprintln!("no family '{name}'; the families are {}", names.join(", "));
                 ExitCode::FAILURE
             }
         },

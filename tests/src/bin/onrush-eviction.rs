@@ -10,10 +10,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
+use std::process::ExitCode;
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
+use onrush_tests::filter;
 use onrush_tests::policies::POLICIES;
 use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
@@ -210,12 +212,26 @@ fn random_hits(trace: &[u32], len_max: usize) -> usize {
     hits
 }
 
-fn main() {
+fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    match work(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work(args: &[String]) -> Result<(), String> {
+    filter::check_options(args, &["--requests", "--keys", "--only", "--out"], &[])?;
     let option = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
     let number = |name: &str, default: usize| option(name).map_or(default, |text| text.parse().expect("a number"));
     let (requests, keys) = (number("--requests", 500_000), number("--keys", 20_000));
     let only = option("--only").map_or("", String::as_str);
+    let rows =
+        WORKLOADS.iter().flat_map(|workload| POLICIES.iter().map(move |policy| format!("{} {policy}", workload.name)));
+    let chosen = filter::by_part(rows, only, String::clone).map_err(|reason| format!("--only {reason}"))?;
     let mut table = format!(
         "# Hit rates by policy\n\n`onrush-eviction --requests {requests} --keys {keys}`: memory for {keys} keys with values of \
          {VALUE_BYTES} bytes, GET and after a miss SET, in batches of {BATCH_LEN}. In percent of the requests; in parentheses \
@@ -227,7 +243,7 @@ fn main() {
     for workload in WORKLOADS {
         let trace = (workload.trace)(&mut Rng::new(1), keys, requests);
         for policy in POLICIES {
-            if !format!("{} {policy}", workload.name).contains(only) {
+            if !chosen.contains(&format!("{} {policy}", workload.name)) {
                 continue;
             }
             let ours = measure(&Server::start_onrush(&[]), policy, &trace, keys);
@@ -248,6 +264,7 @@ fn main() {
         }
     }
     if let Some(path) = option("--out") {
-        std::fs::write(path, table).expect("the table is written");
+        std::fs::write(path, table).map_err(|error| format!("{path}: {error}"))?;
     }
+    Ok(())
 }

@@ -10,6 +10,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use onrush_tests::filter::check_names;
 use onrush_tests::siege::options::{Options, SETTINGS};
 use onrush_tests::siege::{self, hostile};
 
@@ -59,5 +60,8 @@ fn read(args: &[String]) -> Result<Options, String> {
             _ => return Err(format!("no option {name}")),
         }
     }
+    check_names(&options.foes, hostile::names()).map_err(|reason| format!("--foes: {reason}"))?;
+    check_names(&options.settings, SETTINGS.iter().map(|setting| setting.name))
+        .map_err(|reason| format!("--settings: {reason}"))?;
     Ok(options)
 }
