@@ -3,7 +3,7 @@
 //! ```text
 //! experiments URL first                      four INCRs one by one, and in one pipeline
 //! experiments URL pings COUNT                one by one, and in one pipeline
-//! experiments URL incrs COUNT BATCH...       in batches (1 is one by one), and as a stream
+//! experiments URL incrs COUNT BATCH...       in batches that are waited for (1 is one by one), in batches kept under way, as a stream
 //! experiments URL distance MS COUNT BATCH... the same over a round trip of so many milliseconds, emulated
 //! experiments URL depths COUNT DEPTH...      SETs with so many in flight on each of 50 connections
 //! experiments URL four COUNT                 MSET, a pipeline, a transaction, a script: the same job
@@ -19,7 +19,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// So many commands, and at least four batches, are under way before the first batch is waited for.
+/// So many commands, and at least four batches, are kept under way.
 const COMMANDS_UNDER_WAY: usize = 64 << 10;
 
 fn tell(what: &str, started: Instant) {
@@ -80,6 +80,13 @@ async fn answered(batch: JoinHandle<RedisResult<()>>) -> RedisResult<()> {
     batch.await.unwrap_or_else(|error| panic!("a batch: {error}"))
 }
 
+/// So many INCRs as one pipeline.
+fn batch_of(count: usize) -> onrush::Pipeline {
+    let mut pipeline = onrush::Pipeline::with_capacity(count);
+    (0..count).for_each(|_| _ = pipeline.cmd("INCR").arg("counter").ignore());
+    pipeline
+}
+
 async fn incrs(con: &Connection, count: usize, batches: &[usize]) -> RedisResult<()> {
     for &batch in batches {
         let started = Instant::now();
@@ -89,9 +96,7 @@ async fn incrs(con: &Connection, count: usize, batches: &[usize]) -> RedisResult
             if some == 1 {
                 cmd("INCR").arg("counter").exec_async(con).await?;
             } else {
-                let mut pipeline = onrush::Pipeline::with_capacity(some);
-                (0..some).for_each(|_| _ = pipeline.cmd("INCR").arg("counter").ignore());
-                pipeline.exec_async(con).await?;
+                batch_of(some).exec_async(con).await?;
             }
             left -= some;
         }
@@ -110,12 +115,12 @@ async fn incrs(con: &Connection, count: usize, batches: &[usize]) -> RedisResult
                 answered(first).await?;
             }
             let con = con.clone();
-            under_way.push_back(tokio::spawn(async move { incr(&con, some).await }));
+            under_way.push_back(tokio::spawn(async move { batch_of(some).exec_async(&con).await }));
         }
         for batch in under_way {
             answered(batch).await?;
         }
-        tell(&format!("batches of {batch}, not waited for"), started);
+        tell(&format!("batches of {batch}, kept under way"), started);
     }
     let started = Instant::now();
     incr(con, count).await?;
