@@ -24,12 +24,8 @@ pub(crate) use say;
 
 fn main() -> ExitCode {
     let done = match args::parse(std::env::args_os()) {
-        Ok(Task::Help) => {
-            say!("{}", args::USAGE.trim_end());
-            Ok(())
-        }
-        Ok(Task::Version) => {
-            say!("onrush-check {}", env!("CARGO_PKG_VERSION"));
+        Ok(Task::Print(text)) => {
+            say!("{}", text.trim_end());
             Ok(())
         }
         Ok(Task::Rdb(file)) => rdb::check(&file),
