@@ -86,3 +86,10 @@ def test_completions_and_the_man_page_know_the_flags():
         assert b"keystats" in done.stdout and b"latency" in done.stdout
     script = subprocess.run([CLI, "--completions", "bash"], capture_output=True).stdout
     assert subprocess.run(["bash", "-n"], input=script).returncode == 0
+
+
+def test_bytes_that_are_no_utf8_go_through(server):
+    assert run(server, stdin=b"SET a \xff\xfe\nGET a\n").stdout == b"OK\n\xff\xfe\n"
+    assert run(server, "-x", "SET", b"k\xff", stdin=b"\xfe").stdout == b"OK\n"
+    assert run(server, "GET", b"k\xff").stdout == b"\xfe\n"
+    assert run(server, "--no-raw", "GET", b"k\xff").stdout == b'"\\xfe"\n'

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use self::batch::Batch;
 use crate::args::Options;
-use crate::fail::Fail;
+use crate::fail::{Fail, system_message};
 use crate::format::Output;
 use crate::quote::split_words;
 use crate::session::{Session, Stop, print};
@@ -56,7 +56,8 @@ impl Repl {
         loop {
             line.clear();
             let read = input.read_until(b'\n', &mut line);
-            if read.map_err(|error| Fail::new(format!("Reading from standard input: {error}")))? == 0 {
+            if read.map_err(|error| Fail::new(format!("Reading from standard input: {}", system_message(&error))))? == 0
+            {
                 return Ok(());
             }
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
