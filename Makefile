@@ -9,6 +9,7 @@ NODE_FOLDER := $(TARGET)/node
 ORACLE := $(TARGET)/oracle
 REDIS_NEWER_SERVER_BIN ?= $(ORACLE)/redis-server
 TOOLS := $(TARGET)/tools
+PROGRAMS := $(TARGET)/programs
 CARGO_DENY ?= $(TOOLS)/cargo-deny
 MDBOOK ?= $(TOOLS)/mdbook
 CLIENTS := tests/clients
@@ -20,7 +21,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint unit blackbox clients bench book docs audit experiments fuzz siege sim tools packages
+.PHONY: help build run test lint unit blackbox clients programs bench book docs audit experiments fuzz siege sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,7 +32,7 @@ build: ## the release build of the server, the command line, the load tool and t
 run: build ## start the server with defaults; more options through ARGS="--port 7000"
 	$(ONRUSH_SERVER_BIN) $(ARGS)
 
-test: tools lint book unit blackbox clients ## everything: lint, the book, unit and property tests, black-box tests, real clients
+test: tools lint book unit blackbox programs clients ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
 
 lint: $(CARGO_DENY) ## formatting, clippy with default, no and all features, the docs of the code, licences and duplicates of the dependencies
 	cargo fmt --all --check
@@ -63,11 +64,16 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	mkdir -p $(TARGET)/results
-	rm -f $(TARGET)/results/*
+	rm -f $(TARGET)/results/node.tap $(TARGET)/results/pytest.xml
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
 		--test-reporter=tap --test-reporter-destination=$(TARGET)/results/node.tap $(CLIENTS)
 	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
 	python3 scripts/test-summary.py $(TARGET)
+
+programs: tools build $(PROGRAMS)/.installed ## programs that use a Redis server, on Onrush as on redis-server: docs/programs.md
+	mkdir -p $(TARGET)/results
+	ONRUSH_PROGRAMS_FOLDER=$(PROGRAMS) NODE_PATH=$(PROGRAMS)/node/node_modules \
+		$(PROGRAMS)/venv/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml=$(TARGET)/results/programs.xml tests/programs
 
 bench: tools build ## measure against redis-server; options through ARGS="--quick"
 	if [ -f benchmarks/store-bench/Cargo.toml ]; then cargo build --release --locked -p onrush-store-bench; fi
@@ -104,6 +110,16 @@ $(TOOLS)/cargo-deny $(TOOLS)/mdbook: scripts/fetch-tool.sh
 $(VENV)/.installed: $(CLIENTS)/requirements.txt
 	python3 -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(PROGRAMS)/.installed: tests/programs/python/requirements.txt tests/programs/node/package-lock.json tests/programs/go/go.sum tests/programs/java/pom.xml
+	python3 -m venv $(PROGRAMS)/venv
+	$(PROGRAMS)/venv/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	mkdir -p $(PROGRAMS)/node
+	cp tests/programs/node/*.json $(PROGRAMS)/node/
+	cd $(PROGRAMS)/node && npm ci --silent --no-audit --no-fund
+	cd tests/programs/go && go build -mod=readonly -o $(PROGRAMS)/limiter .
+	cd tests/programs/java && mvn -q -B -DoutputDirectory=$(PROGRAMS)/jars dependency:copy-dependencies
 	touch $@
 
 $(NODE_FOLDER)/.installed: $(CLIENTS)/package.json $(CLIENTS)/package-lock.json

@@ -22,6 +22,7 @@ need node nodejs npm
 need npm npm
 need chromium chromium
 need ruby ruby ruby-redis
+need sidekiq ruby-sidekiq
 need php php-cli php-redis
 need go golang-go
 need mvn maven
