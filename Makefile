@@ -21,7 +21,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint unit blackbox clients programs bench book docs audit experiments fuzz siege sim tools packages
+.PHONY: help build run test lint unit blackbox clients programs release bench book docs audit experiments fuzz siege sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -74,6 +74,9 @@ programs: tools build $(PROGRAMS)/.installed ## programs that use a Redis server
 	mkdir -p $(TARGET)/results
 	ONRUSH_PROGRAMS_FOLDER=$(PROGRAMS) NODE_PATH=$(PROGRAMS)/node/node_modules \
 		$(PROGRAMS)/venv/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml=$(TARGET)/results/programs.xml tests/programs
+
+release: ## the archive of a release with its checksum, in the target folder's `dist`
+	scripts/release.sh
 
 bench: tools build ## measure against redis-server; options through ARGS="--quick"
 	if [ -f benchmarks/store-bench/Cargo.toml ]; then cargo build --release --locked -p onrush-store-bench; fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Says how many parts of the client matrix ran, and which tests were skipped and why: test-summary.py TARGET-FOLDER.
 
-Reads what `make test` leaves behind: results/pytest.xml, results/node.tap, and the file `skipped` of the Rust tests. Ends with 1 when
+Reads what `make test` leaves behind: results/pytest.xml, results/programs.xml if there, results/node.tap, and the file `skipped` of the Rust tests. Ends with 1 when
 no part of the matrix ran.
 """
 
@@ -38,6 +38,9 @@ def of_rust(path):
 def main():
     target = Path(sys.argv[1])
     ran, parts, skipped = of_pytest(target / "results" / "pytest.xml")
+    programs = target / "results" / "programs.xml"
+    if programs.exists():
+        skipped += of_pytest(programs)[2]
     skipped += of_node(target / "results" / "node.tap") + of_rust(target / "skipped")
     print(f"Client matrix: {ran} of {parts} parts ran.")
     for name, reason in skipped:
