@@ -97,8 +97,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, String> {
         "redis-check-aof" => Some("aof"),
         _ => None,
     };
-    let words = implied.map(OsString::from).into_iter().chain(args);
-    let matches = match command().no_binary_name(true).try_get_matches_from(words) {
+    let words = ["onrush-check"].into_iter().chain(implied).map(OsString::from).chain(args);
+    let matches = match command().try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return Ok(Task::Print(error.to_string()));
@@ -175,6 +175,7 @@ mod tests {
         for line in ["x --version", "x -v", "x rdb -v", "redis-check-rdb --version"] {
             assert!(printed(line).contains(env!("CARGO_PKG_VERSION")), "{line}");
         }
+        assert!(parsed("redis-check-aof --fix").unwrap_err().contains("Usage: onrush-check aof"));
         assert!(parse(["x".into()]).unwrap_err().contains("Usage"));
     }
 
