@@ -125,6 +125,18 @@ impl ToRedisArgs for String {
     }
 }
 
+macro_rules! bytes {
+    ($($kind:ty)*) => {$(
+        impl ToRedisArgs for $kind {
+            fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
+                out.write_arg(self);
+            }
+        }
+    )*};
+}
+
+bytes!(bytes::Bytes bytes::BytesMut);
+
 macro_rules! deref {
     ($($kind:ty),*) => {$(
         impl<T: ToRedisArgs + ?Sized> ToRedisArgs for $kind {

@@ -164,6 +164,18 @@ macro_rules! by_string {
 
 by_string!(Box<str> Arc<str>);
 
+/// The buffer that the reply was read into becomes the value: nothing is copied.
+impl FromRedisValue for bytes::Bytes {
+    fn from_redis_value(value: Value) -> RedisResult<bytes::Bytes> {
+        match plain(value)? {
+            Value::BulkString(bytes) => Ok(bytes.into()),
+            Value::Okay => Ok(bytes::Bytes::from_static(b"OK")),
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } | Value::BigNumber(text) => Ok(text.into()),
+            other => Err(other.mismatch("Bytes")),
+        }
+    }
+}
+
 impl FromRedisValue for char {
     fn from_redis_value(value: Value) -> RedisResult<char> {
         parse(&plain(value)?, "char")
@@ -311,6 +323,18 @@ mod tests {
         assert_eq!(from_redis_value::<Vec<u8>>(bulk("ab\0")).unwrap(), b"ab\0");
         assert_eq!(from_redis_value::<Option<Vec<u8>>>(Value::Nil).unwrap(), None);
         assert_eq!(from_redis_value::<Option<i64>>(bulk("12")).unwrap(), Some(12));
+    }
+
+    #[test]
+    fn shared_bytes_are_the_reply_itself_and_no_copy() {
+        let reply = b"some bytes".to_vec();
+        let at = reply.as_ptr();
+        let bytes: bytes::Bytes = from_redis_value(Value::BulkString(reply)).unwrap();
+        assert_eq!((bytes.as_ptr(), &bytes[..]), (at, &b"some bytes"[..]));
+        let list = Value::Array(vec![bulk("a"), Value::Nil]);
+        assert_eq!(from_redis_value::<Vec<Option<bytes::Bytes>>>(list).unwrap(), [Some("a".into()), None]);
+        assert!(from_redis_value::<bytes::Bytes>(Value::Nil).is_err());
+        assert_eq!(crate::ToRedisArgs::to_redis_args(&bytes), [b"some bytes"]);
     }
 
     #[test]

@@ -85,8 +85,12 @@ mod encode;
 mod error;
 mod from_value;
 mod gate;
+#[cfg(feature = "json")]
+pub mod json;
 mod lease;
 mod link;
+#[cfg(feature = "mock")]
+pub mod mock;
 mod net;
 mod parse;
 mod pipeline;
@@ -112,6 +116,8 @@ pub use commands::AsyncCommands;
 pub use connection::{Connection, ConnectionLike};
 pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
 pub use from_value::{FromRedisValue, from_redis_value};
+#[cfg(feature = "json")]
+pub use json::Json;
 pub use lease::Lease;
 pub use parse::Parser;
 pub use pipeline::{Pipeline, pipe};

@@ -75,6 +75,7 @@ struct State {
 
 /// What became of a stream whose replies nobody wanted to see.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Summary {
     /// Commands that were answered, with errors too.
     pub replies: u64,

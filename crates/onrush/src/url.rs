@@ -52,6 +52,7 @@ pub enum ConnectionAddr {
 /// know, change nothing: [`unknown_options`](Self::unknown_options) tells them. Reserved characters in any part are
 /// percent-encoded.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConnectionInfo {
     /// Where the server listens.
     pub addr: ConnectionAddr,

@@ -61,6 +61,7 @@ pub enum VerbatimFormat {
 
 /// A message the server sent unasked: pub/sub, invalidation of cached keys, and the like.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PushInfo {
     /// What it tells.
     pub kind: PushKind,
@@ -103,6 +104,7 @@ pub enum PushKind {
 
 /// A reply with information about it (RESP3's attribute type).
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Attribute {
     /// The reply.
     pub data: Value,
