@@ -85,6 +85,7 @@ mod encode;
 mod error;
 mod from_value;
 mod gate;
+pub mod geo;
 #[cfg(feature = "json")]
 pub mod json;
 mod lease;
@@ -92,15 +93,19 @@ mod link;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod net;
+mod options;
 mod parse;
 mod pipeline;
 mod pubsub;
 mod push;
 mod queue;
+mod scan;
 mod script;
 mod shelf;
 mod sink;
+mod sorted_sets;
 mod stream;
+pub mod streams;
 mod subscriptions;
 mod tls;
 mod url;
@@ -119,11 +124,19 @@ pub use from_value::{FromRedisValue, from_redis_value};
 #[cfg(feature = "json")]
 pub use json::Json;
 pub use lease::Lease;
+pub use options::{
+    CopyOptions, Direction, ExistenceCheck, ExpireOption, Expiry, FieldExistenceCheck, FlushOptions,
+    HashFieldExpirationOptions, InfoDict, IntegerReplyOrNoOp, LposOptions, ScanOptions, SetExpiry, SetOptions,
+};
 pub use parse::Parser;
 pub use pipeline::{Pipeline, pipe};
 pub use pubsub::{Msg, PubSub};
 pub use push::{PUSHES_MAX, Pushes};
+pub use scan::Scan;
 pub use script::{Script, ScriptInvocation};
+pub use sorted_sets::{
+    Aggregate, LexBound, ScoreBound, SortedSetAddOptions, SortedSetCombineOptions, SortedSetRangeOptions,
+};
 pub use stream::{Replies, Summary, WindowSize};
 pub use tls::TlsOptions;
 #[cfg(feature = "tls")]

@@ -1,0 +1,124 @@
+//! SCAN and its kin as streams.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+
+use crate::args::ToRedisArgs;
+use crate::cmd::{Cmd, cmd};
+use crate::connection::ConnectionLike;
+use crate::error::RedisResult;
+use crate::from_value::{FromRedisValue, from_redis_value};
+use crate::options::ScanOptions;
+use crate::value::Value;
+
+/// The next cursor and what was found.
+type Page = (String, Vec<Value>);
+
+/// What a SCAN finds, page by page: a stream, made by [`scan`](crate::AsyncCommands::scan) and its kin.
+///
+/// The server is asked for the next page when the last one is used up. Whatever is there from the first to the last page
+/// comes at least once, and may come more than once; what is added or deleted meanwhile may come or not. After an error
+/// that says so, such as a lost connection, asking for more asks for the same page again.
+///
+/// ```no_run
+/// # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
+/// use onrush::AsyncCommands;
+/// let mut keys = con.scan_match::<String>("user:*");
+/// while let Some(key) = keys.next_item().await {
+///     println!("{}", key?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Scan<'a, C, T> {
+    con: &'a C,
+    name: &'static str,
+    key: Vec<Vec<u8>>,
+    options: ScanOptions,
+    /// Where the next page begins; `None` behind the last.
+    cursor: Option<String>,
+    items: VecDeque<T>,
+    page: Option<Pin<Box<dyn Future<Output = RedisResult<Page>> + Send + 'a>>>,
+}
+
+impl<C, T> fmt::Debug for Scan<'_, C, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").field("name", &self.name).field("cursor", &self.cursor).finish_non_exhaustive()
+    }
+}
+
+impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
+    pub(crate) fn new(con: &'a C, name: &'static str, key: impl ToRedisArgs, options: ScanOptions) -> Scan<'a, C, T> {
+        let cursor = Some("0".to_owned());
+        Scan { con, name, key: key.to_redis_args(), options, cursor, items: VecDeque::new(), page: None }
+    }
+
+    /// The next item; `None` behind the last.
+    ///
+    /// # Errors
+    /// Those of [`Cmd::query_async`], and an item that does not fit the type.
+    pub async fn next_item(&mut self) -> Option<RedisResult<T>> {
+        std::future::poll_fn(|cx| self.poll_item(cx)).await
+    }
+
+    /// All items that are left.
+    ///
+    /// # Errors
+    /// The first error; the items before it are lost.
+    pub async fn collect<I: Default + Extend<T>>(mut self) -> RedisResult<I> {
+        let mut all = I::default();
+        while let Some(item) = self.next_item().await {
+            all.extend([item?]);
+        }
+        Ok(all)
+    }
+
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<RedisResult<T>>> {
+        loop {
+            if let Some(item) = self.items.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            let page = match &mut self.page {
+                Some(page) => page,
+                None => {
+                    let Some(cursor) = &self.cursor else { return Poll::Ready(None) };
+                    let mut command = cmd(self.name);
+                    command.arg(&self.key).arg(cursor).arg(&self.options);
+                    self.page.insert(Box::pin(fetch(self.con, command)))
+                }
+            };
+            let fetched = ready!(page.as_mut().poll(cx));
+            self.page = None;
+            let page = fetched.and_then(|(cursor, items)| Ok((cursor, T::from_redis_values(items)?)));
+            match page {
+                Ok((cursor, items)) => {
+                    self.cursor = Some(cursor).filter(|cursor| cursor != "0");
+                    self.items = items.into();
+                }
+                Err(error) => {
+                    // What is no page today is none tomorrow; a connection may come back.
+                    if !error.is_connection_dropped() {
+                        self.cursor = None;
+                    }
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+}
+
+async fn fetch(con: &impl ConnectionLike, command: Cmd) -> RedisResult<Page> {
+    from_redis_value(con.send_command(&command).await?)
+}
+
+impl<C: ConnectionLike, T: FromRedisValue + Unpin> Stream for Scan<'_, C, T> {
+    type Item = RedisResult<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RedisResult<T>>> {
+        self.get_mut().poll_item(cx)
+    }
+}
