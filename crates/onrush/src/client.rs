@@ -7,6 +7,7 @@ use crate::backoff::Backoff;
 use crate::cache::CacheConfig;
 use crate::connection::Connection;
 use crate::connector::Connector;
+use crate::credentials::{CredentialsProvider, Provider};
 use crate::encode::command;
 use crate::error::RedisResult;
 use crate::net::SocketOptions;
@@ -35,6 +36,7 @@ pub struct ConnectionConfig {
     pub(crate) tracking: Option<Vec<u8>>,
     pub(crate) cache: Option<CacheConfig>,
     pub(crate) socket: SocketOptions,
+    pub(crate) credentials: Option<Provider>,
 }
 
 impl Default for ConnectionConfig {
@@ -51,6 +53,7 @@ impl Default for ConnectionConfig {
             tracking: None,
             cache: None,
             socket: SocketOptions::default(),
+            credentials: None,
         }
     }
 }
@@ -145,6 +148,13 @@ impl ConnectionConfig {
     /// [`CacheConfig::set_ttl_max`]. Pipelines, transactions, streams and leases are not answered from the cache.
     pub fn set_cache(mut self, cache: CacheConfig) -> ConnectionConfig {
         self.cache = Some(cache);
+        self
+    }
+
+    /// Who knows the user name and password, asked anew for each connection that is made, reconnects and leases included.
+    /// The ones of the URL are not used then.
+    pub fn set_credentials_provider(mut self, provider: impl CredentialsProvider + 'static) -> ConnectionConfig {
+        self.credentials = Some(Provider::new(provider));
         self
     }
 

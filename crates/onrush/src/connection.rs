@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use crate::cache::Cache;
 use crate::cmd::Cmd;
 use crate::connector::Connector;
+use crate::counters::Counters;
 use crate::driver::Driver;
 use crate::encode::command;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
@@ -118,6 +119,23 @@ impl Connection {
     /// Whether the connection is closed for good. One that is being replaced after a disconnect is not.
     pub fn is_closed(&self) -> bool {
         self.inner.shared.is_closed()
+    }
+
+    /// Takes no more commands, waits until all that were sent over it are answered, and hangs up; so do all clones. The
+    /// commands that come too late fail with [`ErrorKind::Closed`] and have not been sent. Leases that are held stay with
+    /// their holders and are not waited for; no more are given.
+    ///
+    /// Waits for the response timeout at most for a server that has stopped answering. Dropping the future leaves the
+    /// connection closing.
+    pub async fn close(&self) {
+        self.inner.leases.close();
+        self.inner.shared.finish();
+        self.inner.shared.ended().await;
+    }
+
+    /// What went over the connection so far. Leases count for themselves.
+    pub fn counters(&self) -> Counters {
+        self.inner.shared.counters()
     }
 
     /// How many bytes of commands wait to be written.
@@ -254,6 +272,7 @@ impl Connection {
                 return Err(error);
             }
             retries += 1;
+            shared.tally.retry(1);
         }
     }
 
@@ -293,6 +312,26 @@ fn driver_gone() -> Broken {
 
 impl ConnectionLike for Connection {
     async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
+        #[cfg(feature = "tracing")]
+        if let Some(span) = crate::telemetry::command_span(cmd) {
+            // Apart, so that the future of a command that nobody watches stays small.
+            return Box::pin(tracing::Instrument::instrument(self.send_command_here(cmd), span)).await;
+        }
+        self.send_command_here(cmd).await
+    }
+
+    async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        #[cfg(feature = "tracing")]
+        if let Some(span) = crate::telemetry::pipeline_span(pipeline) {
+            return Box::pin(tracing::Instrument::instrument(self.send_commands(pipeline), span)).await;
+        }
+        self.send_commands(pipeline).await
+    }
+}
+
+impl Connection {
+    #[inline]
+    async fn send_command_here(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
         if packed.class() == Class::PLAIN {
             if let Some(cache) = self.inner.shared.cache()
@@ -310,7 +349,7 @@ impl ConnectionLike for Connection {
         apart.await
     }
 
-    async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    async fn send_commands(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
         if pipeline.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -403,6 +442,7 @@ impl Connection {
             if missing.is_empty() {
                 return;
             }
+            self.inner.shared.tally.retry(missing.len());
             match self.request_batch(Packed::new(&bytes, missing.len(), class), false, &[]).await {
                 Ok(outcome) => {
                     let answered = outcome.replies.len();
@@ -447,6 +487,7 @@ impl Connection {
                 return Ok(Some(vec![Err(error); pipeline.len()]));
             }
             retries += 1;
+            self.inner.shared.tally.retry(pipeline.len());
         }
     }
 }

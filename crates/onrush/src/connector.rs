@@ -1,6 +1,7 @@
 //! Making a connection: the socket, the protocol, the login, the database.
 
 use crate::client::ConnectionConfig;
+use crate::credentials::Credentials;
 use crate::encode::command;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
 use crate::link::Link;
@@ -8,6 +9,7 @@ use crate::net::Stream;
 use crate::queue::Shared;
 use crate::sink::Sink;
 use crate::subscriptions::Resubscription;
+use crate::telemetry;
 use crate::tls::TlsContext;
 use crate::url::{ConnectionInfo, ProtocolVersion};
 use crate::value::Value;
@@ -24,6 +26,10 @@ impl Connector {
     /// Connects, logs in, and brings a new connection to the state that `shared` remembers: loaded scripts,
     /// subscriptions.
     pub(crate) async fn connect(&self, shared: &Shared) -> RedisResult<Link> {
+        telemetry::connecting(&self.info.addr, self.connect_in_time(shared)).await
+    }
+
+    async fn connect_in_time(&self, shared: &Shared) -> RedisResult<Link> {
         let Some(timeout) = self.config.connection_timeout else { return self.connect_untimed(shared).await };
         match tokio::time::timeout(timeout, self.connect_untimed(shared)).await {
             Ok(connected) => connected,
@@ -57,18 +63,28 @@ impl Connector {
         }
         if protocol == ProtocolVersion::RESP3 || shared.outlet.is_lossless() {
             for Resubscription { bytes, kind, name } in shared.resubscriptions() {
+                shared.note_due(1);
                 link.send_first(&bytes, Sink::Again { kind, name });
             }
         }
         Ok(link)
     }
 
+    /// The provider's, or those of the URL.
+    async fn credentials(&self) -> RedisResult<Credentials> {
+        match &self.config.credentials {
+            Some(provider) => provider.ask().await.map_err(|error| error.with_fate(Fate::NotSent)),
+            None => Ok(Credentials { username: self.info.username.clone(), password: self.info.password.clone() }),
+        }
+    }
+
     /// Agrees on a protocol and logs in.
     async fn greet(&self, link: &mut Link) -> RedisResult<ProtocolVersion> {
-        let user = self.info.username.as_deref();
+        let Credentials { username, password } = self.credentials().await?;
+        let user = username.as_deref();
         if self.info.protocol == ProtocolVersion::RESP3 {
             let mut args: Vec<&[u8]> = vec![b"HELLO", b"3"];
-            if let Some(password) = &self.info.password {
+            if let Some(password) = &password {
                 args.extend([b"AUTH".as_slice(), user.unwrap_or("default").as_bytes(), password.as_bytes()]);
             }
             match exchange_one(link, &args).await? {
@@ -77,7 +93,7 @@ impl Connector {
                 _ => return Ok(ProtocolVersion::RESP3),
             }
         }
-        if let Some(password) = &self.info.password {
+        if let Some(password) = &password {
             let login = [user.unwrap_or("").as_bytes(), password.as_bytes()];
             let args: Vec<&[u8]> = std::iter::once(b"AUTH".as_slice())
                 .chain(login.into_iter().skip(usize::from(user.is_none())))

@@ -16,6 +16,7 @@ use crate::gate::{Class, Packed};
 use crate::link::{End, Link};
 use crate::queue::{CloseGuard, Shared};
 use crate::sink::{Broken, Sink};
+use crate::telemetry;
 use crate::value::{PushInfo, PushKind, Value};
 
 /// Ticks of the connection's clock in its shortest time limit: a timeout is at most 1/8 late.
@@ -115,6 +116,7 @@ impl Clock {
                 self.probe = Some((Probe::Home(answer), self.now));
             }
         } else if link.is_idle() && !shared.is_leased() && shared.waits_for_news() {
+            shared.note_due(1);
             link.send_first(PING, Sink::Discard);
             self.probe = Some((Probe::Own(link.replies()), self.now));
         }
@@ -135,7 +137,10 @@ impl Driver {
         home: Option<Arc<Shared>>,
         link: Link,
     ) {
+        // From now on: a runtime that shuts down may never come to the task's first step.
+        let guard = CloseGuard(shared.clone());
         tokio::spawn(async move {
+            let _guard = guard;
             let clock = Clock::new(connector.config.response_timeout, connector.config.ping_interval);
             Driver { shared, connector, backoff, clock, home }.run(link).await;
         });
@@ -143,7 +148,6 @@ impl Driver {
 
     async fn run(mut self, mut link: Link) {
         let shared = self.shared.clone();
-        let _guard = CloseGuard(shared.clone());
         // Attempts to connect since a link was last of use.
         let mut attempts = 0;
         loop {
@@ -161,6 +165,7 @@ impl Driver {
                 shared.close(error.clone().with_fate(Fate::NotSent));
                 return link.salvage(&shared, &error, false);
             };
+            telemetry::disconnected(&self.connector.info.addr, &error);
             // A peer that accepts and hangs up is no better than one that does not accept.
             if link.replies() > 0 || started.elapsed() >= backoff.max {
                 attempts = 0;
@@ -201,7 +206,7 @@ impl Driver {
                 if link.oldest_tick().is_some_and(|tick| tick.max(clock.heard) < oldest) {
                     // What waits in the queue since as long has waited too long as well; the rest may go on elsewhere.
                     let error = timed_out();
-                    shared.expire(oldest).into_iter().for_each(|entry| entry.fail(&error, 0));
+                    shared.expire(oldest).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
                     return Poll::Ready(End::Broken(error));
                 }
                 if !paused && let Err(error) = clock.watch(link, shared, home) {
@@ -234,8 +239,15 @@ impl Driver {
             });
             match connected.await {
                 None => return Ok(None),
-                Some(Ok(link)) => return Ok(Some(link)),
-                Some(Err(error)) => cause = error,
+                Some(Ok(link)) => {
+                    self.shared.tally.reconnect();
+                    telemetry::reconnected(&self.connector.info.addr, *attempts);
+                    return Ok(Some(link));
+                }
+                Some(Err(error)) => {
+                    telemetry::not_connected(&self.connector.info.addr, *attempts, &error);
+                    cause = error;
+                }
             }
         }
     }
@@ -265,7 +277,7 @@ async fn with_expiry<T>(
                 if expires {
                     clock.now = shared.tick();
                     let error = cause.delayed("no connection came within the response timeout");
-                    shared.expire(clock.oldest_allowed()).into_iter().for_each(|entry| entry.fail(&error, 0));
+                    shared.expire(clock.oldest_allowed()).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
                 }
                 clock.restart();
             }

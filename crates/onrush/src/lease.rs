@@ -26,6 +26,12 @@ impl Leases {
         Leases { permits: Arc::new(Semaphore::new(count_max)), idle: Mutex::default() }
     }
 
+    /// Leases no more, and closes those that nobody holds.
+    pub(crate) fn close(&self) {
+        self.permits.close();
+        self.idle.lock().clear();
+    }
+
     /// Waits until one more may be leased.
     async fn permit(&self, timeout: Option<Duration>) -> RedisResult<OwnedSemaphorePermit> {
         let closed = |_| RedisError::new(ErrorKind::Closed, "no connection can be leased any more");
@@ -94,7 +100,7 @@ impl Deref for Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let inner = &self.connection.inner;
-        if Arc::strong_count(inner) == 1 && inner.shared.is_as_new() {
+        if Arc::strong_count(inner) == 1 && inner.shared.is_as_new() && !self.home.is_closed() {
             self.home.inner.leases.idle.lock().push(self.connection.clone());
         } else {
             inner.shared.abandon();

@@ -80,6 +80,8 @@ mod commands;
 mod compat;
 mod connection;
 mod connector;
+mod counters;
+mod credentials;
 mod driver;
 mod encode;
 mod error;
@@ -107,6 +109,8 @@ mod sorted_sets;
 mod stream;
 pub mod streams;
 mod subscriptions;
+mod telemetry;
+mod timeout;
 mod tls;
 mod url;
 mod value;
@@ -119,6 +123,8 @@ pub use client::{Client, ConnectionConfig};
 pub use cmd::{Cmd, cmd};
 pub use commands::AsyncCommands;
 pub use connection::{Connection, ConnectionLike};
+pub use counters::Counters;
+pub use credentials::{Credentials, CredentialsProvider};
 pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
 pub use from_value::{FromRedisValue, from_redis_value};
 #[cfg(feature = "json")]
@@ -138,6 +144,7 @@ pub use sorted_sets::{
     Aggregate, LexBound, ScoreBound, SortedSetAddOptions, SortedSetCombineOptions, SortedSetRangeOptions,
 };
 pub use stream::{Replies, Summary, WindowSize};
+pub use timeout::WithTimeout;
 pub use tls::TlsOptions;
 #[cfg(feature = "tls")]
 pub use tls::rustls;

@@ -172,7 +172,10 @@ impl Link {
                 self.output = Vec::new();
             }
             match shared.take(&mut self.output, &mut self.inflight, cx) {
-                Taken::Some => (self.woken, self.yields) = (false, 0),
+                Taken::Some => {
+                    (self.woken, self.yields) = (false, 0);
+                    shared.tally.batch();
+                }
                 Taken::Deserted if self.inflight.is_empty() => return Ok(WriteTurn::Deserted),
                 Taken::Empty | Taken::Deserted => return self.poll_flush(cx),
             }
@@ -182,6 +185,7 @@ impl Link {
             Poll::Ready(Ok(n)) => {
                 self.output_at += n;
                 self.unflushed = true;
+                shared.tally.sent(n);
                 // While one long command is on its way out, its being taken is all the progress there can be.
                 self.heard |= self.inflight.len() == 1;
                 Ok(WriteTurn::More)
@@ -227,8 +231,10 @@ impl Link {
         }
         self.input_end += n;
         self.heard = true;
-        self.dispatch(shared)?;
-        Ok(true)
+        let before = self.replies;
+        let dispatched = self.dispatch(shared);
+        shared.tally.received(n, self.replies - before);
+        dispatched.map(|()| true)
     }
 
     /// Hands on all complete replies.
@@ -280,6 +286,7 @@ impl Link {
             Some(front) if front.sink.awaits(&push.kind) => {
                 // Before the caller is told, so that its own reader finds it.
                 shared.outlet.send_awaited(push);
+                self.replies += 1;
                 let progress = front.confirmed();
                 self.settle(progress);
             }
@@ -337,7 +344,7 @@ impl Link {
             } else if written == 0 || entry.manner.whole {
                 kept_len += entry.len;
                 kept.push(entry);
-            } else if let Some(rest_len) = entry.cut(written, error) {
+            } else if let Some(rest_len) = cut(shared, &mut entry, written, error) {
                 kept_len += rest_len;
                 kept.push(entry);
             } else {
@@ -346,8 +353,16 @@ impl Link {
         }
         kept.reverse();
         shared.put_back(&self.output[self.output.len() - kept_len..], kept);
-        lost.into_iter().rev().for_each(|(entry, written)| entry.fail(error, written));
+        lost.into_iter().rev().for_each(|(entry, written)| shared.lose(entry, error, written));
     }
+}
+
+/// Cuts a part of a stream in two, and counts the commands that are lost with that.
+fn cut(shared: &Shared, entry: &mut Entry, written: usize, error: &RedisError) -> Option<usize> {
+    let due = entry.due();
+    let rest_len = entry.cut(written, error);
+    shared.tally.lost(due - entry.due());
+    rest_len
 }
 
 impl Drop for Link {

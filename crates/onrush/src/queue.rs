@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::cache::Cache;
+use crate::counters::{Counters, Tally};
 use crate::encode::command;
 use crate::error::{RedisError, RedisResult, ServerError};
 use crate::gate::{Class, Packed};
@@ -40,6 +41,9 @@ pub(crate) struct Shared {
     lease: Option<Account>,
     /// What a shared connection keeps of what it reads.
     cache: Option<Arc<Cache>>,
+    pub tally: Tally,
+    /// Tells that the driver has left.
+    ended: Notify,
 }
 
 /// Whether a leased connection is as it was when it was new.
@@ -70,6 +74,8 @@ struct Queue {
     /// No user is left.
     deserted: bool,
     closed: Option<RedisError>,
+    /// The driver has left.
+    ended: bool,
 }
 
 /// A command the queue does not take.
@@ -103,6 +109,8 @@ impl Shared {
             abandoned: AtomicBool::new(false),
             lease: leased.then(Account::default),
             cache: None,
+            tally: Tally::default(),
+            ended: Notify::new(),
         }
     }
 
@@ -346,9 +354,46 @@ impl Shared {
         queue.bytes = Vec::new();
         let entries = std::mem::take(&mut queue.entries);
         drop(queue);
-        entries.into_iter().for_each(|entry| entry.fail(&error, 0));
+        entries.into_iter().for_each(|entry| self.lose(entry, &error, 0));
         self.outlet.close();
         self.room.notify_waiters();
+    }
+
+    /// Takes nothing any more, and has the driver leave when all that is queued and in flight is answered.
+    pub(crate) fn finish(&self) {
+        let mut queue = self.queue.lock();
+        queue.closed.get_or_insert_with(RedisError::closed);
+        queue.deserted = true;
+        queue.wake();
+    }
+
+    /// Waits until the driver has left.
+    pub(crate) async fn ended(&self) {
+        let ended = self.ended.notified();
+        tokio::pin!(ended);
+        ended.as_mut().enable();
+        if !self.queue.lock().ended {
+            ended.await;
+        }
+    }
+
+    /// Fails an entry whose replies do not come.
+    pub(crate) fn lose(&self, entry: Entry, error: &RedisError, written: usize) {
+        self.tally.lost(entry.due());
+        entry.fail(error, written);
+    }
+
+    /// Notes replies that are due for what did not go through the queue.
+    pub(crate) fn note_due(&self, replies: usize) {
+        self.queue.lock().replies_due += replies as u64;
+    }
+
+    /// The counters as they are now.
+    pub(crate) fn counters(&self) -> Counters {
+        // Replies before commands: a reply in between is of a command that is counted then.
+        let counters = self.tally.counters();
+        let queue = self.queue.lock();
+        counters.of_commands(queue.replies_due, queue.bytes.len())
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -445,6 +490,8 @@ pub(crate) struct CloseGuard(pub Arc<Shared>);
 impl Drop for CloseGuard {
     fn drop(&mut self) {
         self.0.close(RedisError::closed());
+        self.0.queue.lock().ended = true;
+        self.0.ended.notify_waiters();
     }
 }
 

@@ -237,6 +237,17 @@ impl Entry {
         }
     }
 
+    /// How many replies it still waits for.
+    pub(crate) fn due(&self) -> usize {
+        match &self.sink {
+            Sink::Batch(batch) => batch.left,
+            Sink::Part(part) => part.ends.len() - part.answered,
+            Sink::Confirm { left, .. } => *left,
+            Sink::Read(read) => read.left,
+            Sink::One(_) | Sink::Again { .. } | Sink::Discard => 1,
+        }
+    }
+
     /// Tells that no more replies come.
     pub(crate) fn fail(mut self, error: &RedisError, written: usize) {
         let broken = Broken { error: error.clone(), written };

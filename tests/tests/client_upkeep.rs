@@ -1,0 +1,279 @@
+//! What a program needs around its commands: limits on single ones, passwords that change, an orderly end, counters, and
+//! events for `tracing`.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use onrush::{
+    AsyncCommands, Client, Connection, ConnectionConfig, Credentials, ErrorKind, Fate, RedisError, RedisResult, cmd,
+    pipe,
+};
+use onrush_tests::server::Server;
+use tokio::net::TcpListener;
+
+fn run<F: Future<Output = ()>>(test: F) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends") });
+}
+
+fn servers() -> [Server; 2] {
+    [Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])]
+}
+
+fn client(server: &Server, rest: &str) -> Client {
+    Client::open(format!("redis://127.0.0.1:{}/{rest}", server.port())).expect("a URL")
+}
+
+async fn connect(server: &Server) -> Connection {
+    client(server, "").connect().await.expect("a connection")
+}
+
+/// Holds up all writes until CLIENT UNPAUSE.
+async fn pause(con: &Connection) {
+    cmd("CLIENT").arg(("PAUSE", 60_000, "WRITE")).exec_async(con).await.unwrap();
+}
+
+/// Looks again and again, between other tasks' turns.
+async fn until(mut done: impl FnMut() -> bool) {
+    while !done() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_command_may_have_a_timeout_of_its_own() {
+    run(async {
+        for server in servers() {
+            let (con, other) = (connect(&server).await, connect(&server).await);
+            pause(&other).await;
+            let soon = con.with_timeout(Duration::from_millis(30));
+            let error = soon.incr::<_, _, i32>("n", 1).await.unwrap_err();
+            assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout, Fate::Unknown));
+            assert!(error.to_string().contains("30ms"), "{error}");
+            let error = pipe().incr("n", 1).incr("n", 1).query_async::<(i32, i32)>(&soon).await.unwrap_err();
+            assert!(error.is_timeout());
+            // One that blocks is given up with its lease.
+            let error = soon.blpop::<_, _, (String, String)>("list", 0).await.unwrap_err();
+            assert!(error.is_timeout());
+            let () = other.client_unpause().await.unwrap();
+            // The late replies went to nobody, and the connection is the same.
+            assert_eq!(con.incr::<_, _, i32>("n", 1).await.unwrap(), 4);
+            assert_eq!(con.counters().reconnects, 0);
+            let () = con.rpush("list", "x").await.unwrap();
+            assert_eq!(con.llen::<_, usize>("list").await.unwrap(), 1);
+        }
+    });
+}
+
+#[test]
+fn a_rotated_password_is_used_for_every_connection_that_is_made() {
+    run(async {
+        for (server, protocol) in [(0, "resp2"), (0, "resp3"), (1, "resp2"), (1, "resp3")] {
+            let password = ["--requirepass", "first"];
+            let server = if server == 0 { Server::start_onrush(&password) } else { Server::start_redis(&password) };
+            let (vault, asked) = (Arc::new(Mutex::new("first")), Arc::new(AtomicUsize::new(0)));
+            let provider = {
+                let (vault, asked) = (vault.clone(), asked.clone());
+                move || {
+                    let password = *vault.lock().unwrap();
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    async move {
+                        // It takes its time.
+                        tokio::task::yield_now().await;
+                        Ok(Credentials::new("default", password))
+                    }
+                }
+            };
+            // The password in the URL is not asked for.
+            let client =
+                Client::open(format!("redis://:wrong@127.0.0.1:{}/?protocol={protocol}", server.port())).unwrap();
+            let config = ConnectionConfig::new().set_credentials_provider(provider);
+            let con = client.connect_with(config).await.unwrap();
+            let () = con.set("k", 1).await.unwrap();
+            let () = con.config_set(("requirepass", "second")).await.unwrap();
+            *vault.lock().unwrap() = "second";
+            let id: u64 = con.client_id().await.unwrap();
+            // It may be hit by its own blow before it hears of it.
+            let _ = con.client_kill::<_, i32>(("ID", id, "SKIPME", "no")).await;
+            assert_eq!(cmd("GET").arg("k").idempotent().query_async::<i32>(&con).await.unwrap(), 1);
+            assert_eq!((asked.load(Ordering::SeqCst), con.counters().reconnects), (2, 1));
+            // A lease logs in too.
+            assert_eq!(con.lease().await.unwrap().get::<_, i32>("k").await.unwrap(), 1);
+            assert_eq!(asked.load(Ordering::SeqCst), 3);
+        }
+    });
+}
+
+#[test]
+fn a_provider_that_fails_or_is_late_is_an_error_of_connecting() {
+    run(async {
+        let server = Server::start_onrush(&[]);
+        let refusing =
+            || async { RedisResult::<Credentials>::Err(RedisError::new(ErrorKind::Client, "the vault is shut")) };
+        let config = ConnectionConfig::new().set_credentials_provider(refusing);
+        let error = client(&server, "").connect_with(config).await.unwrap_err();
+        assert!(error.to_string().contains("the vault is shut") && error.fate() == Fate::NotSent, "{error}");
+        let config = ConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_millis(50)))
+            .set_credentials_provider(std::future::pending::<RedisResult<Credentials>>);
+        assert!(client(&server, "").connect_with(config).await.unwrap_err().is_timeout());
+    });
+}
+
+#[test]
+fn closing_waits_for_what_is_under_way_and_takes_no_more() {
+    run(async {
+        for server in servers() {
+            let (con, other) = (connect(&server).await, connect(&server).await);
+            let id: u64 = con.client_id().await.unwrap();
+            pause(&other).await;
+            let mut writes = tokio::task::JoinSet::new();
+            for n in 0..100 {
+                let con = con.clone();
+                writes.spawn(async move { con.incr::<_, _, i64>("n", n).await });
+            }
+            until(|| con.counters().in_flight == 100).await;
+            let closing = tokio::spawn({
+                let con = con.clone();
+                async move { con.close().await }
+            });
+            until(|| con.is_closed()).await;
+            let error = con.get::<_, String>("k").await.unwrap_err();
+            assert_eq!((error.kind(), error.fate()), (ErrorKind::Closed, Fate::NotSent));
+            assert!(con.lease().await.is_err());
+            assert!(!closing.is_finished());
+            let () = other.client_unpause().await.unwrap();
+            closing.await.unwrap();
+            while let Some(write) = writes.join_next().await {
+                write.unwrap().unwrap();
+            }
+            assert_eq!(con.counters().in_flight, 0);
+            // The server's side of it ends as well.
+            while other.client_list::<String>().await.unwrap().contains(&format!("id={id} ")) {}
+            // Once more does no harm.
+            con.close().await;
+        }
+    });
+}
+
+#[test]
+fn closing_ends_while_the_server_is_away_and_after_its_runtime() {
+    run(async {
+        let server = Server::start_onrush(&[]);
+        let config = ConnectionConfig::new().set_response_timeout(Some(Duration::from_millis(200)));
+        let con = client(&server, "").connect_with(config).await.unwrap();
+        drop(server);
+        while con.get::<_, Option<String>>("k").await.is_ok() {}
+        con.close().await;
+        assert!(con.is_closed());
+    });
+    let server = Server::start_onrush(&[]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let con = runtime.block_on(connect(&server));
+    drop(runtime);
+    run(async { con.close().await });
+}
+
+#[test]
+fn counters_tell_what_went_over_a_connection() {
+    run(async {
+        for server in servers() {
+            let con = connect(&server).await;
+            assert_eq!((con.counters().commands, con.counters().in_flight), (0, 0));
+            let mut pipeline = pipe();
+            (0..1_000).for_each(|n| _ = pipeline.set(n, n).ignore());
+            pipeline.exec_async(&con).await.unwrap();
+            until(|| con.counters().in_flight == 0).await;
+            let counters = con.counters();
+            assert_eq!((counters.commands, counters.replies, counters.lost), (1_000, 1_000, 0));
+            assert_eq!((counters.batches, counters.sent_bytes), (1, pipeline.get_packed_pipeline().len() as u64));
+            assert_eq!((counters.received_bytes, counters.queued_bytes), (5 * 1_000, 0));
+            let stream = con.stream((0..5_000).map(|_| cmd("PING")));
+            assert_eq!(stream.count().await.into_result().unwrap(), 5_000);
+            until(|| con.counters().in_flight == 0).await;
+            assert_eq!(con.counters().replies, 6_000);
+        }
+    });
+}
+
+#[test]
+fn counters_tell_of_losses_and_of_what_is_sent_again() {
+    run(async {
+        // It takes commands and answers nothing but the greeting's, and hangs up when it is told to.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://127.0.0.1:{}/?protocol=resp2", listener.local_addr().unwrap().port());
+        let config = ConnectionConfig::new().set_client_info(false);
+        let con = Client::open(url).unwrap().connect_with(config).await.unwrap();
+        let (first, _) = listener.accept().await.unwrap();
+        let (one, again) = (con.clone(), con.clone());
+        let lost = tokio::spawn(async move { one.get::<_, String>("k").await });
+        let kept = tokio::spawn(async move { cmd("GET").arg("k").idempotent().query_async::<String>(&again).await });
+        until(|| con.counters().in_flight == 2 && con.counters().queued_bytes == 0).await;
+        // Not before both are on their way: what was not sent is not lost.
+        until(|| con.counters().sent_bytes == 2 * "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".len() as u64).await;
+        drop(first);
+        assert_eq!(lost.await.unwrap().unwrap_err().fate(), Fate::Unknown);
+        let (second, _) = listener.accept().await.unwrap();
+        until(|| con.counters().in_flight == 1).await;
+        second.writable().await.unwrap();
+        while second.try_write(b"$1\r\nv\r\n").is_err() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(kept.await.unwrap().unwrap(), "v");
+        until(|| con.counters().in_flight == 0).await;
+        let counters = con.counters();
+        assert_eq!((counters.commands, counters.replies, counters.lost), (3, 1, 2));
+        assert_eq!((counters.reconnects, counters.retries), (1, 1));
+    });
+}
+
+/// Where the events are written to.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn tracing_sees_commands_connections_and_losses_and_no_secrets() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = Server::start_onrush(&["--requirepass", "sesame"]);
+        let con = client(&server, "?pass=sesame").connect().await.unwrap();
+        let () = con.set("a-key", "a-value").await.unwrap();
+        pipe().get("a-key").get("b").exec_async(&con).await.unwrap();
+        let other = client(&server, "?pass=sesame").connect().await.unwrap();
+        let _ = con.client_id::<u64>().await.unwrap();
+        let _ = other.client_kill::<_, i32>(("TYPE", "normal")).await;
+        cmd("GET").arg("a-key").idempotent().exec_async(&con).await.unwrap();
+    });
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    for wanted in
+        ["connected", "command{name=SET}", "pipeline{commands=2 bytes=", "the connection is lost", "connected again"]
+    {
+        assert!(log.contains(wanted), "{wanted}\n{log}");
+    }
+    for secret in ["sesame", "a-value", "a-key"] {
+        assert!(!log.contains(secret), "{secret}\n{log}");
+    }
+}
