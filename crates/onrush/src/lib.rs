@@ -70,6 +70,7 @@
 
 mod args;
 mod backoff;
+pub mod blocking;
 mod cache;
 mod cacheable;
 mod cached;
