@@ -39,6 +39,7 @@ lint: $(CARGO_DENY) ## formatting, clippy with default, no and all features, the
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --workspace --no-default-features --locked -- -D warnings
 	cargo clippy --workspace --all-features --locked -- -D warnings
+	scripts/lowest-rust.sh
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --locked
 	$(CARGO_DENY) --locked check licenses bans sources
 

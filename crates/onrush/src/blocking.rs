@@ -314,7 +314,7 @@ macro_rules! blocking_commands {
 
             $(
                 $(#[$doc])*
-                #[allow(non_camel_case_types)]
+                #[allow(non_camel_case_types, clippy::too_many_arguments)]
                 fn $name<$($arg: ToRedisArgs,)* RV: FromRedisValue>(&self, $($arg: $arg),*) -> RedisResult<RV> {
                     #[allow(unused_mut)]
                     let mut command = cmd($word);

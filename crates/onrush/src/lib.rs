@@ -60,11 +60,26 @@
 //! to. After a disconnect the connection comes back by itself; what was not sent, or was marked
 //! [`idempotent`](Cmd::idempotent), is sent again, and nothing else is.
 //!
+//! # Without a runtime
+//! The module [`blocking`] has the same connections for code that is not async.
+//!
+//! # Around the commands
+//! - [`AsyncCommands`] has the commands as methods, [`scan`](AsyncCommands::scan) and its kin as streams; options and replies
+//!   have types, those of streams in [`streams`], of places in [`geo`].
+//! - [`Connection::with_timeout`] limits how long single commands may take.
+//! - [`ConnectionConfig::set_credentials_provider`] asks for the password of the moment whenever a connection is made.
+//! - [`Connection::close`] ends in an orderly way, [`Connection::counters`] tells what went over a connection.
+//!
 //! # Features
 //! - `tls`: `rediss://` URLs, by rustls.
+//! - `json`: `serde_json`'s values, and types of one's own, as arguments and replies.
+//! - `tracing`: spans for commands and pipelines at the level DEBUG, events for connections, under the target `onrush`. They
+//!   hold names of commands and addresses of servers, but no keys, values or passwords.
+//! - `mock`: a connection that answers from a script, for tests.
 //! - `redis-compat`: the `redis` crate's `aio::ConnectionLike` for [`Connection`], so that code written for it runs over it.
 
 #![deny(rustdoc::private_intra_doc_links)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -151,3 +166,8 @@ pub use tls::TlsOptions;
 pub use tls::rustls;
 pub use url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion};
 pub use value::{Attribute, PushInfo, PushKind, Value, VerbatimFormat};
+
+/// The examples in the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn what_was_not_expected_is_shown_beside_what_was() {
         run(async {
-            let con = MockConnection::new().expect(cmd("SET").arg(("k", "a b")), ()).expect(&cmd("PING"), "PONG");
+            let con = MockConnection::new().expect(cmd("SET").arg(("k", "a b")), ()).expect(cmd("PING"), "PONG");
             let error = con.set::<_, _, ()>("k", "a\nb").await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Client);
             let text = error.to_string();
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_mock_that_is_dropped_early_complains() {
-        let con = MockConnection::new().expect(&cmd("PING"), "PONG");
+        let con = MockConnection::new().expect(cmd("PING"), "PONG");
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(con)));
         assert!(caught.unwrap_err().downcast::<String>().unwrap().contains("missing: PING"));
     }

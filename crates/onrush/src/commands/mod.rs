@@ -54,7 +54,7 @@ macro_rules! async_commands {
         pub trait AsyncCommands: ConnectionLike + Sized {
             $(
                 $(#[$doc])*
-                #[allow(non_camel_case_types)]
+                #[allow(non_camel_case_types, clippy::too_many_arguments)]
                 fn $name<$($arg: ToRedisArgs,)* RV: FromRedisValue>(
                     &self,
                     $($arg: $arg),*
@@ -159,7 +159,7 @@ macro_rules! pipeline_commands {
         impl Pipeline {
             $(
                 $(#[$doc])*
-                #[allow(non_camel_case_types)]
+                #[allow(non_camel_case_types, clippy::too_many_arguments)]
                 pub fn $name<$($arg: ToRedisArgs),*>(&mut self, $($arg: $arg),*) -> &mut Pipeline {
                     self.cmd($word)$(.arg($part))*
                 }

@@ -1,0 +1,71 @@
+//! A cache in front of something slow: look, else make and keep for a while; what is stale goes by itself, and many who
+//! miss at once do the work once.
+//!
+//! `cargo run -p onrush --example cache -- redis://127.0.0.1:6379/`
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use onrush::{AsyncCommands, Client, Connection, ExistenceCheck, RedisResult, SetExpiry, SetOptions};
+
+/// How long an article is kept.
+const KEPT_SECONDS: u64 = 60;
+/// How long one process may take to make it before another tries.
+const MAKING_MS: u64 = 5_000;
+
+/// How often the slow work was done.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// What takes long.
+async fn render(id: u32) -> String {
+    MADE.fetch_add(1, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    format!("<h1>article {id}</h1>")
+}
+
+/// An article from the cache, or made and put there. Only one of those who miss at the same time makes it; the others look
+/// again in a moment.
+async fn article(con: &Connection, id: u32) -> RedisResult<String> {
+    let (key, lock) = (format!("article:{id}"), format!("making:article:{id}"));
+    let mine = SetOptions::new().conditional_set(ExistenceCheck::NX).with_expiration(SetExpiry::PX(MAKING_MS));
+    loop {
+        if let Some(page) = con.get::<_, Option<String>>(&key).await? {
+            return Ok(page);
+        }
+        if con.set_options::<_, _, _, bool>(&lock, 1, mine).await? {
+            // It may have been put there since the look above.
+            if let Some(page) = con.get::<_, Option<String>>(&key).await? {
+                let () = con.del(&lock).await?;
+                return Ok(page);
+            }
+            let page = render(id).await;
+            onrush::pipe().set_ex(&key, &page, KEPT_SECONDS).del(&lock).exec_async(con).await?;
+            return Ok(page);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Asks for one article in a hundred tasks.
+pub async fn run(url: &str) -> RedisResult<()> {
+    let con = Client::open(url)?.connect().await?;
+    let () = con.del("article:7").await?;
+    let readers: Vec<_> = (0..100)
+        .map(|_| {
+            let con = con.clone();
+            tokio::spawn(async move { article(&con, 7).await })
+        })
+        .collect();
+    for reader in readers {
+        assert_eq!(reader.await.expect("a task")?, "<h1>article 7</h1>");
+    }
+    let seconds: i64 = con.ttl("article:7").await?;
+    println!("100 readers, made {} time(s), kept for {seconds} s", MADE.load(Ordering::Relaxed));
+    assert_eq!(MADE.load(Ordering::Relaxed), 1);
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> RedisResult<()> {
+    run(&std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379/".into())).await
+}
