@@ -1,6 +1,8 @@
 //! What a program needs around its commands: limits on single ones, passwords that change, an orderly end, counters, and
 //! events for `tracing`.
 
+mod fake;
+
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,6 +14,8 @@ use onrush::{
 };
 use onrush_tests::server::Server;
 use tokio::net::TcpListener;
+
+use fake::{Answer, Fake};
 
 fn run<F: Future<Output = ()>>(test: F) {
     let runtime =
@@ -175,6 +179,45 @@ fn closing_ends_while_the_server_is_away_and_after_its_runtime() {
     let con = runtime.block_on(connect(&server));
     drop(runtime);
     run(async { con.close().await });
+}
+
+#[test]
+fn a_scan_goes_on_where_the_connection_broke() {
+    run(async {
+        let page = |cursor: &str, key: &str| {
+            let len = cursor.len();
+            Answer::Say(format!("*2\r\n${len}\r\n{cursor}\r\n*1\r\n$1\r\n{key}\r\n"))
+        };
+        let fake = Fake::start(move |connection, line| match (connection, line) {
+            (_, "SCAN 0") => page("17", "a"),
+            (0, "SCAN 17") => Answer::HangUp,
+            (1, "SCAN 17") => page("0", "b"),
+            _ => Answer::Say(format!("-ERR not expected: {line}\r\n")),
+        })
+        .await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        let mut keys = con.scan::<String>();
+        assert_eq!(keys.next_item().await.unwrap().unwrap(), "a");
+        // Given up in the middle of a page, it goes on with that page.
+        let polled_once = std::future::poll_fn(|cx| {
+            let next = std::pin::pin!(keys.next_item());
+            std::task::Poll::Ready(next.poll(cx).is_pending())
+        });
+        assert!(polled_once.await);
+        assert_eq!(keys.next_item().await.unwrap().unwrap(), "b");
+        assert!(keys.next_item().await.is_none());
+        assert_eq!(con.counters().retries, 1);
+        drop(keys);
+
+        // Without a connection that comes back there is an error, and the page may be asked for once more.
+        let fake = Fake::start(move |_, line| if line == "SCAN 0" { page("17", "a") } else { Answer::HangUp }).await;
+        let con = fake.connect(ConnectionConfig::new().set_retries_max(1)).await;
+        let mut keys = con.scan::<String>();
+        assert_eq!(keys.next_item().await.unwrap().unwrap(), "a");
+        for _ in 0..2 {
+            assert!(keys.next_item().await.unwrap().unwrap_err().is_connection_dropped());
+        }
+    });
 }
 
 #[test]

@@ -21,8 +21,8 @@ type Page = (String, Vec<Value>);
 /// What a SCAN finds, page by page: a stream, made by [`scan`](crate::AsyncCommands::scan) and its kin.
 ///
 /// The server is asked for the next page when the last one is used up. Whatever is there from the first to the last page
-/// comes at least once, and may come more than once; what is added or deleted meanwhile may come or not. After an error
-/// that says so, such as a lost connection, asking for more asks for the same page again.
+/// comes at least once, and may come more than once; what is added or deleted meanwhile may come or not. A page that a
+/// disconnect has swallowed is asked for again.
 ///
 /// ```no_run
 /// # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
@@ -87,7 +87,7 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
                 None => {
                     let Some(cursor) = &self.cursor else { return Poll::Ready(None) };
                     let mut command = cmd(self.name);
-                    command.arg(&self.key).arg(cursor).arg(&self.options);
+                    command.arg(&self.key).arg(cursor).arg(&self.options).idempotent();
                     self.page.insert(Box::pin(fetch(self.con, command)))
                 }
             };
@@ -100,7 +100,7 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
                     self.items = items.into();
                 }
                 Err(error) => {
-                    // What is no page today is none tomorrow; a connection may come back.
+                    // What is no page today is none tomorrow; a server may come back, and its cursors hold no state.
                     if !error.is_connection_dropped() {
                         self.cursor = None;
                     }
