@@ -484,9 +484,12 @@ fn mix(text: &str) -> Result<Mix, String> {
     text.split(',').map(part).collect()
 }
 
+/// Reads one value of a sweep.
+type ReadValue = fn(&str) -> Result<SweptValue, String>;
+
 fn sweep(text: &str) -> Result<Sweep, String> {
     let (what, values) = text.split_once('=').ok_or("WHAT=VALUE,VALUE,...")?;
-    let (swept, read): (Swept, fn(&str) -> Result<SweptValue, String>) = match what {
+    let (swept, read): (Swept, ReadValue) = match what {
         "depth" | "batch" => (Swept::Depth, |text| positive(text).map(SweptValue::Depth)),
         "window" => (Swept::Window, |text| positive(text).map(SweptValue::Window)),
         "clients" => (Swept::Clients, |text| positive(text).map(SweptValue::Clients)),

@@ -300,10 +300,11 @@ impl<'a> Thread<'a> {
     fn flush(&mut self, index: usize) -> Result<(), Error> {
         let conn = &mut self.conns[index];
         conn.flush()?;
-        if conn.stage == Stage::Ready && conn.unsent_len() == 0 {
-            if let Some(schedule) = &mut self.schedule {
-                schedule.release(index);
-            }
+        if conn.stage == Stage::Ready
+            && conn.unsent_len() == 0
+            && let Some(schedule) = &mut self.schedule
+        {
+            schedule.release(index);
         }
         Ok(())
     }

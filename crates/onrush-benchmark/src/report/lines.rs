@@ -14,8 +14,11 @@ fn name(cell: &Cell, cells: &[Cell]) -> String {
     }
 }
 
+/// What a figure is called, and how it is read.
+type Figure = (&'static str, fn(&Outcome) -> f64);
+
 /// Lines over the values of a sweep: one for each test, server and figure. The figures of a test and a server have one colour.
-fn over_values(cells: &[Cell], figures: &[(&str, fn(&Outcome) -> f64)]) -> Vec<Line> {
+fn over_values(cells: &[Cell], figures: &[Figure]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for cell in cells {
         for (number, (figure, read)) in figures.iter().enumerate() {
@@ -54,7 +57,7 @@ pub fn throughput_plot(cells: &[Cell], x_title: &str) -> Plot {
 
 /// The middle and the far end of latencies over the values of a sweep.
 pub fn percentiles_plot(cells: &[Cell], x_title: &str) -> Plot {
-    let figures: [(&str, fn(&Outcome) -> f64); 3] = [
+    let figures: [Figure; 3] = [
         ("p50", |outcome| outcome.latency_ms(0.5)),
         ("p99", |outcome| outcome.latency_ms(0.99)),
         ("p99.9", |outcome| outcome.latency_ms(0.999)),
