@@ -235,12 +235,8 @@ def memory(bench):
     title(f"3b. Memory of a client that sends {count:,} INCRs as a stream, in MB")
     figures = Figures(decimals=1)
     for server in bench.turns():
-        process = subprocess.Popen([CLIENT, server.url, "incrs", str(count)], stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            sys.exit("the stream failed")
-        figures.add("a stream", server.name, usage.ru_maxrss / 1024)
+        for what, megabytes in timed(CLIENT, server.url, "memory", count):
+            figures.add(what, server.name, megabytes)
     figures.table("how")
 
 

@@ -5,6 +5,7 @@
 //! experiments URL pings COUNT                one by one, and in one pipeline
 //! experiments URL incrs COUNT BATCH...       in batches that are waited for (1 is one by one), in batches kept under way, as a stream
 //! experiments URL distance MS COUNT BATCH... the same over a round trip of so many milliseconds, emulated
+//! experiments URL memory COUNT               a stream of INCRs: megabytes of memory at most
 //! experiments URL depths COUNT DEPTH...      SETs with so many in flight on each of 50 connections
 //! experiments URL four COUNT                 MSET, a pipeline, a transaction, a script: the same job
 //! experiments URL limits COUNT               decisions of a rate limiter, by a script and by INCREX
@@ -126,6 +127,13 @@ async fn incrs(con: &Connection, count: usize, batches: &[usize]) -> RedisResult
     incr(con, count).await?;
     tell("stream", started);
     Ok(())
+}
+
+/// The memory of this process at most so far, in megabytes, as Linux tells it.
+fn peak_memory_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches(" kB").parse::<f64>().ok().map(|kilobytes| kilobytes / 1024.0)
 }
 
 /// Whether the server has a command.
@@ -290,13 +298,18 @@ async fn main() -> RedisResult<()> {
             let far = Client::open(format!("redis://127.0.0.1:{near}/"))?.connect().await?;
             incrs(&far, number(3), &(4..args.len()).map(number).collect::<Vec<_>>()).await
         }
+        Some("memory") => {
+            incr(&con, number(2)).await?;
+            println!("stream\t{:.1}", peak_memory_mb().unwrap_or(f64::NAN));
+            Ok(())
+        }
         Some("depths") => depths(&client, number(2), &(3..args.len()).map(number).collect::<Vec<_>>()).await,
         Some("four") => four(&con, number(2)).await,
         Some("limits") => limits(&con, number(2)).await,
         _ => {
             eprintln!(
                 "experiments URL first | pings COUNT | incrs COUNT BATCH... | distance MS COUNT BATCH... | \
-                 depths COUNT DEPTH... | four COUNT | limits COUNT"
+                 memory COUNT | depths COUNT DEPTH... | four COUNT | limits COUNT"
             );
             std::process::exit(1);
         }
