@@ -50,10 +50,10 @@ What differs from wrk2:
     max_term_width = 132
 )]
 struct Args {
-    /// Host of the server [127.0.0.1]
+    /// Host of the server (127.0.0.1)
     #[arg(short = 'h', value_name = "hostname", allow_hyphen_values = true)]
     host: Option<String>,
-    /// Its port [6379]
+    /// Its port (6379)
     #[arg(short = 'p', value_name = "port")]
     port: Option<u16>,
     /// Its Unix socket, in place of host and port
@@ -83,7 +83,7 @@ struct Args {
     /// RESP3
     #[arg(short = '3')]
     resp3: bool,
-    /// Threads [1; with --cluster one for each master]
+    /// Threads (1; with --cluster one for each master)
     #[arg(long, value_name = "num")]
     threads: Option<usize>,
     /// The server is a node of a cluster: shares the load among its masters; {tag} in a key becomes a tag of the node
@@ -98,7 +98,7 @@ struct Args {
     /// Random keys, members and scores: __rand_int__ in an argument becomes a number of 12 digits below keyspacelen
     #[arg(short = 'r', value_name = "keyspacelen")]
     keyspace: Option<u64>,
-    /// Commands sent in one batch [1]
+    /// Commands sent in one batch (1)
     #[arg(short = 'P', value_name = "numreq")]
     pipeline: Option<usize>,
     /// One line for each test
@@ -181,7 +181,7 @@ struct Args {
     /// Emulates a round trip of that time by a proxy in this tool
     #[arg(long, value_name = "time", help_heading = "Load", value_parser = time)]
     rtt: Option<Duration>,
-    /// How the keys of -r are drawn: uniform, zipf, zipf:EXPONENT [0.99], gaussian, gaussian:MEAN:DEVIATION, sequential
+    /// How the keys of -r are drawn: uniform, zipf, zipf:EXPONENT (0.99), gaussian, gaussian:MEAN:DEVIATION, sequential
     #[arg(long = "key-pattern", value_name = "pattern", help_heading = "Load", requires = "keyspace")]
     keys: Option<KeyPattern>,
     /// Values are random bytes, others each time, which do not compress

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 /// What the command line says about TLS.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "without TLS they are taken and refused"))]
 pub struct TlsOptions {
     /// The name to ask for, if not the host's.
     pub sni: Option<String>,
