@@ -17,6 +17,14 @@ fn the_same_seed_makes_the_same_history() {
     }
 }
 
+/// 135: a command that waited for the whole keyspace did not see a snapshot that began meanwhile.
+#[test]
+fn seeds_that_have_shown_faults_show_none() {
+    for seed in [135] {
+        run(seed).unwrap_or_else(|failure| panic!("{}", failure.what));
+    }
+}
+
 #[test]
 fn what_clients_see_is_explained_by_one_order_of_their_commands() {
     let started = Instant::now();

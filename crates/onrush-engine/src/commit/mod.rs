@@ -369,6 +369,8 @@ impl Commit {
         // Nobody who has the keyspace for himself misses a record of ours.
         self.record.submit();
         let locked = self.locks.lock_keyspace();
+        // Somebody else may have had it in between, and begun a snapshot, or to follow the log.
+        self.look_for_log();
         self.note(locked)
     }
 
