@@ -43,7 +43,7 @@ pub mod pipeline;
 mod plan;
 mod planned_keys;
 pub mod process;
-pub mod restrictions;
+mod restrictions;
 pub mod runner;
 pub mod scripts;
 pub mod session;
@@ -64,6 +64,7 @@ pub mod transaction;
 pub mod types;
 pub mod units;
 pub mod watched;
+pub mod write_refusal;
 
 /// Eviction goes by what this allocator counts.
 #[cfg(test)]

@@ -1,9 +1,5 @@
 //! What the server refuses as a whole: everything while it loads data, writes while it cannot save them.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-use parking_lot::Mutex;
-
 use crate::command::Flags;
 use crate::command::table::Command;
 use crate::error::CommandError;
@@ -12,46 +8,17 @@ use crate::shared::Shared;
 
 const LOADING: CommandError = CommandError::fixed("LOADING Redis is loading the dataset in memory");
 
-/// What writes are refused with after a snapshot has failed.
-pub const SNAPSHOT_FAILED: CommandError = CommandError::fixed(
-    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that \
-     may modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
-     snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
-     error.",
-);
-
-/// Why writes are refused, if they are.
-#[derive(Debug, Default)]
-pub struct WriteRefusal {
-    is_on: AtomicBool,
-    error: Mutex<Option<CommandError>>,
-}
-
-impl WriteRefusal {
-    /// Has writes refused with this error, or let in again.
-    pub fn set(&self, error: Option<CommandError>) {
-        let mut present = self.error.lock();
-        self.is_on.store(error.is_some(), Relaxed);
-        *present = error;
-    }
-
-    #[cold]
-    fn get(&self) -> Option<CommandError> {
-        self.error.lock().clone()
-    }
-}
-
 impl Shared {
     /// Whether there is anything that the server refuses as a whole.
     #[inline]
     pub(crate) fn restricts(&self) -> bool {
-        self.loading.is_on() | self.write_refusal.is_on.load(Relaxed)
+        self.loading.is_on() | self.write_refusal.is_on()
     }
 
     /// What writes are refused with, if they are.
     #[inline]
     pub(crate) fn write_refusal(&self) -> Option<CommandError> {
-        if self.write_refusal.is_on.load(Relaxed) { self.write_refusal.get() } else { None }
+        if self.write_refusal.is_on() { self.write_refusal.get() } else { None }
     }
 
     /// What a command of a session is refused with, if it is. PING is, too, where writes are: so monitors see it.

@@ -23,7 +23,6 @@ use crate::loading::Loading;
 use crate::messages::Messages;
 use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
-use crate::restrictions::WriteRefusal;
 use crate::scripts::Scripts;
 use crate::settings::{Options, Settings};
 use crate::slow_batch::BatchLog;
@@ -32,6 +31,7 @@ use crate::snapshot::Snapshots;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
 use crate::watched::Watched;
+use crate::write_refusal::WriteRefusal;
 
 /// What an engine is made of.
 pub struct Parts {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use onrush_engine::error::CommandError;
 use onrush_engine::gate::Exclusive;
 use onrush_engine::process::Process;
-use onrush_engine::restrictions::SNAPSHOT_FAILED;
 use onrush_engine::snapshot::output::{NoResult, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
+use onrush_engine::write_refusal::SNAPSHOT_FAILED;
 
 use crate::append_only::{begin_log, create_base, end_log};
 use crate::config::{Config, SavePoint};

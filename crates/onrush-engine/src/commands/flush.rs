@@ -6,10 +6,10 @@ use onrush_resp::parse_i64;
 use onrush_store::Cleared;
 
 use super::keys::check_db;
-use super::persistence::abort_for_flush;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::lazyfree::Garbage;
+use crate::snapshot::output::Purpose;
 
 const INVALID_FIRST_DB: CommandError = CommandError::fixed("ERR invalid first DB index");
 const INVALID_SECOND_DB: CommandError = CommandError::fixed("ERR invalid second DB index");
@@ -57,6 +57,17 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>, is_all: bool) -> Co
     }
     ctx.out.ok();
     Ok(())
+}
+
+/// FLUSHALL: what is under way would save what nobody wants any more.
+fn abort_for_flush(ctx: &Ctx<'_>) {
+    if let Some(underway) = ctx.engine.snapshots.underway()
+        && underway.purpose == Purpose::File
+    {
+        underway.abort("all data was deleted meanwhile");
+        // What is left, nothing, is to be saved.
+        ctx.engine.snapshots.schedule(Purpose::File);
+    }
 }
 
 /// Tells who watches keys that these are about to change. The whole keyspace is locked.

@@ -183,14 +183,3 @@ fn reloaded(ctx: &mut Ctx<'_>, loaded: Result<(), String>, error: CommandError) 
     ctx.out.ok();
     Ok(())
 }
-
-/// FLUSHALL: what is under way would save what nobody wants any more.
-pub(crate) fn abort_for_flush(ctx: &Ctx<'_>) {
-    if let Some(underway) = ctx.engine.snapshots.underway()
-        && underway.purpose == Purpose::File
-    {
-        underway.abort("all data was deleted meanwhile");
-        // What is left, nothing, is to be saved.
-        ctx.engine.snapshots.schedule(Purpose::File);
-    }
-}
