@@ -21,7 +21,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint unit blackbox clients programs release bench book docs audit experiments fuzz siege sim tools packages
+.PHONY: help build run test lint unit blackbox clients programs release bench book docs audit experiments fuzz siege shapes sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,7 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 	cargo test -p onrush-tests --locked --test siege
 	cargo test -p onrush-tests --locked --test audit
 	$(MAKE) sim ARGS="--seed 1 --seconds 60"
+	python3 benchmarks/shapes.py --scale 0.001 --no-record
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	mkdir -p $(TARGET)/results
@@ -95,6 +96,9 @@ fuzz: tools build ## fuzz targets and random differential sequences for FUZZ_SEC
 
 siege: build ## hostile clients together against the server, polite ones beside them checked; options through ARGS="--seconds 3600"
 	cargo run --release --locked -p onrush-tests --bin onrush-siege -- $(ARGS)
+
+shapes: build ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"
+	python3 benchmarks/shapes.py $(ARGS)
 
 sim: ## the engine under one seeded scheduler, what its clients saw checked against a model; ARGS="--seconds 3600"
 	cargo run --profile sim --locked -p onrush-sim -- $(ARGS)

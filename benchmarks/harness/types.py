@@ -142,7 +142,7 @@ def small_hashes(count):
 
 def type_memory_cases():
     return [
-        Collected("RSS per hash of 5 fields", 130, 100, small_hashes),
+        Collected("RSS per hash of 5 fields", 128, 105, small_hashes),
         Collected("RSS per set member", 36, 30, lambda n: variadic("SADD", "k", [(short(i),) for i in shuffled(n)])),
         Collected(
             "RSS per hash field", 60, 48, lambda n: variadic("HSET", "k", [(short(i), "v%07d" % i) for i in shuffled(n)])

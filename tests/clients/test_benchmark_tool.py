@@ -59,6 +59,13 @@ def test_the_long_format_has_the_same_parts(server):
     assert ours[-1].split() == theirs[-1].split() == ["N"] * 6
 
 
+def test_unknown_options_of_a_url_are_told(server):
+    url = f"redis://127.0.0.1:{server.port}/?pool_size=7&read_timeout=3s"
+    done = call(TOOL, server, "-u", url, "-q", "-n", "10", "-c", "1", "PING")
+    assert done.returncode == 0 and "requests per second" in done.stdout
+    assert done.stderr.splitlines()[0] == "Ignored options of the URL: pool_size, read_timeout"
+
+
 def test_errors_end_the_run_with_the_same_text(server):
     for args in (("-n", "10", "-q", "nosuch", "x"), ("-n", "10", "-q", "lpush"), ("--nosuch",)):
         ours, theirs = (call(tool, server, *args) for tool in (TOOL, "redis-benchmark"))

@@ -212,6 +212,9 @@ def test_a_url_says_where(redis):
     for url in [f"redis://127.0.0.1:{redis.port}/3", f"redis://joe:pw@127.0.0.1:{redis.port}/3"]:
         assert_same(redis, ["-u", url, "SET", "a", "1"])
     redis.run(CLI, ["-u", f"redis://127.0.0.1:{redis.port}/3", "SET", "a", "1"])
+    told = redis.run(CLI, ["-u", f"redis://127.0.0.1:{redis.port}/3?pool_size=7&read_timeout=3s", "GET", "a"])
+    assert (told.stdout, told.returncode) == (b"1\n", 0)
+    assert told.stderr == b"Ignored options of the URL: pool_size, read_timeout\n"
     assert redis.run(ORACLE, ["-n", "3", "GET", "a"]).stdout == b"1\n"
 
 
@@ -437,6 +440,11 @@ def test_redirects_of_a_cluster_are_followed(tmp_path_factory):
             assert (got.stdout, got.stderr, got.returncode) == (expected.stdout, expected.stderr, expected.returncode)
             expected, got = (first.run(binary, [*flags, "GET", "a"]) for binary in [ORACLE, CLI])
             assert (got.stdout, got.stderr, got.returncode) == (expected.stdout, expected.stderr, expected.returncode)
+        told = first.run(CLI, ["-c", "--verbose", "GET", "a"])
+        assert told.stdout == b"1\n"
+        parts = [rf"Connected to 127\.0\.0\.1:{node.port} in [\d.]+ ms\.\n.*" for node in nodes]
+        redirect = rf"Redirected to slot \[15495\] located at 127\.0\.0\.1:{second.port}\.\n"
+        assert re.fullmatch(f"{parts[0]}{redirect}{parts[1]}GET took [\\d.]+ ms\\.\n", told.stderr.decode(), re.DOTALL)
     finally:
         for node in nodes:
             node.process.kill()

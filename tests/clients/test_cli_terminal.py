@@ -278,9 +278,11 @@ def test_a_command_repeated_without_end_takes_no_memory_and_can_be_cancelled(rep
         peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
     assert peak < 50_000, f"{peak} KB"
     repl.type("\x03")
-    while b"Cancelled" not in repl.raw:
-        assert repl.read(10)
-        repl.raw = repl.raw[-1000:]
+    # What is typed before the next prompt is drawn is echoed by the terminal itself, so wait for the prompt.
+    while not repl.screen.partition("Cancelled")[2].endswith("> "):
+        assert repl.read(10), repl.raw
+        if b"Cancelled" not in repl.raw:
+            repl.raw = repl.raw[-1000:]
     assert repl.run("PING") == "PONG"
 
 
@@ -293,6 +295,24 @@ def test_a_byte_that_is_no_utf8_costs_its_line_alone(repl):
         told = repl.screen
     assert repl.run(r'SET a "\xff\xfe"') == "OK"
     assert repl.run("GET a") == r'"\xff\xfe"'
+
+
+def test_nothing_of_a_paste_runs_behind_a_byte_that_is_no_utf8(repl):
+    assert repl.run("SET kept 1") == "OK"
+    for rest in (b"\r", b" FLUSHALL\r", b"\rFLUSHALL\r" + b"FLUSHALL\r" * 2000):
+        repl.raw = b""
+        paste = b"SET a \xff" + rest
+        while paste:
+            # The terminal's queue holds 4 KB.
+            _, ready, _ = select.select([], [repl.fd], [], 0)
+            if ready:
+                paste = paste[os.write(repl.fd, paste[:1024]) :]
+            repl.read(0.01)
+        told = repl.wait_for("no UTF-8")
+        while not told.partition("no UTF-8")[2].endswith("> "):
+            assert repl.read(10)
+            told = repl.screen
+        assert repl.run("EXISTS kept a") == "(integer) 1"
 
 
 def test_history_keeps_lines_but_no_secrets(terminal, tmp_path):

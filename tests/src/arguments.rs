@@ -90,7 +90,7 @@ const NOT_FLOATS: &[&str] = &[
     "e5", "1.5\0", "0x", "1..2",
 ];
 
-/// What DUMP of redis-server 7.0 returns of a value of each type, for RESTORE.
+/// Payloads that DUMP of redis-server 7.0 returns for a value of each type, for RESTORE.
 const PAYLOADS: &[&[u8]] = &[
     b"\x00\x05hello\n\x00cr\xdfve4 \n",
     b"\x00\xc0*\n\x00\x81\xfb\\\xfa\x86cOP",
@@ -196,7 +196,7 @@ const PARAMETERS: &[&str] = &[
     "daemonize",
 ];
 
-/// Arguments that are one of a few words; `|` stands between them.
+/// Arguments that are one of a few words, separated by `|`.
 const KINDS: &[(&str, &str)] = &[
     (
         "script",
@@ -444,7 +444,7 @@ impl Words for Arguments {
             _ => Self::value(rng),
         };
         junk.truncate(300);
-        // Where a time to live belongs, a small number would let the key vanish while the servers are compared.
+        // As a time to live, a small number would make the key expire while the servers are compared.
         if std::str::from_utf8(&junk).is_ok_and(|text| text.parse().is_ok_and(|n| (1..10_000).contains(&n))) {
             return b"0".to_vec();
         }

@@ -12,7 +12,7 @@ impl Argv {
         Argv(args.iter().map(|a| a.as_ref().to_vec()).collect())
     }
 
-    /// Reads one line with redis-cli's quoting. Errors: an unbalanced quote, or text right behind a closing quote.
+    /// Reads one line with redis-cli's quoting. Errors: an unbalanced quote, or text right after a closing quote.
     pub fn parse(line: &str) -> Result<Self, String> {
         split_line(line.as_bytes()).map(Argv)
     }
@@ -123,7 +123,7 @@ fn split_argument(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     Some((arg, &text[at..]))
 }
 
-/// Reads up to the closing quote; returns the index behind it.
+/// Reads up to the closing quote; returns the index after it.
 fn unquote(text: &[u8], mut at: usize, quote: u8, arg: &mut Vec<u8>) -> Option<usize> {
     loop {
         match *text.get(at)? {

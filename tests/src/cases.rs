@@ -1,7 +1,7 @@
 //! Hand-made sequences: `cases/*.txt`.
 //!
 //! A file is a list of sequences. Lines:
-//! - `# …` and empty lines say nothing;
+//! - `# …` and empty lines are ignored;
 //! - `[name]`, `[name resp2]` or `[name resp3]` starts a sequence with an empty keyspace and fresh connections,
 //!   run in both protocols unless one is named;
 //! - a command with redis-cli's quoting; `@2 …` sends it on the second connection (up to `@9`);

@@ -81,7 +81,7 @@ impl Conn {
         }
     }
 
-    /// Writes what the kernel takes in one call; returns how much that was.
+    /// Writes as much as the kernel takes in one call; returns how much.
     pub fn send_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.stream {
             Stream::Tcp(s) => s.write(bytes),
@@ -98,7 +98,7 @@ impl Conn {
         .expect("a socket");
     }
 
-    /// Makes the end of this connection a reset, so that what is under way in both directions is lost.
+    /// Makes this connection end with a reset, so that data under way in both directions is lost.
     pub fn reset_on_drop(&self) {
         if let Stream::Tcp(stream) = &self.stream {
             rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).expect("a socket");
@@ -113,7 +113,7 @@ impl Conn {
         };
     }
 
-    /// Reads what is there, at most 64 kB, into the buffer; 0 means the server has closed the connection.
+    /// Reads available bytes, at most 64 kB, into the buffer; 0 means the server has closed the connection.
     pub fn fill(&mut self) -> io::Result<usize> {
         let got = match &mut self.stream {
             Stream::Tcp(s) => s.read(&mut self.scratch)?,
@@ -127,7 +127,7 @@ impl Conn {
         Ok(got)
     }
 
-    /// The next raw reply if it is in the buffer already. Errors: bytes that are no RESP.
+    /// The next raw reply if it is in the buffer already. Errors: bytes that are not RESP.
     pub fn buffered_reply(&mut self) -> io::Result<Option<&[u8]>> {
         let len =
             reply_len(&self.buf[self.start..]).map_err(|reason| io::Error::new(ErrorKind::InvalidData, reason))?;
@@ -140,7 +140,7 @@ impl Conn {
     /// Reads one complete raw reply.
     ///
     /// Errors: `UnexpectedEof` (or a reset) when the server closed, `WouldBlock` on timeout, `InvalidData` on bytes
-    /// that are no RESP.
+    /// that are not RESP.
     pub fn read_reply(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(reply) = self.buffered_reply()? {

@@ -1,11 +1,11 @@
-//! How two replies to the same command are held against each other.
+//! How two replies to the same command are compared.
 
 use crate::resp::Value;
 
 /// The ways to compare; everything but [`Compare::Exact`] must be declared in [`crate::exceptions`].
 ///
-/// Whatever the way, an error reply must be answered by the very same error reply, except under
-/// [`Compare::Anything`] and [`Compare::Literal`].
+/// In every way but [`Compare::Anything`] and [`Compare::Literal`], if one reply is an error, the other must be the
+/// same error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compare {
     /// Byte by byte.
@@ -45,7 +45,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// Holds our raw reply against the oracle's. The error says what differs.
+    /// Compares our raw reply with the oracle's. The error says what differs.
     pub fn judge(&self, ours: &[u8], theirs: &[u8]) -> Result<(), String> {
         match self {
             Compare::Anything => return Ok(()),

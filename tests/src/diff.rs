@@ -23,7 +23,7 @@ const DATABASES: usize = 16;
 /// Commands of one transaction at most.
 const TRANSACTION_LEN_MAX: usize = 12;
 
-/// Runs spent on making a failing sequence shorter.
+/// Most runs for making a failing sequence shorter.
 const SHRINK_RUNS_MAX: usize = 400;
 
 /// One thing to do on one of the connections.
@@ -83,12 +83,12 @@ pub enum Mode {
     Pieces,
     /// Neighbouring commands on a connection go out as transactions of some commands each.
     Transactions,
-    /// Each command goes out inside of a script of its own, which wants a key at its end that it was not given: what it has done by
-    /// then has to be taken back, and done again.
+    /// Each command goes out inside of a script of its own, which accesses an undeclared key at its end: so its effects
+    /// must be undone and done again.
     Scripts,
 }
 
-/// How a message begins that tells a client which keys have changed.
+/// The beginning of an invalidation message.
 const INVALIDATION: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
 
 /// What came back for a command.
@@ -110,7 +110,8 @@ impl Outcome {
         }
     }
 
-    /// What a client that tracks keys is told before its reply, and the reply. So every reply has come when the last one has.
+    /// The invalidations before the reply to a client that tracks keys, and the reply. So every reply has come when the
+    /// last one has.
     fn read_behind_invalidations(conn: &mut Conn) -> (Vec<Vec<u8>>, Outcome) {
         let mut told = Vec::new();
         loop {
@@ -198,7 +199,7 @@ impl Runner {
     pub fn for_family(family: &Family, release: Oracle) -> Runner {
         let mut runner = Runner::new(family.args, family.reset, release);
         if family.name == families::TRACKING.name {
-            // When the last client ends tracking, what was read before is forgotten; Redis remembers it.
+            // When the last client ends tracking, Onrush forgets what was read before; Redis remembers it.
             let mut bystander = runner.ours.connect();
             bystander.call(&argv!["CLIENT", "TRACKING", "ON"]);
             runner._bystander = Some(bystander);
@@ -216,7 +217,8 @@ impl Runner {
         self.listeners = Some(pair);
     }
 
-    /// Compares what clients are told that track keys, too. Only for steps that travel one by one or in transactions.
+    /// Also compares the invalidations of clients that track keys. Only for steps that travel one by one or in
+    /// transactions.
     pub fn track(&mut self) {
         self.trackers = Some((Trackers::new(self.open(3), self.open(3)), self.open(2).ours));
     }
@@ -226,7 +228,7 @@ impl Runner {
         self.release
     }
 
-    /// Runs a sequence. Errors: a difference, told with the shortest sequence found that still shows it.
+    /// Runs a sequence. Errors: a difference, with the shortest sequence found that still shows it.
     pub fn check(&mut self, name: &str, sequence: &Sequence, mode: Mode) -> Result<(), String> {
         self.run(sequence, mode).map_err(|mismatch| self.explain(name, sequence, mode, mismatch))
     }
@@ -259,7 +261,7 @@ impl Runner {
         let flush = argv!["FLUSHALL"];
         let mut pair = self.open(2);
         if self.listeners.is_none() && self.trackers.is_none() {
-            // Subscribers of the sequence before count until their servers have seen that they are gone.
+            // Subscribers of the previous sequence count until their servers have noticed their end.
             let subscribers = argv!["CLIENT", "LIST", "TYPE", "pubsub"];
             for conn in [&mut pair.ours, &mut pair.oracle] {
                 wait_until("no subscriber is left", || {
@@ -293,7 +295,7 @@ impl Runner {
         Err(format!("events differ behind {same} that are the same: ours\n{}oracle's\n{}", rest[0], rest[1]))
     }
 
-    /// Has a client that tracks keys read those of the next steps.
+    /// Makes a client that tracks keys read those of the next steps.
     fn read_keys(&mut self, steps: &[Step]) -> Result<(), String> {
         let Some((trackers, teller)) = &mut self.trackers else { return Ok(()) };
         let commands = steps.iter().filter_map(|step| match &step.action {
@@ -303,7 +305,7 @@ impl Runner {
         trackers.read_keys(teller, commands)
     }
 
-    /// Compares what clients that track keys are told of some steps, unless not even their replies are compared.
+    /// Compares the invalidations that some steps cause, unless not even their replies are compared.
     fn compare_invalidations(&mut self, steps: &[Step]) -> Result<(), String> {
         let Some((trackers, _)) = &mut self.trackers else { return Ok(()) };
         if is_free(self.release, steps) { trackers.start_over() } else { trackers.compare() }
@@ -390,7 +392,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Sends each step inside of a script that goes outside of its keys, which are all words of the step's command.
+    /// Sends each step inside of a script that accesses an undeclared key. Its declared keys are all words of the
+    /// step's command.
     fn run_scripts(&mut self, protocol: u8, conn: usize, steps: &[Step]) -> Result<(), (usize, String)> {
         let release = self.release;
         let mut bytes = Vec::new();
@@ -400,7 +403,7 @@ impl Runner {
                 && !matches!(compare_for(release, argv), Compare::Anything | Compare::Literal(_))
                 && !(release == Oracle::Older && may_block(argv))
             {
-                // What is known of a script goes with its text.
+                // Each text is new, since the server remembers what scripts with a text have needed.
                 self.scripts += 1;
                 let script = format!(
                     "local r = redis.pcall(unpack(KEYS)) redis.call('EXISTS', 'outside') return r -- {}",
@@ -426,7 +429,7 @@ impl Runner {
     /// Sends the steps between MULTI and EXEC; the replies that EXEC brings are compared each as its command says.
     fn run_transaction(&mut self, protocol: u8, conn: usize, steps: &[Step]) -> Result<(), (usize, String)> {
         let release = self.release;
-        // What only one of the two refuses would end the whole transaction there.
+        // A command that only one of the two refuses would end the whole transaction there.
         let is_for_both = |argv: &Argv| !matches!(compare_for(release, argv), Compare::Anything | Compare::Literal(_));
         let calls = || {
             steps.iter().filter_map(|step| match &step.action {
@@ -496,7 +499,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Makes the sequence shorter while it still fails, and tells everything a person needs to see it again.
+    /// Makes the sequence shorter while it still fails, and reports everything that a person needs to reproduce it.
     fn explain(&mut self, name: &str, sequence: &Sequence, mode: Mode, mismatch: Mismatch) -> String {
         let mut best = (sequence.clone(), mismatch);
         best.0.steps.truncate(best.1.step.map_or(0, |step| step + 1));
@@ -510,7 +513,7 @@ impl Runner {
                 runs += 1;
                 match self.run(&shorter, mode) {
                     Err(mismatch) if mismatch.step.is_some() => best = (shorter, mismatch),
-                    // It has been left in a state in which nothing more can be learned.
+                    // The server is in a state in which no more can be learned.
                     Err(_) => break,
                     Ok(()) => at += chunk,
                 }
@@ -594,7 +597,7 @@ fn judge(
     ours: &Outcome,
     oracle: &Outcome,
 ) -> Result<(), String> {
-    // A stand-in is of the oracle's version and cannot know what only a later one has.
+    // A stand-in has the oracle's version and lacks commands of later ones.
     let expect = expect.filter(|_| !is_stand_in());
     if let (Some(want), Oracle::Newer, Outcome::Reply(ours)) = (expect, release, ours) {
         Compare::Literal(want.clone()).judge(ours, b"").map_err(|reason| format!("{reason}\n>>> {argv}"))?;

@@ -1,4 +1,4 @@
-//! The one list of declared differences between Onrush and the oracle. What is not here is compared byte by byte.
+//! The only list of declared differences between Onrush and the oracle. All other replies are compared byte by byte.
 
 use crate::argv::Argv;
 use crate::compare::Compare;
@@ -8,7 +8,7 @@ use crate::server::{Oracle, is_stand_in};
 pub struct Exception {
     /// The words of the commands it is about: `_` is any word, `''` an empty one, `$` at the end stands for no more words.
     pub command: &'static str,
-    /// The oracle it is to; `None` stands for both.
+    /// The oracle that it concerns; `None` stands for both.
     pub oracle: Option<Oracle>,
     /// How to compare instead.
     pub how: Compare,

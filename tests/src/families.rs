@@ -47,7 +47,8 @@ pub struct Family {
     pub pipelined: bool,
     /// Commands that every sequence starts with.
     pub reset: &'static [&'static str],
-    /// Lines that are tried with the newer oracle only: what the older does not have, or has in another way than 7.2.
+    /// Lines that are tried with the newer oracle only: commands that the older one lacks, or has in another way than
+    /// 7.2.
     pub newer_lines: &'static [(u32, &'static str)],
     /// How often a line is chosen, and its syntax.
     pub lines: &'static [(u32, &'static str)],
@@ -424,7 +425,8 @@ impl Generator {
             lines: lines().map(|(_, line)| Syntax::parse(line)).collect(),
             weights: lines().map(|(weight, _)| *weight).collect(),
             words: Arguments::new(),
-            // With messages there are more replies than commands: nobody knows when another connection's command is done.
+            // With messages there are more replies than commands, so the end of another connection's command is
+            // unknown.
             conns: if [PUBSUB.name, TRACKING.name].contains(&family.name) { 1 } else { 3 },
         }
     }

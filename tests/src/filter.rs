@@ -1,6 +1,7 @@
-//! Filters of tools: what matches nothing is an error that lists the names, so that no run passes for having done nothing.
+//! Filters of tools: a filter without a match is an error that lists the names, so that no run passes without doing
+//! anything.
 
-/// Those of which a text holds a part; all for an empty part.
+/// The names that contain `part`; all for an empty part.
 ///
 /// # Errors
 /// None does: the message lists them.
@@ -25,23 +26,6 @@ pub fn check_names<'a>(wanted: &[String], known: impl IntoIterator<Item = &'a st
     }
 }
 
-/// Checks that every option is one of those that are known. Those that take a value are followed by it.
-///
-/// # Errors
-/// What is wrong.
-pub fn check_options(args: &[String], with_value: &[&str], without: &[&str]) -> Result<(), String> {
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        if with_value.contains(&arg.as_str()) {
-            args.next().ok_or_else(|| format!("{arg} wants a value"))?;
-        } else if !without.contains(&arg.as_str()) {
-            let known: Vec<&str> = with_value.iter().chain(without).copied().collect();
-            return Err(format!("there is no option {arg}; the options are {}", known.join(", ")));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,14 +44,5 @@ mod tests {
         let wanted = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
         assert_eq!(check_names(&wanted(&["a", "b"]), ["a", "b"]), Ok(()));
         assert_eq!(check_names(&wanted(&["a", "c"]), ["a", "b"]).unwrap_err(), "there is no \"c\"; the names are a, b");
-    }
-
-    #[test]
-    fn a_misspelt_option_is_an_error() {
-        let args = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(check_options(&args("--only --list --short"), &["--only"], &["--short"]), Ok(()));
-        for line in ["--onyl sets", "--only", "sets"] {
-            assert!(check_options(&args(line), &["--only"], &["--short"]).is_err(), "{line}");
-        }
     }
 }

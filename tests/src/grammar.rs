@@ -1,9 +1,8 @@
 //! Random commands from syntax lines such as `SET key value [NX | XX] [EX seconds | KEEPTTL]`.
 //!
-//! A line that starts with `!` is never damaged: its commands could stall or disturb the tests.
-//! Words in lower case stand for random arguments of that kind ([`Words`] decides), all others for themselves, as
-//! does a word in lower case behind `=`;
-//! `[ ]` is optional, `( )` groups, `|` separates alternatives and `...` repeats what stands before it.
+//! A line that starts with `!` is never damaged: its commands could stall or disturb the tests. Words in lower case
+//! stand for random arguments of that kind ([`Words`] decides), all others for themselves, as does a word in lower case
+//! after `=`; `[ ]` is optional, `( )` groups, `|` separates alternatives and `...` repeats what stands before it.
 
 use crate::argv::Argv;
 use crate::rng::Rng;

@@ -1,4 +1,4 @@
-//! Round-trip times of one client while others do what they like.
+//! Round-trip times of one client while others work.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ impl std::fmt::Display for Latencies {
     }
 }
 
-/// For limits of time: other programs only ever make them harder to keep, so keeping them once in three is enough.
+/// For limits of time: other programs can only make them harder to keep, so one success in three tries is enough.
 pub fn holds_once(mut check: impl FnMut() -> Result<(), String>) {
     let failures: Vec<String> = (0..3).map_while(|_| check().err()).collect();
     assert!(failures.len() < 3, "{}", failures.join("\n"));

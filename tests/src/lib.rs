@@ -1,5 +1,5 @@
 //! Support for Onrush's black-box tests: servers as child processes, a raw client, and a differential runner that
-//! holds every reply against a living redis-server.
+//! compares every reply with a running redis-server's.
 //!
 //! Where things are:
 //! - [`server`] starts and ends servers, [`process`] reads what the kernel knows of them;

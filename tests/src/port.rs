@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 
-/// A TCP port on the loopback address that no other test has, in this process or another one.
+/// A TCP port on the loopback address that no other test uses, in this process or another one.
 ///
-/// Between the choice and the server's own bind the port is free, and another test could choose it, too: one server would
-/// not start then, and its test would talk to the other one. So a UDP socket is bound to the same number, and kept.
+/// Between the choice and the server's bind the port is free, and another test could choose it too: then one server
+/// would not start, and its test would talk to the other one. So a UDP socket is bound to the same number, and kept.
 pub struct Port {
     number: u16,
     _held: UdpSocket,

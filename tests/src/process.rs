@@ -1,4 +1,4 @@
-//! What the kernel tells about a process: CPU time, memory, open files; and signals to it.
+//! What the kernel reports about a process: CPU time, memory, open files; and signals to it.
 
 use std::fs;
 use std::process::Command;
@@ -14,8 +14,8 @@ pub fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// How long the threads of the process have run, and how long they were ready to run and had no processor, as it stood when each
-/// last stopped running; zeros where the system does not tell.
+/// How long the threads of the process have run, and how long they were ready to run but had no processor, as of the
+/// last time each stopped running; zeros if the system does not report it.
 pub fn run_and_wait(pid: u32) -> (Duration, Duration) {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut sums = [0, 0];
@@ -27,7 +27,7 @@ pub fn run_and_wait(pid: u32) -> (Duration, Duration) {
     (Duration::from_nanos(sums[0]), Duration::from_nanos(sums[1]))
 }
 
-/// CPU time of all living threads to the nanosecond, as it stood when each last stopped running.
+/// CPU time of all living threads in nanoseconds, as of the last time each stopped running.
 pub fn exact_cpu_time(pid: u32) -> Duration {
     run_and_wait(pid).0
 }
@@ -62,7 +62,7 @@ pub fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
-/// Whether a process of that id runs; one that has ended but that nobody has waited for does not.
+/// Whether a process of that id runs; a zombie does not.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

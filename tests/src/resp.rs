@@ -1,4 +1,4 @@
-//! Reading replies: where a raw reply ends, what it says, and how to show it to a person.
+//! Reading replies: where a raw reply ends, what it contains, and how to show it to a person.
 //!
 //! Written apart from the server's own RESP code on purpose, so that one mistake cannot hide in both.
 
@@ -40,7 +40,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Decodes one complete raw reply. Errors: bytes that are no RESP, or that do not end where the reply ends.
+    /// Decodes one complete raw reply. Errors: bytes that are not RESP, or that do not end where the reply ends.
     pub fn parse(raw: &[u8]) -> Result<Value, String> {
         let mut rest = raw;
         let value = parse_value(&mut rest)?.ok_or("the reply is not complete")?;

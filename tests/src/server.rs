@@ -14,7 +14,7 @@ use crate::process;
 /// How long a server may take to answer its first PING or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Options that only Onrush knows; dropped (with their value) when a redis-server stands in for it.
+/// Options that only Onrush has; dropped (with their value) when a redis-server stands in for it.
 const ONRUSH_ONLY: &[&str] = &["--workers", "--pipeline-reply-limit"];
 
 /// The Onrush binary: `ONRUSH_SERVER_BIN`, else the release build in the workspace's target folder.
@@ -25,8 +25,8 @@ pub fn onrush_bin() -> PathBuf {
     target().join("release/onrush-server")
 }
 
-/// The releases of redis-server that replies are compared with. Onrush keeps to 7.2: what both do alike it does too, and where
-/// they differ each shows one side of it.
+/// The releases of redis-server that replies are compared with. Onrush follows 7.2, which lies between the two: it does
+/// what both do alike, and where they differ, 7.2 decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oracle {
     /// 7.0, as Debian has it.
@@ -61,8 +61,9 @@ pub fn is_stand_in() -> bool {
     onrush_bin().file_name().is_some_and(|n| n.to_string_lossy().starts_with("redis-server"))
 }
 
-/// Whether the calling test is to return at once, as the server under test is a redis-server that lacks what the test is about. It
-/// then notes the test in `skipped` in the target folder, which `make test` prints, since libtest would count it as passed.
+/// Whether the calling test must return at once, because the server under test is a redis-server without the tested
+/// feature. It then notes the test in `skipped` in the target folder, which `make test` prints, since libtest would
+/// count it as passed.
 pub fn skips_on_stand_in() -> bool {
     if is_stand_in() {
         let name = std::thread::current().name().unwrap_or("a test").to_owned();
@@ -252,7 +253,7 @@ impl Launch {
             let mut server = self.spawn();
             match wait_ready(&mut server) {
                 Ok(()) => return server,
-                // Somebody who is no test took the port between our look and the server's bind.
+                // Another program took the port between our check and the server's bind.
                 Err(_) if server.log().to_lowercase().contains("in use") => continue,
                 Err(reason) => panic!("{} {}\n{}", self.bin.display(), reason, server.log_tail()),
             }

@@ -1,4 +1,4 @@
-//! Clients that track keys beside a sequence: after each step, what they are told is compared.
+//! Clients that track keys beside a sequence: their invalidations are compared after each step.
 
 use crate::argv;
 use crate::argv::Argv;
@@ -27,7 +27,7 @@ impl Trackers {
         Self { broadcast, reader }
     }
 
-    /// Forgets what they have been told.
+    /// Drops the messages they have got.
     pub(crate) fn start_over(&mut self) -> Result<(), String> {
         for pair in [&mut self.broadcast, &mut self.reader] {
             told(&mut pair.ours)?;
@@ -56,7 +56,7 @@ impl Trackers {
         compare("to a client that reads the keys", &mut self.reader)
     }
 
-    /// Compares what they have been told since the last call.
+    /// Compares the messages they have got since the last call.
     pub(crate) fn compare(&mut self) -> Result<(), String> {
         compare("to a client told of all keys", &mut self.broadcast)?;
         compare("to a client that has read the keys", &mut self.reader)
@@ -68,7 +68,7 @@ fn compare(who: &str, pair: &mut Pair) -> Result<(), String> {
     same_told(who, &ours, &oracle)
 }
 
-/// Compares what two clients have been told.
+/// Compares the messages of two clients.
 pub(crate) fn same_told(who: &str, ours: &[Vec<u8>], oracle: &[Vec<u8>]) -> Result<(), String> {
     if ours == oracle {
         return Ok(());
@@ -78,7 +78,7 @@ pub(crate) fn same_told(who: &str, ours: &[Vec<u8>], oracle: &[Vec<u8>]) -> Resu
     Err(format!("{who} comes\n{ours}and from the oracle\n{oracle}"))
 }
 
-/// All that a client has been told, replies included.
+/// All messages to a client, replies included.
 fn told(conn: &mut Conn) -> Result<Vec<Vec<u8>>, String> {
     conn.send_command(&argv!["ECHO", "mark"]).map_err(|error| error.to_string())?;
     let mut told = Vec::new();

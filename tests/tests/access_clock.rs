@@ -1,4 +1,4 @@
-//! The counters of accesses that LFU policies go by.
+//! The access counters of LFU policies.
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
@@ -8,8 +8,8 @@ use onrush_tests::server::Server;
 const KEYS: usize = 200;
 const HITS_PER_KEY: usize = 5_000;
 
-/// The counters of the keys after so many hits of each, all in one pipeline. Keys take turns in pairs, so that a pair has its hits
-/// within some milliseconds and no command is the one before.
+/// The counters of the keys after a number of hits of each, all in one pipeline. Keys take turns in pairs, so a pair has its
+/// hits within some milliseconds, and no command equals the one before.
 fn counters(server: &Server) -> Vec<i64> {
     let mut conn = server.connect();
     let key = |index: usize| format!("key:{index}");

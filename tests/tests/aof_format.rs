@@ -1,5 +1,5 @@
-//! Append-only files, there and back: what our writer writes, a redis-server loads and redis-check-aof finds whole; what a
-//! redis-server writes, our reader reads and our writer continues.
+//! Append-only files in both directions: redis-server loads our files, and redis-check-aof finds them whole; our reader
+//! reads a redis-server's files, and our writer continues them.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -75,7 +75,7 @@ fn get(conn: &mut Conn, key: &str) -> String {
     conn.call(&argv!["GET", key]).text()
 }
 
-/// Writes a log with a rewrite in its middle. What it comes to is what [`expect_state`] expects.
+/// Writes a log with a rewrite in its middle. It ends in the state that [`expect_state`] checks.
 fn write_log(dir: &TempDir) {
     let (options, told) = options(dir);
     let disk = Arc::new(Disk);
@@ -118,7 +118,7 @@ fn what_we_write_redis_finds_whole_and_loads() {
     }
 }
 
-/// The keys of the base and the commands behind it, and what ends the reading.
+/// The keys of the base, the commands after it, and the error that ends the reading.
 fn read(dir: &TempDir) -> (Vec<String>, String, Option<AofError>) {
     let manifest = Manifest::load(&Disk, &folder(dir), NAME).unwrap().expect("a manifest");
     let mut reader = Reader::new(Arc::new(Disk), &folder(dir), &manifest).unwrap();
@@ -183,7 +183,7 @@ fn what_redis_writes_is_read_and_continued() {
         }
         assert!(!commands.contains('#'));
 
-        // What is cut is told; cut there, the log goes on.
+        // An incomplete end is reported; after a cut there, the log goes on.
         let manifest = Manifest::load(&Disk, &folder(&dir), NAME).unwrap().unwrap();
         let last = folder(&dir).join(&manifest.incrs.last().unwrap().name);
         let bytes = fs::read(&last).unwrap();

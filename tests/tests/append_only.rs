@@ -1,4 +1,4 @@
-//! The append-only file: what is acknowledged survives, whenever the server dies.
+//! The append-only file: acknowledged writes survive, whenever the server dies.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn rewrite(conn: &mut Conn) {
     assert_eq!(field(conn, "aof_last_bgrewrite_status"), "ok");
 }
 
-/// What a writer has sent and what was acknowledged.
+/// The writes that a writer has sent, and the acknowledged ones.
 #[derive(Default)]
 struct Counted {
     sent: AtomicI64,
@@ -81,7 +81,7 @@ fn write(server: &Server, writer: usize, counted: &Counted, depth: usize) {
     }
 }
 
-/// Asks for rewrites and snapshots until the server dies.
+/// Requests rewrites and snapshots until the server dies.
 fn rewrite_often(server: &Server, stops: &AtomicBool) {
     let Ok(mut conn) = server.try_connect() else { return };
     while !stops.load(SeqCst) {

@@ -9,7 +9,7 @@ use onrush_tests::server::{Server, wait_until};
 
 const WORKERS: [&str; 2] = ["1", "2"];
 
-/// Waits until so many clients wait.
+/// Waits until `count` clients wait.
 fn until_waiting(conn: &mut Conn, count: usize) {
     wait_until("clients wait", || conn.info_number("blocked_clients") == Some(count as i64));
 }
@@ -169,7 +169,7 @@ fn only_the_later_commands_of_its_own_connection_wait() {
     });
 }
 
-/// Many pushers and many waiters at once: everything that was pushed comes out once.
+/// Many pushers and many waiters at once: every pushed element comes out once.
 #[test]
 fn nothing_is_lost_or_served_twice() {
     with_servers(|server| {

@@ -1,4 +1,4 @@
-//! Scripts that take long: others go on, are told so, and can end them.
+//! Scripts that take long: other clients go on, get BUSY, and can end the script.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ fn a_script_that_has_written_is_not_killed() {
     let script = "redis.call('SET', 'k', 'v') local t = redis.call('TIME') \
                   while redis.call('TIME')[1] - t[1] < 3 do end return redis.call('GET', 'k')";
     let mut busy = send(&server, script);
-    // What it had written on its worker was taken back; it began anew elsewhere, so every worker answers.
+    // Its changes on its worker were undone, and it began anew on another thread, so every worker answers.
     wait_until_busy(&mut conn);
     for _ in 0..4 {
         let mut other = server.connect();
@@ -103,7 +103,7 @@ fn a_long_script_does_not_keep_its_worker() {
     wait_until_busy(&mut conn);
     conn.run("SCRIPT KILL");
     busy.read_reply().expect("a reply");
-    // What it did before it was moved does not count twice.
+    // Its effects before it was moved do not count twice.
     assert_eq!(conn.run("EVAL \"return redis.call('INCR', 'n')\" 0"), Value::Int(1));
 }
 

@@ -146,9 +146,11 @@ fn streams_keep_order_and_count() {
             assert_eq!(summary.into_result().unwrap(), 1_000_000);
             assert_eq!(con.get::<_, u64>("counter").await.unwrap(), 1_000_000);
 
-            for size in
-                [WindowSize { bytes: 1, commands: 1 }, WindowSize { bytes: 300, commands: 7 }, WindowSize::default()]
-            {
+            for size in [
+                WindowSize::new().set_bytes(1).set_commands(1),
+                WindowSize::new().set_bytes(300).set_commands(7),
+                WindowSize::new(),
+            ] {
                 let commands = (0..20_000_u64).map(|n| cmd("ECHO").arg(n).to_owned());
                 let mut replies = con.stream(commands).window(size);
                 let mut expected = 0;

@@ -1,4 +1,4 @@
-//! Client-side caching: what is read from the cache is never older than the server's news.
+//! Client-side caching: a read from the cache is never older than the server's last report.
 
 mod fake;
 
@@ -140,7 +140,7 @@ fn a_connection_reads_what_it_has_written_itself() {
     });
 }
 
-/// A server of RESP3 that says this to PTTL and GET, and yes to everything else.
+/// A RESP3 server that gives these replies to PTTL and GET, and OK to everything else.
 async fn fake(pttl: &'static str, get: &'static str) -> (Fake, Connection) {
     let fake = Fake::start(move |_, line| match line.split(' ').next() {
         Some("HELLO") => Answer::Say("%0\r\n".into()),

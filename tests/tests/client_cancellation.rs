@@ -1,4 +1,4 @@
-//! What is given up half-way, at whatever point, shifts no reply and loses nothing.
+//! A future that is dropped half-way, at any point, shifts no reply and loses nothing.
 
 mod fake;
 
@@ -10,8 +10,8 @@ use onrush::{
 };
 use onrush_tests::server::Server;
 
-/// Drops a future at its first await point, at its second and so on until it ends, and looks after each whether replies
-/// are where they belong.
+/// Drops a future at its first await point, at its second and so on until it ends, and checks after each that replies
+/// go to the right commands.
 async fn cancel_everywhere(con: &Connection, what: &str, future: impl AsyncFn(Connection)) {
     for times in 0.. {
         let has_ended = times > 0 && polled(future(con.clone()), times).await.is_some();
@@ -98,7 +98,7 @@ async fn plain_futures(con: &Connection) {
     .await;
     cancel_everywhere(con, "a stream", async |con| {
         let commands = (0..20).map(|_| cmd("INCR").arg("n").to_owned());
-        con.stream(commands).window(WindowSize { bytes: 1, commands: 1 }).drain().await.unwrap();
+        con.stream(commands).window(WindowSize::new().set_bytes(1).set_commands(1)).drain().await.unwrap();
     })
     .await;
     cancel_everywhere(con, "the redis crate's command", async |mut con| {
@@ -254,7 +254,7 @@ fn subscribing_and_receiving_may_be_given_up_at_any_point() {
     });
 }
 
-/// Waits until the server says that so many clients are blocked.
+/// Waits until the server reports `count` blocked clients.
 async fn wait_blocked(con: &Connection, count: usize) {
     let started = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! Every task gets its own command's reply: what could shift replies is refused, and a lease that owes one is closed.
+//! Every task gets its own command's reply: commands that could shift replies are refused, and a lease with a due reply
+//! is closed.
 
 mod fake;
 
@@ -7,7 +8,7 @@ use onrush::ConnectionLike as _;
 use onrush::{Client, Cmd, ConnectionConfig, ErrorKind, Lease, Value, WindowSize, cmd, pipe};
 use redis::aio::ConnectionLike as _;
 
-/// What no server answers with exactly one reply, or what would change a connection that others share.
+/// Commands that no server answers with exactly one reply, or that would change a shared connection.
 const BARRED: &[&str] = &[
     "",
     "SUBSCRIBE c",
@@ -181,7 +182,7 @@ fn only_a_lease_as_good_as_new_is_leased_again() {
         assert!(cmd("ECHO").arg(1).exec_async(&copy).await.is_err(), "it is closed");
 
         let commands = (0..10).map(|_| cmd("GET").arg("slow").to_owned());
-        let mut replies = lease.stream(commands).window(WindowSize { bytes: 1, commands: 1 });
+        let mut replies = lease.stream(commands).window(WindowSize::new().set_bytes(1).set_commands(1));
         assert!(polled(replies.next(), 1).await.is_none());
         drop(replies);
         drop(lease);

@@ -1,4 +1,4 @@
-//! What survives a lost connection, what is said about it, and subscriptions, which outlive it.
+//! Lost connections: which commands survive, which errors come, and subscriptions, which are made again.
 
 mod fake;
 
@@ -39,7 +39,7 @@ fn what_may_be_sent_again_is_after_a_timeout() {
 fn what_may_have_been_executed_once_says_so_whatever_becomes_of_the_next_attempt() {
     run(async {
         let fake = Fake::start(|_, _| Answer::HangUp).await;
-        let config = quick().set_backoff(Some(Backoff { attempts_max: Some(1), ..Backoff::default() }));
+        let config = quick().set_backoff(Some(Backoff::new().set_attempts_max(Some(1))));
         let con = fake.connect(config).await;
         let error = cmd("GET").arg("k").idempotent().exec_async(&con).await.unwrap_err();
         assert_eq!(error.fate(), Fate::Unknown, "{error}");
@@ -112,7 +112,7 @@ fn a_peer_that_accepts_and_hangs_up_is_given_up_after_the_attempts_allowed() {
     run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://127.0.0.1:{}/?protocol=resp2", listener.local_addr().unwrap().port());
-        let backoff = Backoff { attempts_max: Some(3), ..Backoff::default() };
+        let backoff = Backoff::new().set_attempts_max(Some(3));
         let config = ConnectionConfig::new().set_client_info(false).set_backoff(Some(backoff));
         let con = Client::open(url).unwrap().connect_with(config).await.unwrap();
         let hang_up = tokio::spawn(async move {
@@ -143,7 +143,7 @@ fn who_waits_for_a_lease_waits_no_longer_than_the_timeout() {
     });
 }
 
-/// Waits until so many of these lines have come on a connection.
+/// Waits until `count` of these lines have come on a connection.
 async fn wait_for_lines(fake: &mut Fake, connection: usize, line: &str, count: usize) {
     let mut lines = 1;
     while fake.lines(connection).iter().filter(|came| *came == line).count() < count {
@@ -296,7 +296,7 @@ fn a_subscription_comes_back_after_a_disconnect() {
     });
 }
 
-/// What RESP2 confirms a subscription with.
+/// The confirmation of a subscription in RESP2.
 fn confirm(line: &str) -> Answer {
     match line.split_once(' ') {
         Some(("SUBSCRIBE", channel)) if !channel.contains(' ') => {

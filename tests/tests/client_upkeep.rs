@@ -1,5 +1,5 @@
-//! What a program needs around its commands: limits on single ones, passwords that change, an orderly end, counters, and
-//! events for `tracing`.
+//! Services around commands: timeouts of single ones, passwords that change, an orderly end, counters, and events for
+//! `tracing`.
 
 mod fake;
 

@@ -1,4 +1,4 @@
-//! What COMMAND tells about the commands, against the oracle and against what the tests cover.
+//! COMMAND's facts about commands, compared with the oracle's and with the commands that the tests cover.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use onrush_tests::families::{FAMILIES, Generator};
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Oracle, Server, skips_on_stand_in};
 
-/// Commands that no random sequence may hold, because they end or stall the server or its replies, write files, or change who
-/// may do what.
+/// Commands that no random sequence may have, because they end or stall the server or its replies, write files, or
+/// change permissions.
 const TRIED_BY_HAND: &[&str] = &[
     "monitor",
     "shutdown",
@@ -28,10 +28,10 @@ const TRIED_BY_HAND: &[&str] = &[
     "dump",
 ];
 
-/// Commands that say what they like.
+/// Commands whose replies are not fixed.
 const NOT_COMPARABLE: &[&str] = &["lolwut", "memory|doctor", "memory|malloc-stats", "memory|purge", "memory|stats"];
 
-/// Commands that no oracle has: tests of their own say what they do.
+/// Commands that no oracle has: they have tests of their own.
 const NEWER_THAN_ORACLES: &[&str] = &[
     "client|durability",
     "delex",

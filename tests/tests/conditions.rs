@@ -1,5 +1,5 @@
-//! Conditional string commands, as Redis 8.4 documents them: `SET … IFEQ | IFNE | IFDEQ | IFDNE`, DELEX, DIGEST, MSETEX. No
-//! oracle has them, so what they have to reply is written down here.
+//! Conditional string commands, as Redis 8.4 documents them: `SET … IFEQ | IFNE | IFDEQ | IFDNE`, DELEX, DIGEST,
+//! MSETEX. No oracle has them, so the expected replies are here.
 
 use std::collections::BTreeMap;
 
@@ -374,7 +374,7 @@ fn compare_and_set_loses_nothing_between_threads() {
     assert_eq!(server.connect().run("GET counter").text(), (4 * STEPS).to_string());
 }
 
-/// Random calls against what the documentation says, over a few keys and values.
+/// Compares random calls, over a few keys and values, with the documented behaviour.
 #[test]
 fn random_calls_reply_as_documented() {
     let Some((_server, mut conn)) = connect() else { return };

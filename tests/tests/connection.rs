@@ -1,4 +1,4 @@
-//! What clients do to each other: lists, kills, pauses; and what 7.2 has and the oracle has not.
+//! Commands that affect other clients: lists, kills, pauses; and features that 7.2 has but the oracle lacks.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -269,8 +269,8 @@ fn a_command_behind_a_slow_one_has_the_time_of_its_own_start() {
     assert_eq!(conn.run("GET key").text(), "v", "it has been there for less than its time");
 }
 
-/// Writers that go on until they are told to stop: pipelines of counters, new keys and stream entries, and commands on whole
-/// databases.
+/// Writers that go on until a flag stops them: pipelines of counters, new keys and stream entries, and commands on
+/// whole databases.
 struct Writers {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -351,7 +351,7 @@ fn texts(replies: &[Vec<u8>]) -> Vec<String> {
     replies.iter().map(|reply| String::from_utf8_lossy(reply).replace("\r\n", " ")).collect()
 }
 
-/// Entries of a stream bear the time of their making, so they show what was written while nobody could look.
+/// Identifiers of stream entries have the time of their writing, so they show writes during the pause.
 #[test]
 fn nothing_is_written_while_everything_is_paused() {
     const PAUSE_MS: u64 = 40;
@@ -419,4 +419,72 @@ fn active_expiry_is_over_once_a_pause_has_replied() {
         wait_until("all have expired", || conn.run("DBSIZE") == Value::Int(0));
     }
     assert!(interrupted > 0, "no pause came while keys expired");
+}
+
+/// Two connections that are on the same worker, which the first one sends to sleep for 2.5 s.
+fn beside_a_sleeper(server: &Server) -> (Conn, Conn) {
+    let (mut sleeper, mut beside) = (server.connect(), server.connect());
+    beside.run("PING");
+    sleeper.run("PING");
+    sleeper.send_command(&argv!["DEBUG", "SLEEP", "2.5"]).expect("taken");
+    (sleeper, beside)
+}
+
+fn start_with_timeout() -> Server {
+    Server::start_onrush(&["--workers", "1", "--timeout", "1", "--enable-debug-command", "yes"])
+}
+
+#[test]
+fn a_client_is_not_idle_while_its_command_is_executed() {
+    let server = start_with_timeout();
+    let mut conn = server.connect();
+    let replies = conn.pipeline(&[argv!["INCR", "n"], argv!["DEBUG", "SLEEP", "2.5"], argv!["INCR", "n"]]);
+    assert_eq!(replies, [&b":1\r\n"[..], b"+OK\r\n", b":2\r\n"]);
+}
+
+#[test]
+fn a_command_that_has_arrived_is_executed_before_its_client_counts_as_idle() {
+    let server = start_with_timeout();
+    let (mut sleeper, mut conn) = beside_a_sleeper(&server);
+    conn.send_command(&argv!["INCR", "n"]).expect("taken");
+    assert_eq!(conn.read_reply().expect("a reply"), b":1\r\n");
+    sleeper.read_reply().expect("awake");
+    // Silence is what ends it.
+    assert!(conn.read_to_close().expect("closed").is_empty());
+}
+
+#[test]
+fn a_client_that_has_sent_a_command_that_waits_is_not_idle() {
+    let server = start_with_timeout();
+    let (mut sleeper, mut conn) = beside_a_sleeper(&server);
+    conn.send_command(&argv!["BLPOP", "q", "2"]).expect("taken");
+    sleeper.read_reply().expect("awake");
+    assert_eq!(conn.read_reply().expect("the time is over"), b"*-1\r\n");
+}
+
+#[test]
+fn what_is_executed_for_a_client_whose_time_is_up_is_answered() {
+    const CONNS: u64 = 400;
+    let server = Server::start_onrush(&["--workers", "2", "--timeout", "1"]);
+    let mut conns: Vec<Conn> = (0..CONNS).map(|_| server.connect()).collect();
+    conns.iter_mut().for_each(|conn| _ = conn.run("PING"));
+    // The server looks once a second for clients that were silent for more than one: each is closed in the second that
+    // follows the first one, and sends its command at some moment of both.
+    let started = Instant::now();
+    let mut answered = 0;
+    for (nth, conn) in conns.iter_mut().enumerate() {
+        let at = Duration::from_micros(900_000 + nth as u64 * (1_200_000 / CONNS));
+        std::thread::sleep(at.saturating_sub(started.elapsed()));
+        _ = conn.send_command(&argv!["INCR", "n"]);
+    }
+    for conn in &mut conns {
+        if let Ok(reply) = conn.read_reply() {
+            assert!(reply.starts_with(b":"));
+            answered += 1;
+        }
+    }
+    assert_eq!(server.connect().run("INCRBY n 0"), Value::Int(answered));
+    wait_until("those that were served are idle again", || {
+        server.connect().info_number("connected_clients") == Some(1)
+    });
 }

@@ -1,4 +1,4 @@
-//! Payloads of RESTORE that somebody has made up: they are a value or an error, whatever stands in them.
+//! Crafted payloads for RESTORE: each is a value or an error, whatever its bytes are.
 //!
 //! They are payloads of real values, changed in a few places and sealed again. What is accepted is read whole, dumped and deleted.
 
@@ -15,7 +15,7 @@ use onrush_tests::server::{Oracle, Server};
 /// Payloads per round of the pipeline.
 const BATCH: usize = 100;
 
-/// What the server may use at the end beyond what it uses at the beginning, in bytes.
+/// Most memory that the server may use at the end beyond that at the beginning, in bytes.
 const GROWTH_MAX: i64 = 32 << 20;
 
 /// Makes values of all types in all forms.

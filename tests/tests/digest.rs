@@ -30,7 +30,7 @@ fn elements(rng: &mut Rng) -> Vec<Vec<u8>> {
     (0..len).map(|_| element(rng)).collect()
 }
 
-/// A score; for 7.0 one that it spells as others do.
+/// A score; for 7.0 one that it formats as the others do.
 fn score(rng: &mut Rng, oracle: Oracle) -> String {
     match rng.below(6) {
         0 => rng.between(-1_000_000, 1_000_000).to_string(),
@@ -41,7 +41,7 @@ fn score(rng: &mut Rng, oracle: Oracle) -> String {
     }
 }
 
-/// A command that makes the same of the same data on any server.
+/// A command with the same effect on the same data on any server.
 fn command(rng: &mut Rng, oracle: Oracle) -> Argv {
     let key = rng.pick(&NAMES);
     let with = |name: &str, args: Vec<Vec<u8>>| Argv([vec![name.as_bytes().to_vec(), key.into()], args].concat());

@@ -37,7 +37,7 @@ fn parse(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 
-/// What a heading is called in a link: as GitHub and mdBook make it.
+/// The name of a heading in a link, as GitHub and mdBook make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -67,7 +67,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Why a link of a page leads nowhere, if so.
+/// Why a link of a page is broken, if it is.
 fn broken(page: &Path, link: &str) -> Option<String> {
     if link.starts_with("http://") || link.starts_with("https://") {
         return None;
@@ -126,7 +126,7 @@ fn every_promise_of_the_readme_has_its_test() {
     }
 }
 
-/// What COMMAND DOCS tells of a command.
+/// The facts of COMMAND DOCS about a command.
 struct Told {
     group: String,
     since: String,
@@ -207,7 +207,7 @@ fn table_of_commands() -> String {
     text
 }
 
-/// Run with `UPDATE_DOCS=1` to write the page anew.
+/// Run with `UPDATE_DOCS=1` to rewrite the page.
 #[test]
 fn the_table_of_commands_is_up_to_date() {
     let path = root().join("docs/commands.md");
@@ -259,7 +259,7 @@ fn shown() -> Vec<Shown> {
     found
 }
 
-/// Where commands of the docs are run: beside a server, with programs that find it in front of all others on the search path.
+/// Where commands of the docs run: beside a server, with programs that find it first on the search path.
 struct Stage {
     server: Server,
     programs: TempDir,

@@ -1,4 +1,4 @@
-//! `maxmemory`: what each policy evicts and what it leaves alone, when commands are refused, and what is told of it.
+//! `maxmemory`: which keys each policy evicts, when commands are refused, and which messages and events this causes.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,10 +14,11 @@ const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 const VALUE_BYTES: usize = 1000;
 
-/// Room for so many bytes beyond what is in use already.
+/// Room between the memory in use and the limit, in bytes.
 const ROOM_BYTES: i64 = 4 << 20;
 
-/// So many bytes below what INFO tells, the limit is passed for certain: each thread may keep some to itself.
+/// With a limit this many bytes below INFO's figure, memory is over it for certain: each thread may count some bytes
+/// late.
 const FAR_BELOW_BYTES: i64 = 250_000;
 
 fn start(args: &[&str]) -> Server {

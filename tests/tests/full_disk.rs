@@ -1,4 +1,5 @@
-//! A disk that is full, and has room again: what was acknowledged stays, what cannot be kept is refused, and all goes on by itself.
+//! A disk that is full, and then has room again: acknowledged writes stay, writes that cannot be kept are refused, and
+//! the server goes on without help.
 //!
 //! The system has no disk to fill here, so files may not grow past a size for a while (RLIMIT_FSIZE): a write takes the bytes that still
 //! fit, and the next one fails.
@@ -234,5 +235,5 @@ fn what_a_killed_process_has_not_completed_is_removed() {
     left.iter().chain(&kept).for_each(|path| fs::write(path, "REDIS0010").expect("written"));
     let server = start_on(&folder.0, &["--appendonly", "yes"]);
     assert!(left.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
-    assert_eq!(server.log().matches("has not completed it").count(), 2);
+    assert_eq!(server.log().matches("its process has ended before the file was complete").count(), 2);
 }

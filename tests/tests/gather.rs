@@ -1,4 +1,4 @@
-//! Connections move between workers while they are used, and nobody notices.
+//! Connections move between workers while they are used, and clients do not notice.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! INCREX, as Redis 8.8 documents it. No oracle has it, so what it has to reply is written down here.
+//! INCREX, as Redis 8.8 documents it. No oracle has it, so the expected replies are here.
 
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;

@@ -1,4 +1,4 @@
-//! Huge collections: what is done with one holds up nobody. Run with `--test-threads=1`: times are measured.
+//! Huge collections: commands on one delay no other client. Run with `--test-threads=1`: times are measured.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use onrush_tests::server::{Server, wait_until};
 const MEMBERS: usize = 5_000_000;
 const PER_COMMAND: usize = 500;
 
-/// Adds `MEMBERS` members to a sorted set, in an order that is none.
+/// Adds `MEMBERS` members to a sorted set, in scrambled order.
 fn load(conn: &mut Conn, key: &str) {
     for first in (0..MEMBERS).step_by(PER_COMMAND * 100) {
         let commands: Vec<Argv> = (first..first + PER_COMMAND * 100)
@@ -33,7 +33,7 @@ fn load(conn: &mut Conn, key: &str) {
     assert_eq!(conn.call(&argv!["ZCARD", key]), Value::Int(MEMBERS as i64));
 }
 
-/// Round-trip times of a quiet connection from before a command of another until what it left is freed.
+/// Round-trip times of a quiet connection, from before a command of another one until its garbage is freed.
 fn latencies_beside(server: &Server, command: &Argv) -> Latencies {
     let done = AtomicBool::new(false);
     let mut probe = server.connect();

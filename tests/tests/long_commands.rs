@@ -1,5 +1,5 @@
-//! Commands that take long are executed beside the workers: nobody else waits for them, and their own client sees no
-//! difference.
+//! Commands that take long are executed beside the workers: no other client waits for them, and their own client sees
+//! no difference.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Memory that comes back when the work is over, and that is not taken before there is any. Run with `--test-threads=1`: the
+//! Memory comes back when the work is over, and is not taken before there is work. Run with `--test-threads=1`: the
 //! larger ones need some hundred megabytes each.
 
 use std::time::{Duration, Instant};

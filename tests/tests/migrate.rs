@@ -1,4 +1,4 @@
-//! MIGRATE: between Onrush and redis-server, and to servers that refuse, hang, die or say something else.
+//! MIGRATE: between Onrush and redis-server, and to servers that refuse, hang, die or send other replies.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What clients and health checks probe, as far as no oracle can say it.
+//! Commands of clients and health checks for which no oracle can give the expected reply.
 
 use std::time::{Duration, Instant};
 

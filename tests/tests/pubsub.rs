@@ -1,4 +1,4 @@
-//! Messages: who gets them, in which order, and what becomes of those who do not read them.
+//! Messages: which clients get them, in which order, and what happens to clients that do not read them.
 
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! RDB files and DUMP's payloads, there and back: what a redis-server writes, our reader reads, and what our writer writes, a
-//! redis-server loads. Each time what the server answers must be what the file says.
+//! RDB files and DUMP's payloads in both directions: our reader reads a redis-server's files, and a redis-server loads
+//! ours. Each time the server's data must equal the file's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -574,4 +574,46 @@ fn a_restored_list_serves_who_waits_for_it() {
     assert_eq!(conn.call(&argv!["RESTORE", "k", "0", payload]).text(), "OK");
     assert_eq!(waiting.read_reply().unwrap(), b"*2\r\n$1\r\nk\r\n$1\r\ne\r\n");
     assert_eq!(conn.call(&argv!["EXISTS", "k"]), Value::Int(0));
+}
+
+/// A library with a long text.
+fn long_library() -> String {
+    let line = "local function helper(keys, args) return redis.call('GET', keys[1]) end\n";
+    format!("#!lua name=long\n{}redis.register_function('seven', function() return 7 end)", line.repeat(30))
+}
+
+#[test]
+fn dumps_of_functions_are_compressed_as_configured() {
+    let text = long_library();
+    let restored = |conn: &mut Conn, payload: &[u8]| {
+        assert_eq!(conn.call(&argv!["FUNCTION", "FLUSH"]).text(), "OK");
+        assert_eq!(conn.call(&argv!["FUNCTION", "RESTORE", payload]).text(), "OK");
+        assert_eq!(int(&conn.call(&argv!["FCALL", "seven", "0"])), 7);
+    };
+    for compresses in ["no", "yes"] {
+        let settings = ["--rdbcompression", compresses];
+        let ours = Launch::onrush().args(&settings).start();
+        let mut conn = ours.connect();
+        let load = argv!["FUNCTION", "LOAD", &text];
+        assert_eq!(conn.call(&load).text(), "long");
+        let payload = conn.call(&argv!["FUNCTION", "DUMP"]).bytes().expect("a payload").to_vec();
+        assert_eq!(payload.len() < text.len() / 2, compresses == "yes", "{}", payload.len());
+        for oracle in [Oracle::Older, Oracle::Newer] {
+            let redis = start(oracle, &settings);
+            let mut other = redis.connect();
+            assert_eq!(other.call(&load).text(), "long");
+            let theirs = other.call(&argv!["FUNCTION", "DUMP"]).bytes().expect("a payload").to_vec();
+            if compresses == "no" {
+                let body = open_payload(&payload).expect("a payload");
+                assert!(open_payload(&theirs) == Some(body), "the payload of {oracle:?} is another one");
+                assert_eq!(payload == theirs, oracle == Oracle::Older);
+            }
+            restored(&mut other, &payload);
+            restored(&mut conn, &theirs);
+        }
+        assert_eq!(conn.call(&argv!["SAVE"]).text(), "OK");
+        let file = fs::read(ours.dir().join("dump.rdb")).expect("a file");
+        assert_eq!(file.len() < text.len() / 2, compresses == "yes", "{}", file.len());
+        assert_eq!(read(&file).functions, [text.as_bytes()]);
+    }
 }

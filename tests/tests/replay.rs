@@ -1,4 +1,4 @@
-//! The command log tells everything: what it tells, executed by an empty server, makes the same data.
+//! The command log is complete: executed by an empty server, it makes the same data.
 //!
 //! Every family of random sequences runs while the log is written, from the beginning and from the middle of a run.
 //! `ONRUSH_TEST_SEED` repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.

@@ -1,5 +1,5 @@
-//! Many connections that are ready at the same moment are served as one batch; what each of them sends, and what becomes
-//! of it, concerns no other.
+//! Many connections that are ready at the same moment are served as one batch; the input and the end of one connection
+//! do not affect the others.
 
 use std::time::Duration;
 
@@ -206,7 +206,7 @@ fn a_pause_holds_all_of_them_back_and_a_password_lets_none_in() {
     }
 }
 
-/// What commands repeated `times` times reply, on a fresh database.
+/// The replies to commands that are repeated `times` times, on a fresh database.
 fn replies_to_rows(server: &Server, lines: &[(&str, usize)]) -> Vec<u8> {
     let mut conn = server.connect();
     conn.run("FLUSHALL");

@@ -1,5 +1,5 @@
-//! Scripts and the keys that they are given: side by side with other work as long as they keep to them, alone when they do not, and
-//! nobody sees that some are taken back and begin anew.
+//! Scripts and the keys that they are given: they run beside other work as long as they keep to these keys, and alone
+//! when they do not; no client sees that some are undone and begin anew.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -101,7 +101,8 @@ fn eval(conn: &mut Conn, script: &str, keys: &[&str]) -> Value {
     conn.call(&Argv::new(&[&["EVAL", script, &count], keys].concat()))
 }
 
-/// What is too large for a way back is changed once, too: small keys before it, large ones, many, and all of them.
+/// Data that is too large for a way back is also changed only once: small keys before it, large ones, many, and all of
+/// them.
 #[test]
 fn what_changes_much_is_executed_once() {
     let server = start();

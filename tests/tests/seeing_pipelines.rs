@@ -1,4 +1,4 @@
-//! What the server tells of its clients' pipelines: INFO pipeline, CLIENT LIST, PIPELINE DOCTOR.
+//! The server's figures about its clients' pipelines: INFO pipeline, CLIENT LIST, PIPELINE DOCTOR.
 
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ fn unread_replies_and_long_pipelines_count_as_deferrals() {
     assert!(of_client(&mut other, "reader", "rbuf-max").parse::<u64>().expect("a number") >= 16 * 1024);
     assert!(number(&mut other, "pipeline_reply_buffer_max") >= 16 * 1024);
     let doctor = other.run("PIPELINE DOCTOR").text();
-    assert!(doctor.contains("name=reader sends batches that wait on themselves"), "{doctor}");
+    assert!(doctor.contains("name=reader sends batches that are too large"), "{doctor}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the slow log, the histograms and the latency monitor tell, as far as no oracle can say it.
+//! Results of the slow log, the histograms and the latency monitor for which no oracle has the expected value.
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;

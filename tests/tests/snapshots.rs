@@ -1,4 +1,4 @@
-//! Snapshots: what is saved while writers go on, and what is there after a start.
+//! Snapshots: the data saved while writers go on, and the data after a start.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -184,7 +184,6 @@ fn a_reload_brings_all_data_back() {
     conn.run("SET more 1");
     assert_eq!(conn.run("DEBUG RELOAD NOSAVE").text(), "OK");
     assert_eq!(conn.run("DEBUG DIGEST").text(), digest);
-    assert!(conn.run("DEBUG RELOAD MERGE").is_error());
     // Who watches a key, or has read it, is told.
     let mut watcher = server.connect();
     watcher.run("HELLO 3");
@@ -198,6 +197,114 @@ fn a_reload_brings_all_data_back() {
     assert_eq!(told, [&b">2\r\n$10\r\ninvalidate\r\n_\r\n"[..], b"_\r\n"]);
     assert!(conn.run("DEBUG LOADAOF").is_error());
     bgsave(&mut conn);
+}
+
+const LIBRARY: &str = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
+const NEW_LIBRARY: &str = "#!lua name=l\nredis.register_function('f', function() return 2 end)";
+
+/// A file with some keys, then other data, then a reload; what it answers and what there is then.
+fn reloaded(conn: &mut Conn, options: &str) -> [String; 4] {
+    conn.run("FLUSHALL");
+    conn.run("FUNCTION FLUSH");
+    conn.call(&argv!["FUNCTION", "LOAD", LIBRARY]);
+    for command in ["RPUSH list a b", "SET both old", "HSET hash f 1", "SELECT 3", "SADD set 1 x", "SELECT 0", "SAVE"] {
+        assert!(!conn.run(command).is_error(), "{command}");
+    }
+    for command in ["SET both new", "SET more 1 PX 100000000", "DEL list", "ZADD hash:2 1 m"] {
+        assert!(!conn.run(command).is_error(), "{command}");
+    }
+    conn.call(&argv!["FUNCTION", "LOAD", "REPLACE", NEW_LIBRARY]);
+    let reply = conn.run(&format!("DEBUG RELOAD {options}")).to_string();
+    let [digest, size, called] = ["DEBUG DIGEST", "DBSIZE", "FCALL f 0"].map(|command| conn.run(command).to_string());
+    [reply, digest, size, called]
+}
+
+#[test]
+fn a_reload_keeps_deletes_and_merges_as_redis_does() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    for oracle in [Oracle::Older, Oracle::Newer] {
+        let redis = Launch::redis_of(oracle.bin()).args(&["--enable-debug-command", "yes"]).start();
+        let (mut ours, mut theirs) = (server.connect(), redis.connect());
+        for options in [
+            "",
+            "NOSAVE",
+            "MERGE",
+            "merge nosave",
+            "NOFLUSH MERGE",
+            "MERGE NOFLUSH NOSAVE",
+            "NOSAVE NOSAVE",
+            "NOSUCH",
+            "NOSAVE NOSUCH",
+        ] {
+            assert_eq!(reloaded(&mut ours, options), reloaded(&mut theirs, options), "{options} {oracle:?}");
+        }
+        // What the file does not have may stay beside it.
+        for conn in [&mut ours, &mut theirs] {
+            for command in ["FLUSHALL", "FUNCTION FLUSH", "SET a 1", "SAVE", "DEL a", "SET b 2"] {
+                assert!(!conn.run(command).is_error(), "{command}");
+            }
+            assert_eq!(conn.run("DEBUG RELOAD NOSAVE NOFLUSH").text(), "OK");
+        }
+        assert_eq!(ours.run("MGET a b").to_string(), theirs.run("MGET a b").to_string());
+        assert_eq!(ours.run("DEBUG DIGEST").text(), theirs.run("DEBUG DIGEST").text());
+    }
+}
+
+#[test]
+fn a_reload_without_deleting_refuses_what_is_there() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &["--appendonly", "yes"]);
+    let mut conn = server.connect();
+    for options in ["NOFLUSH", "NOFLUSH NOSAVE"] {
+        let [reply, ..] = reloaded(&mut conn, options);
+        assert!(reply.contains("Error trying to load the RDB dump"), "{options}: {reply}");
+    }
+    // A library is as good as a key.
+    for command in ["FLUSHALL", "SAVE"] {
+        conn.run(command);
+    }
+    assert!(conn.run("DEBUG RELOAD NOFLUSH").is_error());
+    conn.run("FUNCTION FLUSH");
+    conn.run("SAVE");
+    conn.run("SET kept 1");
+    assert_eq!(conn.run("DEBUG RELOAD NOFLUSH NOSAVE").text(), "OK");
+    // Who watches a key is told, also of one that stays; so is the append-only file.
+    conn.run("SAVE");
+    conn.run("SET kept 2");
+    let mut watcher = server.connect();
+    for command in ["WATCH kept", "MULTI", "PING"] {
+        assert!(!watcher.run(command).is_error());
+    }
+    assert_eq!(conn.run("DEBUG RELOAD NOFLUSH NOSAVE MERGE").text(), "OK");
+    assert_eq!(watcher.run("EXEC").to_string(), "(null *)");
+    assert_eq!(conn.run("GET kept").text(), "1");
+    wait_until("the append-only file is rewritten", || {
+        field(&mut conn, "persistence", "aof_rewrite_scheduled") == "0"
+            && field(&mut conn, "persistence", "aof_rewrite_in_progress") == "0"
+    });
+    assert_eq!(conn.run("DEBUG LOADAOF").text(), "OK");
+    assert_eq!(conn.run("GET kept").text(), "1");
+}
+
+#[test]
+fn a_merge_ends_the_snapshot_that_needs_what_it_replaces() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 200000 key 50");
+    conn.run("SAVE");
+    let digest = conn.run("DEBUG DIGEST").text();
+    conn.send(b"BGSAVE\r\nDEBUG RELOAD NOSAVE NOFLUSH MERGE\r\n").expect("sent");
+    for _ in 0..2 {
+        let reply = onrush_tests::resp::Value::parse(&conn.read_reply().expect("a reply")).expect("a value");
+        assert!(!reply.is_error(), "{reply}");
+    }
+    assert_eq!(conn.run("DEBUG DIGEST").text(), digest);
+    assert_eq!(field(&mut conn, "persistence", "rdb_bgsave_in_progress"), "0");
+    bgsave(&mut conn);
+    let again = start_on(&folder.0, &[]);
+    assert_eq!(again.connect().run("DEBUG DIGEST").text(), digest);
 }
 
 #[test]

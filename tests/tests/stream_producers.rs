@@ -1,5 +1,5 @@
-//! Streams as Redis 8.6 and 8.8 document them: messages that are not added twice (IDMP, IDMPAUTO, XCFGSET), and entries that
-//! consumers give back (XNACK). No oracle has these, so what they have to reply is written down here.
+//! Streams as Redis 8.6 and 8.8 document them: messages that are not added twice (IDMP, IDMPAUTO, XCFGSET), and entries
+//! that consumers give back (XNACK). No oracle has these, so the expected replies are here.
 
 use onrush_tests::argv;
 use onrush_tests::client::Conn;

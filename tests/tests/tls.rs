@@ -87,7 +87,7 @@ fn pipelines_and_streams_go_over_tls() {
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends") });
 }
 
-/// A server that says OK to whatever comes, and tells of each connection how its handshake went.
+/// A server that replies OK to everything, and reports for each connection how its handshake ended.
 fn tell_handshakes(folder: &Path) -> (u16, Receiver<HandshakeKind>) {
     let file = |name: &str| folder.join(name);
     let certs = CertificateDer::pem_file_iter(file("server.crt")).expect("a file");

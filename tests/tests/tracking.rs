@@ -1,4 +1,4 @@
-//! Client-side caching: who is told of what, in which order, and that no copy stays outdated.
+//! Client-side caching: which clients get which invalidations, in which order; and no copy stays outdated.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -45,7 +45,7 @@ fn client(server: &Server, lines: &str) -> Conn {
     conn
 }
 
-/// What a client has been told.
+/// The invalidations that a client has got.
 fn told(conn: &mut Conn) -> Vec<String> {
     send_all(conn, &[]).iter().map(|raw| pretty(raw)).collect()
 }

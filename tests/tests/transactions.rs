@@ -1,4 +1,4 @@
-//! MULTI, EXEC and WATCH: nobody sees half of a transaction, nothing is lost, whatever else goes on.
+//! MULTI, EXEC and WATCH: no client sees half of a transaction, and nothing is lost, whatever else goes on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -196,7 +196,7 @@ fn a_transaction_goes_on_elsewhere_beside_a_long_command() {
     }
 }
 
-/// Locks come in one order, whatever order the keys of transactions have: nobody waits for ever.
+/// Locks are taken in one order, whatever the order of a transaction's keys: no client waits for ever.
 #[test]
 fn transactions_on_the_same_keys_in_any_order_end() {
     let server = start();

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
-use onrush_tests::latency::Latencies;
+use onrush_tests::latency::{Latencies, holds_once};
+use onrush_tests::process;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Server, wait_until};
 
@@ -158,6 +159,61 @@ fn a_push_costs_the_same_however_many_wait_behind_the_first() {
         until_waiting(&mut pusher, 0);
     });
     assert!(longest < Duration::from_secs(1), "others waited {longest:?} while {WAITERS} clients left");
+}
+
+/// A list for which `waiting` of the connections wait. Each push serves one of them, and another one takes its place.
+struct Crowd {
+    server: Server,
+    pusher: Conn,
+    conns: Vec<Conn>,
+    waiting: usize,
+    pushes: usize,
+}
+
+impl Crowd {
+    fn new(conns: usize, waiting: usize) -> Crowd {
+        let server = Server::start_onrush(&["--workers", "1"]);
+        let mut pusher = server.connect();
+        let mut conns: Vec<Conn> = (0..conns).map(|_| server.connect()).collect();
+        for conn in &mut conns[..waiting] {
+            conn.send_command(&argv!["BLPOP", "q", "0"]).expect("a connection");
+        }
+        until_waiting(&mut pusher, waiting);
+        Crowd { server, pusher, conns, waiting, pushes: 0 }
+    }
+
+    /// CPU time of `count` pushes.
+    fn push(&mut self, count: usize) -> Duration {
+        let before = process::exact_cpu_time(self.server.pid());
+        for nth in self.pushes..self.pushes + count {
+            let len = self.conns.len();
+            self.pusher.call(&argv!["LPUSH", "q", "v"]);
+            self.conns[nth % len].read_reply().expect("served");
+            self.conns[(nth + self.waiting) % len].send_command(&argv!["BLPOP", "q", "0"]).expect("a connection");
+            // Whoever is to be served next waits by now.
+            self.pusher.call(&argv!["PING"]);
+        }
+        self.pushes += count;
+        process::exact_cpu_time(self.server.pid()) - before
+    }
+}
+
+#[test]
+fn a_push_costs_the_same_whether_one_waits_or_thousands() {
+    const CONNS: usize = 2_000;
+    const PUSHES: usize = 400;
+    let (mut few, mut many) = (Crowd::new(CONNS, 1), Crowd::new(CONNS, CONNS));
+    holds_once(|| {
+        let (mut one, mut all) = (Duration::MAX, Duration::MAX);
+        // In turns, so that what else the machine does meets both.
+        for _ in 0..5 {
+            one = one.min(few.push(PUSHES));
+            all = all.min(many.push(PUSHES));
+        }
+        let fits = all < one.mul_f64(1.2);
+        if fits { Ok(()) } else { Err(format!("{PUSHES} pushes: {all:?} with {CONNS} waiting, {one:?} with one")) }
+    });
+    assert_eq!(many.pusher.info_number("blocked_clients"), Some(CONNS as i64));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::ptr;
 
 /// From this length on a block is worth being mapped by itself: what an allocator would do with it, too, but an allocator
 /// copies it when it grows.
-pub const BYTES_MIN: usize = 16 * 1024 * 1024;
+pub const BYTES_MIN: usize = 8 * 1024 * 1024;
 
 const HUGE_PAGE: usize = 2 * 1024 * 1024;
 

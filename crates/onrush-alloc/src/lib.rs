@@ -1,6 +1,6 @@
 //! The allocator, and how much memory is in use.
 //!
-//! Blocks of 16 MB and more are mapped one by one ([`crate::huge`]), whatever the allocator. Every allocation is counted by its
+//! Blocks of 8 MB and more are mapped one by one ([`crate::huge`]), whatever the allocator. Every allocation is counted by its
 //! size. Each thread counts for itself and passes its balance on when it has
 //! grown by [`FLUSH_BYTES`], so the total is exact to that much per thread.
 

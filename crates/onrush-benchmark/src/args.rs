@@ -3,19 +3,17 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser};
 
-use crate::options::{Arrivals, Files, Options, Sweep, Swept, SweptValue};
+use crate::options::{Arrivals, Files, Options, Sweep, Swept};
 use crate::random::KeyPattern;
 use crate::target::Target;
 use crate::tls::{Tls, TlsOptions};
+use crate::values::{Bounds, DATA_LEN_MAX, Mix, data_range, mix, rate, sweep, time, ttl};
 
-/// Values have this length at most.
-const DATA_LEN_MAX: usize = 1 << 30;
 const THREADS_MAX: usize = 500;
 const ROUNDS_MAX: usize = 1_000;
 const PRECISION_MAX: usize = 6;
@@ -249,10 +247,6 @@ pub enum Stop {
     Wrong(String),
 }
 
-/// The least and the greatest of something.
-type Bounds<T> = (T, T);
-type Mix = Vec<(String, u32)>;
-
 /// Reads the arguments behind the program's name.
 ///
 /// # Errors
@@ -274,7 +268,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> 
     args.into_options().map_err(|text| Stop::Wrong(format!("{text}\n")))
 }
 
-/// In redis-benchmark's words where it has some.
+/// In redis-benchmark's words, where it has such a message.
 fn stop(error: &clap::Error) -> Stop {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Stop::Told(error.to_string());
@@ -287,7 +281,7 @@ fn stop(error: &clap::Error) -> Stop {
 }
 
 impl Args {
-    /// What excludes each other.
+    /// Checks for options that exclude each other.
     fn check(&self) -> Result<(), String> {
         let swept = self.sweep.as_ref().map(|sweep| sweep.swept);
         let is_open = self.rate.is_some() || swept == Some(Swept::Rate);
@@ -386,6 +380,9 @@ impl Args {
         let (mut wants_tls, mut insecure) = (self.tls, self.insecure);
         if let Some(uri) = &self.uri {
             let info: onrush::ConnectionInfo = uri.parse().map_err(|error| format!("{uri}: {error}"))?;
+            if !info.unknown_options().is_empty() {
+                eprintln!("Ignored options of the URL: {}", info.unknown_options().join(", "));
+            }
             match info.addr {
                 onrush::ConnectionAddr::Tcp(host, port) => (target.host, target.port) = (host, port),
                 onrush::ConnectionAddr::Unix(path) => target.socket = Some(path),
@@ -435,71 +432,11 @@ impl<T: Clone> CloneIntoSome<T> for Option<T> {
     }
 }
 
-/// A second server; who we are there is the same.
+/// A second server, with the login of the first.
 fn second(place: &str, first: &Target) -> Result<Target, String> {
     let (host, port) = place.rsplit_once(':').ok_or("--versus takes host:port")?;
     let port = port.parse().map_err(|_| format!("--versus: {port} is no port"))?;
     Ok(Target { host: host.into(), port, socket: None, ..first.clone() })
-}
-
-/// A length of time with its unit; seconds without.
-fn time(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
-    }
-    humantime::parse_duration(text).map_err(|error| error.to_string())
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
-    rate.ok_or_else(|| "a number above 0".into())
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("{text} is no number above 0"))
-}
-
-/// `MIN-MAX`, or one value for both.
-fn range<T: PartialOrd + Copy>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Bounds<T>, String> {
-    let (least, most) = text.split_once('-').unwrap_or((text, text));
-    let (least, most) = (read(least)?, read(most)?);
-    if least <= most { Ok((least, most)) } else { Err("the second is less than the first".into()) }
-}
-
-fn data_range(text: &str) -> Result<Bounds<usize>, String> {
-    range(text, |len| positive(len).map(|len| len.min(DATA_LEN_MAX)))
-}
-
-fn ttl(text: &str) -> Result<Bounds<Duration>, String> {
-    let bounds = range(text, time)?;
-    if bounds.0.as_millis() > 0 { Ok(bounds) } else { Err("a time to live is at least 1ms".into()) }
-}
-
-fn mix(text: &str) -> Result<Mix, String> {
-    let part = |part: &str| {
-        let (test, weight) = part.split_once('=').ok_or("each part is TEST=WEIGHT")?;
-        let weight = u32::from_str(weight).ok().filter(|weight| *weight > 0).ok_or("a weight is a number above 0")?;
-        Ok((test.to_ascii_lowercase(), weight))
-    };
-    text.split(',').map(part).collect()
-}
-
-/// Reads one value of a sweep.
-type ReadValue = fn(&str) -> Result<SweptValue, String>;
-
-fn sweep(text: &str) -> Result<Sweep, String> {
-    let (what, values) = text.split_once('=').ok_or("WHAT=VALUE,VALUE,...")?;
-    let (swept, read): (Swept, ReadValue) = match what {
-        "depth" | "batch" => (Swept::Depth, |text| positive(text).map(SweptValue::Depth)),
-        "window" => (Swept::Window, |text| positive(text).map(SweptValue::Window)),
-        "clients" => (Swept::Clients, |text| positive(text).map(SweptValue::Clients)),
-        "size" => (Swept::Size, |text| positive(text).map(SweptValue::Size)),
-        "rtt" => (Swept::Rtt, |text| time(text).map(SweptValue::Rtt)),
-        "rate" => (Swept::Rate, |text| rate(text).map(SweptValue::Rate)),
-        _ => return Err(format!("{what} is none of depth, window, clients, size, rtt, rate")),
-    };
-    let value = |text: &str| Ok::<_, String>((text.to_owned(), read(text)?));
-    Ok(Sweep { swept, values: values.split(',').map(value).collect::<Result<_, _>>()? })
 }
 
 #[cfg(test)]
@@ -518,7 +455,7 @@ mod tests {
         assert_eq!((options.target.to_string().as_str(), options.clients, options.requests), ("host:7000", 10, 5));
         assert_eq!((options.pipeline, options.keyspace, options.threads), (16, Some(100), Some(2)));
         assert_eq!(options.tests, Some(vec!["set".to_owned(), "get".to_owned()]));
-        // All that follows the command is its own.
+        // Everything after the command belongs to it.
         assert_eq!(options.command, ["set", "k", "-x", "__rand_int__"].map(|word| word.as_bytes().to_vec()));
         let options = parsed("-a -secret -3 -e -c 1 -c 2 --csv -P 0 -d 0 --threads 9999 --precision 9").unwrap();
         assert_eq!((options.target.password.as_deref(), options.clients, options.resp3), (Some("-secret"), 2, true));
@@ -572,15 +509,6 @@ mod tests {
             assert!(text.contains("exclude each other") || text.contains("goes with"), "{line}: {text}");
         }
         assert!(parsed("--sweep rate=100,200").is_ok());
-    }
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(time("43ms"), Ok(Duration::from_millis(43)));
-        assert_eq!(time("1.5"), Ok(Duration::from_millis(1500)));
-        assert_eq!(time("0.5s"), Ok(Duration::from_millis(500)));
-        assert_eq!(time("2min"), Ok(Duration::from_secs(120)));
-        assert!(time("5x").is_err() && time("-1s").is_err() && time("").is_err() && time("-1").is_err());
     }
 
     #[test]

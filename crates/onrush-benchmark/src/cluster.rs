@@ -10,20 +10,20 @@ use crate::target::{Node, Target};
 
 /// Slots of a cluster.
 const SLOTS: u16 = 16_384;
-/// What stands for a node's tag in keys, and gets its place: a word of as many bytes in braces.
+/// The word in keys that a node's tag replaces: as many bytes in braces.
 pub const TAG_WORD: &[u8] = b"{tag}";
 
 /// A tag that replaces [`TAG_WORD`].
 pub type Tag = [u8; TAG_WORD.len()];
 
-/// A tag whose keys a node serves, another one each time; `None` if it serves no slot.
+/// A tag whose keys a node serves, a different one each time; `None` if it serves no slot.
 pub fn tag(node: &Node, random: &mut Random) -> Option<Tag> {
     const LETTERS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let served = |slot: u16| node.slots.iter().any(|&(first, last)| (first..=last).contains(&slot));
     if node.slots.is_empty() {
         return None;
     }
-    // A node with one slot is found after a quarter of a million tries at the latest: there are 62 * 62 * 62 tags.
+    // Even a node with one slot is found after at most a quarter of a million tries: there are 62 * 62 * 62 tags.
     let start = random.below(62 * 62 * 62);
     (0..62 * 62 * 62).find_map(|step| {
         let number = (start + step) % (62 * 62 * 62);
@@ -42,7 +42,7 @@ fn slot_of(tag: &[u8]) -> u16 {
 /// Asks a node for all master nodes, in its order.
 ///
 /// # Errors
-/// The node cannot be reached, has no cluster, or its answer makes no sense.
+/// The node cannot be reached, is not in a cluster, or its answer makes no sense.
 pub fn masters(options: &Options) -> Result<Vec<Node>, Error> {
     let place = &options.target;
     let failed = |error: &str| {
@@ -59,7 +59,7 @@ pub fn masters(options: &Options) -> Result<Vec<Node>, Error> {
     Ok(nodes)
 }
 
-/// Reads a line of CLUSTER NODES; `None` for what is no master with slots.
+/// Reads a line of CLUSTER NODES; `None` for a node that is not a master with slots.
 fn node(line: &str, asked: &Target) -> Option<Node> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [id, place, flags, _, _, _, _, _, slots @ ..] = words.as_slice() else { return None };
@@ -68,13 +68,13 @@ fn node(line: &str, asked: &Target) -> Option<Node> {
         return None;
     }
     let (host, port) = place.split(['@', ',']).next()?.rsplit_once(':')?;
-    // A node that was never met from outside does not know its own address.
+    // A node that no other node has met does not know its own address.
     let host = if host.is_empty() { &asked.host } else { host };
     let range = |text: &&str| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         Some((first.parse().ok()?, last.parse().ok()?))
     };
-    // Slots on their way are in brackets and belong to one of the ranges.
+    // Slots that are being moved are in brackets; they belong to one of the ranges.
     let slots: Vec<(u16, u16)> = slots.iter().filter(|text| !text.starts_with('[')).filter_map(range).collect();
     let target = Target { host: host.to_owned(), port: port.parse().ok()?, socket: None, ..asked.clone() };
     (!slots.is_empty()).then(|| Node { id: (*id).to_owned(), target, slots })

@@ -1,4 +1,4 @@
-//! One connection of the load: what it sends, what it waits for, and how it is made again.
+//! A connection of the load: what it sends, what it waits for, and how it reconnects.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,27 +12,27 @@ use crate::random::Random;
 use crate::request::Commands;
 use crate::scanner::Scanner;
 
-/// What one read may bring.
+/// Most bytes of one read.
 const READ_LEN: usize = 64 << 10;
 
-/// How far a connection is.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Being made: so many replies to what it says first are to come. Nothing of this is load.
+    /// It is being made, and this many replies to its greeting must still come. None of this counts as load.
     Opening {
         greeting: u64,
     },
     Ready,
-    /// Gone; to be made again then.
+    /// It is broken; it will be made again at this time.
     Broken {
         retry_at_ns: u64,
     },
 }
 
-/// What a read leaves behind.
+/// What may be left after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Perhaps more.
+    /// Perhaps more bytes.
     Some,
     /// Nothing for now, but perhaps the end.
     End,
@@ -51,7 +51,7 @@ struct Sent {
 /// A connection.
 pub struct Conn {
     pub stage: Stage,
-    /// When it failed first since it was ready, and how often.
+    /// When it first failed since it was last ready, and how often.
     pub failed_at_ns: Option<u64>,
     pub failures: u32,
     socket: Socket,
@@ -91,7 +91,7 @@ impl Conn {
         self.address
     }
 
-    /// Goes on with a socket that begins to connect, and what it says first. What was in flight is forgotten.
+    /// Goes on with a socket that begins to connect, and its greeting. Commands in flight are forgotten.
     pub fn reopen(&mut self, socket: Socket, greeting: (Vec<u8>, u64)) {
         self.socket = socket;
         (self.out, self.stage) = (greeting.0, Stage::Opening { greeting: greeting.1 });
@@ -100,7 +100,7 @@ impl Conn {
         self.inflight.clear();
     }
 
-    /// Nothing that was sent is answered any more.
+    /// Forgets the commands in flight: they get no replies any more.
     pub fn forget(&mut self) {
         self.inflight.clear();
         self.pending = 0;
@@ -109,7 +109,7 @@ impl Conn {
     /// Whether it has become ready just now.
     ///
     /// # Errors
-    /// Why it will not.
+    /// Why it will not become ready.
     pub fn opens(&mut self) -> Result<bool, Error> {
         let is_open = self.stage == Stage::Opening { greeting: 0 } && self.socket.is_open()?;
         if is_open {
@@ -123,7 +123,7 @@ impl Conn {
         self.pending
     }
 
-    /// Commands of those that count, which were sent at that time or later.
+    /// Pending commands that count: those sent at `since_ns` or later.
     pub fn pending_since(&self, since_ns: u64) -> u64 {
         self.inflight.iter().filter(|sent| sent.at_ns >= since_ns).map(|sent| u64::from(sent.count)).sum()
     }
@@ -133,7 +133,7 @@ impl Conn {
         self.out.len() - self.out_at
     }
 
-    /// Takes in so many commands, sent or due at that time.
+    /// Takes `count` commands, sent or due at `at_ns`.
     #[inline]
     pub fn push(&mut self, commands: &Commands, count: u64, at_ns: u64, random: &mut Random) {
         let inflight = &mut self.inflight;
@@ -199,7 +199,8 @@ impl Conn {
         }
     }
 
-    /// Notes that so many commands are answered; tells when each was sent, how many, and their kind.
+    /// Notes that `replies` commands are answered; calls `tell` with the time they were sent, their number and their
+    /// kind.
     ///
     /// # Errors
     /// [`Error::TooManyReplies`]
@@ -219,7 +220,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Lets a poll tell of the socket.
+    /// Registers the socket with a poll.
     ///
     /// # Errors
     /// The poll's.

@@ -1,9 +1,9 @@
-//! CPU time, as Linux tells it.
+//! CPU time, as Linux reports it.
 
 use std::path::Path;
 use std::time::Duration;
 
-/// CPU time of this thread so far; zero where the system does not tell.
+/// CPU time of this thread so far; zero if the system does not report it.
 pub fn of_this_thread() -> Duration {
     of("/proc/thread-self/schedstat").unwrap_or_default()
 }

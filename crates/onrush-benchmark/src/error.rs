@@ -1,4 +1,4 @@
-//! What ends a run.
+//! Errors that end a run.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub enum Error {
     /// No connection, in redis-benchmark's words.
     #[error("Could not connect to Redis at {target}: {reason}")]
     Unreachable { target: String, reason: String },
-    /// The server refuses what a connection says first, or a question beside the load.
+    /// The server refuses a connection's greeting, or a question beside the load.
     #[error("{0}")]
     Refused(String),
     /// A command of the load was answered with an error.
@@ -30,7 +30,7 @@ pub enum Error {
     File { file: String, error: io::Error },
     #[error("the plot: {0}")]
     Plot(String),
-    /// The options make no sense together, or name what does not exist.
+    /// The options make no sense together, or name something that does not exist.
     #[error("{0}")]
     Options(String),
 }
@@ -41,12 +41,12 @@ impl Error {
         Error::File { file: path.display().to_string(), error }
     }
 
-    /// The connection broke; another one may do better.
+    /// Whether the connection broke, so that a new one may help.
     pub fn is_of_connection(&self) -> bool {
         matches!(self, Error::Closed | Error::Io(_))
     }
 
-    /// No connection could be made for so long.
+    /// The error after connecting has failed for this time.
     pub fn given_up(target: &impl ToString, after: Duration, cause: &Error) -> Error {
         Error::GivenUp { target: target.to_string(), for_ms: after.as_millis(), reason: cause.to_string() }
     }

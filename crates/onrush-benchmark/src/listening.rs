@@ -1,4 +1,4 @@
-//! Whether a process of this machine listens where a server is reached, as Linux tells it.
+//! Whether a process of this machine listens at a server's address, as Linux reports it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ const LISTENS: &str = "0A";
 /// The flag of a Unix socket that listens.
 const ACCEPTS: u64 = 0x10000;
 
-/// Whether that process has the socket open that takes the target's connections. False where the system does not tell.
+/// Whether that process has the socket that takes the target's connections. False if the system does not report it.
 pub fn listens(id: u32, target: &Target) -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let sockets: HashSet<u64> = match &target.socket {
@@ -24,7 +24,7 @@ pub fn listens(id: u32, target: &Target) -> bool {
     links.any(|link| socket_of(&link).is_some_and(|socket| sockets.contains(&socket)))
 }
 
-/// The number of the socket that an open file is.
+/// The number of a socket, if the open file is one.
 fn socket_of(link: &Path) -> Option<u64> {
     link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
@@ -62,7 +62,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let target = Target { port, ..Target::default() };
         assert!(listens(std::process::id(), &target));
-        // The parent of this process lives as well, and listens on nothing of ours.
+        // The parent of this process also lives, but does not listen on our sockets.
         let other = std::os::unix::process::parent_id();
         assert!(!listens(other, &target));
         drop(listener);

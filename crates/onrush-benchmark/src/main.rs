@@ -26,6 +26,7 @@ mod sweep;
 mod target;
 mod timer;
 mod tls;
+mod values;
 mod worker;
 
 use std::io::Write;
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
     let options = match args::parse(std::env::args_os().skip(1)) {
         Ok(options) => options,
         Err(Stop::Told(text)) => {
-            // A reader that has seen enough is no fault.
+            // It is no error if the reader of the output closes it.
             _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
@@ -65,7 +66,7 @@ fn work(options: &Options) -> Result<(), Error> {
         return report::lines_plot(&text)?.write(plot);
     }
     if !options.idle {
-        // Names that nothing has are told before anything is done.
+        // Unknown names are reported before anything is done.
         suite::tests(options)?;
     }
     if options.cluster && options.nodes.is_empty() {
@@ -106,7 +107,7 @@ fn once(options: &Options, configs: &[HostConfig]) -> Result<(), Error> {
             (_, _, true) => report::quiet(outcome, options.precision),
             _ => report::full(outcome, options, configs) + "\n",
         };
-        // A reader that has gone away is no reason to stop measuring for the files.
+        // If the reader of the output is gone, measuring goes on for the files.
         _ = write!(out, "{text}");
         _ = out.flush();
         warn(outcome);
@@ -177,7 +178,7 @@ fn warn(outcome: &Outcome) {
     }
 }
 
-/// Opens the connections and holds them until it is ended.
+/// Opens the connections and holds them until the program is ended.
 fn idle(options: &Options) -> Result<(), Error> {
     let mut held = Vec::new();
     let targets: Vec<_> = options.targets().collect();

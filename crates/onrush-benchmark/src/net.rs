@@ -1,4 +1,4 @@
-//! Connections to the server: made and greeted while blocking, then handed to a thread's poll.
+//! Connections to the server: they connect and greet while blocking, then a thread's poll takes them.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -43,8 +43,10 @@ impl Blocking {
     /// [`Error::Unreachable`] in redis-benchmark's words.
     pub fn connect(target: &Target) -> Result<Blocking, Error> {
         let failed = |error: io::Error| {
-            let error = error.to_string();
-            let reason = error.split(" (os error").next().unwrap_or_default().to_owned();
+            let reason = match error.raw_os_error() {
+                Some(code) => errno::Errno(code).to_string(),
+                None => error.to_string(),
+            };
             Error::Unreachable { target: target.to_string(), reason }
         };
         if let Some(path) = &target.socket {
@@ -57,7 +59,7 @@ impl Blocking {
                     stream.set_nodelay(true).map_err(failed)?;
                     #[cfg(feature = "tls")]
                     if let Some(tls) = &target.tls {
-                        // A server without TLS takes the greeting for the start of a long command, and says nothing.
+                        // A server without TLS reads the greeting as the start of a long command, and does not answer.
                         stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT)).map_err(failed)?;
                         let opened = tls.open(stream).map_err(|error| match error.kind() {
                             io::ErrorKind::WouldBlock => failed(io::Error::other("no answer to the TLS handshake")),
@@ -74,7 +76,7 @@ impl Blocking {
         Err(failed(last))
     }
 
-    /// Sends commands and reads so many replies, which are returned as they came.
+    /// Sends commands, reads `replies` replies and returns their bytes.
     ///
     /// # Errors
     /// Those of the socket, and [`Error::Refused`] for an error reply.
@@ -97,7 +99,7 @@ impl Blocking {
         Ok(got)
     }
 
-    /// Makes it one that does not block.
+    /// Turns it into a socket that does not block.
     ///
     /// # Errors
     /// Those of the socket.
@@ -139,7 +141,7 @@ pub fn encode(args: &[&str]) -> Vec<u8> {
     bytes.into_bytes()
 }
 
-/// What every connection says first, and how many replies that draws.
+/// The first commands of every connection, and the number of their replies.
 pub fn greeting(options: &Options, target: &Target) -> (Vec<u8>, u64) {
     let (mut bytes, mut count) = (Vec::new(), 0);
     let mut add = |args: &[&str]| {
@@ -177,8 +179,8 @@ pub fn connect(options: &Options, target: &Target) -> Result<Blocking, Error> {
 }
 
 impl Socket {
-    /// Begins to connect to a target, whose address is known unless it is a Unix socket. What it says and hears first, encryption
-    /// included, is left to the caller.
+    /// Begins to connect to a target, whose address is known unless it is a Unix socket. The caller does the greeting
+    /// and the encryption.
     ///
     /// # Errors
     /// Those of the socket.
@@ -200,7 +202,7 @@ impl Socket {
     /// Whether the two sides are connected, and agree on encryption if there is one.
     ///
     /// # Errors
-    /// Why there will be no connection.
+    /// Why there is no connection.
     pub fn is_open(&self) -> io::Result<bool> {
         let is_connected = |error: Option<io::Error>, peer: io::Result<()>| match (error, peer) {
             (Some(error), _) => Err(error),
@@ -255,7 +257,7 @@ impl Socket {
         }
     }
 
-    /// Whether bytes that it took wait inside, to be pushed on.
+    /// Whether bytes that it took still wait inside for [`push`](Self::push).
     pub fn holds_output(&self) -> bool {
         match self {
             Socket::Tcp(_) | Socket::Unix(_) => false,
@@ -264,7 +266,7 @@ impl Socket {
         }
     }
 
-    /// Pushes on what waits inside.
+    /// Writes the bytes that wait inside.
     ///
     /// # Errors
     /// Those of the socket; `WouldBlock` when it takes nothing.
@@ -276,7 +278,7 @@ impl Socket {
         }
     }
 
-    /// Whether a read that does not fill its buffer has taken all there is for now.
+    /// Whether a read that does not fill its buffer has taken everything for now.
     pub fn reads_all(&self) -> bool {
         match self {
             Socket::Tcp(_) | Socket::Unix(_) => true,
@@ -285,7 +287,7 @@ impl Socket {
         }
     }
 
-    /// Lets a poll tell of it.
+    /// Registers it with a poll.
     ///
     /// # Errors
     /// The poll's.

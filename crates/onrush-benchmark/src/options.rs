@@ -1,4 +1,4 @@
-//! What is to be done: plain data, made from the command line.
+//! The task: plain data, made from the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::random::KeyPattern;
 use crate::target::{Node, Target};
 
-/// What is to be done.
+/// The task.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub target: Target,
@@ -41,7 +41,7 @@ pub struct Options {
     pub window: Option<usize>,
     pub warmup: Duration,
     pub duration: Option<Duration>,
-    /// A broken connection is made again, for so long; without, it ends the run.
+    /// How long to try to remake a broken connection; without it, a broken connection ends the run.
     pub reconnect: Option<Duration>,
     pub rtt: Duration,
     pub sweep: Option<Sweep>,
@@ -56,7 +56,7 @@ pub struct Options {
     pub command: Vec<Vec<u8>>,
 }
 
-/// Where results go beside standard output.
+/// Files for results beside standard output.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     pub json: Option<PathBuf>,
@@ -65,7 +65,7 @@ pub struct Files {
     pub latency_plot: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub hdr: Option<PathBuf>,
-    /// Not a result: lines that are drawn in place of a run.
+    /// Not a result: lines to draw instead of a run.
     pub draw: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ pub enum Arrivals {
     /// At equal distances, the connections in turns.
     #[default]
     Even,
-    /// Each when it likes, as from many clients that do not know of each other.
+    /// At random times, as from many independent clients.
     Poisson,
 }
 
@@ -91,7 +91,7 @@ impl Options {
         self.window.unwrap_or(self.pipeline)
     }
 
-    /// The same with one value of a sweep.
+    /// The same options with one value of a sweep.
     pub fn at(&self, value: SweptValue) -> Options {
         let mut options = self.clone();
         match value {
@@ -118,7 +118,7 @@ pub enum Swept {
 }
 
 impl Swept {
-    /// How it is called in tables and plots.
+    /// Its name in tables and plots.
     pub fn title(self) -> &'static str {
         match self {
             Swept::Depth => "pipeline depth",
@@ -143,7 +143,7 @@ pub enum SweptValue {
 }
 
 impl SweptValue {
-    /// Where it stands on the axis of a plot; times in milliseconds.
+    /// Its place on the axis of a plot; times in milliseconds.
     pub fn number(self) -> f64 {
         match self {
             SweptValue::Depth(n) | SweptValue::Window(n) | SweptValue::Clients(n) | SweptValue::Size(n) => n as f64,

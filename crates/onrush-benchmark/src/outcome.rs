@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// The longest latency that is told apart, in nanoseconds: an hour.
+/// The longest latency that histograms distinguish, in nanoseconds: an hour.
 const LATENCY_MAX: u64 = 3_600_000_000_000;
-/// From this part of a thread's time on CPU the client, not the server, is taken to be the limit.
+/// If a thread is on CPU for at least this part of its time, the client counts as the limit, not the server.
 const BUSY: f64 = 0.95;
 
 /// An empty histogram of nanoseconds with three significant digits.
@@ -31,13 +31,13 @@ pub struct Outcome {
     pub client_cpu: Duration,
     /// The part of the time that the busiest thread was on CPU.
     pub busiest: f64,
-    /// CPU time of the server, where it can be told.
+    /// CPU time of the server, if it can be measured.
     pub server_cpu: Option<Duration>,
     /// Connections that broke and were made again.
     pub broken: u64,
     /// Commands whose replies were lost with them.
     pub lost: u64,
-    /// Commands of an open loop that were due before its end and could not be sent.
+    /// Commands of an open loop that were due before its end but could not be sent.
     pub unsent: u64,
 }
 
@@ -60,7 +60,7 @@ impl Outcome {
         self.replies as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The latency, in milliseconds, that a part of all commands stays within.
+    /// The latency, in milliseconds, within which a part of all commands stays.
     pub fn latency_ms(&self, quantile: f64) -> f64 {
         self.latencies.value_at_quantile(quantile) as f64 / 1e6
     }
@@ -81,12 +81,12 @@ impl Outcome {
     }
 }
 
-/// What several rounds of one test with one value on one server came to.
+/// The results of several rounds of one test with one value on one server.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub test: String,
     pub server: String,
-    /// The value of the sweep, empty without one, and where it stands on an axis.
+    /// The value of the sweep, empty without one, and its place on an axis.
     pub value: String,
     pub number: Option<f64>,
     /// In the order in which they ran; at least one.
@@ -125,13 +125,13 @@ impl Cell {
 pub struct Ratio {
     pub test: String,
     pub value: String,
-    /// Throughput of the first server in that of the second: the geometric mean over rounds.
+    /// Throughput of the first server divided by that of the second: the geometric mean over rounds.
     pub ratio: f64,
     /// The 95 % confidence interval, with three rounds or more.
     pub interval: Option<(f64, f64)>,
 }
 
-/// The outcome of a run that measured so many commands in a second, for tests.
+/// The outcome of a run that measured `replies` commands in a second, for tests.
 #[cfg(test)]
 pub fn example(replies: u64) -> Outcome {
     let mut latencies = histogram();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::target::Target;
 
-/// What one read takes.
+/// Most bytes of one read.
 const PIECE_LEN: usize = 256 << 10;
 
 /// A proxy in front of a server, on a port of its own. Its threads end with the connections.
@@ -20,10 +20,10 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens, and connects on to the server for each connection.
+    /// Listens, and connects to the server for each connection.
     ///
     /// # Errors
-    /// There is no port to be had.
+    /// There is no free port.
     pub fn start(target: &Target, rtt: Duration) -> Result<Proxy, Error> {
         let failed = |error: std::io::Error| Error::Refused(format!("the delaying proxy: {error}"));
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;

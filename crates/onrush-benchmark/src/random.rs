@@ -45,12 +45,12 @@ impl Random {
 /// How keys are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum KeyPattern {
-    /// All keys alike.
+    /// All keys are equally likely.
     #[default]
     Uniform,
-    /// Key 0 most, the next ones less and less.
+    /// Key 0 is the most likely, later keys less and less.
     Zipf { exponent: f64 },
-    /// Around a key; without numbers around the middle, with a sixth of the key space as deviation.
+    /// Around a key. Without numbers: around the middle, with a sixth of the key space as deviation.
     Gaussian { around: Option<(f64, f64)> },
     /// One after the other, over all connections, and again from 0.
     Sequential,
@@ -97,7 +97,7 @@ enum Draws {
 const REDRAWS_MAX: usize = 100;
 
 impl Keys {
-    /// Of a key space of so many keys, at least 1.
+    /// For a key space of `len` keys, at least 1.
     pub fn new(pattern: KeyPattern, len: u64) -> Keys {
         let len = len.max(1);
         let draws = match pattern {
@@ -112,7 +112,7 @@ impl Keys {
         Keys { len, draws }
     }
 
-    /// The length of the key space if all keys are alike.
+    /// The length of the key space if all keys are equally likely.
     pub fn uniform_len(&self) -> Option<u64> {
         matches!(self.draws, Draws::Uniform).then_some(self.len)
     }

@@ -6,7 +6,8 @@ use crate::outcome::{Point, histogram};
 
 /// The length of a piece at first, in nanoseconds.
 const PIECE_NS: u64 = 100_000_000;
-/// With so many pieces, each two become one, which keeps memory and plots small however long a run is. An even number.
+/// At this number of pieces, each two become one, which keeps memory and plots small however long a run is. An even
+/// number.
 const PIECES_MAX: usize = 120;
 
 /// The latencies of a piece that occur, each with its count.
@@ -38,7 +39,7 @@ impl Recorder {
         Recorder { total: histogram(), piece: histogram(), start_ns, end_ns: start_ns + PIECE_NS, pieces }
     }
 
-    /// Notes so many replies of one latency that came now. Times do not go back.
+    /// Notes `count` replies of one latency that came at `now_ns`. Times must not go back.
     #[inline]
     pub fn record(&mut self, latency_ns: u64, count: u64, now_ns: u64) {
         if now_ns >= self.end_ns {

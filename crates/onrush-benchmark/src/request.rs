@@ -2,26 +2,26 @@
 
 use crate::random::{Keys, Random};
 
-/// What stands for a random number below the key space, of 12 digits.
+/// The word for a random number below the key space, of 12 digits.
 pub const RANDOM_WORD: &[u8] = b"__rand_int__";
-/// What stands for a value.
+/// The word for a value.
 pub const DATA_WORD: &[u8] = b"__data__";
-/// What stands for a time to live in milliseconds.
+/// The word for a time to live in milliseconds.
 pub const TTL_WORD: &[u8] = b"__ttl__";
 
-/// Copies of the command that are kept side by side, to be copied at once.
+/// Number of copies of a command that are kept side by side, to be copied at once.
 const COPIES: usize = 128;
-/// The copies of one command take this much at most, if it is not longer itself.
+/// Most bytes of the copies of one command, unless the command itself is longer.
 const COPIES_LEN_MAX: usize = 1 << 20;
 
-/// What the words in a command stand for.
+/// The replacements for the words in a command.
 #[derive(Clone, Debug)]
 pub struct Fillings {
     /// Without a key space, [`RANDOM_WORD`] stays as it is.
     pub keys: Option<Keys>,
     /// The least and the greatest length of a value.
     pub data_len: (usize, usize),
-    /// Whether values are random bytes, others each time, instead of all the same letter.
+    /// Whether values are random bytes, different each time, instead of one repeated letter.
     pub is_data_random: bool,
     /// The least and the greatest time to live in milliseconds.
     pub ttl_ms: Option<(u64, u64)>,
@@ -38,7 +38,7 @@ enum Piece {
 /// How a command is written.
 #[derive(Clone, Debug)]
 enum Form {
-    /// All are of one length: copied many at once, then filled in.
+    /// All copies have one length: many are copied at once, then filled in.
     Fixed {
         copies: Vec<u8>,
         len: usize,
@@ -46,7 +46,7 @@ enum Form {
         numbers: Vec<usize>,
         datas: Vec<usize>,
     },
-    /// Lengths differ: written argument by argument.
+    /// Lengths differ: commands are written argument by argument.
     Varying(Vec<Vec<Piece>>),
 }
 
@@ -75,7 +75,7 @@ impl Request {
         Request { form, fillings: fillings.clone() }
     }
 
-    /// The same with another word wherever one stands in the command. They are of one length.
+    /// The same command with `tag` in place of each `word`. Both must have the same length.
     pub fn with_tag(&self, word: &[u8], tag: &[u8]) -> Request {
         debug_assert_eq!(word.len(), tag.len());
         let mut request = self.clone();
@@ -115,7 +115,7 @@ impl Request {
         }
     }
 
-    /// Appends the command so many times, each with random numbers and values of its own.
+    /// Appends the command `count` times, each with random numbers and values of its own.
     pub fn append(&self, count: usize, random: &mut Random, out: &mut Vec<u8>) {
         match &self.form {
             Form::Fixed { copies, len, numbers, datas } => {
@@ -139,7 +139,7 @@ impl Request {
         let (_, data_len) = self.fillings.data_len;
         let keys = self.fillings.keys.as_ref();
         if let (Some(keys), []) = (keys.and_then(Keys::uniform_len), datas) {
-            // What most loads are.
+            // The usual load.
             for command in commands.chunks_exact_mut(len) {
                 for &place in numbers {
                     write_digits(random.below(keys), &mut command[place..place + RANDOM_WORD.len()]);
@@ -232,7 +232,7 @@ fn fixed(args: &[Vec<Piece>], fillings: &Fillings) -> Form {
     let (mut numbers, mut datas) = (Vec::new(), Vec::new());
     let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
-        // Places count from the start of the argument, whose length stands in front of it.
+        // Places count from the start of the argument, whose length comes before it.
         let (mut text, mut own_numbers, mut own_datas) = (Vec::new(), Vec::new(), Vec::new());
         for piece in arg {
             match piece {
@@ -298,7 +298,7 @@ fn write_digits(mut number: u64, out: &mut [u8]) {
 #[derive(Clone, Debug)]
 pub struct Commands {
     kinds: Vec<Request>,
-    /// The sum of the weights up to and with each kind.
+    /// For each kind, the sum of the weights up to and including it.
     sums: Vec<u64>,
 }
 
@@ -319,17 +319,17 @@ impl Commands {
         Commands { kinds, sums }
     }
 
-    /// How many there are to choose from.
+    /// Number of kinds of commands.
     pub fn len(&self) -> usize {
         self.kinds.len()
     }
 
-    /// Each of them changed.
+    /// The commands, each changed by `change`.
     pub fn map(&self, change: impl FnMut(&Request) -> Request) -> Commands {
         Commands { kinds: self.kinds.iter().map(change).collect(), sums: self.sums.clone() }
     }
 
-    /// The first alone.
+    /// The first command only.
     pub fn into_first(mut self) -> Request {
         self.kinds.swap_remove(0)
     }
@@ -339,7 +339,7 @@ impl Commands {
         self.kinds[0].command_len()
     }
 
-    /// Appends so many commands, and says for each run of one kind which it is and how many.
+    /// Appends `count` commands, and reports the kind and the length of each run of one kind.
     #[inline]
     pub fn append(&self, count: usize, random: &mut Random, out: &mut Vec<u8>, mut tell: impl FnMut(usize, usize)) {
         if let [only] = self.kinds.as_slice() {

@@ -19,13 +19,13 @@ use crate::worker::{Measured, Place, Shared, Worker};
 
 /// How often progress is shown.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
-/// How often it is looked whether the warm-up, or the run, is over.
+/// How often to check whether the warm-up, or the run, is over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Runs a test.
 ///
 /// # Errors
-/// Those of connecting, an error reply, a broken connection that is not to be made again.
+/// Those of connecting, an error reply, a broken connection that must not be made again.
 pub fn run(options: &Options, target: &Target, test: &Test) -> Result<Outcome, Error> {
     let targets: Vec<Target> = if options.cluster {
         options.nodes.iter().map(|node| node.target.clone()).collect()
@@ -54,7 +54,7 @@ pub fn run(options: &Options, target: &Target, test: &Test) -> Result<Outcome, E
                 })
             })
             .collect();
-        // Connecting and shaking hands is over now, and no part of what is measured; nor is the warm-up.
+        // Connecting and handshakes are over by now and are not measured; nor is the warm-up.
         ready.wait();
         let mut is_done = || handles.iter().all(|handle| handle.is_finished());
         if options.warmup.is_zero() {
@@ -108,7 +108,7 @@ fn outcome(options: &Options, test: &Test, measured: Vec<Measured>, server_cpu: 
     }
 }
 
-/// What connections are for: one place for all, or one for each where the load is shared by a cluster's nodes.
+/// The places of connections: one for all, or, if a cluster's nodes share the load, one for each node.
 fn places(options: &Options, targets: &[Target], test: &Test) -> Result<Vec<Place>, Error> {
     let reached = |target: &Target| -> Result<Target, Error> {
         if options.rtt.is_zero() { Ok(target.clone()) } else { Ok(Proxy::start(target, options.rtt)?.target().clone()) }
@@ -128,7 +128,7 @@ fn places(options: &Options, targets: &[Target], test: &Test) -> Result<Vec<Plac
     (0..options.clients).map(place).collect()
 }
 
-/// Shows how fast it goes, on one line of a terminal, until all is done.
+/// Shows the throughput, on one line of a terminal, until all is done.
 fn show_progress(title: &str, options: &Options, shared: &Shared, is_done: &mut impl FnMut() -> bool) {
     let mut out = std::io::stdout();
     if !out.is_terminal() {

@@ -6,16 +6,17 @@ use std::collections::BinaryHeap;
 use crate::options::Arrivals;
 use crate::random::Random;
 
-/// The next command of each connection of a thread. A connection that cannot take its command keeps it, with the time at which it
-/// was due; those behind it are drawn when it goes on, so that a stalled server costs no memory and no latency is left out.
+/// The next command of each connection of a thread. A connection that cannot take its command keeps it, with the time
+/// at which it was due; later commands are drawn when the connection goes on. So a stalled server costs no memory, and
+/// no latency is left out.
 #[derive(Debug)]
 pub struct Schedule {
     /// When the next command of each connection is due, in nanoseconds.
     dues: Vec<f64>,
-    /// Connections by that time; those that cannot take theirs are not in it.
+    /// Connections by that time, without those that cannot take their command.
     queue: BinaryHeap<Reverse<(u64, usize)>>,
     is_held: Vec<bool>,
-    /// The mean distance of two commands of one connection.
+    /// The mean time between two commands of one connection.
     gap_ns: f64,
     arrivals: Arrivals,
 }
@@ -47,31 +48,31 @@ impl Schedule {
         Some((due, index))
     }
 
-    /// A command that was taken is sent; the connection's next one follows.
+    /// Notes that a taken command was sent, and schedules the connection's next one.
     pub fn sent(&mut self, index: usize, random: &mut Random) {
         self.dues[index] += self.gap_ns * if self.arrivals == Arrivals::Even { 1.0 } else { random.gap() };
         self.queue.push(Reverse((self.dues[index] as u64, index)));
     }
 
-    /// A command that was taken has to wait for its connection.
+    /// Notes that a taken command must wait for its connection.
     pub fn hold(&mut self, index: usize) {
         self.is_held[index] = true;
     }
 
-    /// The connection can take commands again.
+    /// Notes that the connection can take commands again.
     pub fn release(&mut self, index: usize) {
         if std::mem::take(&mut self.is_held[index]) {
             self.queue.push(Reverse((self.dues[index] as u64, index)));
         }
     }
 
-    /// Nothing more is due.
+    /// Ends the schedule: nothing more is due.
     pub fn end(&mut self) {
         self.queue.clear();
         self.is_held.fill(false);
     }
 
-    /// How many commands of held connections were due between two times; on the average, where they come at random.
+    /// How many commands of held connections were due between two times; for random arrivals, the average.
     pub fn held_between(&self, from_ns: u64, to_ns: u64) -> u64 {
         let held = self.dues.iter().zip(&self.is_held).filter(|(_, is_held)| **is_held).map(|(due, _)| *due);
         let count = |due: f64| {

@@ -1,4 +1,4 @@
-//! What is asked of the server beside the load: its settings, and its CPU time where it runs on this machine.
+//! Questions to the server beside the load: its settings, and its CPU time if it runs on this machine.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::net::{self, Blocking};
 use crate::options::Options;
 use crate::target::Target;
 
-/// The settings that are told with the results.
+/// The settings that are shown with the results.
 #[derive(Clone, Debug, Default)]
 pub struct HostConfig {
     pub save: String,
@@ -20,7 +20,7 @@ pub struct HostConfig {
 /// Asks for the settings.
 ///
 /// # Errors
-/// Why they could not be had.
+/// Why they could not be read.
 pub fn host_config(options: &Options, target: &Target) -> Result<HostConfig, Error> {
     let mut stream = net::connect(options, target)?;
     let mut get = |name: &str| setting(&mut stream, name);
@@ -38,8 +38,8 @@ fn setting(stream: &mut Blocking, name: &str) -> Result<String, Error> {
 pub struct ServerCpu(PathBuf);
 
 impl ServerCpu {
-    /// Finds the process by what INFO says, if the server is on this machine. It is believed only if that process listens where
-    /// the target is: behind a tunnel, or in a container, the number is that of another process.
+    /// Finds the process by what INFO says, if the server is on this machine. The number counts only if that process
+    /// listens at the target's address: behind a tunnel, or in a container, it is that of another process.
     pub fn of(options: &Options, target: &Target) -> Option<ServerCpu> {
         let is_local = target.socket.is_some() || matches!(target.host.as_str(), "localhost" | "127.0.0.1" | "::1");
         if !is_local {

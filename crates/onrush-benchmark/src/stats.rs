@@ -1,11 +1,11 @@
-//! What several rounds say about each other.
+//! Comparisons of several rounds.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::outcome::{Cell, Ratio};
 
-/// The ratios of a comparison, from cells in which the two servers take turns. Round by round: the two runs of a round are next to
-/// each other in time, so that what the machine does besides falls on both.
+/// The ratios of a comparison, from cells in which the two servers take turns. They are computed round by round: the
+/// two runs of a round are close in time, so other load of the machine affects both.
 pub fn ratios(cells: &[Cell]) -> Vec<Ratio> {
     cells
         .chunks_exact(2)

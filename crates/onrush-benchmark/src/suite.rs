@@ -12,7 +12,7 @@ pub struct Test {
     pub commands: Commands,
     /// The commands of a mix by name; else empty.
     pub kinds: Vec<String>,
-    /// Bytes that are told as its payload.
+    /// Bytes that are shown as its payload.
     pub payload_len: usize,
 }
 
@@ -48,7 +48,7 @@ const OTHER_WORDS: &[&str] = &["ping_inline", "ping", "mset"];
 /// The tests that the options choose, in their order.
 ///
 /// # Errors
-/// [`Error::Options`] for a name that no test has, and for `--ttl` where nothing takes one.
+/// [`Error::Options`] for an unknown test, and for `--ttl` if no command takes one.
 pub fn tests(options: &Options) -> Result<Vec<Test>, Error> {
     let maker = Maker::new(options);
     if !options.command.is_empty() {
@@ -115,7 +115,7 @@ impl Maker<'_> {
         Ok(Test { payload_len: test.commands.command_len(), ..test })
     }
 
-    /// The tests of which one of the names is wanted.
+    /// The tests with a name that is wanted.
     fn chosen(&self, wanted: impl Fn(&[&str]) -> bool) -> Vec<Test> {
         let mut chosen = Vec::new();
         if wanted(&["ping_inline", "ping"]) {

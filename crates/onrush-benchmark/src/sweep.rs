@@ -7,7 +7,7 @@ use crate::run::run;
 use crate::suite;
 use crate::target::Target;
 
-/// Runs everything, and tells each cell as it is done.
+/// Runs everything, and calls `tell` with each cell when it is done.
 ///
 /// # Errors
 /// The first of any run.
@@ -26,7 +26,7 @@ pub fn measure(options: &Options, mut tell: impl FnMut(&Cell)) -> Result<Vec<Cel
             let test = &suite::tests(options)?[index];
             let mut rounds: Vec<Vec<Outcome>> = vec![Vec::new(); targets.len()];
             for round in 0..options.rounds {
-                // Who goes first changes, so that none profits from a warmer machine.
+                // The order alternates, so that no server profits from a warmer machine.
                 for turn in 0..targets.len() {
                     let server = (turn + round) % targets.len();
                     rounds[server].push(run(options, targets[server], test)?);

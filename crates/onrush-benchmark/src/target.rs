@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::tls::Tls;
 
-/// A server and who we are there.
+/// A server and the login there.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub host: String,

@@ -11,12 +11,12 @@ mod system {
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
     };
 
-    /// A timer of the system that a poll hears.
+    /// A timer of the system that wakes a poll.
     #[derive(Debug)]
     pub struct Timer(OwnedFd);
 
     impl Timer {
-        /// Tells a poll under this token.
+        /// Registers a timer with a poll under this token.
         ///
         /// # Errors
         /// The system's.
@@ -48,7 +48,7 @@ mod system {
 
     use mio::{Poll, Token};
 
-    /// Not there: the poll's own timeout has to do.
+    /// Not available on this system: the poll's own timeout must suffice.
     #[derive(Debug)]
     pub struct Timer;
 

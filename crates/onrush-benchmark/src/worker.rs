@@ -22,11 +22,12 @@ use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::timer::Timer;
 
-/// A thread looks after so long at the latest whether the run is over.
+/// Longest time after which a thread checks whether the run is over.
 const LOOK_EVERY_NS: u64 = 100_000_000;
-/// A connection of an open loop takes no more commands while so many bytes wait for its socket.
+/// A connection of an open loop takes no more commands while this many bytes wait for its socket.
 const OUT_LEN_MAX: usize = 64 << 10;
-/// How long a connection waits before it is made again: the first time not at all, then twice as long each time.
+/// How long a broken connection waits before it is made again: not at all the first time, then this long, doubled each
+/// time.
 const RETRY_NS: u64 = 10_000_000;
 const RETRY_NS_MAX: u64 = 1_000_000_000;
 /// The token of the timer; connections count from 0.
@@ -84,7 +85,7 @@ pub struct Place {
 /// The load of one thread.
 pub struct Worker<'a> {
     pub options: &'a Options,
-    /// What its connections are for, in turns from this one on.
+    /// The places of its connections, in turns from `first` on.
     pub places: &'a [Place],
     pub first: usize,
     pub shared: &'a Shared,
@@ -138,7 +139,7 @@ struct Thread<'a> {
     /// Of an open loop.
     schedule: Option<Schedule>,
     warm_ns: u64,
-    /// When the last command is due, if a time says it.
+    /// When the last command is due, if the run has a time limit.
     end_ns: Option<u64>,
     /// When the warm-up was over, and the CPU time of the thread by then.
     warm: Option<(u64, Duration)>,
@@ -249,7 +250,7 @@ impl<'a> Thread<'a> {
         if let Some(schedule) = self.schedule.as_ref().filter(|_| !is_over) {
             let next = schedule.next_ns().unwrap_or(wake).min(self.end_ns.unwrap_or(wake));
             wake = wake.min(next);
-            // Polls count in milliseconds: too long for what is due in between.
+            // Polls count in milliseconds: too coarse for commands due in between.
             if next > now && next == wake && next != self.timer_ns {
                 self.timer.set(next - now)?;
                 self.timer_ns = next;
@@ -285,7 +286,7 @@ impl<'a> Thread<'a> {
             schedule.sent(index, &mut self.random);
         }
         if let Some(end) = self.end_ns.filter(|end| now >= *end) {
-            // What its connection could not take by the end is not sent any more, but told.
+            // Commands that a connection could not take by the end are not sent, but reported.
             self.unsent += schedule.held_between(self.warm_ns, end);
             schedule.end();
         }
@@ -317,7 +318,7 @@ impl<'a> Thread<'a> {
         self.survive(index, done)
     }
 
-    /// Writes and reads what goes.
+    /// Writes and reads as much as possible.
     fn exchange(&mut self, index: usize, event: &Event) -> Result<(), Error> {
         let is_opening = self.conns[index].stage != Stage::Ready;
         if event.is_writable() && (is_opening || self.conns[index].holds_output()) {
@@ -330,14 +331,14 @@ impl<'a> Thread<'a> {
                     self.settle(index, replies)?;
                     self.go_on(index, replies)?;
                 }
-                // Nobody tells of the end again if it came together with the last reply.
+                // No other event comes for an end that came together with the last reply.
                 if left == Left::Nothing || left == Left::End && !event.is_read_closed() {
                     break;
                 }
             }
         }
         if is_opening && self.conns[index].stage != Stage::Ready {
-            // Shaking hands answers what was read.
+            // A handshake writes answers to what was read.
             self.conns[index].flush()?;
             if self.conns[index].opens()? {
                 return self.begin(index);
@@ -346,7 +347,7 @@ impl<'a> Thread<'a> {
         Ok(())
     }
 
-    /// The first commands of a connection that was made again.
+    /// Sends the first commands of a connection that was made again.
     fn begin(&mut self, index: usize) -> Result<(), Error> {
         if let Some(schedule) = &mut self.schedule {
             schedule.release(index);
@@ -379,7 +380,7 @@ impl<'a> Thread<'a> {
         Ok(())
     }
 
-    /// Sends what replies have made room for.
+    /// Sends as many commands as replies have made room for.
     #[inline]
     fn go_on(&mut self, index: usize, replies: u64) -> Result<(), Error> {
         if self.schedule.is_some() {
@@ -418,7 +419,7 @@ impl<'a> Thread<'a> {
         Ok(conn.register(self.poll.registry(), Token(index))?)
     }
 
-    /// An error of a connection that is to be made again ends nothing else.
+    /// Keeps an error of a connection that will be made again from ending the run.
     #[inline]
     fn survive(&mut self, index: usize, done: Result<(), Error>) -> Result<(), Error> {
         match done {
@@ -470,7 +471,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// How many of so many commands, sent or due at that time, may still be sent.
+    /// How many of `count` commands, sent or due at `at_ns`, may still be sent.
     #[inline]
     fn claim(&self, count: u64, at_ns: u64) -> u64 {
         if at_ns < self.warm_ns {

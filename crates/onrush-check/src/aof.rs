@@ -127,14 +127,14 @@ impl Commands {
         Ok(true)
     }
 
-    /// Cuts the file, if that leaves a beginning of the log and the user agrees.
+    /// Cuts the file, if the rest is a beginning of the log and the user agrees.
     fn cut(&self, len: u64, repair: &Repair) -> Result<(), String> {
         let Commands { name, is_last, .. } = self;
         if !is_last {
             return Err(format!("{name} cannot be cut: other files of the log follow it"));
         }
         let lost = self.len.saturating_sub(len);
-        // Who names a time has decided.
+        // A user who names a time has already decided.
         let is_decided = repair.yes || repair.until_s.is_some();
         if !is_decided && !is_agreed(&format!("Cut {name} from {} bytes to {len}, {lost} less?", self.len)) {
             return Err("nothing has been changed".to_owned());

@@ -32,7 +32,7 @@ pub enum Task {
     Aof(PathBuf, Repair),
 }
 
-/// What may be changed of a log.
+/// The permitted changes to a log.
 #[derive(Debug, Default, PartialEq)]
 pub struct Repair {
     /// Cut what is damaged at the end.
@@ -128,7 +128,7 @@ fn task(matches: &ArgMatches) -> Result<Task, String> {
     Ok(Task::Aof(file, Repair { fix: matches.get_flag("fix"), yes: matches.get_flag("yes"), until_s }))
 }
 
-/// The page of the program, then those of what it checks.
+/// The page of the program, then those of its subcommands.
 fn man_page() -> std::io::Result<String> {
     let mut page = Vec::new();
     let mut command = command();

@@ -1,7 +1,7 @@
-//! `onrush-check`: tells whether RDB files and append-only files are whole, and cuts off what is damaged at their end. A drop-in for
-//! redis-check-rdb and redis-check-aof when it is called by their names.
+//! `onrush-check`: checks whether RDB files and append-only files are whole, and cuts off damage at the end of logs. A
+//! drop-in for redis-check-rdb and redis-check-aof when it is called by their names.
 //!
-//! Start at [`args`]. [`rdb`] and [`aof`] check; [`progress`] tells how far they are.
+//! Start at [`args`]. [`rdb`] and [`aof`] check; [`progress`] shows how far they are.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use args::Task;
 
-/// A line on standard output. Nobody has to read it: the exit code tells as much.
+/// Prints a line on standard output. Errors are ignored: the exit code has the result, too.
 macro_rules! say {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{}\n", format_args!($($text)*)));

@@ -1,11 +1,11 @@
-//! How far a long check is, on standard error.
+//! Shows the progress of a long check on standard error.
 
 use std::io::Write;
 
-/// Files that are shorter are done before anybody asks.
+/// Shorter files are done too soon to show progress.
 const LEN_MIN: u64 = 256 << 20;
 
-/// Tells each tenth of a file.
+/// Reports each tenth of a file.
 pub struct Progress {
     name: String,
     len: u64,
@@ -18,7 +18,7 @@ impl Progress {
         Progress { name: name.to_owned(), len, tenths: 0 }
     }
 
-    /// So many bytes have been checked.
+    /// Notes that `offset` bytes have been checked.
     pub fn at(&mut self, offset: u64) {
         let tenths = offset.saturating_mul(10) / self.len.max(1);
         if self.len >= LEN_MIN && tenths > self.tenths {

@@ -20,9 +20,9 @@ struct Summary {
     functions: u64,
     expiring: u64,
     expired: u64,
-    /// Collections without elements, which a server passes over.
+    /// Collections without elements, which a server skips.
     empty: u64,
-    /// Where the last key stood whose value is whole.
+    /// The last key whose value is whole, and its place.
     last_key: Option<String>,
     now_ms: i64,
 }
@@ -62,7 +62,7 @@ pub fn check_reader(reader: &mut FileReader<impl Read>, name: &str, len: u64) ->
             Ok(true) => {}
             Ok(false) => break Ok(()),
             Err(error) => {
-                // What is whole before it counts; what is wrong there comes first.
+                // The whole items before the error count; an error in them comes first.
                 break summary.take(batch.items()).and(Err(error));
             }
         }

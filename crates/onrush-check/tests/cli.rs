@@ -1,4 +1,4 @@
-//! The program as it is called: what it says, what it changes, and its exit code.
+//! Runs the program: its output, its changes, and its exit code.
 
 use std::fs;
 use std::io::Write;
@@ -32,12 +32,12 @@ impl Drop for Folder {
     }
 }
 
-/// Whether it succeeds, and what it says.
+/// Whether it succeeds, and its output.
 fn run_as(bin: &Path, args: &[&str], answer: &str) -> (bool, String) {
     let mut command = Command::new(bin);
     let command = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // Not all that are asked read the answer.
+    // Not every run reads the answer.
     let _ = child.stdin.take().unwrap().write_all(answer.as_bytes());
     let output = child.wait_with_output().unwrap();
     (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())

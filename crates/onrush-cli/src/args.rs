@@ -1,7 +1,7 @@
 //! The command line: redis-cli's flags, read the way redis-cli reads them, and a few of our own.
 //!
-//! Flags come first; the first word that is none starts the command. A flag that lacks its argument is refused like an
-//! unknown one.
+//! Flags come first; the first word that is not a flag starts the command. A flag without its argument is refused like
+//! an unknown one.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -19,11 +19,11 @@ use crate::format::Output;
 use crate::quote;
 use crate::target::Target;
 
-/// How many of the biggest keys `--keystats` lists when it is not told, and at most.
+/// How many of the biggest keys `--keystats` lists by default, and at most.
 const TOP: usize = 10;
 const TOP_MAX: usize = 10_000;
 
-/// What the program is to do.
+/// The program's task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
     /// Commands: from the command line, or, without one, from standard input.
@@ -50,29 +50,29 @@ pub enum Mode {
     HotKeys,
     /// A line of figures per interval.
     Stat,
-    /// Round-trip times; whether to start anew every interval.
+    /// Round-trip times; with `history`, one line for each interval.
     Latency {
         /// One line per interval instead of one for all.
         history: bool,
     },
     /// The spectrum of round-trip times.
     LatencyDist,
-    /// How long this machine keeps a busy loop from running, for so many seconds.
+    /// How long this machine keeps a busy loop from running, measured for this many seconds.
     IntrinsicLatency(u64),
     /// Copy the data set to a file ("-" for standard output).
     Rdb {
         /// Where to.
         file: PathBuf,
-        /// Functions alone, no keys.
+        /// Functions only, no keys.
         functions_only: bool,
     },
     /// Show the commands a replica receives.
     Replica,
-    /// A cache's life with so many keys, a fifth of them asked for four times in five.
+    /// Simulates a cache with this many keys: four of five reads go to a fifth of them.
     LruTest(u64),
     /// A script from a file.
     Eval(PathBuf),
-    /// Something not offered, with the reason.
+    /// A mode that this program does not have, with the reason.
     Refused(&'static str),
     /// The server's commands as the table built into this program.
     DocsTable,
@@ -89,7 +89,7 @@ pub enum PipeSource {
     JsonLines,
 }
 
-/// Everything the command line and the environment say.
+/// All settings from the command line and the environment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What to do.
@@ -193,7 +193,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, environment: &Environment
     let mut options = Options::new(environment);
     let matches = match flags::command().no_binary_name(true).try_get_matches_from(&args) {
         Ok(matches) => matches,
-        // The host that is missing at the end is a call for help, in redis-cli too.
+        // `-h` at the end without a host asks for help, as in redis-cli.
         Err(_) if args.last().is_some_and(|last| last == "-h") => {
             options.mode = Mode::Help;
             return Ok(options);
@@ -247,7 +247,7 @@ fn in_order(matches: &ArgMatches) -> Vec<(&str, Option<Vec<u8>>)> {
     given.into_iter().map(|(_, id, value)| (id, value)).collect()
 }
 
-/// What has to be known until all flags are read.
+/// State that is needed until all flags are read.
 #[derive(Default)]
 struct Seen {
     socket: bool,

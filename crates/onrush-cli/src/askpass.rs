@@ -14,7 +14,7 @@ use rustyline::{Behavior, Config, Editor, Helper};
 use crate::fail::{Fail, system_message};
 
 /// Asks at the terminal, whatever standard output is; without a terminal, takes the first line of standard input. The
-/// password is what stands before the end of the line, blanks included. The terminal is put back also after Ctrl-C.
+/// password is the whole line, blanks included. The terminal is restored, even after Ctrl-C.
 ///
 /// # Errors
 /// When nothing can be read, or the user gives up.

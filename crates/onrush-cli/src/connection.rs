@@ -19,7 +19,7 @@ const READ_LEN: usize = 64 << 10;
 const SMALL_BATCH_LEN_MAX: usize = 4 << 10;
 /// A longer one is written in pieces of about this length.
 const SEND_LEN: usize = 64 << 10;
-/// How long a read may last before the wish to cancel is looked at.
+/// How often a read checks whether the user has cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
 /// A socket of any kind.
@@ -88,7 +88,7 @@ impl Socket {
         each!(self, stream => stream.set_read_timeout(timeout))
     }
 
-    /// Ends both directions, which wakes whoever reads.
+    /// Ends both directions, which wakes a thread that reads.
     pub fn shut_down(&self) {
         let _ = each!(self, stream => stream.shutdown(std::net::Shutdown::Both));
     }
@@ -125,7 +125,7 @@ impl Write for Socket {
 pub enum ReadError {
     /// The server ended the connection, or it broke.
     Closed(String),
-    /// The server sent something that is no reply.
+    /// The server sent something other than a reply.
     Malformed(String),
     /// The user pressed Ctrl-C.
     Cancelled,
@@ -165,8 +165,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects, logs in, chooses protocol and database. What the server refuses of that is told on standard error and
-    /// leaves the connection usable, as in redis-cli.
+    /// Connects, logs in, chooses protocol and database. If the server refuses any of these, a message goes to standard
+    /// error and the connection stays usable, as in redis-cli.
     ///
     /// # Errors
     /// When there is no connection; says so in redis-cli's words.
@@ -228,7 +228,7 @@ impl Connection {
         self.cancel = Some(flag);
     }
 
-    /// The socket, and what of the input has been read ahead; for modes with a protocol of their own.
+    /// The socket, and input that has been read ahead; for modes with a protocol of their own.
     pub fn into_parts(self) -> (Socket, Vec<u8>) {
         let rest = self.input[self.at..].to_vec();
         (self.socket, rest)
@@ -260,7 +260,7 @@ impl Connection {
     /// Waits for the next reply or push.
     ///
     /// # Errors
-    /// When the connection ends, what comes is no reply, or the user cancels.
+    /// When the connection ends, the server sends something other than a reply, or the user cancels.
     pub fn read(&mut self) -> Result<Reply, ReadError> {
         loop {
             if let Some(reply) = self.buffered()? {
@@ -270,10 +270,10 @@ impl Connection {
         }
     }
 
-    /// The next reply out of what has been read already.
+    /// The next reply from bytes that have been read already.
     ///
     /// # Errors
-    /// When it is no reply.
+    /// When the bytes are not a reply.
     pub fn buffered(&mut self) -> Result<Option<Reply>, ReadError> {
         let reply = self.decoder.next(&self.input, &mut self.at)?;
         if self.at == self.input.len() {
@@ -288,7 +288,7 @@ impl Connection {
     /// # Errors
     /// When the connection ends or the user cancels.
     pub fn fill(&mut self) -> Result<(), ReadError> {
-        // Also while replies come without a pause.
+        // Checked even while replies come without a pause.
         if self.cancel.as_ref().is_some_and(|flag| flag.swap(false, Ordering::Relaxed)) {
             return Err(ReadError::Cancelled);
         }
@@ -324,7 +324,7 @@ impl Connection {
         self.read_reply()
     }
 
-    /// Waits for the next reply that is no push.
+    /// Waits for the next reply other than a push.
     ///
     /// # Errors
     /// When the connection is gone.
@@ -337,7 +337,7 @@ impl Connection {
         }
     }
 
-    /// Sends a command and waits for a reply that is no error.
+    /// Sends a command and waits for its reply, which must not be an error.
     ///
     /// # Errors
     /// When the connection is gone or the server refuses.
@@ -349,9 +349,9 @@ impl Connection {
         }
     }
 
-    /// Sends the commands that `source` appends one by one until it says that there are no more, `count` in all, and hands
-    /// each reply to `take`, with the time since the start. Writing and reading go on side by side, so no amount of
-    /// commands can block both ends, or takes memory.
+    /// Sends the commands that `source` appends one by one until it returns that there are no more, `count` in all, and
+    /// passes each reply to `take`, with the time since the start. It writes and reads at the same time, so no number
+    /// of commands can block both ends or use much memory.
     ///
     /// # Errors
     /// When the connection is gone or the user cancels.
@@ -382,7 +382,7 @@ impl Connection {
                 let _ = socket.write_all(&bytes);
             }));
         } else {
-            // What fits into any socket's buffer needs no thread.
+            // A batch that fits into any socket's buffer needs no thread.
             self.send_bytes(&bytes)?;
         }
         for index in 0..count {
@@ -405,7 +405,7 @@ impl Connection {
         self.at < self.input.len()
     }
 
-    /// Whether the server has ended an idle connection; takes in what it sent before.
+    /// Whether the server has ended an idle connection; reads what it sent before.
     pub fn is_dead(&mut self) -> bool {
         if self.socket.set_nonblocking(true).is_err() {
             return true;

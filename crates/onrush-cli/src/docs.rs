@@ -1,12 +1,12 @@
-//! What commands there are: from the server's COMMAND DOCS, or from a table built in.
+//! The known commands: from the server's COMMAND DOCS, or from a built-in table.
 
 use std::fmt::Write;
 
 use crate::connection::Connection;
 use crate::reply::Reply;
 
-/// The table built in: one command per line, its fields parted by tabs. Made anew by `onrush-cli --docs-table` at an
-/// onrush-server.
+/// The built-in table: one command per line, its fields separated by tabs. `onrush-cli --docs-table`, run against an
+/// onrush-server, makes it.
 const BUILT_IN: &str = include_str!("commands.tsv");
 
 /// One command or subcommand.
@@ -16,7 +16,7 @@ pub struct CommandDoc {
     pub name: String,
     /// The group that `help @group` lists.
     pub group: String,
-    /// The version that brought it.
+    /// The version that introduced it.
     pub since: String,
     /// The arguments.
     pub syntax: String,
@@ -54,7 +54,7 @@ impl CommandDoc {
 }
 
 impl Docs {
-    /// Asks the server; `None` when it does not know COMMAND DOCS.
+    /// Asks the server; `None` if it has no COMMAND DOCS.
     pub fn fetch(connection: &mut Connection) -> Option<Docs> {
         let reply = connection.call(&["COMMAND", "DOCS"]).ok()?;
         let mut commands = Vec::new();

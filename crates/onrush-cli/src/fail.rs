@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A line on standard error. When nobody reads that, nothing can be done about it.
+/// Prints a line on standard error. A failure to do so is ignored.
 macro_rules! complain {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*)));
@@ -19,7 +19,7 @@ impl Fail {
         Fail(message.into())
     }
 
-    /// When all has been said already.
+    /// An error whose message has been shown already.
     pub fn silent() -> Fail {
         Fail(String::new())
     }

@@ -30,7 +30,7 @@ enum Name {
 }
 use Name::{Both, Long, Short};
 
-/// The definition. The words after the first that is no flag are the command, whatever they look like.
+/// The definition. The first word that is not a flag and all words after it are the command, whatever they look like.
 pub fn command() -> Command {
     let command = Command::new("onrush-cli")
         .version(env!("CARGO_PKG_VERSION"))
@@ -117,7 +117,7 @@ fn command_itself(command: Command) -> Command {
         with(Long("eval"), "FILE", "Run a script: --eval FILE key ... , argument ..."),
         hidden(Long("ldb")),
         hidden(Long("ldb-sync-mode")),
-        // All that follows belongs to it.
+        // All words after it belong to it.
         named(Long("cluster"), "")
             .hide(true)
             .num_args(0..)

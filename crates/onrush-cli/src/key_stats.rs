@@ -14,9 +14,9 @@ use crate::keys_report::{
 };
 use crate::scan::Cursor;
 
-/// Three digits of each size are told apart.
+/// Digits of each size that are distinguished.
 const DIGITS: u8 = 3;
-/// The percentiles shown halve the rest each time, so often at most.
+/// The percentiles shown halve the rest each time, at most this often.
 const HALVINGS_MAX: u32 = 20;
 /// Names of keys are counted by length, in steps of powers of two from this one on.
 const NAME_LEN_MIN: u64 = 16;
@@ -157,7 +157,7 @@ impl Stats {
     }
 }
 
-/// Walks over all keys and reports; Ctrl-C ends the walk and tells where it can go on.
+/// Walks over all keys and reports; Ctrl-C ends the walk and shows where it can go on.
 ///
 /// # Errors
 /// When the server refuses or is gone.

@@ -13,7 +13,7 @@ use crate::session::print;
 
 /// How many hot keys are kept.
 const HOT_KEYS_MAX: usize = 16;
-/// So many keys apart, progress is told.
+/// Number of keys between two reports of progress.
 const PROGRESS_STEP: u64 = 1_000_000;
 
 /// How a key's size is measured.
@@ -21,7 +21,7 @@ const PROGRESS_STEP: u64 = 1_000_000;
 pub enum Measure {
     /// By number of elements.
     Elements,
-    /// In bytes, with so many elements sampled (0 for all) if given.
+    /// In bytes; a number is the elements to sample, 0 for all.
     Memory(Option<i64>),
 }
 
@@ -29,7 +29,7 @@ pub enum Measure {
 pub struct Kind {
     /// Its name.
     pub name: String,
-    /// The command that tells the number of elements, and what these are called; absent for modules' types.
+    /// The command that returns the number of elements, and their name; absent for modules' types.
     pub size: Option<(&'static [u8], &'static str)>,
     biggest: u64,
     biggest_key: Option<Vec<u8>>,
@@ -84,12 +84,12 @@ pub fn shown(key: &[u8]) -> String {
     String::from_utf8_lossy(&quoted(key)).into_owned()
 }
 
-/// So many of a hundred; 0 of nothing.
+/// The percentage; 0 if `whole` is 0.
 pub fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-/// The mean; 0 of nothing.
+/// The mean; 0 if `count` is 0.
 pub fn average(total: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { total as f64 / count as f64 }
 }
@@ -164,7 +164,7 @@ pub fn size_of_keyspace(connection: &mut Connection) -> Result<u64, Fail> {
     Ok(size.integer().and_then(|size| u64::try_from(size).ok()).unwrap_or(0))
 }
 
-/// Types of keys, as places in `kinds`; keys that are gone meanwhile are left out.
+/// Types of keys, as places in `kinds`; keys that no longer exist are left out.
 ///
 /// # Errors
 /// When the server refuses or is gone.
@@ -214,7 +214,7 @@ pub fn measured(
     });
     let asked: Vec<Option<Vec<Vec<u8>>>> = asked.collect();
     let mut replies = ask_each(connection, asked.iter().flatten().cloned())?.into_iter();
-    // A key may have gone, or changed its type, since its type was asked for: then it has no size.
+    // A key may have been deleted, or changed its type, since its type was read: then it has no size.
     let size = |reply: Reply| reply.integer().unwrap_or(0).max(0).unsigned_abs();
     Ok(asked.into_iter().map(|asked| asked.and_then(|_| replies.next()).map_or(0, size)).collect())
 }

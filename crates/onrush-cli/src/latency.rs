@@ -15,7 +15,7 @@ use crate::session::print;
 /// The pause between two PINGs.
 const SAMPLE_PAUSE: Duration = Duration::from_millis(10);
 
-/// What the samples of an interval come to.
+/// The figures of an interval's samples.
 #[derive(Default)]
 struct Samples {
     min: u128,
@@ -118,7 +118,7 @@ const CLASSES: [(u64, char); 31] = [
 const PALETTE_COLOR: [u8; 19] =
     [0, 233, 234, 235, 237, 239, 241, 243, 245, 247, 144, 143, 142, 184, 226, 214, 208, 202, 196];
 const PALETTE_GRAY: [u8; 13] = [0, 233, 234, 235, 237, 239, 241, 243, 245, 247, 249, 251, 253];
-/// So many lines apart, the legend is repeated.
+/// Lines between two legends.
 const LINES_PER_LEGEND: usize = 20;
 const RULE: &str = "---------------------------------------------\n";
 
@@ -169,7 +169,8 @@ fn spectrum(counts: &[u64], total: u64, palette: &[u8]) -> String {
     text + "\x1b[0m\n"
 }
 
-/// Runs a busy loop for so many seconds and tells the longest gap in it: no server can answer faster than this.
+/// Runs a busy loop for `seconds` seconds and shows the longest gap in it: on this machine a server may be interrupted
+/// as long.
 ///
 /// # Errors
 /// None so far.

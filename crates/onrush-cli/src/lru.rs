@@ -1,5 +1,5 @@
-//! `--lru-test`: a cache's life. Keys are asked for, four times in five out of a fifth of them, and set when missing; the
-//! share of hits tells how well the server's eviction does.
+//! `--lru-test`: simulates a cache. It reads keys, four times in five out of a fifth of them, and sets them when
+//! missing; the share of hits shows how well the server evicts.
 
 use std::time::{Duration, Instant};
 

@@ -2,8 +2,8 @@
 //!
 //! Start at [`args`], which reads the command line, and [`run`], which chooses what to do. [`session`] sends commands
 //! and shows replies for the command line ([`oneshot`]) and for people ([`repl`]); [`mod@format`] lays replies out;
-//! [`connection`] and [`reply`] know the wire. The other modes stand in a module each. Everything blocks: one thread,
-//! and a second one only where sending and reading have to go on side by side.
+//! [`connection`] and [`reply`] handle the protocol. Each other mode has a module. Everything blocks: there is one
+//! thread, and a second one only where sending and reading must run at the same time.
 
 #![forbid(unsafe_code)]
 

@@ -16,7 +16,7 @@ use crate::session::print;
 const MARK_LEN: usize = 40;
 /// The longest line before the data set.
 const LINE_LEN_MAX: usize = 1024;
-/// How often the server hears that its replica lives.
+/// How often the server gets a sign of life.
 const ACK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the data set ends.
@@ -82,7 +82,7 @@ impl Source {
         }
     }
 
-    /// Hands the data set to `take`; gives its length.
+    /// Passes the data set to `take`; returns its length.
     fn data_set(&mut self, extent: &Extent, mut take: impl FnMut(&[u8]) -> Result<(), Fail>) -> Result<u64, Fail> {
         let mut len = 0;
         match extent {
@@ -128,8 +128,8 @@ fn extent(line: &[u8]) -> Result<Extent, Fail> {
     })
 }
 
-/// Tells the server something about its replica. A server that does not know it says so, which only matters where the
-/// caller needs it.
+/// Sends the server a fact about its replica. A server without this option replies with an error, which only matters if
+/// the caller needs the option.
 fn announce(connection: &mut Connection, name: &str, value: &str) -> Result<bool, Fail> {
     complain!("sending REPLCONF {name} {value}");
     match connection.call(&["REPLCONF", name, value])?.error() {

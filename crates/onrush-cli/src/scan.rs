@@ -8,7 +8,7 @@ use crate::quote::push_quoted;
 use crate::reply::Reply;
 use crate::session::print;
 
-/// After so many SCANs the reports pause for `-i`.
+/// Number of SCANs after which the reports pause for `-i`.
 const CYCLES_PER_PAUSE: u64 = 100;
 
 /// A SCAN under way.
@@ -72,7 +72,7 @@ impl<'o> Cursor<'o> {
     }
 }
 
-/// Sends one command per key in one go and gives the replies in order.
+/// Sends one command per key in one go and returns the replies in order.
 ///
 /// # Errors
 /// When the connection is gone.

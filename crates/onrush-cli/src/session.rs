@@ -1,4 +1,4 @@
-//! Running commands: what is sent, what is shown, and what the session remembers of it.
+//! Running commands: sending, showing replies, and the state of the session.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Session {
     pub docs: Docs,
 }
 
-/// How a command ended, other than well.
+/// Why a command did not end normally.
 pub enum Stop {
     /// The connection is gone; the reason has been shown.
     Disconnected,
@@ -150,7 +150,7 @@ impl Session {
         Ok(reply)
     }
 
-    /// Reads up to the next reply; pushes before it are shown when asked for. With `any`, a push is as good as a reply.
+    /// Reads up to the next reply; pushes before it are shown when asked for. With `any`, a push counts as a reply.
     fn next_reply(&mut self, any: bool) -> Result<Reply, Stop> {
         loop {
             let Some(connection) = &mut self.connection else { return Err(Stop::Disconnected) };
@@ -277,7 +277,7 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps database, transaction and login in mind; `name` is the command in small letters.
+    /// Keeps track of database, transaction and login; `name` is the command in lower case.
     pub fn remember(&mut self, name: &[u8], words: &[Vec<u8>], reply: &Reply) {
         let refused = reply.error().is_some();
         match (name, words.len()) {
@@ -317,7 +317,7 @@ impl Session {
         }
     }
 
-    /// The database asked for on the command line, once logging in has succeeded.
+    /// Selects the database from the command line, once logging in has succeeded.
     fn select_again(&mut self) {
         let wanted = self.options.target.db;
         if wanted == self.db {
@@ -331,7 +331,7 @@ impl Session {
         }
     }
 
-    /// Gives the connection up, telling why.
+    /// Gives the connection up and shows why.
     pub fn lost(&mut self, error: ReadError) -> Stop {
         self.connection = None;
         (self.in_multi, self.subscribed) = (false, false);
@@ -366,7 +366,7 @@ impl Redirect {
     }
 }
 
-/// Writes to standard output at once. When nobody reads it any more, there is nothing left to do.
+/// Writes to standard output at once. Ends the program if the reader of the output is gone.
 pub fn print(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     if out.write_all(bytes).and_then(|()| out.flush()).is_err() {

@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::fail::Fail;
 use crate::session::print;
 
-/// So many lines apart, the heads of the columns are repeated.
+/// Lines between two heads of the columns.
 const LINES_PER_HEAD: usize = 20;
 const HEAD: &str = "------- data ------ --------------------- load -------------------- - child -\n\
                     keys       mem      clients blocked requests            connections          \n";

@@ -86,6 +86,9 @@ impl Target {
             return Err(Fail::new("Invalid URI scheme"));
         }
         let info: ConnectionInfo = url.parse().map_err(|error| Fail::new(format!("{error}")))?;
+        if !info.unknown_options().is_empty() {
+            complain!("Ignored options of the URL: {}", info.unknown_options().join(", "));
+        }
         match info.addr {
             ConnectionAddr::Tcp(host, port) => (self.host, self.port) = (host, port),
             ConnectionAddr::TcpTls { host, port, insecure } => {

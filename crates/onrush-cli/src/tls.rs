@@ -14,8 +14,8 @@ use crate::target::{Target, TlsOptions};
 /// How much is encrypted, and read of the socket, at once.
 const CHUNK_LEN: usize = 16 << 10;
 
-/// An encrypted connection. Clones share it: one may write while another reads, since nobody waits for the socket with
-/// the lock held. Only one of them may write, or records would overtake each other.
+/// An encrypted connection. Clones share it: one may write while another reads, since no thread waits for the socket
+/// while it holds the lock. Only one of them may write, or records would overtake each other.
 pub struct TlsStream {
     state: Arc<Mutex<ClientConnection>>,
     socket: TcpStream,

@@ -1,4 +1,4 @@
-//! What was denied lately.
+//! Denied attempts, the latest ones.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(crate) struct Denial {
     pub(crate) id: i64,
     pub(crate) count: i64,
     pub(crate) username: Vec<u8>,
-    /// The command by which the client wanted to come in.
+    /// The command with which the client tried to log in.
     pub(crate) object: Vec<u8>,
     pub(crate) client: Vec<u8>,
     pub(crate) created_ms: i64,
@@ -30,7 +30,7 @@ pub(crate) struct Denial {
 }
 
 impl AclLog {
-    /// Adds a denial; of more than `len_max` entries the oldest go.
+    /// Adds a denial; beyond `len_max` entries the oldest are dropped.
     pub(crate) fn add(&self, denial: Denial, len_max: usize) {
         let mut entries = self.0.lock();
         let is_same = |known: &Denial| {
@@ -59,7 +59,7 @@ impl AclLog {
         self.0.lock().list.clear();
     }
 
-    /// Calls `tell` with how many there are of the latest `count`, and with each of them.
+    /// Calls `tell` with the number of the latest entries, at most `count`, and with the entries.
     pub(crate) fn latest(&self, count: usize, tell: impl FnOnce(usize, &mut dyn Iterator<Item = &Denial>)) {
         let entries = self.0.lock();
         let len = entries.list.len().min(count);

@@ -1,8 +1,8 @@
-//! Whether a command may be executed now: the one place that says so.
+//! Whether a command may be executed now: only this module decides it.
 //!
-//! Before each command of a connection: unread replies, a shard that is held for long, CLIENT PAUSE ([`Conditions::stop`]).
-//! Then, of the command itself: its number of arguments, the password, memory ([`admit`]). What is refused behind MULTI breaks the
-//! transaction ([`refuse`], [`abort`]).
+//! Before each command of a connection: unread replies, a shard that is held for long, CLIENT PAUSE
+//! ([`Conditions::stop`]). Then, for the command itself: its number of arguments, the password, memory ([`admit`]). A
+//! refusal after MULTI breaks the transaction ([`refuse`], [`abort`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,21 +19,21 @@ use crate::session::{ReplyMode, States};
 use crate::settings::Pause;
 use crate::slice::SliceEnd;
 
-/// What all commands of a chunk are executed under; a command that is not short may have changed it.
+/// Conditions for all commands of a chunk; a command that is not short may change them.
 pub(crate) struct Conditions {
     reply_limit: usize,
     pause: Pause,
-    /// Whether commands that use memory have to be refused.
+    /// Whether commands that use memory must be refused.
     pub(crate) full: bool,
     /// Whether short commands are executed one by one: each is timed, or may be refused because a script takes too long.
     one_by_one: bool,
 }
 
-/// Arguments of a command that still counts as short.
+/// Most arguments of a command that counts as short.
 pub(crate) const SHORT_ARGS_MAX: usize = 128;
 
 impl Conditions {
-    /// The present ones; evicts where too much memory is in use. No locks are held.
+    /// The present conditions; evicts if too much memory is in use. No locks may be held.
     pub fn now(engine: &Engine, commit: &mut Commit) -> Self {
         let pause = engine.settings.pause(commit.now_ms());
         commit.note_pause(pause);
@@ -45,7 +45,7 @@ impl Conditions {
         }
     }
 
-    /// Why the connection has to stop in front of the next command, if it has to.
+    /// Why the connection must stop before the next command, if it must.
     #[inline(always)]
     pub(crate) fn stop(&self, ctx: &Ctx<'_>, next: &Planned) -> Option<SliceEnd> {
         if ctx.out.len() >= self.reply_limit {
@@ -60,7 +60,7 @@ impl Conditions {
         }
     }
 
-    /// Whether equal commands may be executed as one run: not where one of them may fail, be logged or have to wait.
+    /// Whether equal commands may be executed as one run: not if one of them may fail, be logged or have to wait.
     #[inline]
     pub(crate) fn admit_run(&self, ctx: &Ctx<'_>, run: &Planned) -> bool {
         self.pause == Pause::None
@@ -82,8 +82,8 @@ impl Conditions {
             && ctx.out.len() < self.reply_limit
     }
 
-    /// Whether any short command may be executed, as its connection is in no special state, memory is within its limit, and
-    /// nobody wants to know what each takes, or to see it.
+    /// Whether any short command may be executed: its connection is in no special state, memory is within its limit,
+    /// and nothing times or shows each command.
     #[inline]
     pub(crate) fn admit_all_short(&self, ctx: &Ctx<'_>) -> bool {
         ctx.session.states.is_empty() && !self.full && !self.one_by_one && !ctx.engine.messages.has_monitors()
@@ -132,7 +132,7 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
     Err(refused)
 }
 
-/// Ends a transaction because EXEC is refused with `error`; returns what is replied.
+/// Ends a transaction because EXEC is refused with `error`; returns the reply.
 #[cold]
 pub(crate) fn abort(ctx: &mut Ctx<'_>, error: &CommandError) -> CommandError {
     ctx.session.end_transaction();
@@ -142,7 +142,8 @@ pub(crate) fn abort(ctx: &mut Ctx<'_>, error: &CommandError) -> CommandError {
     CommandError::bytes([b"EXECABORT Transaction discarded because of: ", reason].concat())
 }
 
-/// Notes that a command is refused with `error`, which is returned: if it was sent behind MULTI, EXEC is refused too.
+/// Notes that a command is refused with `error`, and returns the error: if the command came after MULTI, EXEC is
+/// refused too.
 #[cold]
 pub(crate) fn refuse(ctx: &mut Ctx<'_>, error: CommandError) -> CommandError {
     if let Some(transaction) = &mut ctx.session.transaction {
@@ -151,7 +152,7 @@ pub(crate) fn refuse(ctx: &mut Ctx<'_>, error: CommandError) -> CommandError {
     error
 }
 
-/// Whether a client that has subscribed in RESP2 may send a command.
+/// Whether a client with subscriptions in RESP2 may send a command.
 fn may_subscriber(command: &Command) -> bool {
     let is_about_subscriptions = command.flags.contains(Flags::PUBSUB | Flags::NOSCRIPT);
     is_about_subscriptions || matches!(command.spec.name, "ping" | "quit" | "reset") && command.parent.is_none()
@@ -171,7 +172,7 @@ fn held_back(ctx: &Ctx<'_>, pause: Pause, planned: Option<&'static Command>) -> 
         Pause::None => false,
         Pause::All => true,
         Pause::Writes => {
-            // Subcommands are not looked up in planning.
+            // Planning does not look up subcommands.
             let command = planned.or_else(|| ctx.engine.commands.resolve(&ctx.argv).ok());
             let writes = Flags::WRITE | Flags::MAY_REPLICATE;
             let queued_writes = || {

@@ -32,7 +32,7 @@ impl<'a> Argv<'a> {
         self.ranges[index].of(self.bytes, self.owned)
     }
 
-    /// Argument `index` when it was read into a buffer of its own, which may then become a value as it is.
+    /// Argument `index`, if it was read into a buffer of its own, which can become a value without a copy.
     #[inline]
     pub fn owned(&self, index: usize) -> Option<&'a Arc<Vec<u8>>> {
         self.ranges[index].owned_index().map(|at| &self.owned[at])
@@ -43,7 +43,7 @@ impl<'a> Argv<'a> {
         self.ranges
     }
 
-    /// The command as a multibulk, if it was sent as one and stands in one piece.
+    /// The command as a multibulk, if it was sent as one and is in one piece.
     #[inline]
     pub(crate) fn multibulk(&self) -> Option<&'a [u8]> {
         const LINE_END_LEN: usize = 2;

@@ -1,7 +1,7 @@
 //! The batch pipeline: executing what was planned.
 //!
-//! A connection's part of a chunk is executed strictly in order. It ends when the part is used up, or before: when the unread
-//! replies pass their limit, when a command waits, when the connection is to close.
+//! A connection's part of a chunk is executed strictly in order. Execution ends at the end of the part, or earlier:
+//! when the unread replies pass their limit, when a command waits, or when the connection closes.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +22,7 @@ use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
 use crate::together::{Rest, execute_together};
 
-/// One connection, as far as executing its commands needs it.
+/// What executing a connection's commands needs of the connection.
 pub struct Lane<'a> {
     /// Its decoder.
     pub decoder: &'a mut Decoder,
@@ -63,7 +63,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Executes the runs of a part; says why it ended before its end, if it did.
+    /// Executes the runs of a part; returns the reason if it stopped before the end.
     fn execute_planned(&mut self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) -> Option<ChunkEnd> {
         let Self { engine, thread, chunk, ref mut commit, ref mut conditions, ref mut tally } = *self;
         let planned = &chunk.planned[part.first..part.first + part.len];
@@ -85,7 +85,7 @@ impl Execution<'_> {
                 shard: run.shard,
             };
             if run.times == 1 {
-                if let Some(turn) = steps.step(&mut ctx, run, (part.first + runs, 0)) {
+                if let Some(turn) = steps.step(&mut ctx, run, Position { run: part.first + runs, nth: 0 }) {
                     cold_path();
                     match turn {
                         Turn::Queues => {
@@ -105,15 +105,15 @@ impl Execution<'_> {
                     if let Some((command, execute)) = at_once
                         && steps.conditions.admit_run(&ctx, run)
                     {
-                        // Those that it leaves are executed one by one.
+                        // The commands that it leaves are executed one by one.
                         ctx.command = command;
                         of_next += execute(&mut ctx, run.times - of_next);
                     }
                     if of_next == run.times {
                         break;
                     }
-                    match steps.step_of_run(&mut ctx, run, (part.first + runs, of_next)) {
-                        // Behind equal MULTIs there is nothing to execute at once.
+                    match steps.step_of_run(&mut ctx, run, Position { run: part.first + runs, nth: of_next }) {
+                        // After equal MULTIs there is no transaction to execute at once.
                         None | Some(Turn::Queues) => of_next += 1,
                         Some(Turn::EndsBefore(why)) => {
                             end = Some(why);
@@ -138,7 +138,7 @@ impl Execution<'_> {
             && let Some(last) = planned[runs - usize::from(of_next == 0)].command
             && last.is_short()
         {
-            // Of those that are not short the handler's caller has noted it.
+            // The handler's caller has noted commands that are not short.
             ctx.session.handle.activity.last_command.store(u32::from(last.id), Relaxed);
         }
         ctx.commit.release();
@@ -155,7 +155,16 @@ impl Execution<'_> {
     }
 }
 
-/// What executing one command after the other needs to know.
+/// Which command of a chunk it is.
+#[derive(Clone, Copy)]
+struct Position {
+    /// The index of its run.
+    run: usize,
+    /// Its number in the run, from 0.
+    nth: u32,
+}
+
+/// The state of executing one command after the other.
 struct Steps<'a> {
     conditions: &'a mut Conditions,
     tally: &'a mut Tally,
@@ -166,9 +175,9 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Executes the `nth` command of run `at`; says what comes next, if that is not simply the next command.
+    /// Executes the command of `run` at `place`; returns what comes next, if that is not the next command.
     #[inline(always)]
-    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<Turn> {
+    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
         if self.plain {
             return self.step_as::<true>(ctx, run, place);
         }
@@ -177,7 +186,7 @@ impl Steps<'_> {
     }
 
     #[inline(never)]
-    fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<Turn> {
+    fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
         self.step_as::<false>(ctx, run, place)
     }
 
@@ -186,7 +195,7 @@ impl Steps<'_> {
         &mut self,
         ctx: &mut Ctx<'_>,
         run: &Planned,
-        (at, nth): (usize, u32),
+        Position { run: at, nth }: Position,
     ) -> Option<Turn> {
         if !PLAIN {
             hear(ctx);
@@ -238,8 +247,8 @@ impl Steps<'_> {
         self.states.contains(States::CLOSES).then_some(Turn::EndsBehind(ChunkEnd::Close))
     }
 
-    /// MULTI has been executed: executes what follows up to EXEC, if all of it is there and simple. Returns how many runs it
-    /// was, and adds to `more` what they have beyond one command each.
+    /// MULTI has been executed: executes what follows up to EXEC, if all of it is here and simple. Returns the number
+    /// of runs, and adds the number of their commands beyond the first of each run to `more`.
     #[inline(never)]
     fn step_together(&mut self, ctx: &mut Ctx<'_>, rest: Rest<'_>, more: &mut u64) -> usize {
         let Some(together) = execute_together(ctx, self.conditions, rest) else { return 0 };
@@ -251,7 +260,7 @@ impl Steps<'_> {
         together.runs
     }
 
-    /// Queues the next command of a transaction; false if it is to be executed at once.
+    /// Queues the next command of a transaction; returns false if it must be executed at once.
     #[inline(never)]
     fn queue(&self, ctx: &mut Ctx<'_>, planned: Option<&'static Command>) -> bool {
         let mark = ctx.out.mark();
@@ -266,18 +275,18 @@ impl Steps<'_> {
     }
 
     #[inline(never)]
-    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: (usize, u32)) -> Option<Turn> {
+    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
         self.step(ctx, run, place)
     }
 }
 
 /// What comes after a command.
 enum Turn {
-    /// It was MULTI: a transaction, which may be executed where it stands.
+    /// The command was MULTI: the transaction may be executed where it stands.
     Queues,
-    /// The part ends in front of it: it was not executed.
+    /// The part ends before the command, which was not executed.
     EndsBefore(ChunkEnd),
-    /// The part ends behind it.
+    /// The part ends after the command.
     EndsBehind(ChunkEnd),
 }
 
@@ -288,7 +297,7 @@ enum ChunkEnd {
     Stopped { end: SliceEnd, requeue: Option<Box<[u8]>> },
 }
 
-/// Ends a part before its end: the rest is still to be executed, unless the connection closes.
+/// Ends a part early: the rest is executed later, unless the connection closes.
 #[cold]
 fn end_part(lane: &mut Lane<'_>, chunk: &Chunk, part: &mut Part, end: ChunkEnd) {
     let result = &mut part.result;

@@ -27,7 +27,7 @@ pub(crate) struct Planned {
     pub(crate) start: usize,
     /// First byte behind it.
     pub(crate) end: usize,
-    /// How often it stands there, one behind the other.
+    /// How often it stands there, one after the other.
     pub(crate) times: u32,
     pub(crate) args: (u32, u32),
     pub(crate) hashes: (u32, u32),
@@ -49,7 +49,7 @@ impl Planned {
 /// How often the command at `start..end` is repeated behind it, byte by byte, `max` times at most.
 #[inline(always)]
 pub(crate) fn repetitions(input: &[u8], start: usize, end: usize, max: u32) -> u32 {
-    /// The last bytes before the line end: where commands that are not equal differ, mostly.
+    /// The last bytes before the line end: different commands mostly differ there.
     const TAIL_LEN: usize = 8;
     let (this, rest) = input[start..].split_at(end - start);
     if this.len() < TAIL_LEN + 2 || rest.len() < this.len() {
@@ -59,12 +59,12 @@ pub(crate) fn repetitions(input: &[u8], start: usize, end: usize, max: u32) -> u
     if this[tail.clone()] != rest[tail] { 0 } else { repetitions_of_equal_tails(input, start, end, max) }
 }
 
-/// As [`repetitions`], in few comparisons: what is known to be repeated is compared with what follows as a whole, in steps that
-/// double and then halve.
+/// As [`repetitions`], with few comparisons: all repetitions found so far are compared as a whole with what follows, in
+/// steps that double and then halve.
 fn repetitions_of_equal_tails(input: &[u8], start: usize, end: usize, max: u32) -> u32 {
     let len = end - start;
     let (mut times, mut grows) = (0, true);
-    // How many more there may be.
+    // How many more are possible.
     let mut bound = ((input.len() - end) / len).min(max as usize);
     while bound > 0 {
         let step = if grows { bound.min(times + 1) } else { bound.div_ceil(2) };
@@ -111,7 +111,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Forgets everything but the memory.
+    /// Clears everything but keeps the memory.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.planned.clear();
@@ -124,10 +124,10 @@ impl Chunk {
         self.is_mixed = false;
     }
 
-    /// Gives memory back that commands with very many arguments needed. To be called when the chunk is done with.
+    /// Gives memory back that commands with very many arguments needed. Call this when the chunk is done with.
     #[inline]
     pub(crate) fn shrink(&mut self) {
-        // Nothing else of a chunk can be large unless it has many arguments.
+        // No other list of a chunk can be large unless it has many arguments.
         if self.args.capacity() > KEPT_BYTES_MAX / size_of::<ArgRange>() {
             self.shrink_lists();
         }
@@ -151,7 +151,7 @@ impl Chunk {
     }
 }
 
-/// One connection's part of a chunk, and what became of it.
+/// One connection's part of a chunk, and its result.
 pub(crate) struct Part {
     /// Its first run in the chunk.
     pub(crate) first: usize,
@@ -163,7 +163,7 @@ pub(crate) struct Part {
     pub(crate) runs: usize,
     /// Commands executed of the run behind them.
     pub(crate) of_next: u32,
-    /// Where it ends and why: as decoding found, or as execution did if that ended first.
+    /// Where and why it ends: set by decoding, or by execution if that ends first.
     pub(crate) result: SliceResult,
 }
 
@@ -173,8 +173,8 @@ impl Part {
         self.result.end == SliceEnd::ChunkFull
     }
 
-    /// One that begins behind what is planned of a chunk, and at `consumed` in the connection's input, of which so many commands
-    /// were executed in earlier chunks.
+    /// A part that begins after what is planned of a chunk, and at `consumed` in the connection's input; `commands` of
+    /// that input were executed in earlier chunks.
     #[inline]
     pub(crate) fn of(chunk: &Chunk, consumed: usize, commands: u32) -> Self {
         let (first, owned) = (chunk.planned.len(), chunk.owned.len()..chunk.owned.len());
@@ -182,43 +182,55 @@ impl Part {
         Self { first, len: 0, owned, runs: 0, of_next: 0, result }
     }
 
-    /// Ends it without executing it, or not to its end, because its connection closes.
+    /// Ends it without executing the rest, because its connection closes.
     #[cold]
     pub(crate) fn give_up(&mut self, input_len: usize) {
         self.len = 0;
         self.result = SliceResult { consumed: input_len, end: SliceEnd::Close, ..SliceResult::default() };
     }
 
-    /// The short commands executed, with their runs in the chunk and how often each was.
-    fn short_commands<'a>(&self, chunk: &'a Chunk) -> impl Iterator<Item = (&'static Command, usize, u64)> + 'a {
+    /// The short commands executed.
+    fn short_commands<'a>(&self, chunk: &'a Chunk) -> impl Iterator<Item = ShortCommand> + 'a {
         let (first, of_runs, of_next) = (self.first, self.runs, self.of_next);
         let last = usize::from(of_next > 0);
         let runs = &chunk.planned[first..first + of_runs + last];
         runs.iter().enumerate().filter_map(move |(at, run)| {
             let command = run.command.filter(|command| command.is_short())?;
-            Some((command, first + at, u64::from(if at < of_runs { run.times } else { of_next })))
+            let times = if at < of_runs { run.times } else { of_next };
+            Some(ShortCommand { command, run: first + at, times: times.into() })
         })
     }
 }
 
-/// What was executed of a chunk, all in all.
+/// A short command that was executed.
+#[derive(Clone, Copy)]
+pub(crate) struct ShortCommand {
+    pub(crate) command: &'static Command,
+    /// The index of its run in the chunk.
+    pub(crate) run: usize,
+    /// How often it was executed.
+    pub(crate) times: u64,
+}
+
+/// The sum of what was executed of a chunk.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// Commands executed; those that were refused as well.
     pub(crate) len: u64,
     /// The runs of refused commands in the chunk, once for each command.
     pub(crate) refused: Vec<usize>,
-    /// Likewise those of short commands that are timed and counted by themselves.
+    /// The runs of short commands that are timed and counted individually, once for each command.
     pub(crate) timed: Vec<usize>,
-    /// The numbers of commands that count as short ones here: EXECs of transactions that were executed where they stood.
+    /// The numbers of commands that count as short here: EXECs of transactions that were executed where they stood.
     pub(crate) execs: Vec<CommandId>,
-    /// Time of those that are timed by themselves, in nanoseconds.
+    /// Time of the commands that are timed individually, in nanoseconds.
     pub(crate) timed_ns: u64,
 }
 
 impl Tally {
-    /// Counts what was executed of a chunk and spreads its time evenly over the short commands; long ones were timed by
-    /// themselves. `tracks`: commands have histograms. Returns the time of the short ones in nanoseconds, and begins anew.
+    /// Counts what was executed of a chunk and spreads the time evenly over the short commands; long commands were
+    /// timed individually. `tracks`: commands have histograms. Returns the time of the short commands in nanoseconds,
+    /// and resets itself.
     #[inline]
     pub(crate) fn count(
         &mut self,
@@ -242,7 +254,7 @@ impl Tally {
             stats.commands[command.id as usize].count(len, short_ns, tracks);
         } else {
             cold_path();
-            self.count_each(stats, chunk, parts, (short_ns, tracks));
+            self.count_each(stats, chunk, parts, short_ns, tracks);
             self.refused.clear();
             self.timed.clear();
             self.execs.clear();
@@ -252,14 +264,15 @@ impl Tally {
     }
 
     #[inline(never)]
-    fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], (short_ns, tracks): (u64, bool)) {
+    fn count_each(&self, stats: &ThreadStats, chunk: &Chunk, parts: &[Part], short_ns: u64, tracks: bool) {
         let mut counted: SmallVec<[(CommandId, u64); 64]> = SmallVec::new();
         counted.extend(self.execs.iter().map(|&id| (id, 1)));
         let mut short_len = counted.len() as u64;
         for part in parts {
-            for (command, _, times) in self.short_commands(chunk, part).filter(|(_, _, times)| *times > 0) {
+            for ShortCommand { command, times, .. } in self.short_commands(chunk, part).filter(|short| short.times > 0)
+            {
                 short_len += times;
-                // Equal ones that follow each other are counted together.
+                // Consecutive equal commands are counted together.
                 match counted.last_mut().filter(|(id, _)| *id == command.id) {
                     Some((_, sum)) => *sum += times,
                     None => counted.push((command.id, times)),
@@ -274,20 +287,22 @@ impl Tally {
         }
     }
 
-    /// The short commands of a part that the chunk counts, with their runs in the chunk and how often each was executed.
+    /// The short commands of a part, without refused ones and those timed individually.
     pub(crate) fn short_commands<'a>(
         &'a self,
         chunk: &'a Chunk,
         part: &'a Part,
-    ) -> impl Iterator<Item = (&'static Command, usize, u64)> + 'a {
-        // Those refused, and those timed by themselves, were noted in the order of the runs.
+    ) -> impl Iterator<Item = ShortCommand> + 'a {
+        // Both lists are in the order of the runs.
         let (mut refused, mut timed) = (self.refused.as_slice(), self.timed.as_slice());
-        part.short_commands(chunk)
-            .map(move |(command, run, times)| (command, run, times - take(&mut refused, run) - take(&mut timed, run)))
+        part.short_commands(chunk).map(move |short| {
+            let others = take(&mut refused, short.run) + take(&mut timed, short.run);
+            ShortCommand { times: short.times - others, ..short }
+        })
     }
 }
 
-/// Takes what is noted of a run, and of those before it, from a list; returns how much there is of the run.
+/// Removes the notes of a run and of earlier runs from a list; returns how many the run has.
 #[inline]
 fn take(noted: &mut &[usize], run: usize) -> u64 {
     let mut times = 0;

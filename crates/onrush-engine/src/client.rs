@@ -20,7 +20,7 @@ use crate::watched::Watcher;
 
 /// The part of a connection that other threads may read, and the means to wake or kill it.
 ///
-/// Its connection refreshes the numbers once per batch; they are only for people to look at.
+/// Its connection refreshes the numbers once per batch; only people read them.
 pub struct ClientHandle {
     /// Unique, ascending.
     pub id: u64,
@@ -32,7 +32,7 @@ pub struct ClientHandle {
     pub fd: i32,
     /// Unix time of the connect in milliseconds.
     pub created_ms: i64,
-    /// Whether it came in by a Unix socket.
+    /// Whether it connected over a Unix socket.
     pub unix: bool,
     /// What changes with every batch.
     pub activity: Activity,
@@ -48,7 +48,7 @@ pub struct ClientHandle {
     pub reply_bytes: AtomicU64,
     /// Bytes allocated for replies.
     pub reply_capacity_bytes: AtomicU64,
-    /// Times it had to give way to others, with commands or replies left.
+    /// Times that it had to give way to others, with commands or replies left.
     pub gave_way: AtomicU64,
     /// Times its unread replies passed their limit.
     pub over_reply_limit: AtomicU64,
@@ -60,7 +60,7 @@ pub struct ClientHandle {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
-    /// Commands queued since MULTI; negative if it has not been sent.
+    /// Commands queued since MULTI; negative without MULTI.
     pub transaction_len: AtomicI64,
     /// Bytes of memory that they take.
     pub transaction_bytes: AtomicU64,
@@ -79,11 +79,11 @@ pub struct ClientHandle {
     /// What it waits for.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     waker: Mutex<Option<Waker>>,
-    /// Whether a command of the client is executed, or waits to be, elsewhere than on its worker.
+    /// Whether a thread other than its worker executes, or will execute, a command of the client.
     is_aside: AtomicBool,
 }
 
-/// What changes with every batch of a connection, or is asked for by it: on a cache line of its own.
+/// What every batch of a connection changes or reads: on a cache line of its own.
 #[repr(align(64))]
 pub struct Activity {
     /// Unix time of the last command in milliseconds.
@@ -94,24 +94,27 @@ pub struct Activity {
     pub db: AtomicU32,
     /// Commands executed.
     pub commands: AtomicU64,
-    /// Reads that brought some.
+    /// Reads that brought commands.
     pub batches: AtomicU64,
-    /// Those that brought only one.
+    /// Reads that brought only one command.
     pub singles: AtomicU64,
-    /// Milliseconds from the batch before to each of those, where they followed soon.
+    /// Milliseconds between each of these reads and the batch before, if they followed soon.
     pub singles_ms: AtomicU64,
-    /// What its connection has to look at: [`KILLED`], [`MAIL`].
+    /// What its connection must look at: [`KILLED`], [`MAIL`], [`IDLE`].
     calls: AtomicU8,
 }
 
-/// A command that comes so many milliseconds after the one before did not wait for its reply.
+/// A command that comes this many milliseconds after the previous one did not wait for that one's reply.
 const SOON_MS: i64 = 500;
 
-/// Somebody asked the connection to close.
+/// The connection must close.
 const KILLED: u8 = 1 << 0;
 
 /// There are messages in the outbox.
 const MAIL: u8 = 1 << 1;
+
+/// Somebody found the client idle: its connection closes if it still is.
+const IDLE: u8 = 1 << 2;
 
 impl Activity {
     /// Notes a batch of commands executed at this time. Only the connection's thread may call this.
@@ -198,7 +201,7 @@ impl ClientHandle {
         }
     }
 
-    /// Sets the client aside, while its command is executed, or waits to be, elsewhere than on its worker; or ends that.
+    /// Sets the client aside while another thread executes, or will execute, its command; or ends that.
     pub fn set_aside(&self, is_aside: bool) {
         self.is_aside.store(is_aside, Release);
     }
@@ -208,7 +211,7 @@ impl ClientHandle {
         self.is_aside.load(Acquire)
     }
 
-    /// Whether the client runs on this machine: it came in by a Unix socket or from a loopback address.
+    /// Whether the client runs on this machine: it connected over a Unix socket or from a loopback address.
     pub fn is_local(&self) -> bool {
         let peer = self.addr.parse::<SocketAddr>();
         self.unix || peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
@@ -279,7 +282,7 @@ impl ClientHandle {
         line
     }
 
-    /// How it pipelines, as CLIENT LIST tells behind the fields of Redis.
+    /// How it pipelines, as CLIENT LIST shows after the fields of Redis.
     fn pipelining(&self) -> String {
         let [commands, batches] = [&self.activity.commands, &self.activity.batches].map(|count| count.load(Relaxed));
         let deferrals = self.gave_way.load(Relaxed) + self.over_reply_limit.load(Relaxed);
@@ -321,7 +324,7 @@ impl ClientHandle {
         self.wake();
     }
 
-    /// Whether somebody asked the connection to close.
+    /// Whether the connection must close.
     #[inline]
     pub fn is_killed(&self) -> bool {
         self.activity.calls.load(Relaxed) & KILLED != 0
@@ -333,7 +336,32 @@ impl ClientHandle {
         self.activity.calls.load(Relaxed) & MAIL != 0
     }
 
-    /// Whether somebody asked the connection to close, or messages wait in the outbox.
+    /// Whether the client has been silent for longer than this and is expected to speak: it neither waits for a command of
+    /// its own nor listens.
+    pub fn is_idle(&self, now_ms: i64, timeout_ms: i64) -> bool {
+        let hears = self.has_subscriptions() || self.is_monitor.load(Relaxed);
+        now_ms - self.activity.last_interaction_ms.load(Relaxed) > timeout_ms
+            && !(hears || self.is_aside() || self.waiter.lock().is_some())
+    }
+
+    /// Has the connection close if its client is idle. Only the connection knows what it has read and executed meanwhile.
+    pub fn close_if_idle(&self) {
+        self.activity.calls.fetch_or(IDLE, Relaxed);
+        self.wake();
+    }
+
+    /// Whether somebody has called [`ClientHandle::close_if_idle`].
+    #[inline]
+    pub fn closes_if_idle(&self) -> bool {
+        self.activity.calls.load(Relaxed) & IDLE != 0
+    }
+
+    /// The client is not idle; takes [`ClientHandle::close_if_idle`] back.
+    pub fn stay(&self) {
+        self.activity.calls.fetch_and(!IDLE, Relaxed);
+    }
+
+    /// Whether the connection has to look at anything besides its socket.
     #[inline]
     pub fn is_called(&self) -> bool {
         self.activity.calls.load(Relaxed) != 0

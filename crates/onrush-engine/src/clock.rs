@@ -21,7 +21,7 @@ fn system_unix_us() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }
 
-/// Unix time from the clock that never goes back, so that one reading of one clock serves a chunk for everything.
+/// Unix time derived from the clock that never goes back, so that a chunk needs only one reading of one clock.
 pub struct Clock {
     source: TimeSource,
     base: Instant,
@@ -36,7 +36,7 @@ impl Clock {
         clock
     }
 
-    /// Takes over what the source's Unix time is now. To be called regularly, since that may be set.
+    /// Takes over the source's present Unix time. Call this regularly, since the system's time may be set.
     pub fn synchronize(&self) {
         let since_base = self.now().saturating_duration_since(self.base);
         self.offset_us.store(self.unix_us() - since_base.as_micros() as i64, Relaxed);
@@ -56,12 +56,12 @@ impl Clock {
         (since_us + self.offset_us.load(Relaxed)) / 1000
     }
 
-    /// The present Unix time in milliseconds, as the source tells it.
+    /// The present Unix time in milliseconds, from the source.
     pub fn unix_ms(&self) -> i64 {
         self.unix_us() / 1000
     }
 
-    /// The present Unix time in microseconds, as the source tells it.
+    /// The present Unix time in microseconds, from the source.
     pub fn unix_us(&self) -> i64 {
         (self.source.unix_us)()
     }

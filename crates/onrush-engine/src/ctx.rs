@@ -1,4 +1,4 @@
-//! What a command handler gets to work with.
+//! The context that a command handler works with.
 
 use std::hint::cold_path;
 use std::ops::Deref;
@@ -17,14 +17,15 @@ use crate::stats::Executing;
 
 pub use crate::messages::events::EventClass;
 
-/// How a handler ends. An error becomes the command's reply; whatever it appended before is dropped.
+/// The result of a handler. An error becomes the command's reply; what the handler has appended is dropped.
 pub type CommandResult = Result<(), CommandError>;
 
 /// Runs a command. Its arity and permission have been checked.
 pub type Handler = fn(&mut Ctx<'_>) -> CommandResult;
 
-/// Executes up to so many equal commands in a row and appends their replies; returns how many it did. Those it leaves, because
-/// they fail or are not so simple, are executed by the command's [`Handler`]. Nobody waits for what such commands change.
+/// Executes up to this many equal commands in a row and appends their replies; returns how many it has executed. The
+/// command's [`Handler`] executes the rest, which fail or are not as simple. No client can wait for changes of such
+/// commands.
 pub type RunHandler = fn(&mut Ctx<'_>, times: u32) -> u32;
 
 /// Everything the threads share: the data, the commands, the state of all clients.
@@ -66,7 +67,7 @@ pub struct Ctx<'a> {
     pub command: &'static Command,
     /// The connection's worker.
     pub thread: usize,
-    /// Where it is noted which command runs.
+    /// Notes which command runs.
     pub(crate) executing: &'static Executing,
     pub(crate) planned: PlannedKeys<'a>,
     /// When the command began, if it is not short.
@@ -74,18 +75,18 @@ pub struct Ctx<'a> {
     pub(crate) changes: u64,
     /// Whether the command is executed for a client that waits.
     pub(crate) serving: bool,
-    /// Set when such a command has to go on waiting.
+    /// Set when such a command must keep waiting.
     pub(crate) still_waits: bool,
     /// Whether a script calls the command.
     pub(crate) in_script: bool,
-    /// Set when the command was refused: such a one does not count as executed.
+    /// Set when the command was refused: it does not count as executed then.
     pub(crate) refused: bool,
-    /// Set when the command is to be tried again, as somebody holds its keys for long.
+    /// Set when the command must be tried again, because another thread holds its keys for long.
     pub(crate) is_held_back: bool,
 }
 
 impl<'a> Ctx<'a> {
-    /// For commands of a session on one thread. Which command it is, and its arguments, come later.
+    /// For commands of a session on one thread. The command and its arguments are set later.
     #[inline(always)]
     pub(crate) fn new(
         engine: &'static Engine,
@@ -126,7 +127,7 @@ impl<'a> Ctx<'a> {
         self.argv.get(index)
     }
 
-    /// Argument `index` as a key, with the hash the planner made if it made one.
+    /// Argument `index` as a key, with the planner's hash if there is one.
     #[inline(always)]
     pub fn key(&self, index: usize) -> Key<'a> {
         let bytes = self.argv.get(index);
@@ -157,7 +158,7 @@ impl<'a> Ctx<'a> {
         parse_i64(self.argv.get(index)).ok_or(error::NOT_INTEGER)
     }
 
-    /// Argument `index` as an integer, with another text when it is none.
+    /// Argument `index` as an integer, with another error text.
     ///
     /// # Errors
     /// The one given.
@@ -178,21 +179,22 @@ impl<'a> Ctx<'a> {
         self.commit.now_ms()
     }
 
-    /// What is due at this time, in Unix milliseconds, has expired: now, or never while a log is replayed.
+    /// Keys due at this time, in Unix milliseconds, have expired: the present time, or the beginning of time while a
+    /// log is replayed.
     #[inline]
     pub fn due_ms(&self) -> i64 {
         self.commit.due_ms()
     }
 
-    /// Notes a change of `key` in the present database: every write passes here, once per key it changed, while it
-    /// still holds the key's lock. The command is logged as it was sent unless [`Ctx::log_instead`] is called too.
+    /// Notes a change of `key` in the present database: every write calls this once per changed key, while it still
+    /// holds the key's lock. The command is logged as it was sent unless [`Ctx::log_instead`] is called too.
     #[inline]
     pub fn changed(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         let db = self.commit.db();
         self.changed_in(db, class, event, key);
     }
 
-    /// As [`Ctx::changed`], of a change that gives nobody what he waits for.
+    /// As [`Ctx::changed`], for a change that no waiting client waits for.
     #[inline]
     pub fn changed_quietly(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes += 1;
@@ -202,7 +204,8 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Notes a change of the consumer groups of a stream, which who watches the stream is not told of. It may concern who waits.
+    /// Notes a change of a stream's consumer groups. Clients that watch the stream are not notified; clients that wait
+    /// for it may be served.
     #[inline]
     pub fn changed_groups(&mut self, event: &'static str, key: &[u8]) {
         self.changes += 1;
@@ -213,14 +216,14 @@ impl<'a> Ctx<'a> {
         self.notify(EventClass::Stream, event, key);
     }
 
-    /// As [`Ctx::changed_groups`], of a change that gives nobody what he waits for.
+    /// As [`Ctx::changed_groups`], for a change that no waiting client waits for.
     #[inline]
     pub fn changed_groups_quietly(&mut self, event: &'static str, key: &[u8]) {
         self.changes += 1;
         self.notify(EventClass::Stream, event, key);
     }
 
-    /// As [`Ctx::changed_quietly`], of `times` equal commands at once.
+    /// As [`Ctx::changed_quietly`], for `times` equal commands at once.
     #[inline]
     pub fn changed_by_run(&mut self, times: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.changed_quietly(class, event, key);
@@ -246,7 +249,7 @@ impl<'a> Ctx<'a> {
         self.commit.notify(db, class, event, key);
     }
 
-    /// Tells who watches a key, or has read it and tracks keys, that it has changed.
+    /// Notifies clients that watch a key, or have read it and track keys, that it has changed.
     fn tell_observers(&mut self, db: u32, key: &[u8]) {
         if !self.engine.watched.is_unobserved() {
             let hash = self.hash_of(key);
@@ -257,13 +260,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// As [`Ctx::changed_quietly`], of a change that has no event.
+    /// As [`Ctx::changed_quietly`], for a change without an event.
     pub fn changed_without_event(&mut self, key: &[u8]) {
         self.changes += 1;
         self.tell_observers(self.commit.db(), key);
     }
 
-    /// Counts a change that nobody watches or waits for and that has no event, unless a key is new.
+    /// Counts a change that no client watches or waits for and that has no event, unless a key is new.
     #[inline]
     pub fn changed_untold(&mut self) {
         self.changes += 1;
@@ -273,7 +276,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Tells of an event that belongs to a change which is noted, of `key` in the present database.
+    /// Publishes another event for a change of `key` in the present database, which is noted separately.
     #[inline]
     pub fn notify(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         if self.commit.tells_events() {
@@ -293,8 +296,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Whether anybody follows the command log: only then is it worth to make the arguments of
-    /// [`Ctx::log_instead`].
+    /// Whether there is a follower of the command log: only then make the arguments of [`Ctx::log_instead`].
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.commit.is_logged()
@@ -307,17 +309,17 @@ impl<'a> Ctx<'a> {
         self.commit.log_also(args);
     }
 
-    /// Logs something that happened before what this command does, which is logged as well.
+    /// Logs something that happened before this command's effects, which are logged as well.
     pub fn log_also(&mut self, args: &[&[u8]]) {
         self.commit.log_also(args);
     }
 
-    /// This command is not logged as it was sent, even if it calls [`Ctx::log_instead`] for nothing it did.
+    /// This command is not logged as it was sent, even if it does not call [`Ctx::log_instead`].
     pub fn logs_itself(&mut self) {
         self.commit.logs_itself();
     }
 
-    /// Says that this command, which has changed nothing yet, goes through so many elements. O(1).
+    /// Announces that this command, which has changed nothing yet, will go through this many elements. O(1).
     ///
     /// # Errors
     /// They are too many for a worker: the handler returns, and the command is executed elsewhere from its beginning.
@@ -325,10 +327,10 @@ impl<'a> Ctx<'a> {
         Ok(self.commit.expect_work(elements)?)
     }
 
-    /// As [`Ctx::expect_work`], of a command that looks into the shards of the present database one after the other.
+    /// As [`Ctx::expect_work`], for a command that looks into the shards of the present database one after the other.
     ///
     /// # Errors
-    /// As of [`Ctx::expect_work`]; also when somebody holds shards for long.
+    /// As of [`Ctx::expect_work`]; also if another thread holds shards for long.
     pub fn expect_shards(&mut self, elements: usize) -> CommandResult {
         Ok(self.commit.expect_shards(elements)?)
     }

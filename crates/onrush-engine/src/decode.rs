@@ -1,4 +1,4 @@
-//! Decoding: what stands in one connection's input becomes its part of a chunk, and is planned at once.
+//! Decoding: one connection's input becomes its part of a chunk, and is planned at once.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,12 +11,13 @@ use crate::plan::Planner;
 use crate::session::{ReplyMode, Session, States};
 use crate::slice::SliceEnd;
 
-/// Decodes and plans the commands of one connection from where `part` begins, which is made longer by them, until the chunk is
-/// full.
+/// Decodes and plans the commands of one connection from the beginning of `part`, until the chunk is full; adds them to
+/// `part`.
 #[inline]
 pub(crate) fn decode<'i>(
     engine: &'static Engine,
-    (decoder, session): (&mut Decoder, &mut Session),
+    decoder: &mut Decoder,
+    session: &mut Session,
     input: &'i [u8],
     chunk: &mut Chunk,
     part: &mut Part,
@@ -48,7 +49,7 @@ pub(crate) fn decode<'i>(
         let first_arg = chunk.args.len();
         match decoder.decode(&input[consumed..], &mut chunk.args, &limits) {
             Ok(Decoded::Command { len }) => {
-                let place = (consumed, consumed + len);
+                let place = consumed..consumed + len;
                 consumed += len;
                 let has_owned = decoder.has_owned();
                 if has_owned {
@@ -56,7 +57,7 @@ pub(crate) fn decode<'i>(
                     chunk.owned.append(&mut decoder.take_owned());
                 }
                 consumed += planner.plan(input, place, first_arg, first_owned, chunk);
-                // Behind an owned argument the input goes on elsewhere; what follows a login may be read with wider limits.
+                // After an owned argument the input continues elsewhere; after a login wider limits may apply.
                 if has_owned || limits.unauthenticated {
                     cold_path();
                     break;
@@ -91,8 +92,9 @@ pub(crate) fn decode<'i>(
     part.result.consumed = consumed;
 }
 
-/// An empty command takes the place of the one whose reply CLIENT REPLY SKIP leaves out. `before` is what is planned of the
-/// connection and not executed yet; false if that has to be executed first, because it may be a CLIENT REPLY SKIP.
+/// An empty command takes the place of the one whose reply CLIENT REPLY SKIP leaves out. `before` are the connection's
+/// planned commands that are not executed yet; returns false if they must be executed first, because one may be CLIENT
+/// REPLY SKIP.
 #[cold]
 fn pass_nothing(session: &mut Session, before: &[Planned]) -> bool {
     match before.last() {

@@ -1,7 +1,7 @@
-//! Who waits until writes are on the disk.
+//! Connections that wait until writes are on the disk.
 //!
-//! Somebody who follows the command log tells up to which LSN everything is durable ([`Durability::advance`]). A connection whose
-//! replies wait for a later one is woken then, once; whole batches of them are let go at a time.
+//! A follower of the command log reports up to which LSN everything is durable ([`Durability::advance`]). This wakes,
+//! once, each connection whose replies wait for an LSN up to that; whole batches of connections go on at a time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -20,9 +20,9 @@ pub enum Wish {
     /// What the server is configured to do (`appendfsync`).
     #[default]
     Default,
-    /// Replies come when everything they tell of is durable.
+    /// Replies come when everything they report is durable.
     Always,
-    /// Replies come at once; what they tell of is durable about a second later.
+    /// Replies come at once; what they report is durable about a second later.
     EverySecond,
     /// Replies come at once.
     No,
@@ -34,10 +34,10 @@ pub type Ask = Box<dyn Fn(u64) + Send + Sync>;
 /// What is called when an LSN is durable.
 pub type Wake = Box<dyn FnOnce() + Send>;
 
-/// Says whether anybody still waits for what would be called.
+/// Returns whether anything still waits for the call.
 pub type IsWanted = Box<dyn Fn() -> bool + Send>;
 
-/// So many may wait before it is looked for those that do not wait any more.
+/// From this many on, entries that no longer wait are looked for and removed.
 const LOOK_MIN: usize = 1024;
 
 /// See the module's text.
@@ -46,7 +46,7 @@ pub struct Durability {
     is_on: AtomicBool,
     is_always: AtomicBool,
     durable: AtomicU64,
-    /// Whether somebody wants what was written to be durable about a second later.
+    /// Whether a connection wants its writes to be durable about a second later.
     is_due: AtomicBool,
     ask: RwLock<Option<Ask>>,
     waiting: Mutex<Queue>,
@@ -55,13 +55,13 @@ pub struct Durability {
 #[derive(Default)]
 struct Queue {
     heap: BinaryHeap<Reverse<Waiting>>,
-    /// How many there were that do wait, when it was last looked.
+    /// How many were waiting at the last look.
     looked_len: usize,
 }
 
 impl Queue {
-    /// Adds one. As long as the disk fails nobody is taken out, so those that have gone meanwhile are from time to time. O(log n) on
-    /// average.
+    /// Adds one. While the disk fails no entry is removed by progress, so this removes entries that no longer wait from
+    /// time to time. O(log n) on average.
     fn push(&mut self, waiting: Waiting) {
         if self.heap.len() >= LOOK_MIN.max(2 * self.looked_len) {
             self.heap.retain(|Reverse(waiting)| waiting.who.waits());
@@ -117,7 +117,7 @@ impl Durability {
         self.is_on.load(Relaxed)
     }
 
-    /// Whether the replies of a connection that wishes this wait for the disk.
+    /// Whether the replies of a connection with this wish wait for the disk.
     #[inline]
     pub fn holds(&self, wish: Wish) -> bool {
         self.is_on() && self.holds_for(wish)
@@ -136,18 +136,18 @@ impl Durability {
         }
     }
 
-    /// Whether somebody has wished since the last call that writes are durable about a second later.
+    /// Whether, since the last call, a connection has wanted writes to be durable about a second later.
     pub fn take_due(&self) -> bool {
         self.is_due.swap(false, Relaxed)
     }
 
-    /// Says whether replies wait for the disk unless their connections wish otherwise (`appendfsync always`).
+    /// Sets whether replies wait for the disk by default (`appendfsync always`).
     pub fn set_always(&self, is_always: bool) {
         self.is_always.store(is_always, Relaxed);
     }
 
-    /// Writes will be made durable; those up to `lsn` are. `ask` may be called by any thread and must not wait. Nobody advances it
-    /// before.
+    /// Writes will be made durable; those up to `lsn` are. Any thread may call `ask`, which must not wait.
+    /// [`Durability::advance`] must not be called before this.
     pub fn prepare(&self, lsn: u64, ask: Ask) {
         *self.ask.write() = Some(ask);
         self.durable.store(lsn, Release);
@@ -165,7 +165,7 @@ impl Durability {
         }
     }
 
-    /// Nothing is made durable any more, so nobody waits for it.
+    /// Nothing is made durable any more, so nothing waits for it.
     pub fn turn_off(&self) {
         self.is_on.store(false, Relaxed);
         *self.ask.write() = None;
@@ -178,7 +178,7 @@ impl Durability {
         self.durable.load(Acquire)
     }
 
-    /// Everything up to this LSN is durable: wakes who waits for it.
+    /// Everything up to this LSN is durable: wakes the connections that wait for it.
     pub fn advance(&self, lsn: u64) {
         self.durable.fetch_max(lsn, AcqRel);
         let mut woken = Vec::new();
@@ -201,13 +201,13 @@ impl Durability {
         }
     }
 
-    /// Has a connection woken when an LSN is durable; false if it is by now.
+    /// Wakes a connection when an LSN is durable; returns false if it already is.
     pub fn wake_at(&self, lsn: u64, client: &Arc<ClientHandle>) -> bool {
         self.add(lsn, || Who::Connection(Arc::downgrade(client)))
     }
 
-    /// Has something called when an LSN is durable; false, and it is not called, if it is by now. Once `is_wanted` says no, it need not
-    /// be called.
+    /// Calls a function when an LSN is durable; returns false, without the call, if it already is. Once `is_wanted`
+    /// returns false, the call may be left out.
     pub fn call_at(&self, lsn: u64, wake: Wake, is_wanted: IsWanted) -> bool {
         self.add(lsn, || Who::Other(wake, is_wanted))
     }

@@ -1,4 +1,4 @@
-//! Errors a command answers with.
+//! Error replies of commands.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ impl CommandError {
         Self(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// An error whose text was made for this occasion.
+    /// An error with a text that was made at run time.
     pub fn text(text: impl Into<String>) -> Self {
         Self(Cow::Owned(text.into().into_bytes()))
     }
@@ -34,7 +34,7 @@ impl CommandError {
     }
 }
 
-/// As much of what a client sent as an error quotes: as in Redis, where it is a text of C, a NUL ends it.
+/// The part of a client's text that an error quotes: as in Redis, whose texts are C strings, a NUL ends it.
 pub fn quoted(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
@@ -46,9 +46,9 @@ macro_rules! errors {
 }
 
 errors! {
-    /// A command inside of another commit asked for a key that was not declared; the outer one takes it from here.
+    /// A command inside of another commit asked for a key that was not declared; the outer command handles this.
     UNDECLARED = "ERR the key was not declared";
-    /// A command was put off; nobody sees this.
+    /// A command was postponed; no client sees this.
     PUT_OFF = "ERR the command is executed later";
     /// The key holds another type.
     WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -64,7 +64,7 @@ errors! {
     NOT_POSITIVE = "ERR value is out of range, must be positive";
     /// An increment would leave the range of an `i64`.
     OVERFLOW = "ERR increment or decrement would overflow";
-    /// A key that has to be there is not.
+    /// A required key does not exist.
     NO_SUCH_KEY = "ERR no such key";
     /// A database number out of range.
     DB_INDEX = "ERR DB index is out of range";

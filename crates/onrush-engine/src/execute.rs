@@ -11,7 +11,7 @@ use crate::argv::Argv;
 use crate::blocking::offload;
 use crate::blocking::serve::serve;
 use crate::client::ClientHandle;
-use crate::command::find_keys::find_keys;
+use crate::command::find_keys::keys_of;
 use crate::command::{Command, Flags};
 use crate::commit::{Commit, Refused};
 use crate::ctx::{CommandResult, Ctx, Engine};
@@ -55,7 +55,7 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
         _ => {
             cold_path();
             let started = ctx.engine.clock.now();
-            // Its time is that of its own start; those behind it have theirs.
+            // The command's time is that of its start; later commands get their own.
             ctx.commit.set_time(ctx.engine.clock.unix_ms_at(started));
             ctx.started = started;
             let reply_at = ctx.out.len();
@@ -63,7 +63,7 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
             let ended = ctx.engine.clock.now();
             timed = ((ended - started).as_nanos() as u64).max(1);
             if let Some(command) = executed {
-                count(ctx, command, (timed, ctx.out.len() - reply_at), result.is_err());
+                count(ctx, command, timed, ctx.out.len() - reply_at, result.is_err());
             }
             if let Err(error) = result
                 && !put_off(ctx, mark)
@@ -87,8 +87,8 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
     timed
 }
 
-/// Puts the present command off if its commit was refused something: it goes to the thread for long ones, or is tried again
-/// when that is done with what it does. Says whether it did.
+/// Postpones the present command if its commit was refused a lock: it goes to the thread for long commands, or is tried
+/// again when that thread is done. Returns whether it did.
 #[cold]
 fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
     match ctx.commit.take_refused() {
@@ -101,8 +101,8 @@ fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
     true
 }
 
-/// Notes what the present command has read, whose client tracks keys, while its locks are held. One that is executed later has
-/// read nothing.
+/// Notes the keys that the present command has read, because its client tracks keys; its locks are held. A postponed
+/// command has read nothing.
 #[cold]
 fn note_tracked(ctx: &mut Ctx<'_>) {
     let is_put_off = ctx.is_held_back || ctx.session.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded);
@@ -114,7 +114,7 @@ fn note_tracked(ctx: &mut Ctx<'_>) {
     }
 }
 
-/// What is left to do after a command: its effects are logged, its locks given back, who waited for its keys is served.
+/// Ends a command: logs its effects, gives its locks back, serves the clients that waited for its keys.
 #[inline(never)]
 pub(crate) fn finish(ctx: &mut Ctx<'_>) {
     end_commit(ctx);
@@ -124,19 +124,19 @@ pub(crate) fn finish(ctx: &mut Ctx<'_>) {
     }
 }
 
-/// Takes messages for the client itself over into its replies: those of its own commands come right behind their replies. No command
-/// is under way.
+/// Moves messages for the client itself into its replies: messages of its own commands come right after their replies.
+/// No command may be under way.
 #[cold]
 pub(crate) fn hear(ctx: &mut Ctx<'_>) {
     if ctx.session.states.contains(States::HEARS) {
         ctx.commit.tell();
         if ctx.session.handle.has_mail() {
-            ctx.session.handle.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
+            ctx.session.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
         }
     }
 }
 
-/// CLIENT REPLY: drops the reply of the command that just ran.
+/// CLIENT REPLY: drops the reply of the command that has just run.
 #[cold]
 pub(crate) fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
     // Confirmations of subscriptions are messages, not replies.
@@ -159,7 +159,7 @@ pub(crate) fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
     }
 }
 
-/// Who executes commands of others: the thread for long ones.
+/// The client of the thread for long commands, which executes the commands of others.
 pub(crate) struct Bystander {
     engine: &'static Engine,
     thread: usize,
@@ -179,7 +179,7 @@ impl Bystander {
     }
 }
 
-/// Executes the command of a client that waits. Nothing is refused: what has to be waited for is waited for.
+/// Executes the command of a waiting client. Nothing is refused: it waits for locks if necessary.
 #[cold]
 pub(crate) fn execute_waiting(
     outer: &mut Ctx<'_>,
@@ -215,18 +215,18 @@ pub(crate) fn execute_waiting(
     waited
 }
 
-/// What executing the command of a client that waits has come to.
+/// The result of executing the command of a waiting client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     /// It has its reply.
     Enough,
-    /// There is nothing for it.
+    /// It still waits.
     On,
-    /// It could not be executed, as somebody holds its keys for long.
+    /// It could not be executed, because another thread holds its keys for long.
     Longer,
 }
 
-/// Executes a long command of a client whose session is `session`; serves who waits for what it changed.
+/// Executes a long command of the client with `session`; serves clients that wait for its changes.
 #[cold]
 pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv: Argv<'_>, out: &mut Reply) {
     let Ok(command) = outer.engine.commands.resolve(&argv) else { return };
@@ -238,7 +238,7 @@ pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv
     let mark = ctx.out.mark();
     let result = (command.handler)(&mut ctx);
     let took = ctx.engine.clock.now() - ctx.started;
-    count(&ctx, command, (took.as_nanos() as u64, ctx.out.len()), result.is_err());
+    count(&ctx, command, took.as_nanos() as u64, ctx.out.len(), result.is_err());
     if let Err(error) = result {
         fail(&mut ctx, mark, &error);
     }
@@ -264,15 +264,15 @@ fn inside<'a>(
     ctx
 }
 
-/// Counts a command that was timed by itself, and whose reply has so many bytes.
-fn count(ctx: &Ctx<'_>, command: &Command, (took_ns, reply_bytes): (u64, usize), failed: bool) {
+/// Counts a command that was timed individually, with the bytes of its reply.
+fn count(ctx: &Ctx<'_>, command: &Command, took_ns: u64, reply_bytes: usize, failed: bool) {
     let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
     counters.failed.add(u64::from(failed));
     counters.count(1, took_ns, ctx.engine.settings.timing.tracks());
     note_timed(ctx, took_ns, reply_bytes);
 }
 
-/// Takes note of a command that was timed by itself, as far as it took long or hot keys are looked for.
+/// Notes a command that was timed individually, if it took long or a hot-key session runs.
 pub(crate) fn note_timed(ctx: &Ctx<'_>, took_ns: u64, reply_bytes: usize) {
     note_command(ctx, took_ns);
     if ctx.commit.times_each() && ctx.engine.settings.timing.looks_for_hot_keys() {
@@ -280,8 +280,8 @@ pub(crate) fn note_timed(ctx: &Ctx<'_>, took_ns: u64, reply_bytes: usize) {
     }
 }
 
-/// Commands that may take long, that need a subcommand looked up, or with which something is wrong. Also returns the command if
-/// it was executed.
+/// Executes commands that may take long, that need a subcommand looked up, or that are wrong. Also returns the command
+/// if it was executed.
 #[cold]
 fn execute_long(ctx: &mut Ctx<'_>, full: bool) -> (Option<&'static Command>, CommandResult) {
     let result = execute_admitted(ctx, full);
@@ -293,7 +293,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
     let command = match ctx.engine.commands.resolve(&ctx.argv) {
         Ok(command) => command,
         Err(_) if is_http(ctx.arg(0)) => {
-            // A browser was made to talk to this port: nothing of what it says may run.
+            // A web page has made a browser talk to this port: none of its lines may be executed.
             tracing::warn!(
                 "Possible security attack: HTTP request from {}, closing its connection",
                 ctx.session.handle.addr
@@ -314,7 +314,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
     ctx.executing.note(command.id);
-    // Nobody waits for the key of the command before, or for its record, while this one takes its time.
+    // Other threads must not wait for the previous command's key or record while this one takes long.
     ctx.commit.release();
     ctx.commit.submit();
     let has_keys = command.plan.is_some() && !command.flags.contains(Flags::PUBSUB);
@@ -330,8 +330,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
 /// Whether one of the present command's keys is in a shard that is held for long.
 #[cold]
 fn wants_held(ctx: &Ctx<'_>) -> bool {
-    let keys = find_keys(ctx.command, &ctx.argv).unwrap_or_default();
-    ctx.commit.may_defer() && keys.iter().any(|key| ctx.commit.is_held_long(ctx.arg(key.index)))
+    ctx.commit.may_defer() && keys_of(ctx.command, ctx.argv).any(|key| ctx.commit.is_held_long(key))
 }
 
 /// Whether a word begins a line of HTTP that every request of a browser has.
@@ -359,4 +358,35 @@ fn end_commit(ctx: &mut Ctx<'_>) {
     let changes = if ctx.commit.is_logged() { std::mem::take(&mut ctx.changes) } else { 0 };
     ctx.commit.end_command(&ctx.argv, changes);
     ctx.engine.stats.threads[ctx.thread].changes.add(changes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::table::CommandTable;
+    use crate::commands::FAMILIES;
+    use crate::messages::outbox::Parcel;
+    use crate::shared::Parts;
+
+    /// A message that comes while the client's command is with the thread for long commands may belong after the reply.
+    #[test]
+    fn messages_wait_for_the_reply_of_a_command_that_is_executed_elsewhere() {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new(&Parts::default(), CommandTable::new(FAMILIES))));
+        let mut commit = Commit::new(engine, 0);
+        let mut reader = Bystander::new(engine, 0);
+        reader.session.states.insert(States::HEARS | States::TRACKS);
+        let handle = Arc::clone(&reader.session.handle);
+        offload(&mut reader.ctx(&mut commit));
+        handle.send(
+            &Parcel::new(b"news".to_vec(), &engine.messages.parcel_bytes),
+            &engine.settings.output_limits(),
+            engine,
+            0,
+        );
+        hear(&mut reader.ctx(&mut commit));
+        assert!(reader.out.is_empty() && handle.has_mail());
+        reader.session.waiter = None;
+        hear(&mut reader.ctx(&mut commit));
+        assert!(!reader.out.is_empty() && !handle.has_mail());
+    }
 }

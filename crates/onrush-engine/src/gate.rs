@@ -1,13 +1,13 @@
 //! The gate between batches and what needs the whole keyspace.
 //!
-//! Every thread that touches the keyspace has a slot, a mutex of its own that nobody else wants in normal times:
-//! a batch enters by locking its thread's slot, once. Whoever needs the keyspace for itself locks all slots in
-//! ascending order and so waits for the batches under way. A thread gives its own slot back before it asks for
-//! all of them, so two of them cannot wait for each other.
+//! Every thread that touches the keyspace has a slot, a mutex of its own that no other thread normally wants: a batch
+//! enters by locking its thread's slot, once. A thread that needs the whole keyspace locks all slots in ascending order
+//! and so waits for the batches under way. It gives its own slot back before it asks for all slots, so two such threads
+//! cannot wait for each other.
 //!
-//! Before a thread gives its slot back for that it takes a turn, and turns come in the order in which they were taken. So
-//! a thread that has the keyspace for itself and takes another turn has it again only when every command that wanted it
-//! before is done: CLIENT PAUSE replies then.
+//! Before such a thread gives its slot back it draws a turn, and turns come in the order in which they were drawn. So a
+//! thread that has the whole keyspace and draws another turn has it again only when every command that wanted it before
+//! is done: CLIENT PAUSE replies then.
 
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,9 +33,9 @@ impl Slot {
 /// See the module's text.
 pub struct Gate {
     slots: Box<[Slot]>,
-    /// The turn that is taken next.
+    /// The next turn to be drawn.
     next: AtomicU64,
-    /// The turn whose time it is.
+    /// The present turn.
     now: Mutex<u64>,
     now_changed: Condvar,
 }
@@ -43,11 +43,11 @@ pub struct Gate {
 /// Proof that a thread is in the keyspace together with others.
 pub type Entered<'a> = MutexGuard<'a, ()>;
 
-/// A place in the order of those that want the keyspace for themselves. It must be used: those behind it wait for it.
+/// A place in the order of threads that want the whole keyspace. It must be used: later turns wait for it.
 #[must_use]
 pub struct Turn(u64);
 
-/// Proof that a thread has the keyspace for itself.
+/// Proof that a thread has the whole keyspace.
 pub struct Exclusive<'a> {
     gate: &'a Gate,
     entered: Vec<Entered<'a>>,
@@ -60,13 +60,13 @@ impl Gate {
         Self { slots, next: AtomicU64::new(0), now: Mutex::new(0), now_changed: Condvar::new() }
     }
 
-    /// Enters shared as thread `thread`; waits while somebody has the keyspace for himself.
+    /// Enters shared as thread `thread`; waits while a thread has the whole keyspace.
     #[inline]
     pub fn enter(&self, thread: usize) -> Entered<'_> {
         self.slots[thread].lock()
     }
 
-    /// As [`Gate::enter`], but gives up soon after `gives_up` says so.
+    /// As [`Gate::enter`], but gives up soon after `gives_up` returns true.
     #[inline]
     pub fn enter_unless(&self, thread: usize, gives_up: impl Fn() -> bool) -> Option<Entered<'_>> {
         if schedule::is_simulated() {
@@ -80,19 +80,19 @@ impl Gate {
         entered
     }
 
-    /// Takes a turn. A thread that has entered takes it before it leaves.
+    /// Draws a turn. A thread that has entered draws it before it leaves.
     pub fn take_turn(&self) -> Turn {
         Turn(self.next.fetch_add(1, Relaxed))
     }
 
-    /// Waits until all turns before this one are over and every thread has left. The caller must not have entered.
+    /// Waits until all earlier turns are over and every thread has left. The caller must not have entered.
     pub fn exclusive(&self, turn: Turn) -> Exclusive<'_> {
         self.wait_for(&turn);
         Exclusive { gate: self, entered: self.slots.iter().map(Slot::lock).collect() }
     }
 
-    /// As [`Gate::exclusive`], but gives up soon after `gives_up` says so. The turn stays taken then: only for the end of a
-    /// process.
+    /// As [`Gate::exclusive`], but gives up soon after `gives_up` returns true. Then the turn stays drawn: use this
+    /// only at the end of a process.
     pub fn exclusive_unless(&self, turn: Turn, gives_up: impl Fn() -> bool) -> Option<Exclusive<'_>> {
         while !self.is_now(&turn) {
             if gives_up() {
@@ -118,7 +118,7 @@ impl Gate {
 }
 
 impl<'a> Exclusive<'a> {
-    /// Lets the others in again; thread `thread` stays and has not been outside meanwhile.
+    /// Lets the other threads in again; thread `thread` stays inside without a gap.
     pub fn share(mut self, thread: usize) -> Entered<'a> {
         take(&mut self.entered).swap_remove(thread)
     }

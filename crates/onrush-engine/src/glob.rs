@@ -37,7 +37,7 @@ pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
         }
         let element = pattern.get(p..).filter(|rest| !rest.is_empty());
         match element.map(|rest| match_byte(rest, string[s], nocase)) {
-            Some((true, len)) => {
+            Some(Tried { matches: true, len }) => {
                 p += len;
                 s += 1;
             }
@@ -54,19 +54,26 @@ pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
     pattern[p..].iter().all(|&byte| byte == b'*')
 }
 
-/// Whether the first element of `pattern` takes `byte`, and the element's length. `pattern` is not empty and does not
-/// begin with a star.
-fn match_byte(pattern: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
+/// The result of comparing a byte with the first element of a pattern.
+struct Tried {
+    /// Whether the element stands for the byte.
+    matches: bool,
+    /// Bytes of the element.
+    len: usize,
+}
+
+/// Compares `byte` with the first element of `pattern`, which is not empty and does not begin with a star.
+fn match_byte(pattern: &[u8], byte: u8, nocase: bool) -> Tried {
     match pattern[0] {
-        b'?' => (true, 1),
+        b'?' => Tried { matches: true, len: 1 },
         b'[' => match_set(pattern, byte, nocase),
-        b'\\' if pattern.len() > 1 => (same(pattern[1], byte, nocase), 2),
-        literal => (same(literal, byte, nocase), 1),
+        b'\\' if pattern.len() > 1 => Tried { matches: same(pattern[1], byte, nocase), len: 2 },
+        literal => Tried { matches: same(literal, byte, nocase), len: 1 },
     }
 }
 
-/// Whether the set at the start of `pattern` holds `byte`, and the length of the set with its brackets.
-fn match_set(pattern: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
+/// Compares `byte` with the set at the start of `pattern`.
+fn match_set(pattern: &[u8], byte: u8, nocase: bool) -> Tried {
     let negated = pattern.get(1) == Some(&b'^');
     let mut at = 1 + usize::from(negated);
     let mut found = false;
@@ -91,7 +98,7 @@ fn match_set(pattern: &[u8], byte: u8, nocase: bool) -> (bool, usize) {
             }
         }
     }
-    (found != negated, at)
+    Tried { matches: found != negated, len: at }
 }
 
 fn same(a: u8, b: u8, nocase: bool) -> bool {

@@ -1,6 +1,6 @@
 //! A histogram of times with one writer: it shows where a command's latencies lie, in bounded memory.
 //!
-//! Each power of two is divided into 32 buckets, so a time is told to 3 %. What others see may be late by an addition.
+//! Each power of two is divided into 32 buckets, so times are exact to 3 %. Other threads may see an addition late.
 
 use crate::stats::Counter;
 
@@ -8,7 +8,7 @@ use crate::stats::Counter;
 const STEP_BITS: u32 = 5;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// Times of two to the power of this many nanoseconds (34 s) or more count as a little less.
+/// Longer times than two to this power in nanoseconds (34 s) count as a little less.
 const END_BITS: u32 = 35;
 const NANOS_MAX: u64 = (1 << END_BITS) - 1;
 
@@ -49,7 +49,7 @@ impl Histogram {
         self.0[bucket_of(nanos)].add(times);
     }
 
-    /// Forgets everything; an addition at the same moment may win.
+    /// Resets all counts; a concurrent addition may undo this for its count.
     pub fn reset(&self) {
         self.0.iter().for_each(Counter::reset);
     }
@@ -60,6 +60,15 @@ pub struct Distribution {
     counts: Vec<u64>,
     /// Times measured.
     pub total: u64,
+}
+
+/// How many of the measured times are below a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountBelow {
+    /// The limit, in microseconds.
+    pub micros: u64,
+    /// How many times are below it.
+    pub times: u64,
 }
 
 impl Distribution {
@@ -75,7 +84,7 @@ impl Distribution {
         Self { total: counts.iter().sum(), counts }
     }
 
-    /// The time that so many percent of the measured ones do not exceed, in nanoseconds; 0 if none was measured.
+    /// The time that `percent` of the measured times do not exceed, in nanoseconds; 0 if none was measured.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((self.total as f64 * percent / 100.0).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;
@@ -86,9 +95,9 @@ impl Distribution {
         found.map_or(0, end_of)
     }
 
-    /// How many times are below each power of two, from 1,024 ns on: pairs of the power in microseconds and the count, where it
-    /// grows. The microseconds are those of the histograms that Redis keeps, which round 32,768 ns up to 33.
-    pub fn by_powers(&self) -> Vec<(u64, u64)> {
+    /// How many times are below each power of two, from 1,024 ns on; powers at which the count does not grow are left out. The
+    /// microseconds are those of the histograms that Redis keeps, which round 32,768 ns up to 33.
+    pub fn by_powers(&self) -> Vec<CountBelow> {
         const FIRST_BITS: u32 = 10;
         /// Redis's buckets are 128 to a power.
         const THEIR_STEP_BITS: u32 = 7;
@@ -101,7 +110,7 @@ impl Distribution {
             if more > 0 {
                 below += more;
                 let told = (1u64 << bits) + (1 << (bits - THEIR_STEP_BITS)) - 1;
-                powers.push((told / 1000, below));
+                powers.push(CountBelow { micros: told / 1000, times: below });
             }
         }
         powers
@@ -154,6 +163,7 @@ mod tests {
             histogram.add(nanos, times);
         }
         let powers = Distribution::of([&*histogram].into_iter()).by_powers();
-        assert_eq!(powers, [(1, 2), (2, 5), (33, 9), (66, 10), (34_628_173, 11)]);
+        let expected = [(1, 2), (2, 5), (33, 9), (66, 10), (34_628_173, 11)];
+        assert_eq!(powers, expected.map(|(micros, times)| CountBelow { micros, times }));
     }
 }

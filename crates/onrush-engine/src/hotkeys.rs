@@ -1,7 +1,7 @@
 //! Which keys are hot: by the time that commands on them take, and by the bytes that they bring and send.
 //!
-//! While a session runs, one of so many chunks is executed and timed command by command, as for the slow log. While none runs
-//! there is nothing to pay.
+//! While a session runs, a sample of the chunks is executed and timed command by command, as for the slow log. Without
+//! a session this costs nothing.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// Keys that are known at a time for each metric; when there are more, the lesser half is forgotten.
 const KEYS_MAX: usize = 4096;
 
-/// Longer keys are not told apart: they would need too much memory.
+/// Longer keys are not counted: they would need too much memory.
 const KEY_LEN_MAX: usize = 1024;
 
 /// What a session measures.
@@ -20,9 +20,9 @@ pub struct Wanted {
     pub cpu: bool,
     /// Bytes of commands and replies.
     pub net: bool,
-    /// Keys told for each.
+    /// Most keys returned for each metric.
     pub count: usize,
-    /// One of so many chunks is looked at.
+    /// One of this many chunks is in the sample.
     pub sample: u32,
     /// Milliseconds after which the session ends by itself; 0 is never.
     pub duration_ms: i64,
@@ -61,7 +61,7 @@ struct Session {
     started_ms: i64,
     /// When it ended.
     ended_ms: Option<i64>,
-    /// Nanoseconds and bytes of all commands that were looked at, and of those with keys.
+    /// Nanoseconds and bytes of all sampled commands, and sums by key.
     nanos: u64,
     bytes: u64,
     by_nanos: Sums,
@@ -89,9 +89,9 @@ pub struct Found {
     pub started_ms: i64,
     /// How long it has run.
     pub duration_ms: i64,
-    /// Microseconds of all commands that were looked at.
+    /// Microseconds of all sampled commands.
     pub total_us: u64,
-    /// Bytes of all commands that were looked at, and of their replies.
+    /// Bytes of all sampled commands and of their replies.
     pub total_bytes: u64,
     /// Keys with microseconds, the most first.
     pub by_us: Vec<(Vec<u8>, u64)>,

@@ -7,7 +7,7 @@ use onrush_resp::parse_i64;
 use crate::admission::{admit, refuse};
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags, Group};
-use crate::commit::Refused;
+use crate::commit::{Commit, Outside, Refused};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::execute::{count_error, note_timed};
@@ -19,8 +19,7 @@ use crate::transaction::Transaction;
 
 const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed inside a transaction");
 
-/// Queues the present command behind MULTI; `None` if it is one that is executed at once. `full`: memory is not within its
-/// limit.
+/// Queues the present command after MULTI; `None` if it must be executed at once. `full`: memory is over its limit.
 ///
 /// # Errors
 /// The error to reply with: the command is not queued, and EXEC is refused.
@@ -32,7 +31,7 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
     if command.flags.contains(Flags::NOT_QUEUED) {
         return None;
     }
-    // Planning has seen that the number of arguments is right.
+    // Planning has checked the number of arguments.
     let is_limited = !ctx.session.is_authenticated() || !ctx.commit.has_entered() || ctx.engine.restricts();
     if (planned.is_none() || is_limited)
         && let Err(error) = admit(ctx, command, false)
@@ -45,7 +44,7 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
 fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> CommandResult {
     if full || command.flags.contains(Flags::NO_MULTI) {
         cold_path();
-        // What is queued takes memory, whatever the command does.
+        // A queued command takes memory, whatever it does.
         let error = if full { error::OUT_OF_MEMORY } else { NOT_IN_MULTI };
         ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].rejected.add(1);
         return Err(refuse(ctx, error));
@@ -59,22 +58,20 @@ fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> Co
     Ok(())
 }
 
-/// Tells a transaction what a command of it, the present one, may work on.
+/// Notes the keys that the present command, one of a transaction, may work on.
 fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
-    // Those that were planned are queued with it.
-    let are_planned = command.plan.is_some() && !ctx.planned.hashes.is_empty();
-    if command.flags.contains(Flags::OTHER_KEYS) {
+    // Planned keys are queued with the command.
+    let are_planned = command.has_only_fixed_keys() && !ctx.planned.hashes.is_empty();
+    if command.runs_program() {
+        // EXEC finds out what the script needs beside the keys that it is given.
+        note_named(ctx, command, transaction);
+        transaction.is_program();
+    } else if command.flags.contains(Flags::OTHER_KEYS) {
         transaction.need_keyspace();
-    } else if are_planned && !command.flags.contains(Flags::MOVABLEKEYS) {
-        // There are no others.
+    } else if are_planned {
+        // There are no other keys.
     } else if command.has_keys() {
-        match find_keys(command, &ctx.argv) {
-            Ok(found) => {
-                transaction.add_keys(found.into_iter().map(|key| ctx.engine.keyspace.hash(ctx.arg(key.index))));
-            }
-            // It fails, or knows keys that its specs do not.
-            Err(_) => transaction.need_keyspace(),
-        }
+        note_named(ctx, command, transaction);
     } else if command.spec.name == "select" && command.parent.is_none() {
         let wanted = parse_i64(ctx.arg(1)).and_then(|db| usize::try_from(db).ok());
         if let Some(db) = wanted.filter(|db| *db < ctx.engine.keyspace.databases()) {
@@ -82,7 +79,7 @@ fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
         }
     } else if !command.names_all_keys {
         transaction.need_keyspace();
-        // DEBUG REPLAY is about the connection, too.
+        // DEBUG REPLAY changes the connection, too.
         let is_personal = matches!(command.spec.group, Group::Connection | Group::Pubsub | Group::Scripting);
         if is_personal || command.spec.name == "debug" {
             transaction.is_about_connection();
@@ -90,19 +87,41 @@ fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
     }
 }
 
-/// Executes the commands of a transaction, whose locks are held, and appends an array of their replies.
-///
-/// # Errors
-/// A command asked for a key that was not locked. What it did to it is dropped.
-pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Result<(), Refused> {
+/// Adds the keys that the present command names to the transaction.
+fn note_named(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
+    match find_keys(command, &ctx.argv) {
+        Ok(found) => transaction.add_keys(found.into_iter().map(|key| ctx.engine.keyspace.hash(ctx.arg(key.index)))),
+        // The command will fail, or has keys that its specs do not name.
+        Err(_) => transaction.need_keyspace(),
+    }
+}
+
+/// How the execution of a transaction ended.
+pub(crate) enum Executed {
+    /// All of it was executed.
+    AsAWhole,
+    /// A command asked for a key that was not locked. What it did to the key is dropped.
+    WithoutAKey,
+    /// It was undone. `Some`: one of its scripts needs more than the transaction has, or an entry that is too large for
+    /// a way back had to be changed. `None`: it takes long.
+    NotAtAll(Option<Outside>),
+}
+
+/// Executes the commands of a transaction and appends an array of their replies. Its locks must be held.
+/// `has_way_back`: it can be undone until its end.
+pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_back: bool) -> Executed {
     let (engine, thread) = (ctx.engine, ctx.thread);
     let stats = &engine.stats.threads[thread];
     ctx.out.array(transaction.len());
     ctx.commit.begin_nested();
+    if has_way_back {
+        ctx.commit.keep_way_back();
+    }
     let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
     let mut inner = Ctx::new(engine, thread, &mut *ctx.session, &mut *ctx.out, &mut *ctx.commit);
     let (mut changes, mut timed) = (0, Timed::default());
     let is_monitored = engine.messages.has_monitors();
+    let mut stopped = None;
     for (at, (id, argv, planned)) in transaction.commands().enumerate() {
         let command = engine.commands.command(id);
         (inner.command, inner.argv, inner.planned) = (command, argv, planned);
@@ -116,20 +135,41 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction) -> Resul
             show(&inner);
         }
         changes += std::mem::take(&mut inner.changes);
+        if has_way_back && let Some(reason) = stops(inner.commit) {
+            stopped = Some(reason);
+            break;
+        }
     }
     ctx.session.deny_blocking = denied_blocking;
+    if let Some(reason) = stopped {
+        ctx.commit.go_back();
+        ctx.commit.give_up_way_back();
+        // A transaction that went outside is executed again.
+        let _ = ctx.commit.end_nested();
+        return Executed::NotAtAll(reason);
+    }
+    ctx.commit.give_up_way_back();
     let ended = ctx.commit.end_nested();
     ctx.executing.note(ctx.command.id);
     stats.changes.add(changes);
     stats.commands_processed.add(transaction.len() as u64);
     timed.count(ctx, transaction);
-    ended
+    if ended.is_ok() { Executed::AsAWhole } else { Executed::WithoutAKey }
 }
 
-/// Commands of a transaction that are timed one by one. The time of the others is taken all together.
+/// Why a transaction with a way back must stop, if it must: the reason it went outside, or `None` if it takes long.
+fn stops(commit: &mut Commit) -> Option<Option<Outside>> {
+    match (commit.take_refused(), commit.went_outside()) {
+        (Some(Refused::TakesLong | Refused::HeldLong), _) => Some(None),
+        (Some(Refused::Undeclared), outside) => Some(Some(outside.unwrap_or(Outside::Undeclared))),
+        (None, outside) => outside.map(Some),
+    }
+}
+
+/// Commands of a transaction that are timed one by one. All others are timed together.
 #[derive(Default)]
 struct Timed {
-    /// Their places, and what they took.
+    /// Their places and times.
     commands: Vec<(usize, u64)>,
     nanos: u64,
 }
@@ -161,7 +201,7 @@ impl Timed {
                 count(1, *nanos);
                 continue;
             }
-            // Equal ones that follow each other are counted together.
+            // Equal commands in a row are counted together.
             let next_timed = timed.peek().map_or(usize::MAX, |(place, _)| *place);
             let mut times = 1;
             while ids.next_if(|(at, next)| *next == id && *at < next_timed).is_some() {
@@ -179,13 +219,15 @@ impl Timed {
 /// Executes the command of a context inside of the commit of EXEC.
 pub(crate) fn execute_queued(ctx: &mut Ctx<'_>) {
     ctx.executing.note(ctx.command.id);
-    if let Some(error) = execute_inside(ctx, true) {
+    if let Some(error) = execute_inside(ctx, true)
+        && !ctx.commit.is_to_go_back()
+    {
         count_error(ctx, &error);
     }
 }
 
-/// Executes the command of a context inside of another commit, into which its effects go if `is_recorded`. An error becomes its
-/// reply, and is returned.
+/// Executes the command of a context inside of another commit, which records its effects if `is_recorded`. An error
+/// becomes its reply, and is returned.
 pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<CommandError> {
     let mark = ctx.out.mark();
     let error = (ctx.command.handler)(ctx).err();
@@ -193,7 +235,9 @@ pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<Com
         cold_path();
         ctx.out.rewind(mark);
         ctx.out.error_bytes(error.as_bytes());
-        ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
+        if !ctx.commit.is_to_go_back() {
+            ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
+        }
     }
     if ctx.session.states.contains(States::TRACKS) {
         note_reads(ctx);

@@ -1,9 +1,9 @@
-//! Memory that threads keep for its next use.
+//! Limits on memory that threads keep for reuse.
 
-/// Bytes that a list of a thread keeps for its next use; a larger one is given back after its use.
+/// Most bytes that a thread's list keeps for reuse; a larger list is freed after use.
 pub(crate) const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// Gives a list's memory back if it is more than [`KEPT_BYTES_MAX`]; whatever is in it is dropped then.
+/// Frees a list's memory if it is more than [`KEPT_BYTES_MAX`]; drops its content then.
 pub(crate) fn shrink<T>(list: &mut Vec<T>) {
     if list.capacity() * size_of::<T>() > KEPT_BYTES_MAX {
         *list = Vec::new();

@@ -94,7 +94,7 @@ impl Monitor {
         self.0.lock().get(&event).cloned()
     }
 
-    /// Forgets an event; says whether there was one.
+    /// Forgets an event; returns whether there was one.
     pub fn reset(&self, event: Event) -> bool {
         self.0.lock().remove(&event).is_some()
     }

@@ -13,13 +13,13 @@ const BACKGROUND_EFFORT_MIN: usize = 64;
 /// while. Smaller ones are freed where they were allocated, so that the next one gets their pages.
 const BACKGROUND_BYTES_MIN: usize = onrush_alloc::huge::BYTES_MIN;
 
-/// Something that left the store.
+/// Something that was taken out of the store.
 pub enum Garbage {
     /// An entry.
     Entry(Removed),
     /// A value.
     Value(Value),
-    /// All entries of some tables, of which somebody asked that they are freed before he is answered.
+    /// All entries of some tables, to be freed before the reply to the command.
     Tables(Vec<Cleared>),
 }
 
@@ -36,9 +36,9 @@ impl From<Value> for Garbage {
 }
 
 impl Garbage {
-    /// Whether freeing it takes so long that it is better done in the background.
+    /// Whether freeing it takes so long that it should happen in the background.
     pub(crate) fn is_expensive(&self) -> bool {
-        // Bytes are counted only where that is quick, of what has few allocations.
+        // Bytes are counted only for values with few allocations, where that is quick.
         match self {
             Self::Entry(entry) => {
                 entry.free_effort() >= BACKGROUND_EFFORT_MIN || entry.size_bytes() >= BACKGROUND_BYTES_MIN
@@ -51,7 +51,7 @@ impl Garbage {
     }
 }
 
-/// The way to the freeing thread. Until there is one, everything is freed where it is handed over.
+/// Hands values to the freeing thread. Until there is one, the caller frees them.
 #[derive(Default)]
 pub struct LazyFree {
     queue: OnceLock<Sender<Box<dyn Send>>>,
@@ -60,7 +60,7 @@ pub struct LazyFree {
 }
 
 impl LazyFree {
-    /// What is to be freed from now on; dropping it is all there is to do. To be called once, by the thread that frees.
+    /// The values to free from now on: the receiver drops them. The freeing thread calls this once.
     pub fn open(&self) -> impl Iterator<Item = Box<dyn Send>> + Send + use<> {
         let (queue, garbage) = channel();
         // There is one such thread.
@@ -68,7 +68,7 @@ impl LazyFree {
         garbage.into_iter()
     }
 
-    /// Drops what left the store: here if that is quick, else in the background.
+    /// Drops a value: here if that is quick, otherwise in the background.
     pub fn free(&self, garbage: Garbage) {
         if garbage.is_expensive() {
             self.free_later(Box::new(garbage), 1);
@@ -80,7 +80,7 @@ impl LazyFree {
         self.pending.fetch_add(objects, Relaxed);
         let counted = Box::new(Counted(garbage, objects, Arc::clone(&self.pending), Arc::clone(&self.freed)));
         if let Some(queue) = self.queue.get() {
-            // A send fails only when the thread is gone; then the value is dropped here.
+            // Sending fails only if the thread is gone; then the value is dropped here.
             drop(queue.send(counted));
         }
     }

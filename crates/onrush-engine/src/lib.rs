@@ -4,8 +4,8 @@
 //! [`commands`] finds its keys through [`commit`] and appends its reply. What threads share is in [`ctx::Engine`]; what commands
 //! there are is in [`command`].
 //!
-//! The engine has no sockets, no files and no threads of its own. It gets the time and its randomness passed in
-//! ([`shared::Parts`]), and what commands need of the program around it through [`process::Process`].
+//! The engine has no sockets, no files and no threads of its own. The time and randomness come from outside
+//! ([`shared::Parts`]); [`process::Process`] provides what commands need of the surrounding program.
 
 mod acl_log;
 mod admission;
@@ -43,6 +43,7 @@ pub mod pipeline;
 mod plan;
 mod planned_keys;
 pub mod process;
+pub mod progress;
 mod restrictions;
 pub mod runner;
 pub mod scripts;
@@ -66,7 +67,7 @@ pub mod units;
 pub mod watched;
 pub mod write_refusal;
 
-/// Eviction goes by what this allocator counts.
+/// Eviction uses this allocator's counts.
 #[cfg(test)]
 #[global_allocator]
 static GLOBAL: onrush_alloc::Counting = onrush_alloc::Counting::NEW;

@@ -12,7 +12,7 @@ use crate::runner::{Input, Lanes, Runner};
 use crate::session::Session;
 use crate::slice::{SliceEnd, SliceResult};
 
-/// What a client is up to.
+/// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// All complete commands that it has sent are executed.
@@ -21,7 +21,7 @@ pub enum State {
     Runs,
     /// A command waits for keys, or is executed by the thread for long commands.
     Waits,
-    /// CLIENT PAUSE, or somebody who holds its keys for long, keeps it from going on for now.
+    /// CLIENT PAUSE, or a long command that holds its keys, keeps it waiting for now.
     IsHeldBack,
     /// Its connection has ended.
     IsClosed,
@@ -41,7 +41,7 @@ pub struct LocalClient {
 }
 
 impl LocalClient {
-    /// A client of `engine`; it is let in without a password.
+    /// A client of `engine`; it needs no password.
     pub fn new(engine: &'static Engine) -> Self {
         let id = engine.clients.next_id();
         let now_ms = engine.clock.unix_ms();
@@ -69,12 +69,12 @@ impl LocalClient {
         self.session.states.insert(crate::session::States::LOGGED_OUT);
     }
 
-    /// Its commands are those of a log: nothing expires before them, and they are executed while data is loaded.
+    /// Marks its commands as those of a log: nothing expires before them, and they are executed while data is loaded.
     pub fn replay(&mut self) {
         self.session.is_replay = true;
     }
 
-    /// Sends bytes and executes what is complete of them, for a slice of work at most.
+    /// Sends bytes and executes the complete commands, for at most a slice of work.
     pub fn send(&mut self, runner: &mut Runner, bytes: &[u8]) -> State {
         self.input.extend_from_slice(bytes);
         if self.state == State::Idle {
@@ -100,13 +100,13 @@ impl LocalClient {
     pub fn take_replies(&mut self) -> Vec<u8> {
         let mut bytes = flatten(&mut self.reply);
         while self.session.handle.has_mail() && !self.session.holds_mail_back() {
-            self.session.take_mail(&mut self.reply);
+            self.session.take_mail(&mut self.reply, 0);
             bytes.append(&mut flatten(&mut self.reply));
         }
         bytes
     }
 
-    /// Goes on with what it has sent, for a slice of work at most.
+    /// Continues with the sent commands, for at most a slice of work.
     pub fn go_on(&mut self, runner: &mut Runner) -> State {
         if self.session.handle.is_killed() {
             self.state = State::IsClosed;
@@ -142,7 +142,7 @@ impl LocalClient {
         };
     }
 
-    /// Moves what has come of a large argument to where it belongs.
+    /// Moves the received part of a large argument into its buffer.
     fn fill_big(&mut self) {
         const LINE_END_LEN: usize = 2;
         let Some((mut bytes, len)) = self.big.take() else { return };
@@ -157,7 +157,7 @@ impl LocalClient {
         self.spilled = true;
     }
 
-    /// Whether what it waited for has come.
+    /// Handles the end of waiting, if it has ended.
     fn look_for_outcome(&mut self) {
         let Some(waiter) = &self.session.waiter else { return };
         match waiter.take_outcome() {

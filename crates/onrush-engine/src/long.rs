@@ -1,4 +1,4 @@
-//! Executing long commands, on a thread that has nothing else to do.
+//! Executing long commands, on a thread of their own.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,20 +12,20 @@ use crate::execute::Bystander;
 use crate::offload::Task;
 use crate::settings::Pause;
 
-/// Executes what workers hand over because it takes long. As long as there is none, workers execute everything.
+/// Executes long commands for the workers. Without this thread, workers execute everything.
 pub struct LongWorker {
     engine: &'static Engine,
     tasks: Receiver<Task>,
     commit: Commit,
-    /// What CLIENT PAUSE holds back: it came here before the pause began.
+    /// Tasks that CLIENT PAUSE holds back: they came before the pause began.
     held: VecDeque<Task>,
 }
 
-/// How often it is looked whether a pause is over.
+/// How often the thread checks whether a pause is over.
 const PAUSE_LOOK: Duration = Duration::from_millis(5);
 
 impl LongWorker {
-    /// The one that there is; `None` if there is one already.
+    /// The only one; `None` if it was made before.
     pub fn new(engine: &'static Engine) -> Option<Self> {
         let tasks = engine.offload.open()?;
         Some(Self { engine, tasks, commit: Commit::new(engine, engine.long_thread()), held: VecDeque::new() })
@@ -46,7 +46,7 @@ impl LongWorker {
         }
     }
 
-    /// Executes the next command, if one waits; says whether it did.
+    /// Executes the next command, if one waits; returns whether it did.
     pub fn step(&mut self) -> bool {
         if self.execute_held() {
             return true;
@@ -66,7 +66,7 @@ impl LongWorker {
         }
     }
 
-    /// Executes the first task that was held back and is not any more; says whether there was one.
+    /// Executes the first task that is no longer held back; returns whether there was one.
     fn execute_held(&mut self) -> bool {
         let Some(at) = self.held.iter().position(|task| !self.is_held_back(task)) else { return false };
         if let Some(task) = self.held.remove(at) {

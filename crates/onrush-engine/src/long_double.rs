@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 
 const MANTISSA_BITS: u64 = 64;
 
-/// Exponents of the last bit outside of which a number is infinite or zero.
+/// Bounds of the last bit's exponent; a number beyond them is infinite or zero.
 const EXPONENT_MAX: i64 = 16383 - 63;
 const EXPONENT_MIN: i64 = -16445;
 
@@ -37,8 +37,8 @@ impl LongDouble {
 
     /// Reads a number as C's `strtold` does when all of the text has to be used: decimal, hexadecimal or `inf`.
     ///
-    /// `None` for anything else, for NaN, for white space in front, and for what is too large or too small to be told
-    /// from infinity or zero.
+    /// `None` for anything else, for NaN, for leading white space, and for numbers so large or small that they round to
+    /// infinity or zero.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.is_empty() || text.len() > TEXT_LEN_MAX {
             return None;
@@ -135,7 +135,7 @@ impl LongDouble {
 }
 
 impl std::fmt::Display for LongDouble {
-    /// 17 decimals without the zeros at the end.
+    /// 17 decimals without trailing zeros.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sign = if self.negative { "-" } else { "" };
         if self.infinite {

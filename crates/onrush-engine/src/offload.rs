@@ -1,10 +1,10 @@
 //! Commands that take long, on a thread of their own.
 //!
-//! A worker that executed a command for a second would let all its connections wait, and others that want the same shards. So
-//! a handler that finds out, before it changes anything, that it has much to do is stopped and its command goes to this
-//! thread ([`Ctx::expect_work`](crate::ctx::Ctx::expect_work)), while its connection is blocked as by BLPOP. The locks that
-//! the thread holds are marked. A worker that meets a marked shard sets its connection aside until the thread is through with
-//! the command, and goes on with others: no worker sleeps because of a long command.
+//! A worker that executed a command for a second would delay all its connections, and others that want the same shards.
+//! So a handler that finds out, before it changes anything, that it has much to do stops, and its command goes to this
+//! thread ([`Ctx::expect_work`](crate::ctx::Ctx::expect_work)), while its connection is blocked as by BLPOP. The thread
+//! marks the locks that it holds. A worker that meets a marked shard sets its connection aside until the thread is done
+//! with the command, and goes on with others: no worker sleeps because of a long command.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,20 +18,20 @@ use onrush_store::schedule;
 use crate::blocking::waiter::Waiter;
 use crate::client::ClientHandle;
 
-/// Elements that a command goes through; one with more, unless it is said otherwise, is executed on the thread for long commands.
+/// By default, a command that goes through more elements than this is executed on the thread for long commands.
 pub const ELEMENTS_MAX: usize = 20_000;
 
-/// Arguments of a command on keys; one with more is executed on the thread for long commands.
+/// A command on keys with more arguments than this is executed on the thread for long commands.
 pub const ARGS_MAX: usize = 10_000;
 
-/// Looks after which the thread gives memory back: by then others have freed what they had of it.
+/// Looks after which the thread gives memory back: by then other threads have freed their parts of it.
 const TEND_LOOKS: u32 = 5;
 
 /// What the thread has to do.
 pub(crate) enum Task {
     /// Execute a client's command.
     Execute(Arc<Waiter>),
-    /// Serve who waits for a key of a database.
+    /// Serve the clients that wait for a key of a database.
     Serve(u32, Vec<u8>),
     /// Give memory back.
     Tend,
@@ -40,28 +40,28 @@ pub(crate) enum Task {
 /// The way to the thread.
 #[derive(Default)]
 pub struct Offload {
-    /// Elements that a command goes through; one with more comes here.
+    /// A command that goes through more elements than this comes here.
     pub(crate) elements_max: usize,
     tasks: OnceLock<Sender<Task>>,
     /// Tasks that are not done.
     pending: AtomicUsize,
-    /// Whether there has ever been a task: only then has the thread anything to give back.
+    /// Whether there has ever been a task: only then can the thread give anything back.
     is_known: AtomicBool,
-    /// Looks until it does so; 0 when there is no reason to.
+    /// Looks until it gives memory back; 0 if there is no reason.
     tend_in: AtomicU32,
-    /// Ebbs of the heap that are dealt with.
+    /// Times that the heap has shrunk, as far as they are dealt with.
     seen_ebbs: AtomicU32,
     /// Clients whose next command wants a shard that is held for long.
     aside: Mutex<Vec<Arc<ClientHandle>>>,
 }
 
 impl Offload {
-    /// Commands that go through more elements than that come here.
+    /// Sets from how many elements on commands come here.
     pub(crate) fn new(elements_max: usize) -> Self {
         Self { elements_max, ..Self::default() }
     }
 
-    /// What is to be done from now on. To be called once, for the thread that does it.
+    /// The tasks from now on. The thread calls this once.
     pub(crate) fn open(&self) -> Option<Receiver<Task>> {
         let (sender, tasks) = channel();
         self.tasks.set(sender).ok().map(|()| tasks)
@@ -90,8 +90,8 @@ impl Offload {
         }
     }
 
-    /// To be called regularly, by one thread: some time after the last command, and after much was freed by whatever thread, has
-    /// this thread give memory back. What it has allocated only it can give back.
+    /// Call this regularly, by one thread: some time after the last command, and after much was freed by whatever
+    /// thread, has this thread give memory back. What it has allocated only it can give back.
     pub fn tend(&self) {
         let ebbs = alloc::ebbs();
         if self.seen_ebbs.swap(ebbs, Relaxed) != ebbs && self.is_known.load(Relaxed) {
@@ -108,7 +108,8 @@ impl Offload {
         }
     }
 
-    /// Sets a client aside until a long command is done; it is woken then. Returns false if there is none any more.
+    /// Sets a client aside until the long command is done, which wakes it. Returns false if there is no long command
+    /// any more.
     pub fn set_aside(&self, client: &Arc<ClientHandle>) -> bool {
         schedule::point();
         let mut aside = self.aside.lock();
@@ -120,7 +121,7 @@ impl Offload {
         true
     }
 
-    /// A task is done, and its locks are back.
+    /// Notes that a task is done and has given its locks back.
     pub(crate) fn done(&self) {
         schedule::point();
         let clients = {

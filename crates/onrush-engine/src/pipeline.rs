@@ -1,4 +1,5 @@
-//! How clients pipeline: how many commands a read brings, how many replies a write takes, and what that spares.
+//! How clients pipeline: how many commands a read brings, how many replies a write sends, and how many round trips that
+//! saves.
 //!
 //! All counters have one writer. A connection whose replies go out with one write right after the commands of one read, as most
 //! do, counts as an *exchange*: one addition for both.
@@ -37,9 +38,9 @@ pub struct PipelineStats {
     writes: Sizes,
     /// Commands executed.
     commands: Counter,
-    /// Times a connection had to give way to others, with commands or replies left.
+    /// Times that a connection had to give way to others, with commands or replies left.
     pub gave_way: Counter,
-    /// Times a connection's next command had to wait for a long one.
+    /// Times that a connection's next command had to wait for a long command.
     pub held_back: Counter,
     /// Most bytes of commands that waited in a connection's query buffer.
     query_bytes_max: Counter,
@@ -48,7 +49,7 @@ pub struct PipelineStats {
 }
 
 impl PipelineStats {
-    /// A read brought so many commands, and all their replies were written at once.
+    /// Counts a read with this many commands whose replies were all written at once.
     #[inline]
     pub fn note_exchange(&self, commands: u32, reply_bytes: usize) {
         self.exchanges.add(commands);
@@ -56,13 +57,13 @@ impl PipelineStats {
         self.note_reply_bytes(reply_bytes as u64);
     }
 
-    /// A read brought so many commands.
+    /// Counts a read with this many commands.
     pub fn note_read(&self, commands: u32) {
         self.reads.add(commands);
         self.commands.add(commands.into());
     }
 
-    /// A write took the last of so many replies.
+    /// Counts a write that ended with the last of this many replies.
     pub fn note_write(&self, replies: u32) {
         self.writes.add(replies);
     }
@@ -136,7 +137,7 @@ impl Summary {
         mean_depth(self.commands, self.batches())
     }
 
-    /// Round trips that were spared: all commands of a read but the first needed none.
+    /// Saved round trips: all commands of a read but the first needed none.
     pub fn round_trips_saved(&self) -> u64 {
         self.commands.saturating_sub(self.batches())
     }

@@ -1,30 +1,37 @@
-//! Planning: looking up the commands of a chunk, hashing their keys, and bringing what they need into the cache.
+//! Planning: looking up the commands of a chunk, hashing their keys, and prefetching what they need.
 //!
 //! Prefetching is sound because no memory is read that another thread may free: the address of a bucket is computed
 //! from two atomics and only prefetched, and entries are found under their shard's lock, which is given back and
 //! taken again for execution.
 
 use std::hint::cold_path;
+use std::ops::Range;
 
 use onrush_resp::ArgRange;
 use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
 
 use crate::argv::Argv;
 use crate::chunk::{Chunk, Members, Planned, RUN_LEN_MAX, repetitions};
-use crate::command::Command;
+use crate::command::{Command, KeyRange};
 use crate::ctx::Engine;
 
 /// Keys of one chunk that are prefetched; more would push each other out of the cache.
 pub(crate) const PREFETCH_KEYS_MAX: usize = 512;
+
+/// A command that was looked up.
+#[derive(Clone, Copy)]
+struct Found {
+    command: &'static Command,
+    /// The index of its key if it has only one; else 0.
+    only_key: usize,
+}
 
 /// What a command has in common with others of the same name and number of arguments.
 #[derive(Clone, Copy)]
 struct Head<'a> {
     /// Its first bytes, to the end of its name.
     bytes: &'a [u8],
-    command: &'static Command,
-    /// The index of its key if it has only one; else 0.
-    only_key: usize,
+    found: Found,
 }
 
 /// Looks up the commands of a chunk and hashes their keys.
@@ -34,7 +41,8 @@ pub(crate) struct Planner<'a> {
     db: Option<&'static Db>,
     /// The command before: pipelines repeat themselves.
     last: Option<Head<'a>>,
-    /// Whether the next command may be repeated: a chunk whose first command is not will hardly have a run in it.
+    /// Whether to look for repetitions of the next command: a chunk whose first command is not repeated hardly has a
+    /// run.
     expects_run: bool,
 }
 
@@ -50,18 +58,19 @@ impl<'a> Planner<'a> {
         self.db = db;
     }
 
-    /// Plans the command at `start..end` of the input, whose arguments are those from `first_arg` on and whose owned ones are
-    /// those from `first_owned` on, and appends it to the chunk, with its repetitions if it is short; the shards of its keys
-    /// are prefetched. Returns the bytes of the repetitions.
+    /// Plans the command at `place` in the input and appends it to the chunk; prefetches the shards of its keys. Its arguments
+    /// begin at `first_arg`, its owned arguments at `first_owned`. If the command is short, its repetitions behind it are
+    /// planned with it. Returns the bytes of the repetitions.
     #[inline(always)]
     pub(crate) fn plan(
         &mut self,
         input: &'a [u8],
-        (start, end): (usize, usize),
+        place: Range<usize>,
         first_arg: usize,
         first_owned: usize,
         chunk: &mut Chunk,
     ) -> usize {
+        let Range { start, end } = place;
         let bytes = &input[start..];
         let Chunk { planned: runs, args, owned, hashes, targets, members, is_mixed, .. } = chunk;
         let owned = &owned[first_owned..];
@@ -82,17 +91,17 @@ impl<'a> Planner<'a> {
             Some(last)
                 if owned.is_empty() && bytes.get(..last.bytes.len()).is_some_and(|head| equal(head, last.bytes)) =>
             {
-                Some((last.command, last.only_key))
+                Some(last.found)
             }
             _ => {
                 let found = self.look_up(bytes, argv, args[first_arg]);
                 let id = |command: Option<&'static Command>| command.map(|command| command.id);
-                let this = id(found.map(|(command, _)| command));
+                let this = id(found.map(|found| found.command));
                 *is_mixed |= runs.first().is_some_and(|first| id(first.command) != this);
                 found
             }
         };
-        if let Some((command, only_key)) = found {
+        if let Some(Found { command, only_key }) = found {
             planned.command = Some(command);
             if self.expects_run && command.is_short() && owned.is_empty() {
                 let more = repetitions(input, start, end, RUN_LEN_MAX - 1);
@@ -106,7 +115,7 @@ impl<'a> Planner<'a> {
                 planned.shard = self.add_key(argv.get(only_key), hashes, targets);
             } else if let Some(keys) = command.plan {
                 cold_path();
-                self.plan_keys(&mut planned, keys, argv, (hashes, targets));
+                self.plan_keys(&mut planned, keys, argv, hashes, targets);
             }
             let member = command.spec.member as usize;
             if member > 0 && member < argv.len() && self.db.is_some() {
@@ -119,34 +128,33 @@ impl<'a> Planner<'a> {
         run_len
     }
 
-    /// Looks a command up by its name, which stands at `name` of its `bytes`; returns it with the index of its key if it has
-    /// only one, else 0. `None` if it has to be resolved the slow way.
+    /// Looks a command up by its name, which stands at `name` of its `bytes`. `None` if it must be resolved the slow
+    /// way.
     #[inline(never)]
-    fn look_up(&mut self, bytes: &'a [u8], argv: Argv<'_>, name: ArgRange) -> Option<(&'static Command, usize)> {
+    fn look_up(&mut self, bytes: &'a [u8], argv: Argv<'_>, name: ArgRange) -> Option<Found> {
         let command = self.engine.commands.lookup(argv.get(0))?;
         if !command.accepts(argv.len()) || command.is_container() {
             return None;
         }
-        let only_key = command.plan.map_or(0, |(first, last, _)| if first == last { first as usize } else { 0 });
+        let found = Found { command, only_key: command.plan.and_then(KeyRange::only).unwrap_or(0) };
         if bytes.first() == Some(&b'*') && name.owned_index().is_none() {
-            self.last = Some(Head { bytes: &bytes[..name.end()], command, only_key });
+            self.last = Some(Head { bytes: &bytes[..name.end()], found });
         }
-        Some((command, only_key))
+        Some(found)
     }
 
     /// Hashes the keys of a command that may have several, from the first to the last by steps, and prefetches their shards.
     fn plan_keys(
         &self,
         planned: &mut Planned,
-        (first, last, step): (i32, i32, i32),
+        keys: KeyRange,
         argv: Argv<'_>,
-        (hashes, targets): (&mut Vec<KeyHash>, &mut Vec<(&'static Shard, KeyHash)>),
+        hashes: &mut Vec<KeyHash>,
+        targets: &mut Vec<(&'static Shard, KeyHash)>,
     ) {
-        planned.first_key = first as u32;
-        planned.step = step as u32;
-        let last = if last < 0 { (argv.len() as i32 + last).max(0) } else { last };
-        let last = (last as usize).min(argv.len() - 1);
-        for index in (first as usize..=last).step_by(step as usize) {
+        planned.first_key = keys.first as u32;
+        planned.step = keys.step as u32;
+        for index in keys.indexes(argv.len()) {
             if targets.len() < PREFETCH_KEYS_MAX {
                 self.add_key(argv.get(index), hashes, targets);
             } else {
@@ -164,7 +172,7 @@ impl<'a> Planner<'a> {
         targets: &mut Vec<(&'static Shard, KeyHash)>,
     ) -> Option<&'static Shard> {
         let hash = self.engine.keyspace.hash(key);
-        // The same key again and again needs to be fetched once.
+        // A key that is repeated is prefetched once.
         let again = hashes.last() == Some(&hash);
         hashes.push(hash);
         let shard = self.db?.shard_of(hash);
@@ -176,7 +184,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Brings what looking up the chunk's members needs into the cache, for neighbouring commands on one key at once.
+/// Prefetches what looking up the chunk's members reads; consecutive commands on one key together.
 #[cold]
 fn prefetch_members(chunk: &Chunk, db: &'static Db) {
     let Members { commands, hashes } = &chunk.members;
@@ -192,7 +200,7 @@ fn prefetch_members(chunk: &Chunk, db: &'static Db) {
     }
 }
 
-/// Brings the buckets of the chunk's keys into the cache.
+/// Prefetches the buckets of the chunk's keys.
 #[inline]
 pub(crate) fn prefetch_buckets(chunk: &Chunk) {
     for (shard, hash) in chunk.targets.iter().take(PREFETCH_KEYS_MAX) {
@@ -200,17 +208,17 @@ pub(crate) fn prefetch_buckets(chunk: &Chunk) {
     }
 }
 
-/// Brings the entries of the chunk's keys, whose buckets are on their way, into the cache, then what their members need.
+/// Prefetches the entries of the chunk's keys, whose buckets are on their way, then what their members need.
 #[inline]
 pub(crate) fn prefetch_entries(chunk: &Chunk) {
     if chunk.planned.len() < 2 {
-        // It would have to be waited for just the same.
+        // With one command the wait would be the same.
         return;
     }
     let wanted = &chunk.targets[..chunk.targets.len().min(PREFETCH_KEYS_MAX)];
     let mut in_overflow = [0_u64; PREFETCH_KEYS_MAX / u64::BITS as usize];
     for (index, (shard, hash)) in wanted.iter().enumerate() {
-        // Somebody else's lock is not worth waiting for here.
+        // Waiting for a lock is not worth it here.
         let again = shard.try_prefetch_entry(*hash);
         in_overflow[index / 64] |= u64::from(again) << (index % 64);
     }

@@ -2,7 +2,7 @@
 
 use onrush_store::{KeyHash, Shard};
 
-/// Keys of the present command whose hashes the planner made.
+/// The keys of the present command that the planner has hashed.
 #[derive(Clone, Copy, Default)]
 pub struct PlannedKeys<'a> {
     /// Index of the first key.
@@ -11,6 +11,6 @@ pub struct PlannedKeys<'a> {
     pub step: u32,
     /// Their hashes.
     pub hashes: &'a [KeyHash],
-    /// The shard of the only one.
+    /// The shard of the only key.
     pub(crate) shard: Option<&'static Shard>,
 }

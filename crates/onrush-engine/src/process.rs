@@ -1,22 +1,23 @@
-//! What commands need of the process around the engine: its configuration, its files, its sockets, its end.
+//! What commands need of the process around the engine: its configuration, files and sockets, and ending it.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::error::CommandError;
+use crate::loading::Present;
 use crate::snapshot::output::{Output, Purpose};
 
-/// The process around the engine. Everything here is called by commands that count as long, and without a lock of a shard,
-/// unless said otherwise.
+/// The process around the engine. Unless a method says otherwise, only commands that are not short call these methods,
+/// and without a lock of a shard.
 pub trait Process: Send + Sync {
-    /// Whether a user may come in with this password (AUTH, HELLO).
+    /// Whether a user may log in with this password (AUTH, HELLO).
     fn authenticates(&self, user: &[u8], password: &[u8]) -> bool;
 
     /// The default user's password, empty if there is none: for its digest, which ACL shows.
     fn password(&self) -> Vec<u8>;
 
-    /// Fills all of `bytes` with numbers nobody can foresee (ACL GENPASS).
+    /// Fills all of `bytes` with unpredictable numbers (ACL GENPASS).
     ///
     /// # Errors
     /// The system's.
@@ -40,16 +41,17 @@ pub trait Process: Send + Sync {
     /// Whether such a client may use DEBUG.
     fn allows_debug(&self, is_local: bool) -> bool;
 
-    /// Has the process end (SHUTDOWN). Returns before that.
+    /// Makes the process end (SHUTDOWN). Returns before the end.
     fn shut_down(&self);
 
     /// Whether the data is to be saved when the process ends.
     fn saves_at_end(&self) -> bool;
 
-    /// Ends the process: the data is saved. The whole keyspace is locked. Returns only where there is no process to end.
+    /// Ends the process after the data was saved. The whole keyspace is locked. Returns only if there is no process to
+    /// end.
     fn end(&self);
 
-    /// Creates a file, which must not be there (DEBUG COMMAND-LOG).
+    /// Creates a file, which must not exist (DEBUG COMMAND-LOG).
     ///
     /// # Errors
     /// The system's.
@@ -61,11 +63,11 @@ pub trait Process: Send + Sync {
     /// The system's.
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>>;
 
-    /// Loads the snapshot that is there (DEBUG RELOAD). The whole keyspace is locked, and empty.
+    /// Loads the existing snapshot (DEBUG RELOAD). The whole keyspace is locked.
     ///
     /// # Errors
     /// Why it cannot be loaded; a part of it may have been.
-    fn load_snapshot(&self) -> Result<(), String>;
+    fn load_snapshot(&self, present: Present) -> Result<(), String>;
 
     /// Deletes all data and loads the append-only file (DEBUG LOADAOF). The calling thread has not entered the keyspace.
     ///
@@ -73,7 +75,7 @@ pub trait Process: Send + Sync {
     /// Why it cannot be loaded; a part of it may have been.
     fn reload_log(&self) -> Result<(), String>;
 
-    /// What INFO tells of the append-only file.
+    /// What INFO shows of the append-only file.
     fn log_facts(&self) -> LogFacts;
 
     /// Does nothing for some time (DEBUG SLEEP). The whole keyspace is locked.
@@ -83,10 +85,10 @@ pub trait Process: Send + Sync {
     /// what the client's handle was made with.
     fn has_hung_up(&self, fd: i32) -> bool;
 
-    /// What INFO tells of the configuration and of the connections.
+    /// What INFO shows of the configuration and of the connections.
     fn facts(&self) -> Facts;
 
-    /// What INFO tells of the machine and the operating system.
+    /// What INFO shows of the machine and the operating system.
     fn machine(&self) -> Machine;
 
     /// CPU time of the process so far.
@@ -95,8 +97,8 @@ pub trait Process: Send + Sync {
     /// CPU time of the calling thread so far, in nanoseconds.
     fn thread_cpu_nanos(&self) -> u64;
 
-    /// Connects to another server, or takes a connection to it that was kept, unless `anew` (MIGRATE). Locks of shards are held by
-    /// the thread for long commands.
+    /// Connects to another server, or reuses a kept connection unless `anew` (MIGRATE). The thread for long commands
+    /// calls this and holds locks of shards.
     ///
     /// # Errors
     /// The system's; `ConnectionRefused` if nobody listens there.
@@ -116,7 +118,7 @@ pub struct PeerAddress<'a> {
 
 /// A connection to another server.
 pub trait Peer: Send {
-    /// Whether it was kept from an earlier command: the other server may have closed it since.
+    /// Whether it was kept from an earlier command: the other server may have closed it meanwhile.
     fn is_reused(&self) -> bool;
 
     /// The database that is selected there, if that is known.
@@ -139,14 +141,14 @@ pub trait Peer: Send {
     fn keep(self: Box<Self>, selected_db: Option<i64>);
 }
 
-/// What INFO tells of the configuration and of the connections.
+/// What INFO shows of the configuration and of the connections.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Number of the process.
     pub process_id: u32,
-    /// Port listened on.
+    /// The port that the server listens on.
     pub port: u32,
-    /// Where connections come in, as INFO shows it: `name=tcp,bind=127.0.0.1,port=6379`.
+    /// The listeners, as INFO shows them: `name=tcp,bind=127.0.0.1,port=6379`.
     pub listeners: Vec<String>,
     /// `hz`.
     pub hz: u64,
@@ -168,7 +170,7 @@ pub struct Facts {
     pub latency_percentiles: Vec<f64>,
 }
 
-/// What INFO tells of the append-only file.
+/// What INFO shows of the append-only file.
 #[derive(Clone, Debug, Default)]
 pub struct LogFacts {
     /// `appendonly`.
@@ -177,9 +179,9 @@ pub struct LogFacts {
     pub last_rewrite_s: Option<u64>,
     /// Whether the last rewrite failed.
     pub has_rewrite_failed: bool,
-    /// Rewrites that were done.
+    /// Successful rewrites.
     pub rewrites: u64,
-    /// Rewrites that have failed since the last one that was done.
+    /// Failed rewrites since the last successful one.
     pub failures: u64,
     /// Why writing fails, if it does.
     pub write_error: Option<String>,
@@ -187,7 +189,7 @@ pub struct LogFacts {
     pub files: Option<LogFileFacts>,
 }
 
-/// What INFO tells of the files of the append-only file.
+/// What INFO shows of the files of the append-only file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogFileFacts {
     /// Bytes of all files.
@@ -202,7 +204,7 @@ pub struct LogFileFacts {
     pub delayed_fsyncs: u64,
 }
 
-/// What INFO tells of the machine and the operating system.
+/// What INFO shows of the machine and the operating system.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// Kernel, release and architecture.
@@ -222,8 +224,8 @@ pub struct CpuTimes {
     pub user_us: u64,
 }
 
-/// The process of an engine that stands alone: there is nothing to configure, no socket and no file. For tests, and for
-/// programs that embed the engine.
+/// The process of an engine without one: no configuration, no sockets and no files. For tests, and for programs that
+/// embed the engine.
 pub struct NoProcess;
 
 const NOT_THERE: CommandError =
@@ -270,7 +272,7 @@ impl Process for NoProcess {
 
     fn end(&self) {}
 
-    fn load_snapshot(&self) -> Result<(), String> {
+    fn load_snapshot(&self, _: Present) -> Result<(), String> {
         Err(NOT_THERE.to_string())
     }
 

@@ -1,4 +1,4 @@
-//! What the server refuses as a whole: everything while it loads data, writes while it cannot save them.
+//! What the server refuses for all clients: everything while it loads data, writes while it cannot save them.
 
 use crate::command::Flags;
 use crate::command::table::Command;
@@ -15,13 +15,14 @@ impl Shared {
         self.loading.is_on() | self.write_refusal.is_on()
     }
 
-    /// What writes are refused with, if they are.
+    /// The error for refused writes, if they are refused.
     #[inline]
     pub(crate) fn write_refusal(&self) -> Option<CommandError> {
         if self.write_refusal.is_on() { self.write_refusal.get() } else { None }
     }
 
-    /// What a command of a session is refused with, if it is. PING is, too, where writes are: so monitors see it.
+    /// The error for a command of a session, if it is refused. PING is refused, too, if writes are: so monitoring
+    /// notices.
     #[inline]
     pub(crate) fn restriction(&self, command: &Command, session: &Session) -> Option<CommandError> {
         if self.restricts() { self.find_restriction(command, session) } else { None }

@@ -1,11 +1,11 @@
-//! The runner of chunks: from what connections have sent to their replies.
+//! The runner of chunks: from the connections' input to their replies.
 //!
-//! It goes chunk by chunk: decode up to [`CHUNK_LEN_MAX`](crate::chunk::CHUNK_LEN_MAX) commands, plan them (look each up, hash
-//! its keys, prefetch the buckets and then the entries), execute them. Chunks go on from one connection to the next, so that
-//! even with one command from each the entries of all of them are fetched together. Order matters within a connection only,
-//! and is kept there.
+//! It goes chunk by chunk: decode up to [`CHUNK_LEN_MAX`](crate::chunk::CHUNK_LEN_MAX) commands, plan them (look each
+//! up, hash its keys, prefetch the buckets and then the entries), execute them. Chunks continue from one connection to
+//! the next, so that the entries of all are prefetched together even with one command from each. Order matters only
+//! within a connection, and is kept there.
 //!
-//! Every step catches panics: they end the connection whose turn it was, and nothing else; the step goes on behind it.
+//! Every step catches panics: a panic ends only the connection whose turn it was, and the step goes on after it.
 
 use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,15 +36,15 @@ pub struct Span {
     pub last: Instant,
 }
 
-/// What one connection has sent and is to be executed.
+/// The input of one connection that must be executed.
 pub struct Input {
     /// Where it begins in the bytes that the runner is given: at the first byte of a command.
     pub start: usize,
     /// Where it ends.
     pub end: usize,
-    /// Bytes of it that are done with.
+    /// Bytes of it that are finished.
     consumed: usize,
-    /// Commands of it that are.
+    /// Commands of it that are finished.
     commands: u32,
     /// When its first command was executed.
     started: Option<Instant>,
@@ -69,7 +69,7 @@ pub trait Lanes {
     /// What execution needs of it.
     fn lane(&mut self, at: usize) -> Lane<'_>;
 
-    /// The input took long: of these times the ones until it was executed are known. [`Lanes::settle`] comes next.
+    /// The input took long; of `times`, those until the end of execution are set. [`Lanes::settle`] comes next.
     fn note_slow(&mut self, _at: usize, _times: BatchTimes) {}
 
     /// The work on its input is over. Its client may have been killed meanwhile.
@@ -86,7 +86,7 @@ struct Times {
     now: Instant,
 }
 
-/// What one thread executes with.
+/// The state with which one thread executes.
 pub struct Runner {
     engine: &'static Engine,
     thread: usize,
@@ -110,21 +110,21 @@ impl Runner {
         }
     }
 
-    /// The thread's way into the keyspace; a worker may expire and evict through it between its rounds.
+    /// The thread's commit; a worker may expire and evict with it between its rounds.
     pub fn commit(&mut self) -> &mut Commit {
         &mut self.commit
     }
 
-    /// Begins anew after a panic outside of [`Runner::run`].
+    /// Resets itself after a panic outside of [`Runner::run`].
     pub fn reset(&mut self) {
         *self = Self::new(self.engine, self.thread);
     }
 
-    /// Executes what connections have sent. An input is executed until it is used up or until there is a reason to stop
-    /// ([`SliceEnd`]); its connection is told by [`Lanes::settle`]. Returns when that was, if there were commands.
+    /// Executes what connections have sent. An input is executed to its end or until there is a reason to stop
+    /// ([`SliceEnd`]); [`Lanes::settle`] gets the result. Returns the time span, if there were commands.
     #[inline]
     pub fn run<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Span> {
-        // If not, commands are refused until the script that keeps it out is over.
+        // If it cannot enter, commands are refused until the busy script is over.
         self.commit.enter_unless_busy();
         let span = self.run_chunks(space, inputs, lanes);
         self.commit.leave();
@@ -150,7 +150,7 @@ impl Runner {
             let started = span.map_or(chunk_started, |span| span.first);
             if engine.settings.timing.is_long((now - started).as_nanos() as u64) {
                 cold_path();
-                self.note_slow(space, &inputs[next..], (lanes, next), Times { started, chunk_started, now });
+                self.note_slow(space, &inputs[next..], lanes, next, Times { started, chunk_started, now });
             }
             self.tally.count(
                 &engine.stats.threads[self.thread],
@@ -176,14 +176,14 @@ impl Runner {
                     part.result.end = SliceEnd::TimeUp;
                 }
             }
-            self.settle(&inputs[next..], (lanes, next));
+            self.settle(&inputs[next..], lanes, next);
             next += self.parts.len();
             self.parts.clear();
         }
         span
     }
 
-    /// Fills a chunk with the commands of the inputs from `next` on; they get a part each, as far as there is room.
+    /// Fills a chunk with the commands of the inputs from `next` on; each input gets a part, as long as there is room.
     fn decode<L: Lanes>(&mut self, space: &[u8], inputs: &[Input], next: usize, lanes: &mut L) {
         self.chunk.clear();
         let mut planner = Planner::new(self.engine);
@@ -207,7 +207,8 @@ impl Runner {
         for (at, input) in inputs.iter().enumerate().skip(next + self.parts.len()) {
             self.parts.push(Part::of(&self.chunk, input.consumed, input.commands));
             let Some(part) = self.parts.last_mut() else { unreachable!("just pushed") };
-            decode(self.engine, lanes.decoding(at), input.of(space), &mut self.chunk, part, planner);
+            let (decoder, session) = lanes.decoding(at);
+            decode(self.engine, decoder, session, input.of(space), &mut self.chunk, part, planner);
             if part.goes_on() || self.chunk.is_full() {
                 return;
             }
@@ -224,7 +225,7 @@ impl Runner {
         conditions: &mut Conditions,
     ) {
         let (mut at, now_ms) = (0, self.commit.now_ms());
-        while caught(|| self.execute_from(space, &inputs[next..], (lanes, next), conditions, &mut at)).is_none() {
+        while caught(|| self.execute_from(space, &inputs[next..], lanes, next, conditions, &mut at)).is_none() {
             self.commit = new_commit(self.engine, self.thread);
             self.commit.enter_unless_busy();
             self.commit.begin_chunk(now_ms);
@@ -242,7 +243,8 @@ impl Runner {
         &mut self,
         space: &[u8],
         inputs: &[Input],
-        (lanes, next): (&mut L, usize),
+        lanes: &mut L,
+        next: usize,
         conditions: &mut Conditions,
         at: &mut usize,
     ) {
@@ -261,9 +263,9 @@ impl Runner {
         }
     }
 
-    /// Takes note of a chunk, and of inputs that end in it, as far as they took long.
+    /// Notes the chunk, and inputs that end in it, if they took long.
     #[inline(never)]
-    fn note_slow<L: Lanes>(&self, space: &[u8], inputs: &[Input], (lanes, next): (&mut L, usize), times: Times) {
+    fn note_slow<L: Lanes>(&self, space: &[u8], inputs: &[Input], lanes: &mut L, next: usize, times: Times) {
         let Self { engine, commit, chunk, parts, tally, .. } = self;
         let timing = &engine.settings.timing;
         let took_ns = (times.now - times.chunk_started).as_nanos() as u64;
@@ -282,15 +284,15 @@ impl Runner {
     }
 
     /// Ends the work on inputs whose parts are their last ones.
-    fn settle<L: Lanes>(&mut self, inputs: &[Input], (lanes, next): (&mut L, usize)) {
+    fn settle<L: Lanes>(&mut self, inputs: &[Input], lanes: &mut L, next: usize) {
         let mut at = 0;
-        while caught(|| self.settle_from(inputs, (lanes, next), &mut at)).is_none() {
+        while caught(|| self.settle_from(inputs, lanes, next, &mut at)).is_none() {
             lanes.give_up(next + at);
             at += 1;
         }
     }
 
-    fn settle_from<L: Lanes>(&mut self, inputs: &[Input], (lanes, next): (&mut L, usize), at: &mut usize) {
+    fn settle_from<L: Lanes>(&mut self, inputs: &[Input], lanes: &mut L, next: usize, at: &mut usize) {
         for (part, input) in self.parts.iter_mut().zip(inputs).skip(*at) {
             lanes.settle(next + *at, input, &mut part.result);
             *at += 1;

@@ -1,4 +1,4 @@
-//! What a connection knows about its client.
+//! The state of a connection's client.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 use crate::tracking::mode::Mode;
 use crate::tracking::tracks::Tracks;
 use crate::transaction::{Carried, Transaction};
-use crate::watched::Watching;
+use crate::watched::{WatchedKey, Watching};
 
 /// CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum ReplyMode {
 }
 
 bitflags::bitflags! {
-    /// Why a connection's commands are not simply executed. While nothing of it is set, short commands need no further look.
+    /// States in which a connection's commands need checks. Without any, short commands need none.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct States: u8 {
         /// The client has to authenticate first.
@@ -42,7 +42,7 @@ bitflags::bitflags! {
         const SUBSCRIBED = 1 << 2;
         /// The connection closes once the replies so far are written.
         const CLOSES = 1 << 3;
-        /// The client has subscriptions, monitors, or tracks keys: messages may have to come between its replies.
+        /// The client has subscriptions, monitors, or tracks keys: messages may come between its replies.
         const HEARS = 1 << 4;
         /// The client tracks keys: what it reads is noted.
         const TRACKS = 1 << 5;
@@ -107,15 +107,23 @@ impl Session {
         }
     }
 
-    /// Watches nothing any more.
-    pub fn unwatch(&mut self, shared: &Shared) {
-        if let Some(watching) = self.watching.take() {
-            *self.handle.watcher.lock() = None;
-            watching.end(&shared.watched);
-        }
+    /// Watches nothing any more; returns what was watched.
+    pub fn unwatch(&mut self, shared: &Shared) -> Vec<WatchedKey> {
+        let Some(watching) = self.watching.take() else { return Vec::new() };
+        *self.handle.watcher.lock() = None;
+        watching.end(&shared.watched)
     }
 
-    /// What was queued, which is queued no more; `None` if MULTI has not been sent.
+    /// Watches these keys, too, whose locks are held.
+    pub(crate) fn watch(&mut self, shared: &Shared, keys: impl IntoIterator<Item = WatchedKey>) {
+        let client = self.handle.id;
+        let mut watching = self.watching.take().unwrap_or_else(|| Box::new(Watching::new(client)));
+        keys.into_iter().for_each(|key| watching.add(&shared.watched, key));
+        *self.handle.watcher.lock() = Some(Arc::clone(watching.watcher()));
+        self.watching = Some(watching);
+    }
+
+    /// Ends queueing and returns the transaction; `None` without MULTI.
     pub(crate) fn end_transaction(&mut self) -> Option<Box<Transaction>> {
         let transaction = self.transaction.take()?;
         self.states.remove(States::QUEUES);
@@ -132,7 +140,7 @@ impl Session {
         self.states.insert(States::QUEUES);
     }
 
-    /// Takes the transaction along, if there is one, to another thread: the session goes on as if it was over.
+    /// Takes the transaction, if there is one, for another thread: for the session it is over.
     pub(crate) fn carry_transaction(&mut self) -> Option<Carried> {
         let transaction = self.end_transaction()?;
         if let Some(db) = transaction.final_db() {
@@ -141,31 +149,33 @@ impl Session {
         Some(Carried { transaction, watching: self.watching.take() })
     }
 
-    /// Takes over a transaction that is to be executed.
+    /// Takes over a transaction in order to execute it.
     pub(crate) fn take_over(&mut self, carried: Carried) {
         self.resume_transaction(carried.transaction);
         self.watching = carried.watching;
     }
 
-    /// Lets others see how much is queued.
+    /// Publishes how much is queued.
     pub(crate) fn show_transaction(&self, transaction: &Transaction) {
         self.handle.transaction_len.store(transaction.len() as i64, Relaxed);
         self.handle.transaction_bytes.store(transaction.memory_bytes() as u64, Relaxed);
         self.handle.transaction_args_bytes.store(transaction.args_bytes() as u64, Relaxed);
     }
 
-    /// Takes messages from the outbox over into the replies while those are short. Between commands.
-    pub fn take_mail(&self, out: &mut Reply) {
+    /// Moves messages from the outbox into the replies: all of them if both together have at most `all_bytes_max` bytes,
+    /// otherwise while the replies are short. Only between commands. If another thread executes the last command,
+    /// messages that may belong after its reply stay.
+    pub fn take_mail(&self, out: &mut Reply, all_bytes_max: usize) {
         match &self.waiter {
             Some(waiter) if self.states.contains(States::TRACKS) => {
-                waiter.while_waiting(|| self.handle.take_mail(out, 0));
+                waiter.while_waiting(|| self.handle.take_mail(out, all_bytes_max));
             }
-            _ => self.handle.take_mail(out, 0),
+            _ => self.handle.take_mail(out, all_bytes_max),
         }
     }
 
-    /// Whether messages stay in the outbox for now: what makes a reply outdated comes behind it, also if the command is executed
-    /// elsewhere.
+    /// Whether messages stay in the outbox for now: a message that makes a reply outdated must come after it, even if
+    /// another thread executes the command.
     pub fn holds_mail_back(&self) -> bool {
         let mut is_waiting = true;
         if let Some(waiter) = &self.waiter
@@ -177,7 +187,7 @@ impl Session {
         !is_waiting
     }
 
-    /// The connection ends: it leaves nothing behind.
+    /// The connection ends: removes everything that it has registered.
     pub fn end(&mut self, shared: &'static Shared) {
         if let Some(waiter) = self.waiter.take() {
             waiter.forget(shared);
@@ -185,7 +195,7 @@ impl Session {
         self.unwatch(shared);
     }
 
-    /// Whether its client has authenticated, or need not.
+    /// Whether its client has authenticated or needs no password.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
         !self.states.contains(States::LOGGED_OUT)
@@ -215,7 +225,7 @@ impl Session {
         names.name.clear();
         names.user = b"default".to_vec();
         drop(names);
-        // The reply to this very command may have been asked to be left out.
+        // CLIENT REPLY SKIP may apply to this very command.
         let reply_mode = if self.reply_mode == ReplyMode::Skip { ReplyMode::Skip } else { ReplyMode::On };
         *self = Self { reply_mode, ..Self::new(Arc::clone(&self.handle), authenticated) };
     }

@@ -1,4 +1,4 @@
-//! What the engine is told to do: values to start with, and the same as atomics that every slice of work reads.
+//! The engine's settings: initial values, and the same as atomics that every slice of work reads.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -10,10 +10,10 @@ use crate::messages::events::EventClasses;
 use crate::messages::outbox::OutputLimit;
 use crate::timing::{Timing, TimingOptions};
 
-/// Of what entries keep a clock.
+/// What the access clocks of entries count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockOf {
-    /// The last use, as LRU policies need it; also where there is no such policy.
+    /// The last use, for LRU policies; also the default.
     #[default]
     LastUse,
     /// The last change (LRM policies).
@@ -25,17 +25,17 @@ pub enum ClockOf {
 /// What can be set while the engine runs. The defaults are Redis's.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Unread replies of a connection, in bytes, from which on its commands are not executed (`pipeline-reply-limit`).
+    /// A connection with more bytes of unread replies than this executes no commands (`pipeline-reply-limit`).
     pub reply_limit_bytes: usize,
-    /// How long a connection is at work before others have their turn, in microseconds (`pipeline-slice-us`).
+    /// How long a connection works before others have their turn, in microseconds (`pipeline-slice-us`).
     pub slice_us: u64,
     /// The longest argument, in bytes (`proto-max-bulk-len`).
     pub bulk_len_max: i64,
-    /// Up to where collections stay small.
+    /// Thresholds of small collections.
     pub encodings: EncodingLimits,
     /// Eviction.
     pub eviction: EvictionOptions,
-    /// Of what entries keep a clock.
+    /// What the access clocks of entries count.
     pub clock_of: ClockOf,
     /// `lfu-log-factor`.
     pub lfu_log_factor: u32,
@@ -55,7 +55,7 @@ pub struct Options {
     pub events: EventClasses,
     /// What clients may leave unread (`client-output-buffer-limit`).
     pub output_limits: OutputLimits,
-    /// Keys that clients are known to have read, at most; 0 is no limit (`tracking-table-max-keys`).
+    /// Most keys tracked for clients; 0 is no limit (`tracking-table-max-keys`).
     pub tracking_keys_max: usize,
     /// Whether long strings are compressed in snapshots and by DUMP (`rdbcompression`).
     pub rdb_compression: bool,

@@ -1,4 +1,4 @@
-//! What all threads share, without the commands that there are.
+//! What all threads share, except the command table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -41,15 +41,16 @@ pub struct Parts {
     pub databases: usize,
     /// Shards of each database: a power of two.
     pub shards: usize,
-    /// Elements that a command goes through; one with more is executed on the thread for long commands.
+    /// A command that goes through more elements than this is executed on the thread for long commands.
     pub elements_max: usize,
     /// Threads that execute the commands of clients.
     pub workers: usize,
     /// Where the time comes from.
     pub time: TimeSource,
-    /// What random choices are made from: the same engine with the same input and the same time makes the same ones.
+    /// The seed of random choices: the same engine with the same input and the same time makes the same choices.
     pub seed: u64,
-    /// What keys are hashed with, if it is not to be a secret of the process: who knows it can choose keys that make a table slow.
+    /// The seed for hashing keys, instead of a secret one: somebody who knows it can choose keys that make a table
+    /// slow.
     pub hash_seed: Option<u64>,
     /// The process around it.
     pub process: &'static dyn Process,
@@ -76,7 +77,7 @@ impl Default for Parts {
 pub struct Shared {
     /// The process around the engine.
     pub process: &'static dyn Process,
-    /// What it is told to do.
+    /// The settings.
     pub settings: Settings,
     /// The data.
     pub keyspace: Keyspace,
@@ -94,7 +95,7 @@ pub struct Shared {
     pub messages: Messages,
     /// Counters.
     pub stats: Stats,
-    /// What was denied lately.
+    /// Denied attempts, the latest ones.
     pub acl_log: AclLog,
     /// Commands that took long.
     pub slowlog: SlowLog,
@@ -114,7 +115,7 @@ pub struct Shared {
     pub write_refusal: WriteRefusal,
     /// Snapshots of the data.
     pub snapshots: Snapshots,
-    /// Who waits until writes are on the disk.
+    /// Connections that wait until writes are on the disk.
     pub durability: Durability,
     /// Eviction: its settings and its state.
     pub eviction: Eviction,
@@ -196,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// A number to begin a stream of random numbers with, or to draw one thing by.
+    /// A random number, as a seed or for a single choice.
     pub fn draw_seed(&self) -> u64 {
         self.random.lock().next()
     }
@@ -206,14 +207,15 @@ impl Shared {
         self.gate.enter_unless(thread, || self.scripts.running.is_busy())
     }
 
-    /// Has the keyspace for the calling thread, which has not entered; `None` if a script that takes too long has it.
+    /// Takes the whole keyspace for the calling thread, which has not entered; `None` if a script that takes too long
+    /// has it.
     pub fn alone_unless_busy(&self) -> Option<Exclusive<'_>> {
         let turn = self.gate.take_turn();
-        // Whoever takes too long by then does not hold the end of the process up.
+        // A script that takes too long must not delay the end of the process.
         self.gate.exclusive_unless(turn, || self.scripts.running.is_busy())
     }
 
-    /// Tells the latency monitor of an event, if it took long.
+    /// Reports an event to the latency monitor, if it took long.
     pub fn note_event(&self, event: Event, took: Duration) {
         let threshold_ms = self.settings.timing.latency_threshold_ms();
         if threshold_ms.is_some_and(|ms| took.as_millis() >= u128::from(ms)) {

@@ -18,7 +18,7 @@ pub enum SliceEnd {
     },
     /// Too many replies are unread.
     ReplyLimit,
-    /// Others have to get their turn.
+    /// Others must have their turn.
     TimeUp,
     /// CLIENT PAUSE holds the next command back.
     Paused,
@@ -26,11 +26,11 @@ pub enum SliceEnd {
     Blocked,
     /// The connection closes when the replies are written.
     Close,
-    /// The next command wants a shard that somebody holds for long.
+    /// The next command wants a shard that is held for long.
     HeldLong,
     /// The chunk was full; there may be more behind it.
     ChunkFull,
-    /// What follows is not RESP: the client is told, and the connection closes.
+    /// The input is not RESP: the client gets an error, and the connection closes.
     Malformed(ProtocolError),
 }
 
@@ -41,7 +41,7 @@ pub struct SliceResult {
     pub consumed: usize,
     /// Why it ended.
     pub end: SliceEnd,
-    /// A command that was taken from the input but not executed: its bytes, to be put in front of the rest.
+    /// The bytes of a command that was taken from the input but not executed: they go before the rest of the input.
     pub requeue: Option<Box<[u8]>>,
     /// The time of its last chunk, in Unix milliseconds.
     pub ended_ms: i64,

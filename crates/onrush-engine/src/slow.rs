@@ -1,11 +1,11 @@
-//! Taking note of what took long: in the slow logs, and for the latency monitor. Also of what makes keys hot.
+//! Noting what took long, in the slow logs and for the latency monitor, and what makes keys hot.
 
 use std::hint::cold_path;
 use std::time::Duration;
 
 use crate::argv::Argv;
 use crate::client::ClientHandle;
-use crate::command::find_keys::find_keys;
+use crate::command::find_keys::keys_of;
 use crate::command::{Command, Flags};
 use crate::ctx::Ctx;
 use crate::latency::Event;
@@ -33,7 +33,7 @@ pub(crate) fn event_of(command: &Command) -> Event {
     if command.flags.contains(Flags::FAST) { Event::FastCommand } else { Event::Command }
 }
 
-/// Adds an entry to the slow log, if so long is slow.
+/// Adds an entry to the slow log, if this time counts as slow.
 pub(crate) fn note_slow(shared: &Shared, client: &ClientHandle, nanos: u64, args: impl FnOnce() -> Vec<Vec<u8>>) {
     let timing = &shared.settings.timing;
     if timing.is_slow(nanos) {
@@ -63,14 +63,13 @@ pub fn is_secret(command: &Command, argv: &Argv<'_>, index: usize) -> bool {
     }
 }
 
-/// Adds the command that `ctx` has just executed, and whose reply has so many bytes, to those that make keys hot.
+/// Counts the command that `ctx` has just executed, with the bytes of its reply, for the hot keys.
 #[cold]
 pub(crate) fn note_hot_keys(ctx: &Ctx<'_>, nanos: u64, reply_bytes: usize) {
-    let keys = find_keys(ctx.command, &ctx.argv).unwrap_or_default();
-    let keys: Vec<&[u8]> = keys.iter().map(|key| ctx.arg(key.index)).collect();
+    let keys: Vec<&[u8]> = keys_of(ctx.command, ctx.argv).collect();
     let bytes = ctx.argv.iter().map(<[u8]>::len).sum::<usize>() + reply_bytes;
     if !ctx.engine.hotkeys.add(&keys, nanos, bytes as u64, ctx.now_ms()) {
-        // Its time is over.
+        // The session's time is over.
         ctx.engine.settings.timing.sample_hot_keys(0);
     }
 }

@@ -16,7 +16,7 @@ pub struct BatchTimes {
     pub executing: Duration,
     /// Its replies waited until what it wrote was on disk.
     pub syncing: Duration,
-    /// All was executed, and the client had not read enough of the replies for the rest to be written.
+    /// All was executed, but the client had not read enough replies for the rest to be written.
     pub flushing: Duration,
     /// Commands.
     pub commands: u64,

@@ -1,9 +1,9 @@
-//! A chunk that took long: one of its short commands was slow, or all of them waited for the same.
+//! A chunk that took long: one of its short commands was slow, or all of them waited for the same thing.
 
 use std::time::Duration;
 
 use crate::argv::Argv;
-use crate::chunk::{Chunk, Part, Tally};
+use crate::chunk::{Chunk, Part, ShortCommand, Tally};
 use crate::client::ClientHandle;
 use crate::command::Command;
 use crate::shared::Shared;
@@ -20,7 +20,7 @@ pub(crate) struct SlowChunk<'a> {
     pub(crate) inputs: &'a [&'a [u8]],
 }
 
-/// A command of the chunk that was not timed by itself.
+/// A command of the chunk that was not timed individually.
 struct Suspect<'a> {
     command: &'static Command,
     argv: Argv<'a>,
@@ -29,8 +29,8 @@ struct Suspect<'a> {
 }
 
 impl SlowChunk<'_> {
-    /// Takes note of it: it took so long, without what was timed by itself. `client_of` tells whose a part is. A single command is
-    /// noted as others are; of several the entry in the slow log names all.
+    /// Notes the chunk; `nanos` is its time without individually timed commands. `client_of` returns the client of a
+    /// part. A single command is noted like any other; for several, one entry in the slow log names all.
     pub(crate) fn note<'c>(&self, nanos: u64, client_of: impl FnOnce(usize) -> &'c ClientHandle) {
         let suspects: Vec<Suspect<'_>> = (0..self.parts.len()).flat_map(|part| self.suspects_of(part)).collect();
         let Some(first) = suspects.first() else { return };
@@ -45,7 +45,8 @@ impl SlowChunk<'_> {
     fn suspects_of(&self, part: usize) -> impl Iterator<Item = Suspect<'_>> {
         let Self { chunk, parts, tally, inputs, .. } = *self;
         let owned = &chunk.owned[parts[part].owned.clone()];
-        tally.short_commands(chunk, &parts[part]).filter(|(.., times)| *times > 0).map(move |(command, run, times)| {
+        tally.short_commands(chunk, &parts[part]).filter(|short| short.times > 0).map(move |short| {
+            let ShortCommand { command, run, times } = short;
             let planned = &chunk.planned[run];
             let ranges = &chunk.args[planned.args.0 as usize..planned.args.1 as usize];
             Suspect { command, argv: Argv::new(&inputs[part][planned.start..], ranges, owned), times, part }
@@ -53,7 +54,7 @@ impl SlowChunk<'_> {
     }
 }
 
-/// How many commands it may have been, and then the commands, each as one argument.
+/// The number of suspect commands, and then the commands, each as one argument.
 fn describe(suspects: &[Suspect<'_>], len: u64) -> Vec<Vec<u8>> {
     let mut texts = vec![format!("(one of {len} commands, or all together)").into_bytes()];
     texts.extend(suspects.iter().map(|suspect| {
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(slow(engine), [("SET|a|1".to_owned(), 20_000)]);
         run(&["SET a 1", "SET a 1", "SET a 1", "GET a"]);
         assert_eq!(slow(engine), [("(one of 4 commands, or all together)|3 x SET a 1|GET a".to_owned(), 20_000)]);
-        // What is timed by itself is no suspect.
+        // An individually timed command is no suspect.
         run(&["KEYS *", "GET a"]);
         let entries = slow(engine);
         assert_eq!(entries.iter().map(|(args, _)| args.as_str()).collect::<Vec<_>>(), ["GET|a", "KEYS|*"]);

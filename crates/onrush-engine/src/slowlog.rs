@@ -12,7 +12,7 @@ const ARGS_MAX: usize = 32;
 /// Bytes of an argument that are kept.
 const ARG_LEN_MAX: usize = 128;
 
-/// Room for so many times the entries there may be is given back.
+/// Memory for more than this many times the maximum of entries is given back.
 const SPARE_MAX: usize = 4;
 
 /// A command that took long.
@@ -91,7 +91,7 @@ impl SlowLog {
     }
 }
 
-/// What is kept of arguments: the first ones, each cut. `args` makes argument after argument.
+/// The kept arguments: the first ones, each cut. `args` yields all arguments.
 pub fn cut<'a>(len: usize, args: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let kept = if len > ARGS_MAX { ARGS_MAX - 1 } else { len };
     let mut cut: Vec<Vec<u8>> = args.take(kept).map(cut_argument).collect();

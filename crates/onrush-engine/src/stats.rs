@@ -38,13 +38,13 @@ impl Counter {
         self.0.load(Relaxed)
     }
 
-    /// Back to zero; an addition at the same moment may win.
+    /// Resets it to zero; a concurrent addition may undo this.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
-/// Which command a thread executes, for who watches: one plain store for each.
+/// Which command a thread executes, for the watchdog: one plain store per command.
 pub struct Executing(AtomicU32);
 
 impl Default for Executing {
@@ -66,7 +66,7 @@ impl Executing {
     }
 }
 
-/// What INFO's commandstats tells of one command.
+/// The counters of one command, for INFO's commandstats.
 #[derive(Default)]
 pub struct CommandCounters {
     /// Times executed.
@@ -77,12 +77,12 @@ pub struct CommandCounters {
     pub rejected: Counter,
     /// Times execution ended in an error.
     pub failed: Counter,
-    /// The times that single executions took, once there was one.
+    /// The histogram of single executions, once there was one.
     latency: OnceLock<Box<Histogram>>,
 }
 
 impl CommandCounters {
-    /// Counts executions that took so many nanoseconds, all together. `tracks`: the time of each goes into the histogram.
+    /// Counts executions and their total time in nanoseconds. `tracks`: the time of each goes into the histogram.
     #[inline]
     pub fn count(&self, calls: u64, nanos: u64, tracks: bool) {
         self.calls.add(calls);
@@ -191,7 +191,8 @@ counters! {
 }
 
 impl ThreadStats {
-    /// Lets others read how much CPU time the calling thread uses: by this clock of the system. To be called at its start.
+    /// Lets other threads read the calling thread's CPU time through this clock of the system. Call this when the
+    /// thread starts.
     pub fn show_cpu_clock(&self, clock: Option<i32>) {
         self.cpu_clock.store(clock.unwrap_or(0), Relaxed);
     }
@@ -225,7 +226,7 @@ pub struct Samples {
     pub expired_stale_perc: f64,
 }
 
-/// Counters of all threads, and what is too rare to be worth a set each.
+/// Counters of all threads, and shared counters of rare events.
 pub struct Stats {
     /// By thread number.
     pub threads: Box<[ThreadStats]>,
@@ -237,12 +238,12 @@ pub struct Stats {
     pub expire_time_capped: AtomicU64,
     /// Microseconds spent in active expiry.
     pub expire_cycle_us: AtomicU64,
-    /// What the once-in-100-ms samples say.
+    /// Rates from the samples taken every 100 ms.
     pub samples: Mutex<Samples>,
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
 }
 
-/// Distinct error codes INFO tells apart; more are counted together.
+/// Distinct error codes in INFO; more are counted together.
 const ERROR_CODES_MAX: usize = 128;
 
 impl Stats {

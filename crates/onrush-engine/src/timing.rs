@@ -1,4 +1,4 @@
-//! What is timed, and from when on it has to be noted.
+//! What is timed, and the thresholds for noting it.
 //!
 //! Commands that are not short are timed one by one. Short ones are timed as a chunk, which takes far less than a millisecond. So
 //! with a threshold of a millisecond or more a chunk that took longer holds a slow command, and its entry names all suspects; with
@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Chunks of short commands never take so long unless something is wrong.
+/// A chunk of short commands takes this long only if something is wrong.
 const CHUNK_NANOS_MAX: u64 = 1_000_000;
 
 /// What is timed and noted. The defaults are Redis's.
@@ -31,10 +31,10 @@ impl Default for TimingOptions {
 /// [`TimingOptions`] as atomics.
 #[derive(Default)]
 pub struct Timing {
-    /// Nanoseconds from which anything has to be noted at all.
+    /// The least of all thresholds, in nanoseconds.
     least_nanos: AtomicU64,
     times_each: AtomicBool,
-    /// One of so many chunks is looked at for hot keys; 0 is none.
+    /// One of this many chunks is sampled for hot keys; 0 is none.
     hot_keys_sample: AtomicU32,
     tracks: AtomicBool,
     slow_us: AtomicI64,
@@ -58,7 +58,7 @@ impl Timing {
         self.settle_times_each();
     }
 
-    /// Looks at one of so many chunks for hot keys from now on; 0 is none.
+    /// From now on samples one of this many chunks for hot keys; 0 is none.
     pub(crate) fn sample_hot_keys(&self, ratio: u32) {
         self.hot_keys_sample.store(ratio, Relaxed);
         self.settle_times_each();
@@ -68,7 +68,7 @@ impl Timing {
         self.times_each.store(self.all_are_timed() || self.hot_keys_sample.load(Relaxed) > 0, Relaxed);
     }
 
-    /// Whether the slow log wants to know what each command takes.
+    /// Whether the slow log needs the time of each command.
     fn all_are_timed(&self) -> bool {
         u64::try_from(self.slow_us.load(Relaxed)).is_ok_and(|us| us < CHUNK_NANOS_MAX / 1000)
     }
@@ -79,15 +79,15 @@ impl Timing {
         self.hot_keys_sample.load(Relaxed) > 0
     }
 
-    /// Whether something that took so long has to be noted.
+    /// Whether something that took this long must be noted.
     #[inline]
     pub(crate) fn is_long(&self, nanos: u64) -> bool {
         nanos >= self.least_nanos.load(Relaxed)
     }
 
-    /// Whether a chunk whose short commands took so long, all together, has to be noted.
+    /// Whether a chunk whose short commands took this long in total must be noted.
     pub(crate) fn is_long_for_chunk(&self, nanos: u64) -> bool {
-        // Where less is long the commands are timed one by one, apart from those before the threshold was set.
+        // With a lower threshold commands are timed one by one, except those before it was set.
         nanos >= CHUNK_NANOS_MAX && self.is_long(nanos)
     }
 

@@ -1,7 +1,7 @@
-//! Transactions that come whole in one chunk: they are executed where they stand, without being queued.
+//! Transactions that are complete in one chunk: they are executed in place, without queueing.
 //!
-//! What clients see is what queueing would have shown: a reply to MULTI, one for each command, and what EXEC brings. This is only for
-//! commands that are short and name all their keys, on a connection in no special state; everything else is queued.
+//! Clients see the same as with queueing: a reply to MULTI, one for each command, and EXEC's. This is only for short
+//! commands that name all their keys, on a connection in no special state; everything else is queued.
 
 use std::hint::cold_path;
 
@@ -22,11 +22,11 @@ pub(crate) struct Rest<'a> {
     /// The connection's input.
     pub(crate) input: &'a [u8],
     pub(crate) part: &'a Part,
-    /// The first run behind MULTI, counted from the beginning of the part.
+    /// The first run after MULTI, counted from the beginning of the part.
     pub(crate) next: usize,
 }
 
-/// What was executed behind MULTI, up to EXEC.
+/// What was executed after MULTI, up to EXEC.
 pub(crate) struct Together {
     /// Runs in the chunk, that of EXEC included.
     pub(crate) runs: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Together {
     pub(crate) exec: &'static Command,
 }
 
-/// Executes the runs that follow MULTI, up to EXEC; `None` if they are to be queued.
+/// Executes the runs that follow MULTI, up to EXEC; `None` if they must be queued.
 #[cold]
 pub(crate) fn execute_together(ctx: &mut Ctx<'_>, conditions: &Conditions, rest: Rest<'_>) -> Option<Together> {
     let Rest { chunk, part, next, .. } = rest;
@@ -55,7 +55,7 @@ pub(crate) fn execute_together(ctx: &mut Ctx<'_>, conditions: &Conditions, rest:
     let db = ctx.commit.db();
     let hashes = &chunk.hashes[first.hashes.0 as usize..last.hashes.1 as usize];
     if ctx.commit.lock_all(hashes.iter().map(|&hash| (db, hash))).is_err() {
-        // It is tried again when EXEC is executed.
+        // EXEC tries again.
         ctx.commit.take_refused();
         return None;
     }
@@ -78,7 +78,7 @@ fn is_simple(run: &Planned) -> bool {
 
 /// Executes runs whose locks are held as one commit.
 fn execute_runs(ctx: &mut Ctx<'_>, runs: &[Planned], Rest { chunk, input, part, .. }: Rest<'_>) {
-    // What the commands before have changed is not logged again with what this one does.
+    // The changes of earlier commands must not be logged again with this one's.
     let changes_before = std::mem::take(&mut ctx.changes);
     let mut changes = 0;
     let owned = &chunk.owned[part.owned.clone()];

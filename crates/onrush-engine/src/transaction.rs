@@ -29,7 +29,7 @@ struct Queued {
 
 /// See the module's text.
 pub struct Transaction {
-    /// The commands' arguments, one behind the other.
+    /// The commands' arguments, one after the other.
     bytes: Vec<u8>,
     args: Vec<ArgRange>,
     /// Arguments that were read into buffers of their own.
@@ -37,21 +37,23 @@ pub struct Transaction {
     owned_bytes: usize,
     hashes: Vec<KeyHash>,
     commands: Vec<Queued>,
-    /// Keys that the commands name elsewhere, with their databases.
+    /// Keys that the commands name at other places, with their databases.
     keys: Vec<(u32, KeyHash)>,
     /// The database that the next command works on.
     db: u32,
     flags: Flags,
-    /// Whether a command was refused: nothing is executed then.
+    /// Whether a command was refused: then EXEC executes nothing.
     is_broken: bool,
     /// Whether a command may work on keys that it does not name, or on other clients.
     needs_keyspace: bool,
-    /// Whether one changes the state of its connection in other ways than SELECT does.
+    /// Whether a command changes the state of its connection in other ways than SELECT does.
     is_personal: bool,
+    /// The places of the commands that run a script or a function.
+    programs: Vec<u32>,
 }
 
 impl Transaction {
-    /// Nothing queued yet, in database `db`.
+    /// An empty transaction in database `db`.
     pub fn new(db: u32) -> Self {
         Self {
             bytes: Vec::new(),
@@ -66,10 +68,11 @@ impl Transaction {
             is_broken: false,
             needs_keyspace: false,
             is_personal: false,
+            programs: Vec::new(),
         }
     }
 
-    /// Forgets everything but the memory, for a transaction in database `db`.
+    /// Empties it for a transaction in database `db`; keeps the memory.
     pub(crate) fn begin_anew(mut self: Box<Self>, db: u32) -> Box<Self> {
         self.clear();
         self.db = db;
@@ -77,13 +80,14 @@ impl Transaction {
     }
 
     fn clear(&mut self) {
-        let Self { bytes, args, owned, hashes, commands, keys, .. } = self;
+        let Self { bytes, args, owned, hashes, commands, keys, programs, .. } = self;
         bytes.clear();
         args.clear();
         owned.clear();
         hashes.clear();
         commands.clear();
         keys.clear();
+        programs.clear();
         (self.owned_bytes, self.flags) = (0, Flags::empty());
         (self.is_broken, self.needs_keyspace, self.is_personal) = (false, false, false);
     }
@@ -111,6 +115,7 @@ impl Transaction {
             + self.hashes.capacity() * size_of::<KeyHash>()
             + self.commands.capacity() * size_of::<Queued>()
             + self.keys.capacity() * size_of::<(u32, KeyHash)>()
+            + self.programs.capacity() * size_of::<u32>()
     }
 
     /// Bytes of the arguments.
@@ -118,7 +123,7 @@ impl Transaction {
         self.bytes.len() + self.owned_bytes
     }
 
-    /// A command was refused: EXEC is refused too.
+    /// Notes that a command was refused: EXEC is refused too.
     pub fn fail(&mut self) {
         self.is_broken = true;
     }
@@ -142,17 +147,17 @@ impl Transaction {
         planned.chain(self.keys.iter().copied())
     }
 
-    /// Whether it has to have the whole keyspace.
+    /// Whether it needs the whole keyspace.
     pub fn needs_keyspace(&self) -> bool {
         self.needs_keyspace
     }
 
-    /// The database that is selected when it is done, if that is known.
+    /// The database that is selected after it, if that is known.
     pub fn final_db(&self) -> Option<u32> {
         (!self.is_personal).then_some(self.db)
     }
 
-    /// Queues a command with its arguments. What it may work on is said by itself. O(bytes).
+    /// Queues a command with its arguments. The caller adds the keys it may work on. O(bytes).
     pub(crate) fn push(&mut self, id: CommandId, flags: Flags, argv: &Argv<'_>, planned: PlannedKeys<'_>) {
         let start = self.bytes.len();
         let first_arg = self.args.len() as u32;
@@ -171,10 +176,28 @@ impl Transaction {
         });
     }
 
-    /// A command works on these keys, too, of the database that is selected by then.
+    /// Notes that a command also works on these keys of the database that is selected by then.
     pub(crate) fn add_keys(&mut self, hashes: impl IntoIterator<Item = KeyHash>) {
         let db = self.db;
         self.keys.extend(hashes.into_iter().map(|hash| (db, hash)));
+    }
+
+    /// Notes that the last command runs a script or a function.
+    pub(crate) fn is_program(&mut self) {
+        self.programs.push(self.commands.len().saturating_sub(1) as u32);
+    }
+
+    /// Whether a command runs a script or a function.
+    pub(crate) fn has_programs(&self) -> bool {
+        !self.programs.is_empty()
+    }
+
+    /// The commands that run a script or a function.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = (CommandId, Argv<'_>)> {
+        self.programs.iter().map(|at| {
+            let queued = &self.commands[*at as usize];
+            (queued.id, self.argv(queued))
+        })
     }
 
     /// A command may work on keys that it does not name, or on other clients.
@@ -187,7 +210,7 @@ impl Transaction {
         self.is_personal = true;
     }
 
-    /// A command selects another database for those behind it.
+    /// Notes that a command selects another database for the commands after it.
     pub(crate) fn select(&mut self, db: u32) {
         self.db = db;
     }
@@ -219,16 +242,20 @@ impl Transaction {
     /// The commands in their order.
     pub(crate) fn commands(&self) -> impl Iterator<Item = (CommandId, Argv<'_>, PlannedKeys<'_>)> {
         self.commands.iter().map(|queued| {
-            let ranges = &self.args[queued.args.0 as usize..queued.args.1 as usize];
-            let argv = Argv::new(&self.bytes[queued.start..], ranges, &self.owned);
+            let argv = self.argv(queued);
             let hashes = &self.hashes[queued.hashes.0 as usize..queued.hashes.1 as usize];
             let planned = PlannedKeys { first: queued.first_key, step: queued.step, hashes, shard: None };
             (queued.id, argv, planned)
         })
     }
+
+    fn argv(&self, queued: &Queued) -> Argv<'_> {
+        let ranges = &self.args[queued.args.0 as usize..queued.args.1 as usize];
+        Argv::new(&self.bytes[queued.start..], ranges, &self.owned)
+    }
 }
 
-/// A transaction, and what it watches, on its way to another thread.
+/// A transaction and its watched keys, on the way to another thread.
 pub(crate) struct Carried {
     pub(crate) transaction: Box<Transaction>,
     pub(crate) watching: Option<Box<Watching>>,

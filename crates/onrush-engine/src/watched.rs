@@ -1,8 +1,8 @@
-//! Keys that clients watch (WATCH), and who watches them.
+//! Keys that clients watch (WATCH), and their watchers.
 //!
-//! Whoever changes a key marks its watchers as outdated, under the lock of the key's shard. Watching begins under the same lock,
-//! and EXEC looks at the mark while it holds the locks of what it watched; so no change is missed, and nobody is told of
-//! another key's. A filter of counters tells, with one load, that nobody watches a key.
+//! A change of a key marks its watchers as outdated, under the lock of the key's shard. Watching begins under the same
+//! lock, and EXEC looks at the mark while it holds the locks of the watched keys; so no change is missed, and changes
+//! of other keys have no effect. A filter of counters shows, with one load, that no client watches a key.
 //!
 //! A watcher that is outdated stays so until it stops watching: it leaves the key's list at its first change, so that later
 //! changes of the key cost nothing.
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use onrush_store::KeyHash;
 use parking_lot::Mutex;
 
-/// Counters of the filter. With fewer watched keys than that most other keys are told apart by it.
+/// Counters of the filter. With fewer watched keys than that, it rules out most other keys.
 const FILTER_LEN: usize = 4096;
 
 /// Parts of the table with a lock each.
@@ -40,7 +40,7 @@ impl Watcher {
 /// A watcher in the list of a key.
 struct Watch {
     watcher: Arc<Watcher>,
-    /// Whether the key was past its time when watching began: that it is deleted then is no change.
+    /// Whether the key had expired when watching began: its deletion is no change then.
     was_expired: bool,
 }
 
@@ -69,14 +69,14 @@ impl Default for Watched {
 }
 
 impl Watched {
-    /// Whether nobody watches or tracks any key: changes need not be told. A thread that holds a key's lock sees everybody who
-    /// watches it, or who has read it and tracks keys.
+    /// Whether no client watches or tracks any key, so that changes need not be noted. A thread that holds a key's lock
+    /// sees every client that watches it, or that has read it and tracks keys.
     #[inline]
     pub fn is_unobserved(&self) -> bool {
         self.observers.load(Relaxed) == 0
     }
 
-    /// From now on changes are told also while nobody watches a key: a client tracks keys.
+    /// From now on changes are noted even if no client watches a key, because a client tracks keys.
     pub(crate) fn begin_observing(&self) {
         self.observers.fetch_add(1, Relaxed);
     }
@@ -92,7 +92,7 @@ impl Watched {
         self.mark(db, key, hash, |_| true);
     }
 
-    /// Notes that a key was deleted because it was past its time.
+    /// Notes that a key was deleted because it had expired.
     #[cold]
     pub(crate) fn expired(&self, db: u32, key: &[u8], hash: KeyHash) {
         self.mark(db, key, hash, |watch| !watch.was_expired);
@@ -121,8 +121,8 @@ impl Watched {
         }
     }
 
-    /// Marks the watchers of the keys for which `concerns` says so, by database and key. The whole keyspace is locked.
-    /// O(watched keys).
+    /// Marks the watchers of the keys for which `concerns` returns true, by database and key. The whole keyspace is
+    /// locked. O(watched keys).
     #[cold]
     pub(crate) fn changed_databases(
         &self,
@@ -155,7 +155,7 @@ impl Watched {
         self.observers.fetch_sub(count, Relaxed);
     }
 
-    /// Adds a watcher to the list of a key, whose lock is held; says whether it was not there before.
+    /// Adds a watcher to the list of a key, whose lock is held; returns whether it was not there before.
     fn add(&self, db: u32, key: &[u8], hash: KeyHash, watch: Watch) -> bool {
         let mut keys = self.stripe(hash).lock();
         let Entry::Vacant(place) = keys.entry(name(db, key)).or_default().entry(watch.watcher.client) else {
@@ -206,7 +206,7 @@ pub struct WatchedKey {
     pub key: Box<[u8]>,
     /// Its hash.
     pub hash: KeyHash,
-    /// Whether it was past its time when watching began.
+    /// Whether it had expired when watching began.
     pub was_expired: bool,
 }
 
@@ -228,7 +228,7 @@ impl Watching {
         &self.keys
     }
 
-    /// The client, as others may ask whether it is outdated.
+    /// The client's watcher, which shows others whether it is outdated.
     pub fn watcher(&self) -> &Arc<Watcher> {
         &self.watcher
     }
@@ -238,8 +238,8 @@ impl Watching {
         self.watcher.is_outdated()
     }
 
-    /// Watches one more key, whose lock is held, unless it is watched already or one of the keys has changed: then nothing
-    /// depends on more of them.
+    /// Watches one more key, whose lock is held, unless it is already watched or a watched key has changed: then more
+    /// keys make no difference.
     pub fn add(&mut self, watched: &Watched, key: WatchedKey) {
         if self.is_outdated() {
             return;
@@ -250,11 +250,12 @@ impl Watching {
         }
     }
 
-    /// Watches nothing any more. O(keys).
-    pub fn end(self, watched: &Watched) {
+    /// Watches nothing any more; returns what it watched. O(keys).
+    pub fn end(self, watched: &Watched) -> Vec<WatchedKey> {
         for key in &self.keys {
             watched.remove(key.db, &key.key, key.hash, self.watcher.client);
         }
+        self.keys
     }
 }
 
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(all.iter().map(Watching::is_outdated).collect::<Vec<_>>(), [true, false, false]);
         watched.changed_databases(|key| keyspace.hash(key), |db, _| db == 1);
         assert_eq!(all.iter().map(Watching::is_outdated).collect::<Vec<_>>(), [true, true, false]);
-        all.into_iter().for_each(|watching| watching.end(&watched));
+        all.into_iter().for_each(|watching| drop(watching.end(&watched)));
         assert!(watched.is_unobserved() && watched.filter.iter().all(|counter| counter.load(Relaxed) == 0));
     }
 

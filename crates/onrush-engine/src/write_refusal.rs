@@ -1,4 +1,4 @@
-//! Why writes are refused, while the data cannot be saved.
+//! The refusal of writes while the data cannot be saved.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::error::CommandError;
 
-/// What writes are refused with after a snapshot has failed.
+/// The error for writes after a snapshot has failed.
 pub const SNAPSHOT_FAILED: CommandError = CommandError::fixed(
     "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that \
      may modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
@@ -22,7 +22,7 @@ pub struct WriteRefusal {
 }
 
 impl WriteRefusal {
-    /// Has writes refused with this error, or let in again.
+    /// Refuses writes with this error, or admits them again.
     pub fn set(&self, error: Option<CommandError>) {
         let mut present = self.error.lock();
         self.is_on.store(error.is_some(), Relaxed);
@@ -35,7 +35,7 @@ impl WriteRefusal {
         self.is_on.load(Relaxed)
     }
 
-    /// The error that they are refused with, if they are.
+    /// The error for writes, if they are refused.
     #[cold]
     pub(crate) fn get(&self) -> Option<CommandError> {
         self.error.lock().clone()

@@ -1,4 +1,4 @@
-//! What scripts cost by themselves: runs some with a host that does nothing, and prints nanoseconds per run.
+//! The cost of scripts alone: runs some with a host that does nothing, and prints nanoseconds per run.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The functions of `redis.*` but those that execute commands.
+//! The functions of `redis.*`, except those that execute commands.
 
 use crate::host::LogLevel;
 use crate::number::to_integer;
@@ -16,7 +16,7 @@ pub(crate) fn error_reply(stack: &Stack<'_>) -> Outcome {
         stack.push_error_table(WRONG_ARGUMENTS.as_bytes());
         return Ok(1);
     };
-    // A code stands in front; of a text without one it is ERR.
+    // The text begins with its code; a text without a code gets ERR.
     let message = match text.strip_prefix(b"-") {
         Some(rest) => rest.to_vec(),
         None if text.contains(&b' ') => text.to_vec(),
@@ -100,24 +100,24 @@ pub(crate) fn set_repl(stack: &Stack<'_>) -> Outcome {
     Ok(0)
 }
 
-/// `redis.replicate_commands`: effects are what is logged anyway.
+/// `redis.replicate_commands`: has no effect, since the log always records effects.
 pub(crate) fn replicate_commands(stack: &Stack<'_>) -> Outcome {
     stack.push_boolean(true);
     Ok(1)
 }
 
-/// `redis.breakpoint`: there is no debugger.
+/// `redis.breakpoint`: has no effect, since there is no debugger.
 pub(crate) fn breakpoint(stack: &Stack<'_>) -> Outcome {
     stack.push_boolean(false);
     Ok(1)
 }
 
-/// `redis.debug`: likewise.
+/// `redis.debug`: has no effect either.
 pub(crate) fn debug(_: &Stack<'_>) -> Outcome {
     Ok(0)
 }
 
-/// Makes of an error what the reply is made of: a table with the message, and with the place where it was raised.
+/// Turns an error into the table from which the reply is made: the message, and the place where it was raised.
 pub(crate) fn handle_error(stack: &Stack<'_>) -> Outcome {
     stack.set_top(1);
     if stack.kind(1) != Kind::Table {
@@ -136,7 +136,7 @@ pub(crate) fn handle_error(stack: &Stack<'_>) -> Outcome {
     Ok(1)
 }
 
-/// An error that is no table, as a message with a code.
+/// An error that is not a table, as a message with a code.
 fn describe(stack: &Stack<'_>) -> Vec<u8> {
     let mut message = b"ERR ".to_vec();
     match stack.kind(1) {

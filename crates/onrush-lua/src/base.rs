@@ -1,11 +1,11 @@
-//! Functions that stand in for some of Lua's own: those that catch errors, compile, or could change what scripts share.
+//! Replacements for some of Lua's own functions: those that catch errors, compile, or could change what scripts share.
 
 use std::ffi::CString;
 
 use crate::sandbox::{READ_ONLY, real_table, shown_metatable};
 use crate::stack::{Kept, Kind, Outcome, Raised, SLOTS, Stack, TOP};
 
-/// `pcall`: an error table with `err` is given as that string, as in Redis.
+/// `pcall`: for an error table with `err` it returns that string, as in Redis.
 pub(crate) fn pcall(stack: &Stack<'_>) -> Outcome {
     let count = stack.top();
     if count == 0 {
@@ -63,8 +63,8 @@ pub(crate) fn xpcall(stack: &Stack<'_>) -> Outcome {
     Ok(stack.top() as usize - 1)
 }
 
-/// Calls the handler given to `xpcall` (its upvalue), unless the script was ended from outside. Then it must not run: the error
-/// comes from a hook, and the script would not be asked to end in there.
+/// Calls the handler given to `xpcall` (its upvalue), unless the script was ended from outside. Then the handler must
+/// not run: the error comes from a hook, and no hook could end the script inside of the handler.
 fn handle_error(stack: &Stack<'_>) -> Outcome {
     if stack.check_aborted().is_err() {
         return Ok(1);
@@ -122,7 +122,7 @@ pub(crate) fn load(stack: &Stack<'_>) -> Outcome {
     }
 }
 
-/// A name is a text of C, which a NUL ends.
+/// A name is a C string, which ends at a NUL.
 fn c_name(name: &[u8]) -> CString {
     CString::new(&name[..memchr::memchr(0, name).unwrap_or(name.len())]).unwrap_or_default()
 }
@@ -161,7 +161,7 @@ pub(crate) fn setmetatable(stack: &Stack<'_>) -> Outcome {
     Ok(1)
 }
 
-/// `getmetatable`: those of tables that scripts cannot change are not shown as they are.
+/// `getmetatable`: for a table that scripts cannot change it returns another metatable than the real one.
 pub(crate) fn getmetatable(stack: &Stack<'_>) -> Outcome {
     let world = stack.world();
     match stack.kind(1) {
@@ -190,7 +190,7 @@ pub(crate) fn getmetatable(stack: &Stack<'_>) -> Outcome {
 }
 
 /// # Errors
-/// The first argument is a table that scripts cannot change.
+/// Fails if the first argument is a table that scripts cannot change.
 fn refuse_read_only(stack: &Stack<'_>) -> Result<(), Raised> {
     if stack.kind(1) == Kind::Table && real_table(stack, 1).is_some() {
         return Err(stack.raise_plain(READ_ONLY));
@@ -234,7 +234,7 @@ pub(crate) fn rawget(stack: &Stack<'_>) -> Outcome {
     Ok(1)
 }
 
-/// Pushes the first argument; the table it stands in for, if it does.
+/// Pushes the first argument, or the table that it stands in for.
 fn push_table_itself(stack: &Stack<'_>) {
     match real_table(stack, 1) {
         Some(real) => stack.push_kept(real),
@@ -302,7 +302,7 @@ pub(crate) fn insert(stack: &Stack<'_>) -> Outcome {
     Ok(0)
 }
 
-/// `collectgarbage`: a script can look and collect, but set nothing that outlives it.
+/// `collectgarbage`: a script can read figures and collect, but cannot set anything that outlives it.
 pub(crate) fn collectgarbage(stack: &Stack<'_>) -> Outcome {
     let option: &[u8] = match stack.kind(1) {
         Kind::None | Kind::Nil => b"collect",

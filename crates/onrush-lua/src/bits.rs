@@ -21,7 +21,7 @@ pub(crate) fn open(stack: &Stack<'_>) {
     stack.set_field(-2, "bit");
 }
 
-/// A number as 32 bits: rounded to an integer, of which the lowest bits are taken.
+/// The lowest 32 bits of a number, rounded to an integer.
 fn argument(stack: &Stack<'_>, nth: i32) -> Result<u32, Raised> {
     // 2^52 + 2^51: added to a number, it leaves the number's integer part in the lowest bits of the mantissa.
     const ROUNDER: f64 = 6_755_399_441_055_744.0;

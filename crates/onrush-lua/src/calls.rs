@@ -57,7 +57,7 @@ fn execute(stack: &Stack<'_>, raises: bool) -> Outcome {
     if is_error && raises { Err(crate::stack::Raised) } else { Ok(1) }
 }
 
-/// Pushes what a reply is in Lua; says whether it is an error.
+/// Pushes a reply as a Lua value; returns whether it is an error.
 #[inline(always)]
 fn push(stack: &Stack<'_>, reply: &mut Reply) -> Result<bool, crate::stack::Raised> {
     let mut slices = [IoSlice::new(&[]), IoSlice::new(&[])];
@@ -85,7 +85,7 @@ fn flatten(reply: &mut Reply) -> Vec<u8> {
 
 #[cold]
 fn fail(stack: &Stack<'_>, raises: bool, problem: &str) -> Outcome {
-    // Nobody goes on after the end.
+    // A script that was ended must not go on.
     stack.check_aborted()?;
     let error = stack.raise_table(problem);
     if raises { Err(error) } else { Ok(1) }

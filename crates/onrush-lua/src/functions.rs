@@ -7,19 +7,19 @@ use crate::stack::{Kept, Kind, Outcome, Raised, Stack, TOP};
 pub struct Registered {
     /// Its name.
     pub name: Vec<u8>,
-    /// What it says of itself.
+    /// Its description of itself.
     pub description: Option<Vec<u8>>,
     /// What it may do.
     pub flags: FunctionFlags,
 }
 
-/// What a function, or a script with a shebang, has said it does.
+/// The flags that a function, or a script with a shebang, declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionFlags {
     bits: u8,
 }
 
-/// Names of the flags, in the order in which FUNCTION LIST tells them.
+/// Names of the flags, in the order in which FUNCTION LIST shows them.
 const NAMES: [&str; 5] = ["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
 
 impl FunctionFlags {
@@ -38,18 +38,18 @@ impl FunctionFlags {
         self.bits & other.bits == other.bits
     }
 
-    /// Both.
+    /// The flags of both.
     pub fn union(self, other: Self) -> Self {
         Self { bits: self.bits | other.bits }
     }
 
-    /// The names of those that are set.
+    /// The names of the flags that are set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         NAMES.iter().enumerate().filter(move |(at, _)| self.bits & 1 << at != 0).map(|(_, name)| *name)
     }
 }
 
-/// A library whose code runs.
+/// A library while its code runs.
 #[derive(Default)]
 pub(crate) struct Loading {
     pub(crate) functions: Vec<(Registered, Kept)>,
@@ -60,7 +60,7 @@ pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// What is said of a name that is none.
+/// The error for a name that is not allowed.
 pub const BAD_NAME: &str =
     "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
@@ -79,7 +79,7 @@ pub(crate) fn register(stack: &Stack<'_>) -> Outcome {
 
 type Problem = &'static str;
 
-/// Of a name and a function; the function stays on top.
+/// Reads the form with a name and a function; the function stays on top.
 fn read_two(stack: &Stack<'_>) -> Result<Registered, Problem> {
     let name = stack.text(1).ok_or("first argument to redis.register_function must be a string")?;
     if stack.kind(2) != Kind::Function {
@@ -88,7 +88,7 @@ fn read_two(stack: &Stack<'_>) -> Result<Registered, Problem> {
     Ok(Registered { name: name.to_vec(), description: None, flags: FunctionFlags::default() })
 }
 
-/// Of a table; the function is left on top.
+/// Reads the form with a table; leaves the function on top.
 fn read_named(stack: &Stack<'_>) -> Result<Registered, Problem> {
     if stack.kind(1) != Kind::Table {
         return Err("calling redis.register_function with a single argument is only applicable to Lua table \
@@ -164,7 +164,7 @@ fn add(stack: &Stack<'_>, registered: Registered) -> Result<(), Problem> {
 /// Runs the code of a library, which is on top as a function.
 ///
 /// # Errors
-/// It raised one, which is on top.
+/// The code raised an error, which is on top.
 pub(crate) fn load(stack: &Stack<'_>, handler: i32) -> Result<Loading, Raised> {
     *stack.world().loading.borrow_mut() = Some(Loading::default());
     let ran = stack.call_for(0, 0, Some(handler));

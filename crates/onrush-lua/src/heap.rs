@@ -1,4 +1,4 @@
-//! The memory of a Lua state: every byte of it passes here, is counted, and has a limit.
+//! The memory of a Lua state: all of it is allocated and counted here, and has a limit.
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::Cell;
@@ -10,21 +10,21 @@ const ALIGN: usize = 8;
 
 /// Counts what a Lua state has allocated, in bytes.
 ///
-/// While Lua code runs, what goes beyond the limit is refused, and Lua raises an error. While one of our functions works on the
-/// state, everything is granted: an error would leave that function by a jump over its frames. [`Heap::is_over`] is looked at
-/// when the function returns, and by functions that build much.
+/// While Lua code runs, an allocation beyond the limit is refused, and Lua raises an error. While one of our functions
+/// works on the state, every allocation is granted: an error would leave that function by a jump over its frames.
+/// [`Heap::is_over`] is checked when the function returns, and by functions that build much.
 pub(crate) struct Heap {
     used_bytes: Cell<usize>,
     max_bytes: Cell<usize>,
     /// How many of our functions are at work; 0 while Lua code runs.
     depth: Cell<u32>,
     is_over: Cell<bool>,
-    /// Whether the limit was ever met: then the state is not used again.
+    /// Whether the limit was ever reached: then the state is not used again.
     was_over: Cell<bool>,
 }
 
 impl Heap {
-    /// An empty one. Our own function makes the state, so it begins inside of one.
+    /// An empty heap. It begins inside of one of our functions, since one makes the state.
     pub(crate) fn new(max_bytes: usize) -> Self {
         Self {
             used_bytes: Cell::new(0),
@@ -53,41 +53,43 @@ impl Heap {
         self.is_over.get()
     }
 
-    /// As [`Heap::is_over`]; the error is raised now.
+    /// As [`Heap::is_over`]; the caller raises the error now.
     pub(crate) fn take_over(&self) -> bool {
         self.is_over.replace(false)
     }
 
-    /// Whether the limit was met since the state was made.
+    /// Whether the limit was reached since the state was made.
     pub(crate) fn was_over(&self) -> bool {
         self.was_over.get()
     }
 
-    /// One of our functions begins.
+    /// Notes that one of our functions begins.
     #[inline]
     pub(crate) fn enter(&self) {
         self.depth.set(self.depth.get() + 1);
     }
 
-    /// One of our functions ends.
+    /// Notes that one of our functions ends.
     #[inline]
     pub(crate) fn leave(&self) {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Lua code begins; returns what [`Heap::end_lua`] is given when it has ended, by an error or not.
+    /// Notes that Lua code begins; returns the depth to pass to [`Heap::end_lua`] when the code has ended, by an error
+    /// or not.
     #[inline]
     pub(crate) fn begin_lua(&self) -> u32 {
         self.depth.replace(0)
     }
 
-    /// The Lua code has ended.
+    /// Notes that the Lua code has ended.
     #[inline]
     pub(crate) fn end_lua(&self, depth: u32) {
         self.depth.set(depth);
     }
 
-    /// The allocator in the form Lua wants it: frees for a `new_size` of 0, otherwise allocates or resizes; null if it cannot.
+    /// The allocator in the form Lua expects: frees for a `new_size` of 0, otherwise allocates or resizes; null on
+    /// failure.
     ///
     /// # Safety
     /// `block` is null, or came from this function of this heap with size `old_size`.
@@ -101,8 +103,8 @@ impl Heap {
             }
             self.is_over.set(true);
         }
-        // SAFETY: sizes are not zero where a block is made or resized, they fit a layout as Lua has checked them against the
-        // range of a pointer, and the old layout is the one that the block was made with (the caller's promise).
+        // SAFETY: sizes are not zero where a block is made or resized; they fit a layout, since Lua has checked them
+        // against the range of a pointer; and the block was made with the old layout (the caller's promise).
         let new = unsafe {
             if new_size == 0 {
                 if old_size > 0 {
@@ -118,7 +120,8 @@ impl Heap {
         if new_size == 0 || !new.is_null() {
             self.used_bytes.set(used);
         } else if self.depth.get() > 0 {
-            // Our own functions cannot be left by an error of Lua, and the system has no memory for a string of ours either.
+            // No Lua error may leave our own functions, and without memory they could not make a string for an error
+            // either.
             std::alloc::handle_alloc_error(layout(new_size));
         }
         new.cast()

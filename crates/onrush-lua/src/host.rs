@@ -1,10 +1,10 @@
-//! What scripts reach outside of the interpreter.
+//! The interface through which scripts reach the engine.
 
 use onrush_resp::{ArgRange, Reply};
 
 /// The engine, as a running script sees it.
 pub trait Host {
-    /// Executes a command and appends its one reply, in the protocol that `reply` speaks. An error is a reply, too.
+    /// Executes a command and appends its one reply, in the protocol that `reply` speaks. An error is also a reply.
     ///
     /// `multibulk` is the command as a client would send it, and `args` are its arguments in there.
     fn call(&mut self, multibulk: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt;
@@ -12,13 +12,13 @@ pub trait Host {
     /// `redis.log`
     fn log(&mut self, level: LogLevel, message: &[u8]);
 
-    /// `redis.set_repl`: where the effects of the commands that follow go, as the sum of the `REPL_*` numbers (0 to 3).
+    /// `redis.set_repl`: where the effects of the following commands go, as the sum of the `REPL_*` numbers (0 to 3).
     fn set_replication(&mut self, flags: u8);
 
     /// `redis.acl_check_cmd`: whether the user may execute a command; `None` if there is no such command.
     fn may_execute(&mut self, args: &[&[u8]]) -> Option<bool>;
 
-    /// Asked about every 10,000 instructions of Lua.
+    /// Whether the script may go on; called about every 10,000 Lua instructions.
     fn interrupt(&mut self) -> Interrupt;
 }
 
@@ -27,7 +27,7 @@ pub trait Host {
 pub enum Interrupt {
     /// It may.
     GoOn,
-    /// It ends now, and nothing in it can catch that. The reason is an error message with its code.
+    /// It ends now, and no code in it can catch that. The reason is an error message with its code.
     Abort(Vec<u8>),
 }
 

@@ -20,7 +20,7 @@ use crate::world::World;
 pub struct Limits {
     /// Memory of all scripts together, in bytes. A script that needs more gets an error.
     pub memory_max_bytes: usize,
-    /// Scripts that stay compiled. When there are more, all are compiled anew as they are needed.
+    /// Most scripts that stay compiled. Beyond that all are dropped, and compiled again when they are needed.
     pub scripts_max: usize,
 }
 
@@ -33,20 +33,20 @@ impl Default for Limits {
 /// How a script ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It returned, and its reply has been appended.
+    /// It returned; its reply has been appended.
     Finished,
-    /// It raised an error: the message, with its code, the script and the place.
+    /// It raised an error: the message with its code, the script and the place.
     Failed(Vec<u8>),
     /// The host ended it.
     Aborted {
         /// The reason that the host gave.
         reason: Vec<u8>,
-        /// As of [`Ended::Failed`].
+        /// The message, as in [`Ended::Failed`].
         message: Vec<u8>,
     },
 }
 
-/// Memory of a state is collected at once when a script leaves more than this, in bytes.
+/// Garbage is collected when a script ends and memory in use has grown by more than this, in bytes.
 const COLLECT_BYTES_MIN: usize = 8 << 20;
 
 const SCRIPT: &CStr = c"@user_script";
@@ -61,7 +61,7 @@ struct Library {
 #[derive(Clone, Copy, Debug)]
 pub struct Compiled(Kept);
 
-/// A Lua state with everything that was compiled in it. It belongs to one thread.
+/// A Lua state with all code that was compiled in it. It belongs to one thread.
 pub struct Interpreter {
     limits: Limits,
     live: Option<Live>,
@@ -91,18 +91,19 @@ impl Interpreter {
         self.live.as_mut().map_or(0, |live| live.state.stack().heap().used_bytes())
     }
 
-    /// Forgets everything compiled, and gives its memory back.
+    /// Drops all compiled code and frees its memory.
     pub fn clear(&mut self) {
         self.live = None;
     }
 
-    /// A script that is compiled.
+    /// The compiled script of this name.
     #[inline]
     pub fn find(&self, sha: &Sha1Hex) -> Option<Compiled> {
         self.live.as_ref()?.scripts.get(sha).map(|kept| Compiled(*kept))
     }
 
-    /// Compiles a script unless it is. `code` is its text, without the shebang but with the end of that line.
+    /// Compiles a script unless it is compiled. `code` is its text without the shebang, but with the end of the
+    /// shebang's line.
     ///
     /// # Errors
     /// The text is not Lua: the message, without an error code.
@@ -126,7 +127,7 @@ impl Interpreter {
         Ok(Compiled(kept))
     }
 
-    /// Forgets all compiled scripts, but not the libraries.
+    /// Drops all compiled scripts, but not the libraries.
     pub fn forget_scripts(&mut self) {
         let Some(live) = &mut self.live else { return };
         let stack = live.state.stack();
@@ -137,7 +138,7 @@ impl Interpreter {
     /// Runs a compiled script. Keys and arguments become the globals KEYS and ARGV.
     ///
     /// # Panics
-    /// The script is not compiled; or the host panicked, whose panic goes on here.
+    /// The script is not compiled; or the host panicked: its panic goes on here.
     #[inline]
     pub fn run<'a>(
         &mut self,
@@ -166,11 +167,12 @@ impl Interpreter {
         self.live.as_ref()?.libraries.get(name).map(|library| library.id)
     }
 
-    /// Runs the code of a library and keeps the functions that it registers, in the place of a library of this name. `code` is
-    /// its text without the shebang but with the end of that line; `id` tells it from others of this name.
+    /// Runs the code of a library and keeps the functions that it registers; they replace a library of this name.
+    /// `code` is its text without the shebang, but with the end of the shebang's line; `id` distinguishes it from
+    /// others of this name.
     ///
     /// # Errors
-    /// The text is not Lua, or running it failed: the message, as FUNCTION LOAD tells it.
+    /// The text is not Lua, or its code failed: the message, as FUNCTION LOAD shows it.
     pub fn load_library(
         &mut self,
         name: &[u8],
@@ -221,7 +223,7 @@ impl Interpreter {
         result
     }
 
-    /// Forgets a library.
+    /// Drops a library.
     pub fn forget_library(&mut self, name: &[u8]) {
         let Some(live) = &mut self.live else { return };
         let stack = live.state.stack();
@@ -230,7 +232,7 @@ impl Interpreter {
         }
     }
 
-    /// Forgets the libraries for which `is_wanted` does not hold, by name and identifier.
+    /// Drops the libraries for which `is_wanted` returns false. It gets the name and the identifier.
     pub fn retain_libraries(&mut self, is_wanted: impl Fn(&[u8], u64) -> bool) {
         let libraries = self.live.iter().flat_map(|live| &live.libraries);
         let unwanted = libraries.filter(|(name, library)| !is_wanted(name, library.id));
@@ -241,7 +243,7 @@ impl Interpreter {
     /// Calls a function of a loaded library with the keys and the arguments as two lists.
     ///
     /// # Panics
-    /// The library is not loaded or has no such function; or the host panicked, whose panic goes on here.
+    /// The library is not loaded or has no such function; or the host panicked: its panic goes on here.
     pub fn call_function<'a>(
         &mut self,
         library: &[u8],
@@ -267,10 +269,10 @@ impl Interpreter {
         ended
     }
 
-    /// The state, made if there is none.
+    /// The state; makes one if there is none.
     fn live(&mut self) -> Result<&mut Live, Vec<u8>> {
         if self.live.is_none() {
-            // A state whose limit is too low for the sandbox itself would be of no use.
+            // The sandbox is built without a limit: a limit too low for it would leave a useless state.
             let mut state = State::new(World::default(), usize::MAX).ok_or(b"not enough memory")?;
             let stack = state.stack();
             let globals = sandbox::build(&stack);
@@ -283,7 +285,7 @@ impl Interpreter {
         Ok(self.live.as_mut().expect("it was made above"))
     }
 
-    /// Puts the state in order after a script, or throws it away.
+    /// Cleans up the state after a script, or drops it.
     #[inline]
     fn clean(&mut self) {
         let Some(live) = &mut self.live else { return };
@@ -298,13 +300,13 @@ impl Interpreter {
             self.live = None;
         } else if stack.heap().used_bytes() > live.base_bytes + COLLECT_BYTES_MIN {
             stack.collect();
-            // What is left is compiled code: much of it is no reason to collect again and again.
+            // What is left is compiled code: however much it is, it is no reason to collect again and again.
             live.base_bytes = live.base_bytes.max(stack.heap().used_bytes());
         }
     }
 }
 
-/// Calls the function below so many arguments with the handler at the bottom of the stack, and appends its reply.
+/// Calls the function below `args` arguments with the handler at the bottom of the stack, and appends its reply.
 #[inline]
 fn finish(stack: &Stack<'_>, args: i32, name: &[u8], out: &mut Reply) -> Ended {
     if stack.call_for(args, 1, Some(1)).is_ok() {
@@ -338,7 +340,7 @@ fn describe(stack: &Stack<'_>) -> Vec<u8> {
     }
 }
 
-/// As [`describe`], with the script and the place.
+/// As [`describe`], plus the script and the place.
 #[cold]
 fn describe_with_place(stack: &Stack<'_>, name: &[u8]) -> Vec<u8> {
     debug_assert!(stack.has_space(SLOTS));

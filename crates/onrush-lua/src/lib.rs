@@ -1,8 +1,9 @@
-//! Lua scripts as Redis runs them, without a server around them.
+//! Runs Lua scripts as Redis does, without a server around them.
 //!
-//! An [`Interpreter`] belongs to one thread. It compiles scripts and libraries of functions, keeps them compiled, and runs them
-//! with keys, arguments and a [`Host`], which executes the commands that they call. What a script returns is appended to a
-//! reply. Scripts run in a sandbox: they share no state with each other, reach no files, and have a limit of memory.
+//! An [`Interpreter`] belongs to one thread. It compiles scripts and libraries of functions, keeps them compiled, and
+//! runs them with keys, arguments and a [`Host`], which executes the commands that they call. The result of a script is
+//! appended to a reply. Scripts run in a sandbox: they share no state with each other, have no access to files, and
+//! have a memory limit.
 //!
 //! Start reading at [`interpreter`](Interpreter); `stack` is the only file that touches Lua itself.
 

@@ -2,18 +2,19 @@
 
 use crate::stack::{Kept, Stack};
 
-/// Elements of a list that is kept for the next script.
+/// Most elements of a list that is kept for the next script.
 const LEN_MAX: usize = 16;
 
-/// Bytes of an element of such a list.
+/// Most bytes of an element of such a list.
 const ELEMENT_BYTES_MAX: usize = 1024;
 
 /// Which tables a script has for KEYS and ARGV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
-    /// Its own: it may do with them what it wants.
+    /// Its own tables: the script may do anything with them.
     Own,
-    /// Those of the script before: the caller knows that scripts called so only read elements of them, or how many there are.
+    /// The tables of the script before: the caller knows that scripts called with `Kept` only read the elements and
+    /// their number.
     Kept,
 }
 
@@ -37,7 +38,7 @@ impl List {
         Self { table: stack.keep(), len: 0 }
     }
 
-    /// Takes other elements; false if they are too many or too large to be kept.
+    /// Replaces the elements; returns false if they are too many or too large to be kept.
     fn fill<'a>(&mut self, stack: &Stack<'_>, list: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
         let len = list.len();
         let mut fits = true;
@@ -58,7 +59,7 @@ impl List {
 }
 
 impl KeptLists {
-    /// Makes the globals KEYS and ARGV what a script is given.
+    /// Sets the globals KEYS and ARGV to the lists of a script.
     #[inline]
     pub(crate) fn show<'a>(
         &mut self,
@@ -77,7 +78,7 @@ impl KeptLists {
                 self.are_shown = true;
             }
             if !fit {
-                // The script has them to itself: what is large is not kept beyond its end.
+                // The script gets tables of its own: large lists are not kept beyond its end.
                 self.forget(stack);
             }
             return;

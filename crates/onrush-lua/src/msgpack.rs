@@ -6,7 +6,7 @@ use crate::number::to_integer;
 use crate::sandbox::add;
 use crate::stack::{Kind, NESTING_MAX, Outcome, Raised, Stack, TOP};
 
-/// Tables inside of each other beyond this are packed as nil.
+/// Tables nested deeper than this are packed as nil.
 const PACKED_NESTING_MAX: usize = 16;
 
 /// Adds `cmsgpack` to the table on top.
@@ -46,7 +46,7 @@ fn pack(stack: &Stack<'_>) -> Outcome {
     })
 }
 
-/// Packs the value on top, and takes it.
+/// Packs the value on top and pops it.
 fn pack_top(stack: &Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raised> {
     match stack.kind(TOP) {
         Kind::String => pack_string(out, stack.bytes(TOP).unwrap_or_default()),
@@ -101,7 +101,7 @@ fn pack_integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// A table whose keys are 1 to their number is an array, any other one a map.
+/// A table whose keys are 1 to their number is an array, any other table is a map.
 fn pack_table(stack: &Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raised> {
     let (count, is_array) = survey(stack);
     if is_array {
@@ -169,7 +169,8 @@ fn unpack_from(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
     unpack(stack, limit, offset)
 }
 
-/// Unpacks up to `limit` objects from `offset` on; all if both are 0. Otherwise the offset of the next one is returned first.
+/// Unpacks up to `limit` objects from `offset` on; all if both are 0. Otherwise the first result is the offset of the
+/// next object.
 fn unpack(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
     let bytes = stack.check_text(1)?;
     let len = bytes.len() as i64;

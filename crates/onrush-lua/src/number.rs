@@ -18,7 +18,7 @@ pub(crate) fn push_general(out: &mut Vec<u8>, value: f64, precision: usize) {
     }
 }
 
-/// Without zeros at the end of a fraction.
+/// The digits without zeros at the end of a fraction.
 fn trim(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
@@ -35,8 +35,8 @@ pub(crate) fn push_argument(out: &mut Vec<u8>, value: f64) {
     push_shortest(out, value);
 }
 
-/// Appends a number in the shortest form that reads back the same. Redis 7.2 and later spell numbers so where nobody is to read
-/// them: in digests, and as arguments of scripts' commands.
+/// Appends a number in the shortest form that reads back the same. Redis 7.2 and later use this form where no person
+/// reads it: in digests, and for arguments of scripts' commands.
 pub fn push_shortest(out: &mut Vec<u8>, value: f64) {
     if push_special(out, value) {
         return;
@@ -53,7 +53,7 @@ pub fn push_shortest(out: &mut Vec<u8>, value: f64) {
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let digits: Vec<u8> = mantissa.bytes().filter(|&byte| byte != b'.').collect();
     let count = digits.len() as i32;
-    // Zeros to put behind the digits; a negative number moves the point into them.
+    // Zeros to append to the digits; a negative number moves the point into them.
     let zeros = exponent + 1 - count;
     if zeros >= 0 && exponent < count + 7 {
         out.extend_from_slice(&digits);
@@ -87,7 +87,8 @@ fn push_special(out: &mut Vec<u8>, value: f64) -> bool {
     true
 }
 
-/// As C converts a double to a 64-bit integer on the processors that Redis runs on: what does not fit becomes the smallest.
+/// Converts a double to a 64-bit integer as C does on the processors that Redis runs on: a value that does not fit
+/// becomes the smallest integer.
 #[inline]
 pub(crate) fn to_integer(value: f64) -> i64 {
     const BEYOND: f64 = (1_u64 << 63) as f64;

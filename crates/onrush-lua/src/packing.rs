@@ -7,7 +7,7 @@ use crate::stack::{Kind, Outcome, Raised, Stack, TOP};
 /// Most bytes of an integer.
 const INTEGER_LEN_MAX: usize = 32;
 
-/// What `!` aligns to: as the strictest type of C.
+/// The alignment of `!`: that of the strictest C type.
 const ALIGN_DEFAULT: usize = 8;
 
 /// Adds `struct` to the table on top.
@@ -30,7 +30,7 @@ struct Format<'a, 's> {
 /// A letter of a format.
 struct Letter {
     letter: u8,
-    /// Bytes; 0 if the value tells.
+    /// Bytes; 0 if the value determines them.
     len: usize,
 }
 
@@ -74,7 +74,7 @@ impl<'a, 's> Format<'a, 's> {
         Ok(value.unwrap_or(default))
     }
 
-    /// Bytes to leave out so that a value at `at` is aligned.
+    /// Bytes to skip so that a value at `at` is aligned.
     fn padding(&self, at: usize, letter: &Letter) -> usize {
         if letter.len == 0 || letter.letter == b'c' {
             return 0;

@@ -8,13 +8,13 @@ const INCREMENT: u64 = 0xb;
 const STATE_BITS: u32 = 48;
 const FIRST_STATE: u64 = 0x1234_abcd_330e;
 
-/// What a seed has below it in the state.
+/// The bits below the seed in the state.
 const SEEDED_LOW: u64 = 0x330e;
 
 /// One past the largest random number, less one: the largest `i32`, as in Redis.
 const MAX: u64 = i32::MAX as u64;
 
-/// The numbers go on from script to script. One that sets a seed has numbers of its own until it ends.
+/// The sequence continues from script to script. A script that sets a seed has a sequence of its own until it ends.
 pub(crate) struct Random {
     state: Cell<u64>,
     /// The state to go on with after the script.

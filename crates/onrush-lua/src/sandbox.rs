@@ -1,8 +1,9 @@
-//! The globals of scripts, and how they are kept from being changed.
+//! The globals of scripts, and how they are protected from changes.
 //!
-//! A table that scripts cannot change is seen through an empty one, whose metatable reads from it and refuses every assignment.
-//! The functions that work on tables without metamethods (`rawset`, `rawget`, `next`, `setmetatable`, `table.insert`, …) know
-//! such stand-ins. As these stay empty, nothing that a script does is left for another one.
+//! Scripts see a table that they cannot change through a stand-in: an empty table whose metatable reads from the real
+//! one and refuses every assignment. The functions that work on tables without metamethods (`rawset`, `rawget`, `next`,
+//! `setmetatable`, `table.insert`, …) treat stand-ins specially. Stand-ins stay empty, so nothing that a script does is
+//! left for the next one.
 
 use crate::base;
 use crate::calls;
@@ -10,7 +11,7 @@ use crate::stack::{Function, Kept, Kind, Outcome, Stack, TOP};
 use crate::world::ReadOnly;
 use crate::{api, bits, functions, json, msgpack, packing};
 
-/// What Redis says to an assignment.
+/// The error for an assignment, as in Redis.
 pub(crate) const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 /// Globals of Lua that scripts do not get.
@@ -21,13 +22,13 @@ const REMOVED: [&str; 10] =
 pub(crate) struct Globals {
     /// The globals themselves, to which KEYS and ARGV are added.
     pub(crate) real: Kept,
-    /// What libraries see.
+    /// The globals of libraries.
     pub(crate) library: LibraryGlobals,
-    /// Makes an error table of any error.
+    /// The handler that turns any error into an error table.
     pub(crate) handler: Kept,
 }
 
-/// Makes everything that scripts find. The stack is empty before and after.
+/// Makes all globals of scripts. The stack is empty before and after.
 pub(crate) fn build(stack: &Stack<'_>) -> Globals {
     stack.open_libraries();
     stack.push_globals();
@@ -99,7 +100,7 @@ fn replace_functions(stack: &Stack<'_>) {
     stack.pop(1);
 }
 
-/// Of `os` only `clock` stays.
+/// Removes everything but `clock` from `os`.
 fn keep_only_clock(stack: &Stack<'_>) {
     stack.push_table(0, 1);
     stack.get_field(-2, "os");
@@ -109,7 +110,7 @@ fn keep_only_clock(stack: &Stack<'_>) {
     stack.set_field(-2, "os");
 }
 
-/// Strings find their methods through a metatable that scripts never get: they are shown another one.
+/// Strings find their methods through a metatable that scripts never get: scripts see another one.
 fn show_string_metatable(stack: &Stack<'_>) {
     stack.push_table(0, 1);
     stack.get_field(-2, "string");
@@ -137,7 +138,7 @@ fn open_redis(stack: &Stack<'_>) -> LibraryGlobals {
     globals
 }
 
-/// Pushes a table with what of `redis` executes nothing.
+/// Pushes a table with the part of `redis` that executes no commands.
 fn push_common(stack: &Stack<'_>) {
     stack.push_table(0, 32);
     add(stack, "log", api::log);
@@ -162,12 +163,13 @@ const NUMBERS: &[(&str, i32)] =
 const REPLICATION_NUMBERS: &[(&str, i32)] =
     &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
-/// The globals of libraries. They change when the code of a library has run: until then it sees only what registers functions.
+/// The globals of libraries. While the code of a library runs, it sees only what it needs to register functions;
+/// afterwards its functions see all.
 #[derive(Clone, Copy)]
 pub(crate) struct LibraryGlobals {
-    /// What libraries see: it stands in for one of the following.
+    /// The table that libraries see: it stands in for one of the following.
     pub(crate) shown: Kept,
-    /// The metatable of `shown`, whose `__index` says for which.
+    /// The metatable of `shown`; its `__index` is the table that `shown` stands in for.
     pub(crate) metatable: Kept,
     /// While their code runs.
     pub(crate) loading: Kept,
@@ -198,7 +200,7 @@ fn copy_globals(stack: &Stack<'_>) -> Kept {
     stack.keep()
 }
 
-/// Makes what libraries see.
+/// Makes the globals of libraries.
 fn open_library_globals(stack: &Stack<'_>) -> LibraryGlobals {
     stack.push_table(0, 1);
     push_common(stack);
@@ -217,7 +219,7 @@ fn open_library_globals(stack: &Stack<'_>) -> LibraryGlobals {
 }
 
 impl LibraryGlobals {
-    /// Lets libraries see what they register functions with, or all that functions see.
+    /// Switches between the globals that register functions and, if `running`, all that functions see.
     pub(crate) fn show(self, stack: &Stack<'_>, running: bool) {
         let real = if running { self.running } else { self.loading };
         stack.push_kept(self.metatable);
@@ -232,7 +234,7 @@ impl LibraryGlobals {
         }
     }
 
-    /// Completes what functions see.
+    /// Completes the globals that functions see.
     fn finish(self, stack: &Stack<'_>) {
         stack.push_kept(self.running);
         let shown_metatable = protect_missing(stack, missing);
@@ -247,13 +249,13 @@ impl LibraryGlobals {
     }
 }
 
-/// Takes the table on top for the globals of scripts.
+/// Pops the table on top and makes it the globals of scripts.
 fn protect_globals(stack: &Stack<'_>) -> Kept {
     stack.push_value(TOP);
     let real = stack.keep();
     let shown = protect_missing(stack, missing);
     protect(stack, Some(shown));
-    // `_G` names what scripts see.
+    // `_G` is the table that scripts see.
     stack.push_kept(real);
     stack.push_value(-2);
     stack.set_field(-2, "_G");
@@ -262,7 +264,7 @@ fn protect_globals(stack: &Stack<'_>) -> Kept {
     real
 }
 
-/// Has a function called for what is not in the table on top; returns what scripts see as its metatable.
+/// Calls `missing` for names that are not in the table on top; returns the metatable of that table that scripts see.
 fn protect_missing(stack: &Stack<'_>, missing: impl Function) -> Kept {
     stack.push_table(0, 1);
     add(stack, "__index", missing);
@@ -272,7 +274,7 @@ fn protect_missing(stack: &Stack<'_>, missing: impl Function) -> Kept {
     stack.keep()
 }
 
-/// Replaces the table on top by one that stands in for it.
+/// Replaces the table on top by a stand-in for it.
 fn protect(stack: &Stack<'_>, shown_metatable: Option<Kept>) {
     stack.push_table(0, 0);
     stack.push_table(0, 2);
@@ -292,12 +294,12 @@ fn find(stack: &Stack<'_>, index: i32) -> Option<ReadOnly> {
     stack.world().read_only.borrow().iter().find(|one| one.address == address).copied()
 }
 
-/// The table that the one at an index stands in for, if it does.
+/// The real table, if the table at an index is a stand-in.
 pub(crate) fn real_table(stack: &Stack<'_>, index: i32) -> Option<Kept> {
     find(stack, index).map(|one| one.real)
 }
 
-/// What scripts see as the metatable of a table that they cannot change, if the one at an index is such a table.
+/// The metatable that scripts see, if the table at an index is one that they cannot change.
 pub(crate) fn shown_metatable(stack: &Stack<'_>, index: i32) -> Option<Option<Kept>> {
     find(stack, index).map(|one| one.shown_metatable)
 }

@@ -15,7 +15,7 @@ pub fn sha1_hex(text: &[u8]) -> Sha1Hex {
     hex
 }
 
-/// Hashes the names of scripts for a table: they are evenly spread as they are, so a few digits do.
+/// Hashes the names of scripts for a table: SHA-1 digits are evenly spread, so a few of them suffice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShaHasher;
 
@@ -33,7 +33,7 @@ impl BuildHasher for ShaHasher {
 }
 
 impl Hasher for Hash {
-    /// The digits; sixteen of them count, each of which is four bits of eight.
+    /// Takes the digits; sixteen of them count, each with four of its eight bits.
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         if let Some((digits, _)) = bytes.split_first_chunk::<16>() {
@@ -44,7 +44,7 @@ impl Hasher for Hash {
         }
     }
 
-    /// The length, which is the same for all.
+    /// Ignores the length, which is the same for all.
     #[inline]
     fn write_usize(&mut self, _: usize) {}
 

@@ -1,12 +1,12 @@
 //! The stack of a Lua state: the only way to Lua's C interface.
 //!
 //! Lua raises errors by a jump over the frames in between. These rules keep such jumps away from Rust frames that own something:
-//! - Our functions get into Lua only as [`Function`]s. One that fails leaves an error value on the stack and returns; the
-//!   entry raises it when nothing of ours is left.
-//! - While one of them runs, the allocator refuses nothing ([`crate::heap`]).
+//! - Our functions get into Lua only as [`Function`]s. One that fails leaves an error value on the stack and returns;
+//!   the entry raises the error when no Rust value is left in the frame.
+//! - While one of them runs, the allocator grants every request ([`crate::heap`]).
 //! - Only raw accesses are made: no metamethod runs. There are no finalizers, as there is no userdata.
 //! - Lua code is called under protection only ([`Stack::call`]).
-//! - Stack space is asked for where more than [`SLOTS`] are pushed.
+//! - Code that pushes more than [`SLOTS`] values requests stack space first.
 //! - A [`Stack`] is not kept beyond the call it was made for.
 
 mod entry;
@@ -30,27 +30,27 @@ pub(crate) use state::State;
 /// Slots of the stack that every one of our functions has when it begins.
 pub(crate) const SLOTS: usize = ffi::LUA_MINSTACK as usize;
 
-/// Instructions between two questions to the host whether the script may go on.
+/// Lua instructions between two questions to the host whether the script may go on.
 const INSTRUCTIONS_BETWEEN_QUESTIONS: c_int = 10_000;
 
-/// Our own functions follow tables and texts that are nested up to this: each level takes of the thread's stack.
+/// Deepest nesting of tables and texts that our own functions follow: each level uses some of the thread's stack.
 pub(crate) const NESTING_MAX: u32 = 1_000;
 
-/// What Lua says when it gets no memory; the state holds this string from its beginning.
+/// Lua's message when it gets no memory; the state holds this string from its beginning.
 const NOT_ENOUGH_MEMORY: &[u8] = b"not enough memory";
 
 /// The error value is on top of the stack.
 #[derive(Debug)]
 pub(crate) struct Raised;
 
-/// How one of our functions ends: it leaves so many results on the stack, or an error.
+/// How one of our functions ends: with this many results on the stack, or with an error.
 pub(crate) type Outcome = Result<usize, Raised>;
 
 /// A reference to a value that the registry keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kept(c_int);
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// There is no such argument.
@@ -112,12 +112,12 @@ impl<'s> Stack<'s> {
         &self.anchor.heap
     }
 
-    /// Lets the host do something; `None` while there is none, or while it is at work.
+    /// Calls `act` with the host; `None` while there is no host, or while the host is in use.
     #[inline]
     pub(crate) fn host<R>(&self, act: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
         let mut host = self.anchor.host.take()?;
-        // SAFETY: `State::with_host` has put it there and takes it away before the host ends. It is taken out meanwhile, so this
-        // is the only reference.
+        // SAFETY: `State::with_host` has put it there and takes it away before the host ends. The cell is empty
+        // meanwhile, so this is the only reference.
         let result = act(unsafe { host.as_mut() });
         self.anchor.host.set(Some(host));
         Some(result)
@@ -131,7 +131,7 @@ impl<'s> Stack<'s> {
         unsafe { ffi::lua_gettop(self.state) }
     }
 
-    /// What the value at an index is.
+    /// The type of the value at an index.
     #[inline]
     pub(crate) fn kind(&self, index: i32) -> Kind {
         // SAFETY: reads the state; an index above the top is none.
@@ -155,21 +155,21 @@ impl<'s> Stack<'s> {
         unsafe { ffi::lua_toboolean(self.state, index) != 0 }
     }
 
-    /// The value as a number: one, or a string that spells one.
+    /// The value as a number, if it is a number or a string that spells one.
     #[inline]
     pub(crate) fn number(&self, index: i32) -> Option<f64> {
         // SAFETY: reads the state.
         unsafe { (ffi::lua_isnumber(self.state, index) != 0).then(|| ffi::lua_tonumber(self.state, index)) }
     }
 
-    /// The bytes of a string; of anything else, none. They are there for as long as the value stays on the stack, which whoever
-    /// uses them sees to: arguments stay where they are.
+    /// The bytes of a string; `None` for any other value. They stay valid while the value is on the stack; the caller
+    /// must make sure that it stays there. Arguments do.
     #[inline]
     pub(crate) fn bytes(&self, index: i32) -> Option<&'s [u8]> {
         (self.kind(index) == Kind::String).then(|| self.string_at(index))
     }
 
-    /// As [`Stack::bytes`]; a number becomes the string that spells it, in its place on the stack.
+    /// As [`Stack::bytes`], but a number on the stack is replaced by the string that spells it.
     #[inline]
     pub(crate) fn text(&self, index: i32) -> Option<&'s [u8]> {
         matches!(self.kind(index), Kind::String | Kind::Number).then(|| self.string_at(index))
@@ -178,8 +178,8 @@ impl<'s> Stack<'s> {
     #[inline]
     fn string_at(&self, index: i32) -> &'s [u8] {
         let mut len = 0;
-        // SAFETY: the value is a string or a number, so Lua returns a block of `len` bytes that stays while the string does; the
-        // collector moves nothing.
+        // SAFETY: the value is a string or a number, so Lua returns a block of `len` bytes that lives as long as the
+        // string; the collector moves nothing.
         unsafe {
             let bytes = ffi::lua_tolstring(self.state, index, &mut len);
             std::slice::from_raw_parts(bytes.cast(), len)
@@ -201,7 +201,7 @@ impl<'s> Stack<'s> {
 
     // --- Pushing and moving ---
 
-    /// Whether there is space for `slots` more values; there is for [`SLOTS`] when a function begins.
+    /// Whether there is space for `slots` more values. When a function begins, there is space for [`SLOTS`].
     #[inline]
     pub(crate) fn has_space(&self, slots: usize) -> bool {
         // SAFETY: makes space or says that there is none.
@@ -249,9 +249,9 @@ impl<'s> Stack<'s> {
         unsafe { ffi::lua_pushcclosure(self.state, enter::<F>, 0) }
     }
 
-    /// As [`Stack::push_function`], with the topmost values as upvalues, which it takes.
+    /// As [`Stack::push_function`], with the topmost values as upvalues, which are popped.
     pub(crate) fn push_closure<F: Function>(&self, _: F, upvalues: usize) {
-        // SAFETY: so many values are on the stack.
+        // SAFETY: that many values are on the stack.
         unsafe { ffi::lua_pushcclosure(self.state, enter::<F>, upvalues as c_int) }
     }
 
@@ -275,17 +275,17 @@ impl<'s> Stack<'s> {
 
     #[inline]
     pub(crate) fn pop(&self, count: i32) {
-        // SAFETY: so many values are on the stack.
+        // SAFETY: that many values are on the stack.
         unsafe { ffi::lua_settop(self.state, -count - 1) }
     }
 
     #[inline]
     pub(crate) fn set_top(&self, top: i32) {
-        // SAFETY: nothing above the top is lost but values; where it grows, there is space.
+        // SAFETY: cutting the stack drops only values; where it grows, there is space.
         unsafe { ffi::lua_settop(self.state, top) }
     }
 
-    /// Takes the topmost value and puts it in at an index; those above move up.
+    /// Moves the topmost value to an index; the values from there on move up.
     pub(crate) fn insert(&self, index: i32) {
         // SAFETY: the index is of a value.
         unsafe { ffi::lua_insert(self.state, index) }
@@ -312,7 +312,7 @@ impl<'s> Stack<'s> {
         unsafe { ffi::lua_rawget_(self.state, table) }
     }
 
-    /// Pushes the value of a field, and says what it is.
+    /// Pushes the value of a field, and returns its type.
     #[inline]
     pub(crate) fn get_field(&self, table: i32, name: &str) -> Kind {
         let table = self.absolute(table);
@@ -328,8 +328,8 @@ impl<'s> Stack<'s> {
         unsafe { ffi::lua_rawgeti_(self.state, table, nth) }
     }
 
-    /// Puts the value on top under the key below it into a table, and takes both. The key is neither nil nor NaN, which Lua
-    /// would refuse by an error.
+    /// Stores the value on top under the key below it in a table, and pops both. The key must be neither nil nor NaN,
+    /// which Lua would refuse by an error.
     #[inline]
     pub(crate) fn set(&self, table: i32) {
         debug_assert!(self.kind(table) == Kind::Table && !self.is_no_key(-2));
@@ -346,7 +346,7 @@ impl<'s> Stack<'s> {
         }
     }
 
-    /// Takes the value on top and makes it a field.
+    /// Pops the value on top and stores it as a field.
     #[inline]
     pub(crate) fn set_field(&self, table: i32, name: &str) {
         let table = self.absolute(table);
@@ -362,7 +362,8 @@ impl<'s> Stack<'s> {
         unsafe { ffi::lua_rawseti_(self.state, table, nth) }
     }
 
-    /// Replaces a key of the table by the next one and its value; at the end only takes the key. Begin with nil.
+    /// Replaces the key on top by the next key of the table and its value; at the end only pops the key. Begin with
+    /// nil.
     pub(crate) fn next(&self, table: i32) -> bool {
         debug_assert_eq!(self.kind(table), Kind::Table);
         // SAFETY: there is a table at the index, and the key came from it: then there is no error.
@@ -375,7 +376,7 @@ impl<'s> Stack<'s> {
         unsafe { ffi::lua_getmetatable(self.state, index) != 0 }
     }
 
-    /// Takes the table or nil on top as the metatable of a value.
+    /// Pops the table or nil on top and makes it the metatable of a value.
     pub(crate) fn set_metatable(&self, index: i32) {
         debug_assert!(matches!(self.kind(TOP), Kind::Table | Kind::Nil));
         // SAFETY: there is a table or nil on top.
@@ -389,14 +390,14 @@ impl<'s> Stack<'s> {
         self.push_value(ffi::LUA_GLOBALSINDEX);
     }
 
-    /// Takes the table on top as the globals of everything compiled from now on.
+    /// Pops the table on top and makes it the globals of all code compiled from now on.
     pub(crate) fn set_globals(&self) {
         debug_assert_eq!(self.kind(TOP), Kind::Table);
         // SAFETY: there is a table on top.
         unsafe { ffi::lua_replace(self.state, ffi::LUA_GLOBALSINDEX) }
     }
 
-    /// Takes the table on top as the globals of a Lua function.
+    /// Pops the table on top and makes it the globals of a Lua function.
     pub(crate) fn set_globals_of(&self, function: i32) {
         debug_assert_eq!(self.kind(TOP), Kind::Table);
         // SAFETY: there is a table on top and a function at the index.
@@ -411,7 +412,7 @@ impl<'s> Stack<'s> {
 
     // --- The registry ---
 
-    /// Takes the value on top, and keeps it until [`Stack::release`].
+    /// Pops the value on top and keeps it until [`Stack::release`].
     pub(crate) fn keep(&self) -> Kept {
         // SAFETY: there is a value on top.
         Kept(unsafe { ffi::luaL_ref(self.state, ffi::LUA_REGISTRYINDEX) })
@@ -430,17 +431,17 @@ impl<'s> Stack<'s> {
 
     // --- Code ---
 
-    /// Calls the function below the topmost `args` values under protection. Its results, or the error, take their place. A
-    /// handler is a function that is given the error first.
+    /// Calls the function below the topmost `args` values under protection. Its results, or the error, take their
+    /// place. A handler is a function that gets the error first.
     ///
     /// # Errors
-    /// The function raised one.
+    /// The function raised an error.
     #[inline]
     pub(crate) fn call(&self, args: i32, handler: Option<i32>) -> Result<(), Raised> {
         self.call_for(args, ffi::LUA_MULTRET, handler)
     }
 
-    /// As [`Stack::call`], with exactly so many results.
+    /// As [`Stack::call`], with exactly `results` results.
     #[inline]
     pub(crate) fn call_for(&self, args: i32, results: i32, handler: Option<i32>) -> Result<(), Raised> {
         let depth = self.anchor.heap.begin_lua();
@@ -450,7 +451,7 @@ impl<'s> Stack<'s> {
         if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
     }
 
-    /// Pushes a function compiled from a text, or an error message. Compiled code is taken for a text with errors.
+    /// Pushes a function compiled from a text, or an error message. Precompiled code counts as a text with errors.
     ///
     /// # Errors
     /// The text is not Lua.
@@ -468,22 +469,22 @@ impl<'s> Stack<'s> {
         if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
     }
 
-    /// As [`Stack::compile`], of a text that a function returns in pieces, the last one nil or empty. The function is the only
-    /// value on the stack.
+    /// As [`Stack::compile`], for a text that a function returns in pieces, the last one nil or empty. The function is
+    /// the only value on the stack.
     ///
     /// # Errors
     /// The text is not Lua, or the function failed.
     pub(crate) fn compile_from(&self, function: i32, name: &CStr) -> Result<(), Raised> {
         debug_assert!(self.top() == 1 && function == 1);
-        // The present piece stays on the stack for as long as Lua reads it.
+        // The present piece stays on the stack while Lua reads it.
         self.push_nil();
         let mut pieces = Pieces { holds_one: false, is_first: true };
-        // SAFETY: `read` keeps to the contract of readers, and `pieces` is there until this returns.
+        // SAFETY: `read` keeps to the contract of readers, and `pieces` lives until this returns.
         let status = unsafe { ffi::lua_load(self.state, read, ptr::from_mut(&mut pieces).cast(), name.as_ptr()) };
         if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
     }
 
-    /// Calls the function at 1 for the next piece of a text; the piece is put at 2.
+    /// Calls the function at index 1 for the next piece of a text, and puts the piece at index 2.
     fn next_piece(&self, pieces: &mut Pieces) -> Result<&'s [u8], Raised> {
         if std::mem::take(&mut pieces.holds_one) {
             return Ok(self.bytes(2).unwrap_or_default());
@@ -514,7 +515,7 @@ impl<'s> Stack<'s> {
         Ok(piece)
     }
 
-    /// Puts the standard libraries, all but io, package and debug, into the globals.
+    /// Puts the standard libraries, except io, package and debug, into the globals.
     pub(crate) fn open_libraries(&self) {
         type Open = unsafe extern "C-unwind" fn(*mut ffi::lua_State) -> c_int;
         let libraries: [(Open, &CStr); 5] = [
@@ -525,8 +526,8 @@ impl<'s> Stack<'s> {
             (ffi::luaopen_os, c"os"),
         ];
         for (open, name) in libraries {
-            // SAFETY: this is how the manual calls them: with their name, from the empty stack of a new state. Nothing in them
-            // fails but allocation, which is granted now.
+            // SAFETY: this is how the manual calls them: with their name, from the empty stack of a new state. Only
+            // allocation can fail in them, and it is granted now.
             unsafe {
                 ffi::lua_pushcclosure(self.state, open, 0);
                 ffi::lua_pushlstring_(self.state, name.as_ptr(), name.to_bytes().len());
@@ -554,7 +555,7 @@ impl<'s> Stack<'s> {
         self.set_field(-2, "gfind");
     }
 
-    /// Has the host asked from time to time whether the script may go on.
+    /// Sets the hook that asks the host from time to time whether the script may go on.
     pub(crate) fn set_hook(&self) {
         // SAFETY: `hook` keeps to the contract of hooks: it returns or raises an error.
         unsafe { ffi::lua_sethook(self.state, Some(hook), ffi::LUA_MASKCOUNT, INSTRUCTIONS_BETWEEN_QUESTIONS) };
@@ -566,7 +567,7 @@ impl<'s> Stack<'s> {
         unsafe { ffi::lua_gc(self.state, ffi::LUA_GCCOLLECT, 0) };
     }
 
-    /// Advances the collection by `size` steps; says whether that ended a cycle.
+    /// Advances the collection by `size` steps; returns whether that ended a cycle.
     pub(crate) fn collect_step(&self, size: i32) -> bool {
         // SAFETY: as above.
         unsafe { ffi::lua_gc(self.state, ffi::LUA_GCSTEP, size) != 0 }
@@ -621,7 +622,7 @@ impl<'s> Stack<'s> {
     /// Argument `nth` as a string or number.
     ///
     /// # Errors
-    /// It is neither.
+    /// The argument is neither.
     pub(crate) fn check_text(&self, nth: i32) -> Result<&'s [u8], Raised> {
         self.text(nth).ok_or_else(|| self.wrong_type(nth, "string"))
     }
@@ -629,16 +630,16 @@ impl<'s> Stack<'s> {
     /// Argument `nth` as a number.
     ///
     /// # Errors
-    /// It is none.
+    /// The argument is not a number.
     #[inline]
     pub(crate) fn check_number(&self, nth: i32) -> Result<f64, Raised> {
         self.number(nth).ok_or_else(|| self.wrong_type(nth, "number"))
     }
 
-    /// Says whether memory is within its limit.
+    /// Checks that memory is within its limit.
     ///
     /// # Errors
-    /// It is not.
+    /// Memory is over its limit.
     #[inline]
     pub(crate) fn check_memory(&self) -> Result<(), Raised> {
         if self.anchor.heap.is_over() { Err(self.raise_no_memory()) } else { Ok(()) }
@@ -650,7 +651,7 @@ impl<'s> Stack<'s> {
         self.raise_plain(NOT_ENOUGH_MEMORY)
     }
 
-    /// A function of ours has failed, or has gone beyond the limit of memory.
+    /// Handles a function of ours that has failed or has gone over the memory limit.
     #[cold]
     fn finish(&self, outcome: Outcome) -> c_int {
         if self.anchor.heap.is_over() {
@@ -661,7 +662,7 @@ impl<'s> Stack<'s> {
         outcome.map_or(-1, |results| results as c_int)
     }
 
-    /// Keeps a panic until the script has ended, which it does now.
+    /// Ends the script because of a panic, and keeps the panic until then.
     #[cold]
     fn hold_panic(&self, panic: Box<dyn Any + Send>) -> c_int {
         self.anchor.panic.set(Some(panic));
@@ -682,7 +683,7 @@ impl<'s> Stack<'s> {
         Raised
     }
 
-    /// Whatever catches an error asks this first.
+    /// Code that catches an error must call this first.
     ///
     /// # Errors
     /// The script has been ended from outside.
@@ -702,7 +703,7 @@ impl<'s> Stack<'s> {
         self.anchor.aborted.borrow_mut().take()
     }
 
-    /// Whether the script has to end, with the error on the stack.
+    /// Whether the script must end; if so, the error is on the stack.
     fn ask_host(&self) -> bool {
         if self.check_aborted().is_err() {
             return true;
@@ -738,7 +739,7 @@ impl<'s> Stack<'s> {
     }
 
     fn debug(&self, level: i32, what: &CStr) -> Option<Place> {
-        // SAFETY: Lua fills in what is asked for; a null pointer is a valid text that was not.
+        // SAFETY: Lua fills in the requested fields; a null pointer is a valid value for the others.
         unsafe {
             let mut debug: ffi::lua_Debug = std::mem::zeroed();
             if ffi::lua_getstack(self.state, level, &mut debug) == 0

@@ -1,15 +1,15 @@
-//! A host for tests: a few commands, and an end after so many instructions.
+//! A host for tests: it has a few commands, and can end a script after a number of instructions.
 
 use onrush_resp::{ArgRange, Proto, Reply};
 
 use crate::{Ended, Host, Interpreter, Interrupt, Limits, Lists, LogLevel, sha1_hex};
 
-/// What a script that the host ends is told.
+/// The error of a script that the host ends.
 pub(crate) const KILLED: &str = "ERR killed";
 
 #[derive(Default)]
 pub(crate) struct TestHost {
-    /// Questions to answer before the script is ended; without end if there is no number.
+    /// Questions to answer before the script is ended; `None`: never end it.
     pub(crate) patience: Option<u32>,
     pub(crate) logged: Vec<(LogLevel, Vec<u8>)>,
     pub(crate) replication: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What replies are in Lua.
+//! Replies as Lua values.
 //!
 //! | reply | Lua |
 //! |---|---|
@@ -16,7 +16,7 @@ use onrush_resp::parse_i64;
 
 use crate::stack::{NESTING_MAX, Raised, Stack};
 
-/// Pushes a reply; says whether it is an error. O(length).
+/// Pushes a reply; returns whether it is an error. O(length).
 ///
 /// # Errors
 /// Memory is at its limit, or the reply is nested too deeply.
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The rest of the present line behind its first byte.
+    /// The rest of the present line after its first byte.
     #[inline]
     fn line(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at + 1..).unwrap_or_default();
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         &rest[..len]
     }
 
-    /// So many bytes, and the end of the line behind them.
+    /// Takes `len` bytes and the end of the line after them; returns the bytes.
     #[inline]
     fn take(&mut self, len: usize) -> &'a [u8] {
         let bytes = self.bytes.get(self.at..self.at.saturating_add(len)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What values of Lua are as replies.
+//! Lua values as replies.
 //!
 //! | Lua | reply |
 //! |---|---|
@@ -14,10 +14,10 @@ use onrush_resp::Reply;
 use crate::number::to_integer;
 use crate::stack::{Kind, NESTING_MAX, Stack, TOP};
 
-/// Most bytes of a reply that a script makes: tables that hold each other may unfold to any size.
+/// Most bytes of a script's reply: tables that contain each other could unfold to any size.
 const REPLY_LEN_MAX: usize = 512 << 20;
 
-/// Appends the topmost value as a reply, and takes it. O(length of the reply).
+/// Appends the topmost value as a reply and pops it. O(length of the reply).
 #[inline]
 pub(crate) fn take_reply(stack: &Stack<'_>, out: &mut Reply) {
     match stack.kind(TOP) {
@@ -38,7 +38,7 @@ fn take_other(stack: &Stack<'_>, out: &mut Reply) {
     }
 }
 
-/// Fields by which a table says that it is no array, in the order of their precedence.
+/// Fields that mark a table as another type than an array, in order of precedence.
 const TAGS: [(&str, Kind); 7] = [
     ("err", Kind::String),
     ("ok", Kind::String),
@@ -60,7 +60,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Appends the value on top, and takes it.
+    /// Appends the value on top and pops it.
     fn value(&mut self) -> Result<(), TooLarge> {
         let Self { stack, out, .. } = self;
         match stack.kind(TOP) {
@@ -97,7 +97,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Appends a table that stands for something else than an array; says whether it does.
+    /// Appends a table that is marked as another type than an array; returns whether it is.
     fn scalar(&mut self) -> Result<bool, TooLarge> {
         let top = self.stack.top();
         for (name, kind) in TAGS {
@@ -111,7 +111,7 @@ impl Writer<'_> {
         Ok(false)
     }
 
-    /// Appends what the field of this name, which is on top, says.
+    /// Appends the value that the field of this name, which is on top, describes.
     fn tagged(&mut self, name: &str) -> Result<bool, TooLarge> {
         let Self { stack, out, .. } = self;
         match name {
@@ -207,7 +207,7 @@ impl Writer<'_> {
     }
 }
 
-/// As much of a text as is one of C.
+/// The text up to its first NUL, as C reads it.
 pub(crate) fn until_nul(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }

@@ -9,10 +9,10 @@ use crate::json::Options;
 use crate::random::Random;
 use crate::stack::Kept;
 
-/// Buffers are given back when they have grown beyond this, in bytes.
+/// Buffers that have grown beyond this many bytes are freed.
 pub(crate) const BUFFER_KEPT_MAX: usize = 64 * 1024;
 
-/// A command that a script has put together.
+/// A command that a script has built.
 #[derive(Default)]
 pub(crate) struct Command {
     /// As a client would send it.
@@ -32,12 +32,12 @@ pub(crate) struct ReadOnly {
     pub(crate) shown_metatable: Option<Kept>,
 }
 
-/// See the module. Everything is in cells, as functions of ours may run inside of each other.
+/// See the module. Everything is in cells, since our functions may run inside of each other.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) command: Cell<Command>,
     pub(crate) reply: Cell<Reply>,
-    /// What one function at a time builds a string in.
+    /// A buffer in which one function at a time builds a string.
     pub(crate) scratch: Cell<Vec<u8>>,
     /// `redis.setresp(3)`
     pub(crate) is_resp3: Cell<bool>,
@@ -47,14 +47,14 @@ pub(crate) struct World {
     pub(crate) read_only: RefCell<Vec<ReadOnly>>,
     /// The function that walks through ordinary tables.
     pub(crate) next: Cell<Option<Kept>>,
-    /// What strings have for a metatable, as scripts see it.
+    /// The metatable of strings that scripts see.
     pub(crate) string_metatable: Cell<Option<Kept>>,
     /// The library whose code runs to register its functions.
     pub(crate) loading: RefCell<Option<Loading>>,
 }
 
 impl World {
-    /// Lends a buffer, which is empty when `fill` begins.
+    /// Lends a buffer to `fill`; it is empty then.
     pub(crate) fn with_scratch<R>(&self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let mut scratch = self.scratch.take();
         scratch.clear();
@@ -65,7 +65,7 @@ impl World {
         result
     }
 
-    /// Puts everything that a script may have set to what it is at the beginning of one.
+    /// Resets everything that a script may have set to its state at the beginning of a script.
     #[inline]
     pub(crate) fn reset(&self) {
         self.is_resp3.set(false);

@@ -1,19 +1,19 @@
-//! A file of commands: what was done, as a client would send it.
+//! A file of commands: the changes, as a client would send them.
 
 use std::io::{self, BufWriter, Write};
 
 use crate::Sink;
 use crate::effects::{Effects, Record};
 
-/// Writes the commands of records into a file, one behind the other, with a SELECT wherever the database changes.
+/// Writes the commands of records into a file, one after the other, with a SELECT wherever the database changes.
 ///
-/// A server that gets the file's bytes as its input comes to the same data. What belongs to one commit is not marked.
+/// A server that reads the file's bytes as its input ends with the same data. The bounds of commits are not marked.
 pub struct CommandFile {
     file: BufWriter<Box<dyn Write + Send>>,
     /// The database of the last command; `None` at the beginning.
     db: Option<u32>,
     scratch: Effects,
-    /// The first error, after which nothing is written any more.
+    /// The first error; after it nothing more is written.
     error: Option<io::Error>,
 }
 

@@ -1,12 +1,12 @@
-//! Effects: what commits did, as commands of the protocol, in a buffer of the thread that did it.
+//! Effects: the changes of commits, as commands of the protocol, in a buffer of the thread that made them.
 
-/// A command and its database, by where it ends.
+/// A command: its database and where it ends.
 struct Command {
     db: u32,
     end: usize,
 }
 
-/// A closed record, by where its commands end.
+/// A closed record: its LSN and where its commands end.
 struct Closed {
     lsn: u64,
     commands_end: usize,
@@ -14,8 +14,8 @@ struct Closed {
 
 /// The records of one thread that the log has not merged yet, and the one that is open.
 ///
-/// A record is what one commit did: commands that belong together. It is opened by its first command and closed with
-/// its log sequence number (LSN) while the commit still holds its locks.
+/// A record holds the effects of one commit: commands that belong together. Its first command opens it; it is closed
+/// with its log sequence number (LSN) while the commit still holds its locks.
 #[derive(Default)]
 pub struct Effects {
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Effects {
     closed: Vec<Closed>,
 }
 
-/// What one commit did.
+/// The effects of one commit.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     /// Its place in the order of all commits: 1, 2, 3 and so on, without gaps.
@@ -45,40 +45,46 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Appends a command as a multibulk. O(bytes).
+#[inline]
+pub fn push_command<'a>(out: &mut Vec<u8>, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+    push_header(out, b'*', args.len());
+    for arg in args {
+        push_header(out, b'$', arg.len());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[inline]
+fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
+    match number {
+        0..10 => out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+        10..100 => {
+            let digits = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+            out.extend_from_slice(&[kind, digits[0], digits[1], b'\r', b'\n']);
+        }
+        _ => {
+            out.push(kind);
+            out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
 impl Effects {
     /// Adds a command to the open record. O(bytes).
     #[inline]
     pub fn command<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.header(b'*', args.len());
-        for arg in args {
-            self.header(b'$', arg.len());
-            self.bytes.extend_from_slice(arg);
-            self.bytes.extend_from_slice(b"\r\n");
-        }
+        push_command(&mut self.bytes, args);
         self.commands.push(Command { db, end: self.bytes.len() });
     }
 
-    /// As [`Effects::command`], of a command that is a multibulk already.
+    /// As [`Effects::command`], for a command that is already a multibulk.
     #[inline]
     pub fn encoded(&mut self, db: u32, multibulk: &[u8]) {
         self.bytes.extend_from_slice(multibulk);
         self.commands.push(Command { db, end: self.bytes.len() });
-    }
-
-    #[inline]
-    fn header(&mut self, kind: u8, number: usize) {
-        match number {
-            0..10 => self.bytes.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
-            10..100 => {
-                let digits = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-                self.bytes.extend_from_slice(&[kind, digits[0], digits[1], b'\r', b'\n']);
-            }
-            _ => {
-                self.bytes.push(kind);
-                self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-                self.bytes.extend_from_slice(b"\r\n");
-            }
-        }
     }
 
     /// Commands in the open record.
@@ -87,7 +93,7 @@ impl Effects {
         self.commands.len() - self.closed.last().map_or(0, |closed| closed.commands_end)
     }
 
-    /// Drops what the open record has beyond its first `len` commands.
+    /// Drops all but the first `len` commands of the open record.
     pub fn truncate_open(&mut self, len: usize) {
         let keep = self.closed.last().map_or(0, |closed| closed.commands_end) + len;
         self.commands.truncate(keep);
@@ -129,7 +135,7 @@ impl Effects {
         Record { lsn, effects: self, first, end: commands_end }
     }
 
-    /// Forgets everything but the memory, of which at most `kept_bytes_max` bytes stay.
+    /// Drops all records; keeps at most `kept_bytes_max` bytes of memory.
     pub(crate) fn clear(&mut self, kept_bytes_max: usize) {
         self.bytes.clear();
         self.commands.clear();

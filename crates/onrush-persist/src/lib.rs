@@ -1,8 +1,8 @@
-//! Durability for Onrush: the command log, and the formats and snapshots that read it. Knows no connections.
+//! Durability for Onrush: the command log, the append-only files, and the format of snapshots. Has no connections.
 //!
-//! [`rdb`] is the format of snapshot files. The [`CommandLog`] takes the effects of every commit, in the order in which the commits took place. While nobody
-//! listens it costs one relaxed load per chunk of commands. [`aof`] writes what it brings into append-only files, and reads them; it reaches
-//! files through [`storage`], in whose place tests put one that fails.
+//! [`rdb`] is the format of snapshot files. The [`CommandLog`] takes the effects of every commit, in the order of the
+//! commits. Without listeners it costs one relaxed load per chunk of commands. [`aof`] writes its records into
+//! append-only files, and reads them; it accesses files through [`storage`], which tests replace by one that fails.
 
 #![forbid(unsafe_code)]
 
@@ -14,5 +14,5 @@ pub mod rdb;
 pub mod storage;
 
 pub use command_file::CommandFile;
-pub use effects::{Effects, Record};
+pub use effects::{Effects, Record, push_command};
 pub use log::{CommandLog, Sink, SinkId, SlowWork};

@@ -1,4 +1,4 @@
-//! The command log: numbers commits, merges what threads have recorded, hands it to those who follow.
+//! The command log: numbers commits, merges the records of all threads, and passes them to sinks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,49 +11,51 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::effects::{Effects, Record};
 
-/// How long the log's thread lets records gather before it merges them.
+/// How long the log's thread waits for more records before it merges them.
 const GATHER_TIME: Duration = Duration::from_micros(500);
 
-/// Bytes that wait to be merged; a thread that submits more merges by itself first.
+/// Most bytes that wait to be merged; a thread that submits more must merge first.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Buffers kept for reuse, and the bytes that each keeps.
 const SPARE_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
-/// How long the log's thread sleeps when nobody wakes it.
+/// How long the log's thread sleeps if it is not woken.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
-/// Somebody who follows the effects of commits: an append-only file, a replica's stream, a test.
+/// A follower of the effects of commits: an append-only file, a replica's stream, a test.
 pub trait Sink: Send {
     /// Takes the next record. Called by one thread at a time, in the order of LSNs.
     fn record(&mut self, record: Record<'_>);
 
-    /// All records that have come so far came together: a good moment to write them out. Who flushes the log waits for it; what takes long
+    /// Called after a group of records: a good moment to write them out. Every flush of the log waits for it; slow work
     /// belongs into [`Sink::slow_work`].
     fn settle(&mut self) {}
 
-    /// What the log's thread does beside it. Asked for once, by [`CommandLog::attach`].
+    /// The slow work of this sink, done by the log's thread. Called once, by [`CommandLog::attach`].
     fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
         None
     }
 
-    /// Ends it: no record comes any more.
+    /// Ends it: no more records come.
     ///
     /// # Errors
-    /// Something that came before is lost.
+    /// Earlier records are lost.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// What a sink does that may take long, as writing and syncing files. The log's thread does it after each merge, and while it does nobody
-/// else waits: records can be merged, sinks come and go.
+/// The work of a sink that may take long, such as writing and syncing files. The log's thread does it after each merge.
+/// No other thread waits meanwhile: records can be merged, and sinks can be attached and detached.
 pub trait SlowWork: Send + Sync {
-    /// Does what there is to do. Returns when it is to be called again even if nothing happens; the thread's own period is a second.
+    /// Does the present work. Returns when to call it again even if nothing happens; the thread itself calls it at
+    /// least once a second.
     fn work(&self) -> Option<Duration>;
 
-    /// Whether somebody waits for it, so records are not to gather before they are merged: those that come while the work is done do.
+    /// Whether a client or thread waits for this work. Then records are merged at once; only those that come during the
+    /// work gather.
     fn hurries(&self) -> bool {
         false
     }
@@ -65,18 +67,18 @@ pub struct SinkId(u64);
 
 /// The stream of effects.
 ///
-/// A thread collects records in its own [`Effects`] and closes each with [`CommandLog::close`] while the commit holds its
-/// locks. Locks are two-phase, so the numbers are a serial order of the commits. Now and then, and before it leaves the
-/// keyspace, the thread submits what it has; the log's thread puts the records of all threads into the order of their
-/// numbers, which have no gaps.
+/// A thread collects records in its own [`Effects`] and closes each with [`CommandLog::close`] while the commit holds
+/// its locks. Locks are two-phase, so the numbers are a serial order of the commits. From time to time, and before it
+/// leaves the keyspace, the thread submits its records; the log's thread puts the records of all threads into the order
+/// of their numbers, which have no gaps.
 pub struct CommandLog {
     listening: AtomicBool,
     /// The LSN drawn last.
     last: AtomicU64,
-    /// Memory of what has been submitted and not merged, in bytes.
+    /// Memory of records that are submitted but not merged, in bytes.
     held_bytes: AtomicUsize,
     queue: Mutex<Queue>,
-    /// Told when there is something in the queue.
+    /// Signalled when there is something in the queue.
     filled: Condvar,
     merge: Mutex<Merge>,
     slow_works: Mutex<Vec<(SinkId, Arc<dyn SlowWork>)>>,
@@ -87,9 +89,9 @@ struct Queue {
     submitted: Vec<Effects>,
     bytes: usize,
     spare: Vec<Effects>,
-    /// Whether the log's thread sleeps until it is told.
+    /// Whether the log's thread sleeps until it is signalled.
     is_asleep: bool,
-    /// Whether somebody has called [`CommandLog::wake`].
+    /// Whether [`CommandLog::wake`] has been called.
     is_woken: bool,
     has_thread: bool,
 }
@@ -98,7 +100,7 @@ struct Queue {
 struct Merge {
     /// The LSN merged last.
     last: u64,
-    /// Buffers with records that are still to be merged, by their next LSN.
+    /// Buffers with records that are not merged yet, by their next LSN.
     waiting: BinaryHeap<Reverse<Waiting>>,
     sinks: Vec<(SinkId, Box<dyn Sink>)>,
     sinks_attached: u64,
@@ -131,7 +133,7 @@ impl Ord for Waiting {
 }
 
 impl CommandLog {
-    /// A log nobody listens to.
+    /// A log without sinks.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             listening: AtomicBool::new(false),
@@ -144,14 +146,14 @@ impl CommandLog {
         })
     }
 
-    /// Whether effects have to be recorded at all. It changes only while nobody is in the keyspace.
+    /// Whether effects must be recorded at all. It changes only while no thread is in the keyspace.
     #[inline]
     pub fn is_listening(&self) -> bool {
         self.listening.load(Ordering::Relaxed)
     }
 
-    /// Adds a sink, which gets the records from here on. The caller keeps everybody else out of the keyspace, and all
-    /// threads have submitted what they had.
+    /// Adds a sink, which gets the records from here on. The caller must keep all other threads out of the keyspace,
+    /// and all threads must have submitted their records.
     ///
     /// # Errors
     /// The system has no thread to give.
@@ -160,7 +162,7 @@ impl CommandLog {
         Ok(self.follow(sink))
     }
 
-    /// As [`CommandLog::attach`], for those who flush the log by themselves: no thread does.
+    /// As [`CommandLog::attach`], for callers that flush the log themselves: it starts no thread.
     pub fn follow(&self, sink: Box<dyn Sink>) -> SinkId {
         self.flush();
         let mut merge = self.merge.lock();
@@ -172,8 +174,8 @@ impl CommandLog {
         id
     }
 
-    /// Takes a sink away again and returns it; it has got every record up to here. The caller keeps everybody else out of
-    /// the keyspace, as in [`CommandLog::attach`].
+    /// Removes a sink and returns it; it has every record up to here. The caller must keep all other threads out of the
+    /// keyspace, as in [`CommandLog::attach`].
     pub fn detach(&self, id: SinkId) -> Option<Box<dyn Sink>> {
         self.flush();
         let mut merge = self.merge.lock();
@@ -184,7 +186,7 @@ impl CommandLog {
         Some(sink)
     }
 
-    /// Closes the open record of a thread; returns its LSN. The commit still holds its locks.
+    /// Closes the open record of a thread; returns its LSN. The commit must still hold its locks.
     #[inline]
     pub fn close(&self, effects: &mut Effects) -> u64 {
         let lsn = self.last.fetch_add(1, Ordering::Relaxed) + 1;
@@ -197,12 +199,12 @@ impl CommandLog {
         self.last.load(Ordering::Relaxed)
     }
 
-    /// Memory of records that have been submitted and that the sinks do not have yet, in bytes.
+    /// Memory of submitted records that the sinks do not have yet, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes the records of a thread, which gets an empty buffer for them. None is open.
+    /// Takes the records of a thread and gives it an empty buffer. No record may be open.
     pub fn submit(&self, effects: &mut Effects) {
         debug_assert_eq!(effects.open_len(), 0);
         if effects.is_empty() {
@@ -224,15 +226,15 @@ impl CommandLog {
         }
     }
 
-    /// Wakes the log's thread: there is slow work to do though no record may come.
+    /// Wakes the log's thread: there is slow work even if no record comes.
     pub fn wake(&self) {
         let mut queue = self.queue.lock();
         queue.is_woken = true;
         self.filled.notify_one();
     }
 
-    /// Merges what has been submitted; the sinks have it when this returns, as far as no record before it is missing. Their slow work is not
-    /// done then.
+    /// Merges the submitted records. When this returns, the sinks have all of them before the first missing one, but
+    /// may not have done their slow work.
     pub fn flush(&self) {
         let mut merge = self.merge.lock();
         let mut queue = self.queue.lock();
@@ -270,7 +272,7 @@ impl CommandLog {
         Ok(())
     }
 
-    /// Waits until something has been submitted or somebody wakes the thread, or for a while.
+    /// Waits until records are submitted or the thread is woken, but not longer than `at_most`.
     fn wait(&self, at_most: Duration) {
         let mut queue = self.queue.lock();
         if queue.submitted.is_empty() && !queue.is_woken {
@@ -292,12 +294,12 @@ impl CommandLog {
     }
 }
 
-/// The log's thread: ends when the log is gone.
+/// The log's thread: ends when the log is dropped.
 fn run(log: &Weak<CommandLog>) {
     let mut pause = SLEEP_MAX;
     while let Some(log) = log.upgrade() {
         log.wait(pause);
-        // More comes soon, mostly: one look at it all costs less than a wake-up for each.
+        // More records usually come soon: one merge of all costs less than a wake-up for each.
         if !log.hurries() {
             std::thread::sleep(GATHER_TIME);
         }
@@ -307,7 +309,7 @@ fn run(log: &Weak<CommandLog>) {
 }
 
 impl Merge {
-    /// Hands records to the sinks as long as none is missing; returns buffers that are used up.
+    /// Passes records to the sinks up to the first missing one; returns the buffers that are used up.
     fn run(&mut self) -> Vec<Effects> {
         let mut used_up = Vec::new();
         let before = self.last;
@@ -316,7 +318,7 @@ impl Merge {
                 break;
             }
             let Some(Reverse(mut waiting)) = self.waiting.pop() else { break };
-            // As far as this thread's own records follow each other.
+            // As long as this thread's records have consecutive numbers.
             while waiting.effects.lsn(waiting.next) == Some(self.last + 1) {
                 let record = waiting.effects.record(waiting.next);
                 self.sinks.iter_mut().for_each(|(_, sink)| sink.record(record));
@@ -409,7 +411,7 @@ mod tests {
         assert!(seen.iter().zip(1..).all(|((lsn, _), n)| *lsn == n));
     }
 
-    /// Slow work that waits until it is let go, and tells when it has begun.
+    /// Slow work that reports its beginning and waits until it is released.
     struct Slow {
         begun: std::sync::mpsc::SyncSender<()>,
         go: Mutex<std::sync::mpsc::Receiver<()>>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::inline::{InlineArgs, split_inline};
 use crate::number::parse_i64;
 
-/// Where an argument stands: a range relative to the first byte of its command, or an owned argument.
+/// The place of an argument: a range relative to the first byte of its command, or an owned argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgRange {
     start: u32,
@@ -60,9 +60,9 @@ pub struct Limits {
     pub multibulk_len_max: i64,
     /// Longest argument in bytes (`proto-max-bulk-len`).
     pub bulk_len_max: i64,
-    /// From this length in bytes on an argument that is not yet there is asked for with [`Decoded::NeedBulk`].
+    /// An incomplete argument of at least this length in bytes is requested with [`Decoded::NeedBulk`].
     pub big_bulk_len_min: usize,
-    /// Whether the connection has still to authenticate: at most 10 arguments of 16 KB then.
+    /// Whether the connection must still authenticate: then at most 10 arguments of 16 KB are allowed.
     pub unauthenticated: bool,
 }
 
@@ -84,7 +84,7 @@ const PARTIAL_KEPT_MAX: usize = 64;
 const UNAUTHENTICATED_MULTIBULK_LEN_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
 
-/// Why a byte stream is not RESP. The text is what Redis says on the wire, behind `ERR `.
+/// Why a byte stream is not RESP. The text is the one that Redis sends after `ERR `.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -121,7 +121,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// The text, with the byte it quotes as it came: [`Display`](std::fmt::Display) shows one beyond ASCII as UTF-8.
+    /// The text. A byte that it quotes is unchanged: [`Display`](std::fmt::Display) shows a byte beyond ASCII as UTF-8.
     pub fn to_bytes(self) -> Vec<u8> {
         match self {
             Self::ExpectedDollar(byte) => [b"Protocol error: expected '$', got '", &[byte][..], b"'"].concat(),
@@ -145,9 +145,9 @@ pub enum Decoded {
     },
     /// More bytes are needed.
     Incomplete,
-    /// The next argument is large and not all there. The caller reads its `len` bytes and the two bytes behind
-    /// them into a buffer of its own, starting with what stands from `at` on, and hands it over with
-    /// [`Decoder::supply_owned`]. The bytes from `at` on no longer belong to the query buffer.
+    /// The next argument is large and incomplete. The caller reads its `len` bytes and the two bytes after them into a
+    /// buffer of its own, which begins with the bytes from `at` on, and passes it to [`Decoder::supply_owned`]. The
+    /// bytes from `at` on no longer belong to the query buffer.
     NeedBulk {
         /// Position of the first byte of the argument, relative to the first byte of the command.
         at: usize,
@@ -158,16 +158,15 @@ pub enum Decoded {
 
 /// An incremental command decoder: one for each connection.
 ///
-/// It remembers how far it came in a command that is not all there, so that no byte is looked at twice however
-/// finely a stream is cut; all positions are relative to the first byte of the command, so the caller may move
-/// the bytes between calls.
+/// It remembers its place in an incomplete command, so it reads no byte twice, however finely a stream is cut. All
+/// positions are relative to the first byte of the command, so the caller may move the bytes between calls.
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// Arguments still to come of the present multibulk; 0 between commands.
     missing: u32,
     /// Length of the argument whose header was read already.
     bulk_len: Option<usize>,
-    /// Bytes of the present command that are done with.
+    /// Bytes of the present command that are decoded.
     pos: usize,
     /// Arguments of the present command found in earlier calls.
     partial: Vec<ArgRange>,
@@ -181,7 +180,7 @@ impl Decoder {
         Self::default()
     }
 
-    /// Forgets the command begun: the next call starts at the first byte of a command.
+    /// Forgets an unfinished command: the next call starts at the first byte of a command.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -196,19 +195,19 @@ impl Decoder {
         self.partial.capacity() * size_of::<ArgRange>() + self.owned.iter().map(|arg| arg.capacity()).sum::<usize>()
     }
 
-    /// Takes the owned arguments of the command that was completed last.
+    /// Takes the owned arguments of the last complete command.
     #[inline]
     pub fn take_owned(&mut self) -> Vec<Arc<Vec<u8>>> {
         std::mem::take(&mut self.owned)
     }
 
-    /// Whether the command that was completed last has owned arguments.
+    /// Whether the last complete command has owned arguments.
     #[inline]
     pub fn has_owned(&self) -> bool {
         !self.owned.is_empty()
     }
 
-    /// Hands over the argument asked for by [`Decoded::NeedBulk`], without the two bytes behind it.
+    /// Supplies the argument that [`Decoded::NeedBulk`] requested, without the two bytes after it.
     pub fn supply_owned(&mut self, argument: Vec<u8>) {
         debug_assert!(self.missing > 0 && self.bulk_len == Some(argument.len()));
         self.partial.push(ArgRange::owned(self.owned.len()));
@@ -303,17 +302,17 @@ impl Decoder {
         Ok(Decoded::Command { len })
     }
 
-    /// Goes on with the arguments of the present command that were kept.
+    /// Goes on with the kept arguments of the present command.
     fn resume(&mut self, args: &mut Vec<ArgRange>) {
         if args.is_empty() {
-            // Of a command with very many arguments they are not copied at every read.
+            // A swap avoids a copy at every read if a command has very many arguments.
             std::mem::swap(args, &mut self.partial);
         } else {
             args.append(&mut self.partial);
         }
     }
 
-    /// Keeps the arguments from `first` on until there is more to read.
+    /// Keeps the arguments from `first` on until more bytes arrive.
     fn suspend(&mut self, args: &mut Vec<ArgRange>, first: usize) {
         if first == 0 && args.len() > PARTIAL_KEPT_MAX {
             std::mem::swap(args, &mut self.partial);
@@ -323,7 +322,7 @@ impl Decoder {
         }
     }
 
-    /// The `$` line at the present position: the length it announces, `None` when the line is not all there.
+    /// The `$` line at the present position: the length it announces, `None` if the line is incomplete.
     #[inline]
     fn bulk_header(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         let Some((len, next)) = header(buf, self.pos).transpose()? else {
@@ -383,8 +382,8 @@ impl Decoder {
     }
 }
 
-/// Decodes a command that is all there, has at most nine arguments of at most 99 bytes each, and so is within every
-/// limit: nearly all commands of nearly all pipelines. Anything else is `None` and leaves `args` as it was.
+/// Decodes a complete command of at most nine arguments of at most 99 bytes each, which is within every limit: nearly
+/// all commands of nearly all pipelines. For anything else it returns `None` and leaves `args` as it was.
 #[inline]
 fn decode_short(buf: &[u8], args: &mut Vec<ArgRange>) -> Option<usize> {
     let &[b'*', count @ b'1'..=b'9', b'\r', _, ..] = buf else { return None };
@@ -413,7 +412,7 @@ fn decode_short(buf: &[u8], args: &mut Vec<ArgRange>) -> Option<usize> {
     Some(pos)
 }
 
-/// A header line found: its number (`None` when it is not one) and the position behind the line.
+/// A complete header line: its number (`None` if it is not one) and the position after the line.
 type Header = (Option<i64>, usize);
 
 /// The line at `pos`: a type byte, a number, CR and any byte (as in Redis, which takes it for LF).
@@ -435,8 +434,8 @@ fn header(buf: &[u8], pos: usize) -> Option<Result<Header, ProtocolError>> {
     long_header(buf, pos)
 }
 
-/// Where a line ends. As in Redis, which looks for the end with C's `strchr`, a line with a NUL in it has no end: more bytes are
-/// waited for up to the limit of a line.
+/// Where a line ends. A line with a NUL in it has no end, as in Redis, which searches with C's `strchr`: the decoder
+/// waits for more bytes up to the limit of a line.
 fn find_line_end(end: u8, bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(end, 0, bytes).filter(|&at| bytes[at] == end)
 }

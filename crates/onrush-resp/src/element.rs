@@ -1,20 +1,21 @@
-//! The elements of replies: what there is, how much of it, and the line that each starts with.
+//! The elements of replies: their types, their limits, and the line that each starts with.
 
-/// What a reply may be. Memory is taken as bytes arrive, never by the length that a server announces.
+/// Limits of replies. Memory is allocated as bytes arrive, never by the length that a server announces.
 pub mod reply_limits {
-    /// How deep aggregates may nest, attributes included. Dropping a tree of replies recurses, so the depth has a bound.
+    /// Deepest nesting of aggregates, attributes included. Dropping a tree of replies recurses, so the depth has a
+    /// bound.
     pub const DEPTH_MAX: usize = 128;
-    /// The most elements of one aggregate; keys and values of a map count each.
+    /// The most elements of one aggregate; in a map, each key and each value counts.
     pub const AGGREGATE_LEN_MAX: u64 = u32::MAX as u64;
-    /// The longest bulk string in bytes. Longer than `proto-max-bulk-len`, since DUMP and scripts answer with more.
+    /// The longest bulk string in bytes. Longer than `proto-max-bulk-len`, since DUMP and scripts can reply with more.
     pub const BULK_LEN_MAX: u64 = u32::MAX as u64;
     /// The longest status, error, double or big number in bytes.
     pub const LINE_LEN_MAX: usize = 16 << 20;
-    /// The longest line of any other kind in bytes: a marker, a sign, 20 digits and the end, with room to spare.
+    /// The longest line of any other kind in bytes: more than a marker, a sign, 20 digits and the line end need.
     pub const HEADER_LEN_MAX: usize = 64;
 }
 
-/// Why bytes are no reply.
+/// Why bytes are not a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
@@ -27,7 +28,7 @@ pub enum ReplyError {
     /// A bulk string is longer or shorter than announced.
     #[error("a bulk string that does not end where it should")]
     BulkEnd,
-    /// Not a number where one has to be, or one that does not fit.
+    /// Not a number where one is required, or a number that does not fit.
     #[error("'{0}' is no number")]
     Number(String),
     /// A negative length, or one beyond the limits.
@@ -36,7 +37,7 @@ pub enum ReplyError {
     /// A boolean other than `t` and `f`.
     #[error("a boolean that is neither t nor f")]
     Boolean,
-    /// A null with something behind it.
+    /// A null with more bytes in its line.
     #[error("a null that holds something")]
     Null,
     /// Aggregates nest too deep.
@@ -60,7 +61,7 @@ pub enum Scalar<'a> {
         /// Its value.
         value: f64,
     },
-    /// A whole number of any size, as the server wrote it: digits, with a sign perhaps.
+    /// A whole number of any size, as the server wrote it: digits, with an optional sign.
     BigNumber(&'a [u8]),
     /// True or false.
     Boolean(bool),
@@ -68,18 +69,18 @@ pub enum Scalar<'a> {
     Null,
 }
 
-/// What a string with a length is.
+/// The kind of a string with a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkKind {
     /// Bytes of any kind.
     String,
     /// An error.
     Error,
-    /// Text behind three bytes that name its format and a colon. At least those four bytes are there.
+    /// Three bytes that name the format, a colon, and the text. There are at least those four bytes.
     Verbatim,
 }
 
-/// What an aggregate is.
+/// The kind of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateKind {
     /// An ordered list.
@@ -88,32 +89,32 @@ pub enum AggregateKind {
     Set,
     /// Keys and values in turns.
     Map,
-    /// A message sent unasked, when it is not inside of another aggregate.
+    /// A message that answers no command, unless it is inside of another aggregate.
     Push,
-    /// Keys and values in turns, about the element that follows. It is no element itself.
+    /// Keys and values in turns, about the element that follows. Not an element itself.
     Attribute,
 }
 
-/// What the line that an element starts with says.
+/// The content of the line that an element starts with.
 pub enum Head<'a> {
     /// The element is the line.
     Scalar(Scalar<'a>),
-    /// A string of so many bytes follows.
+    /// A string of this many bytes follows.
     Bulk(BulkKind, usize),
-    /// So many elements follow.
+    /// This many elements follow.
     Aggregate(AggregateKind, usize),
 }
 
 /// The bytes of the format of a verbatim string and its colon.
 pub const VERBATIM_HEAD_LEN: usize = 4;
-/// The most digits that fit into 64 bits, whatever they are.
+/// Any number of at most this many digits fits into 64 bits.
 const SHORT_DIGITS_MAX: usize = 18;
 
 pub fn is_marker(byte: u8) -> bool {
     b"+-:$*_,#(!=~%>|".contains(&byte)
 }
 
-/// The longest line behind a marker, itself included, in bytes.
+/// The longest line with this marker, in bytes, marker included.
 pub fn line_len_max(marker: u8) -> usize {
     match marker {
         b'+' | b'-' | b',' | b'(' => reply_limits::LINE_LEN_MAX,
@@ -122,7 +123,7 @@ pub fn line_len_max(marker: u8) -> usize {
 }
 
 /// The head of a string, an array or an integer in its usual form, and its length with the end of the line. `None` for
-/// any other line, and for one that is cut.
+/// any other line, and for an incomplete one.
 #[inline]
 pub fn short_head(input: &[u8]) -> Option<(Head<'static>, usize)> {
     let (&marker, rest) = input.split_first()?;
@@ -150,7 +151,7 @@ pub fn short_head(input: &[u8]) -> Option<(Head<'static>, usize)> {
     None
 }
 
-/// The head in a line, which comes without its newline.
+/// The head in a line. The line must come without its newline.
 pub fn head(line: &[u8]) -> Result<Head<'_>, ReplyError> {
     let Some((&marker, body)) = line.split_first() else { return Err(ReplyError::Marker(b'\n')) };
     if !is_marker(marker) {

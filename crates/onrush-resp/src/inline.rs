@@ -3,7 +3,7 @@
 /// The arguments of an inline command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InlineArgs {
-    /// The words stand in the line as they are: start and end of each.
+    /// The words are unchanged parts of the line: start and end of each.
     Plain(Vec<(usize, usize)>),
     /// At least one word was quoted, so the words were rewritten.
     Quoted(Vec<Vec<u8>>),
@@ -15,8 +15,9 @@ fn is_space(byte: u8) -> bool {
 
 /// Splits a line into words by Redis's quoting rules.
 ///
-/// Words are separated by white space. `"…"` knows `\n \r \t \b \a \xHH` and takes any other escaped byte as itself;
-/// `'…'` knows `\'`. A closing quote must be followed by white space or the end. Returns `None` when quotes are unbalanced. O(length).
+/// Words are separated by white space. In `"…"` the escapes are `\n \r \t \b \a \xHH`, and any other escaped byte
+/// stands for itself; in `'…'` the only escape is `\'`. A closing quote must be followed by white space or the end.
+/// Returns `None` when quotes are unbalanced. O(length).
 pub fn split_inline(line: &[u8]) -> Option<InlineArgs> {
     if memchr::memchr2(b'"', b'\'', line).is_none() {
         return Some(InlineArgs::Plain(plain_words(line)));
@@ -54,7 +55,7 @@ fn plain_words(line: &[u8]) -> Vec<(usize, usize)> {
     }
 }
 
-/// One word from `at` on, quotes resolved, and the position behind it.
+/// One word from `at` on, quotes resolved, and the position after it.
 fn quoted_word(line: &[u8], mut at: usize) -> Option<(Vec<u8>, usize)> {
     let mut word = Vec::new();
     while let Some(&byte) = line.get(at) {
@@ -98,12 +99,12 @@ fn quoted_part(line: &[u8], mut at: usize, quote: u8, word: &mut Vec<u8>) -> Opt
             }
             continue;
         }
-        if let [b'x', high, low, ..] = rest
-            && let (Some(high), Some(low)) = (hex(*high), hex(*low))
-        {
-            word.push(high << 4 | low);
-            at += 3;
-            continue;
+        if let [b'x', high, low, ..] = rest {
+            if let (Some(high), Some(low)) = (hex(*high), hex(*low)) {
+                word.push(high << 4 | low);
+                at += 3;
+                continue;
+            }
         }
         let escaped = *rest.first()?;
         at += 1;

@@ -5,8 +5,10 @@
 //! command. Replies are appended to a [`Reply`], the reply buffer, which speaks RESP2 or RESP3 and carries
 //! large values by reference.
 //!
-//! A client turns the bytes of a connection into replies with [`ReplyReader`], which tells a [`ReplyVisitor`] of their
-//! parts or only counts them, or with [`ReplyDecoder`], which builds them as values of the client's own type.
+//! A client turns the bytes of a connection into replies with [`ReplyReader`], which passes their parts to a
+//! [`ReplyVisitor`] or only counts them, or with [`ReplyDecoder`], which builds values of the client's own type.
+//!
+//! The feature `server`, which is on by default, has the server's side.
 //!
 //! Promises:
 //! - decoding does not depend on how the bytes were cut into reads;
@@ -17,18 +19,25 @@
 
 #![forbid(unsafe_code)]
 
+// The server needs newer Rust than clients do.
+#[cfg(feature = "server")]
+#[allow(clippy::incompatible_msrv)]
 mod decode;
 mod element;
 mod inline;
 mod number;
 mod read;
+#[cfg(feature = "server")]
+#[allow(clippy::incompatible_msrv)]
 mod reply;
 mod tree;
 
+#[cfg(feature = "server")]
 pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError};
 pub use element::{AggregateKind, BulkKind, ReplyError, Scalar, reply_limits};
 pub use inline::{InlineArgs, split_inline};
 pub use number::{format_double, format_long_double, parse_f64, parse_i64};
 pub use read::{Ended, ReplyReader, ReplyVisitor};
+#[cfg(feature = "server")]
 pub use reply::{Mark, Proto, Reply};
 pub use tree::{FromReply, ReplyDecoder};

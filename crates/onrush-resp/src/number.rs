@@ -21,7 +21,7 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The digits of a number of two digits or more, or of one that is not zero.
+/// The value of digits that begin with 1 to 9.
 #[inline]
 fn parse_magnitude(digits: &[u8]) -> Option<u64> {
     let (&first, rest) = digits.split_first()?;
@@ -39,8 +39,8 @@ fn parse_magnitude(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Writes a double as Redis 7.2 does in replies: the shortest digits that read back to the same value, `inf`,
-/// `-inf` or `nan`, an exponent of at least two digits where C's `%.17g` would use one.
+/// Writes a double as Redis 7.2 does in replies: the shortest digits that read back to the same value, or `inf`, `-inf`
+/// or `nan`; with an exponent of at least two digits where C's `%.17g` would use one.
 pub fn format_double(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -71,8 +71,8 @@ pub fn format_long_double(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text }
 }
 
-/// Reads a floating-point number as C's `strtod` does, all of the text: decimal or hexadecimal, `inf` and `infinity` in
-/// any case. Blanks in front, NaN, and numbers that are too large or too small for a `f64` are refused. O(length).
+/// Reads the whole text as a floating-point number, as C's `strtod` does: decimal or hexadecimal, `inf` and `infinity`
+/// in any case. Refuses leading blanks, NaN, and numbers that are too large or too small for a `f64`. O(length).
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -4,8 +4,8 @@ use crate::element::{
     AggregateKind, BulkKind, Head, ReplyError, Scalar, head, is_marker, line_len_max, reply_limits, short_head,
 };
 
-/// What hears of the parts of a reply as they are read. Each method does nothing unless it is implemented, so a visitor
-/// pays for nothing but what it wants to know.
+/// Receives the parts of a reply as they are read. The default methods do nothing, so a visitor pays only for the parts
+/// that it wants.
 pub trait ReplyVisitor {
     /// An element of one line.
     #[inline]
@@ -13,7 +13,7 @@ pub trait ReplyVisitor {
         _ = scalar;
     }
 
-    /// A string that was there as a whole. Unless it is implemented, the string comes as one part.
+    /// A string that arrived as a whole. By default the string comes as one part.
     #[inline]
     fn bulk(&mut self, kind: BulkKind, bytes: &[u8]) {
         self.bulk_begins(kind, bytes.len());
@@ -39,7 +39,7 @@ pub trait ReplyVisitor {
         _ = kind;
     }
 
-    /// An aggregate of `len` elements begins; keys and values count each. Its elements follow, then its end.
+    /// An aggregate of `len` elements begins; each key and each value counts. Its elements follow, then its end.
     #[inline]
     fn open(&mut self, kind: AggregateKind, len: usize) {
         _ = (kind, len);
@@ -51,36 +51,37 @@ pub trait ReplyVisitor {
         _ = kind;
     }
 
-    /// So many replies have ended. Only [`ReplyReader::skim`] tells, which does not tell of statuses that are `OK`.
+    /// `count` replies have ended. Only [`ReplyReader::skim`] calls this; it does not report the statuses `OK`
+    /// themselves.
     #[inline]
     fn replies(&mut self, count: u64) {
         _ = count;
     }
 }
 
-/// What ended.
+/// The kind of message that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The reply to a command.
     Reply,
-    /// A push, which answers nothing.
+    /// A push, which answers no command.
     Push,
 }
 
 /// Reads RESP2 and RESP3 replies that arrive in pieces, cut anywhere.
 ///
-/// It looks at each byte once and keeps nothing but the beginning of a line that is cut, so a caller has no bytes to
-/// keep. Memory: what the open aggregates take, at most [`DEPTH_MAX`](reply_limits::DEPTH_MAX) of 16 bytes, and that line.
+/// It reads each byte once and keeps the beginning of an incomplete line, so the caller need not keep any bytes.
+/// Memory: that line, and the open aggregates, at most [`DEPTH_MAX`](reply_limits::DEPTH_MAX) of 16 bytes each.
 #[derive(Debug, Default)]
 pub struct ReplyReader {
-    /// A reply has begun and not ended.
+    /// A reply has begun but not ended.
     begun: bool,
     /// The reply that has begun is a push.
     is_push: bool,
     /// Aggregates that have begun, the innermost last.
     open: Vec<Open>,
     bulk: Option<Bulk>,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
 }
 
@@ -97,7 +98,7 @@ struct Open {
 #[derive(Clone, Copy, Debug)]
 struct Bulk {
     kind: BulkKind,
-    /// Bytes still to come, the end of the line not counted.
+    /// Bytes still to come, without the end of the line.
     left: usize,
     /// How much of the end of the line is still to come.
     end: &'static [u8],
@@ -105,12 +106,12 @@ struct Bulk {
 
 const LINE_END: &[u8] = b"\r\n";
 const OK: &[u8] = b"+OK\r\n";
-/// What most replies of a mass insertion are, eight at once.
+/// Eight times the reply that a mass insertion mostly gets.
 const OKS: &[u8; 40] = b"+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n";
-/// Room for a line that is kept from one line to the next, in bytes.
+/// Room for a line that stays allocated between lines, in bytes.
 const LINE_KEPT_MAX: usize = 1024;
 
-/// What reading an element has led to.
+/// The result of reading an element.
 enum Step {
     /// The reply goes on.
     More,
@@ -131,11 +132,11 @@ impl ReplyReader {
         !self.begun
     }
 
-    /// Reads from `input[*at..]` to the end of a reply, and moves `at` behind what it read. `None` when the input ended
-    /// first: all of it was read, and the next call goes on with the bytes that follow.
+    /// Reads from `input[*at..]` to the end of a reply, and moves `at` to the first unread byte. `None` if the input
+    /// ended first: all of it was read, and the next call goes on with the bytes that follow.
     ///
     /// # Errors
-    /// The bytes are no RESP, or pass one of the [`reply_limits`]. The reader is of no more use then.
+    /// The bytes are not RESP, or pass one of the [`reply_limits`]. After an error the reader must not be used again.
     #[inline]
     pub fn read<V: ReplyVisitor>(
         &mut self,
@@ -162,8 +163,8 @@ impl ReplyReader {
         }
     }
 
-    /// Reads all of `input`. The visitor hears how many replies have ended, pushes not counted, but hears nothing of
-    /// statuses that are `OK`, which are counted eight at once.
+    /// Reads all of `input`. The visitor gets the number of replies that have ended, without pushes. It does not get
+    /// the statuses `OK`, which are counted eight at once.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -191,15 +192,15 @@ impl ReplyReader {
         }
     }
 
-    /// Reads the line that an element starts with, and the string behind it.
+    /// Reads the line that an element starts with, and the string after it.
     #[inline]
     fn element<V: ReplyVisitor>(&mut self, input: &[u8], at: &mut usize, visitor: &mut V) -> Result<Step, ReplyError> {
         let rest = &input[*at..];
-        if self.line.is_empty()
-            && let Some((head, len)) = short_head(rest)
-        {
-            *at += len;
-            return self.take(head, input, at, visitor);
+        if self.line.is_empty() {
+            if let Some((head, len)) = short_head(rest) {
+                *at += len;
+                return self.take(head, input, at, visitor);
+            }
         }
         let Some(newline) = memchr::memchr(b'\n', rest) else {
             *at = input.len();

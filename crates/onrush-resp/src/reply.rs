@@ -13,17 +13,17 @@ pub enum Proto {
     Resp3,
 }
 
-/// From this length in bytes on a shared value is sent by reference instead of being copied.
+/// A shared value of at least this length in bytes is sent by reference instead of being copied.
 const BY_REFERENCE_LEN_MIN: usize = 16 * 1024;
 
 /// Encoded replies on their way to a client.
 ///
-/// All methods append one element and take time linear in what they append. Values handed in with
-/// [`Reply::bulk_shared`] are kept by reference; [`Reply::slices`] yields everything in order for a vectored write.
+/// All methods append one element and take time linear in what they append. Values from [`Reply::bulk_shared`] are kept
+/// by reference; [`Reply::slices`] returns everything in order for a vectored write.
 #[derive(Debug, Default)]
 pub struct Reply {
     bytes: Vec<u8>,
-    /// Values by reference, and the position in `bytes` in front of which each belongs; ascending.
+    /// Values by reference, each with the position in `bytes` before which it belongs; ascending.
     shared: Vec<(usize, Arc<Vec<u8>>)>,
     /// Sum of the lengths of `shared`.
     shared_bytes: usize,
@@ -32,8 +32,9 @@ pub struct Reply {
     proto: Proto,
 }
 
-/// The four decimal digits of a number below 10,000, one in each byte, the most significant one in the lowest: halves,
-/// then tens and ones, are divided side by side in one word.
+/// The four decimal digits of a number below 10,000, one in each byte, the most significant one in the lowest byte. The
+/// number is split into halves of two digits in one word; then both halves are split into tens and ones at the same
+/// time.
 #[inline]
 fn pairs(number: u32) -> u64 {
     let halves = u64::from(number / 100) | u64::from(number % 100) << 16;
@@ -160,7 +161,7 @@ impl Reply {
         count
     }
 
-    /// The unwritten bytes when all of them are in one piece.
+    /// The unwritten bytes if all of them are in one piece.
     #[inline]
     pub fn as_single_slice(&self) -> Option<&[u8]> {
         if self.shared.is_empty() { Some(&self.bytes[self.written..]) } else { None }
@@ -180,7 +181,7 @@ impl Reply {
         }
     }
 
-    /// Gives back what was written at the front, in steps that keep the copying linear overall.
+    /// Frees the written bytes at the front, in steps that keep the copying linear overall.
     fn compact(&mut self) {
         let (mut shared_count, mut shared_len) = (0, 0);
         let mut whole = 0;
@@ -192,7 +193,7 @@ impl Reply {
             shared_count += 1;
             whole = *at;
         }
-        // `written` may lie inside the next shared value: only the bytes in front of it can go.
+        // `written` may lie inside the next shared value: only the bytes before that value can be removed.
         let next_at = self.shared.get(shared_count).map_or(self.bytes.len(), |(at, _)| *at);
         let done = (self.written - shared_len).min(next_at).max(whole);
         if done < self.bytes.len() / 2 {
@@ -250,13 +251,14 @@ impl Reply {
 
     /// `count` integers, `first` and each by `step` more than the one before; none of them may overflow.
     pub fn ints(&mut self, first: i64, step: i64, count: u32) {
-        /// Copied as a whole, which is faster than as long as the text is.
+        /// A text is copied with this length, which is faster than a copy of its own length.
         const TEXT_LEN_MAX: usize = 16;
-        /// Numbers that differ in their last digit alone.
+        /// So many numbers differ in their last digit only.
         const TEN: u32 = 10;
         self.bytes.reserve(count as usize * TEXT_LEN_MAX);
         let (mut text, mut len) = ([0; TEXT_LEN_MAX], 0);
-        // Where the ten began that is being written, and the one before it when the next number begins another.
+        // The beginning of the present ten in the output, and that of the ten before if the next number begins a new
+        // one.
         let (mut ten, mut ten_before) = (None, None);
         let mut nth = 0;
         while nth < count {
@@ -273,7 +275,7 @@ impl Reply {
                     continue;
                 }
             }
-            // Mostly the last digit alone changes.
+            // Usually only the last digit changes.
             let digit = if len > 0 && (1..10).contains(&step) { text[len - 3] + step as u8 } else { u8::MAX };
             if digit <= b'9' {
                 text[len - 3] = digit;
@@ -285,7 +287,7 @@ impl Reply {
                 }
             } else {
                 let start = self.bytes.len();
-                // None of the values overflows, though `step * nth` alone may.
+                // No value overflows, but `step * nth` alone may.
                 let value = first.wrapping_add(step.wrapping_mul(i64::from(nth)));
                 self.int(value);
                 let new = &self.bytes[start..];
@@ -304,7 +306,7 @@ impl Reply {
     #[inline]
     fn short_int(&mut self, value: u32) {
         let (high, low) = (value / 10_000, value % 10_000);
-        // Eight digits, the most significant one first, and the zeros in front of the first that counts.
+        // Eight digits, the most significant one first, and the number of leading zeros.
         let digits = (pairs(high) | pairs(low) << 32) | u64::from_le_bytes([b'0'; 8]);
         let zeros = (digits ^ u64::from_le_bytes([b'0'; 8])).trailing_zeros() as usize / 8;
         let len = 8 - zeros;
@@ -445,7 +447,7 @@ impl Reply {
     }
 }
 
-/// Written bytes are given back once they are this many.
+/// Written bytes are freed once they are this many.
 const COMPACT_BYTES_MIN: usize = 64 * 1024;
 
 /// A position in a [`Reply`].

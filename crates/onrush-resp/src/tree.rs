@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use crate::element::{AggregateKind, BulkKind, ReplyError, Scalar};
 use crate::read::{ReplyReader, ReplyVisitor};
 
-/// Elements and bytes that room is made for before they come; more only as they do.
+/// Elements and bytes for which room is made in advance; more room is made as they arrive.
 const RESERVED_ITEMS_MAX: usize = 128;
 const RESERVED_BYTES_MAX: usize = 64 << 10;
 
-/// A type that replies are built as.
+/// A type that replies are turned into.
 pub trait FromReply: Sized {
     /// An element of one line.
     fn scalar(scalar: Scalar<'_>) -> Self;
@@ -20,13 +20,13 @@ pub trait FromReply: Sized {
         Self::scalar(Scalar::Status(b"OK"))
     }
 
-    /// A string; owned when it came in pieces.
+    /// A string; owned if it came in pieces.
     fn bulk(kind: BulkKind, bytes: Cow<'_, [u8]>) -> Self;
 
     /// An aggregate of any kind but [`Attribute`](AggregateKind::Attribute). A map's keys and values come in turns.
     fn aggregate(kind: AggregateKind, elements: Vec<Self>) -> Self;
 
-    /// An element with attributes, whose keys and values come in turns. Drops them unless it is implemented.
+    /// An element with attributes, whose keys and values come in turns. By default the attributes are dropped.
     fn attributed(self, attributes: Vec<Self>) -> Self {
         drop(attributes);
         self
@@ -52,7 +52,7 @@ struct Builder<R> {
 
 #[derive(Debug)]
 struct Open<R> {
-    /// They are about the next element.
+    /// Whether the elements are attributes of the next element.
     are_attributes: bool,
     elements: Vec<R>,
 }
@@ -70,8 +70,8 @@ impl<R: FromReply> ReplyDecoder<R> {
         ReplyDecoder::default()
     }
 
-    /// Reads from `input[*at..]` and moves `at` behind what it read. `None` when no reply ended: all of the input was
-    /// read, and the next call goes on with the bytes that follow.
+    /// Reads from `input[*at..]` and moves `at` to the first unread byte. `None` if no reply ended: all of the input
+    /// was read, and the next call goes on with the bytes that follow.
     ///
     /// # Errors
     /// As [`ReplyReader::read`].
@@ -119,7 +119,7 @@ impl<R: FromReply> ReplyVisitor for Builder<R> {
     fn bulk_part(&mut self, part: &[u8]) {
         let (len, missing) = (self.bulk.len(), self.bulk_len - self.bulk.len());
         if self.bulk.capacity() - len < part.len() {
-            // Twice as much as has come, and never more than will.
+            // Room for twice the bytes so far, and never for more than will come.
             self.bulk.reserve_exact(missing.min(len.max(part.len())));
         }
         self.bulk.extend_from_slice(part);
@@ -151,7 +151,7 @@ impl<R: FromReply> ReplyVisitor for Builder<R> {
 mod tests {
     use super::*;
 
-    /// A reply that knows nothing but the room its bytes take.
+    /// A reply that has only the size of its buffer.
     #[derive(Debug)]
     struct Room(usize);
 

@@ -1,4 +1,4 @@
-//! The reader of replies: every type, cut anywhere, counted as it is built, and bytes that are no reply.
+//! The reader of replies: every type, cut anywhere, counted and built alike, and bytes that are not a reply.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use onrush_resp::{
 };
 use proptest::prelude::*;
 
-/// A reply with all that was said about it.
+/// A reply with its attributes.
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
     Line(char, String),
@@ -147,7 +147,7 @@ fn decode(pieces: &[&[u8]]) -> (Vec<Node>, Option<ReplyError>) {
     (nodes, None)
 }
 
-/// What a visitor of all parts hears: a bulk string in pieces is the same as one that comes whole.
+/// Records all parts that a visitor gets: a bulk string in pieces counts as a whole one.
 #[derive(Default, PartialEq, Debug)]
 struct Heard {
     replies: u64,

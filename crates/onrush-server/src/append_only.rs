@@ -1,4 +1,4 @@
-//! The append-only file of the process: turned on and off, rewritten, asked how it is.
+//! The append-only file of the process: turning it on and off, rewriting it, reporting its state.
 
 use std::io;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub fn refresh(server: &Server, config: &Config) {
     }
 }
 
-/// Goes on with a log in `dir` that has been loaded. Nobody changes anything meanwhile.
+/// Continues a log in `dir` that has been loaded. No thread changes data meanwhile.
 ///
 /// # Errors
 /// The system's.
@@ -72,8 +72,8 @@ fn attach(server: &'static Server, aof: Arc<Aof>, lsn: u64) -> Result<(), String
     Ok(())
 }
 
-/// Begins a log with the data there is, in the place of one that may be there. `waits`: the data is saved by the thread for snapshots;
-/// otherwise now.
+/// Begins a log with the present data; it replaces an existing log. `waits`: the thread for snapshots saves the data;
+/// otherwise the calling thread does so now.
 ///
 /// # Errors
 /// The system's; a snapshot is under way.
@@ -96,7 +96,7 @@ pub fn begin_log(server: &'static Server, waits: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Ends the log: everything is on the disk when this returns. Nobody is in the keyspace.
+/// Ends the log: everything is on the disk when this returns. No thread may be in the keyspace.
 ///
 /// # Errors
 /// Not everything is on the disk.
@@ -146,7 +146,7 @@ impl BaseOutput {
         let is_rdb = config.aof_use_rdb_preamble;
         let options =
             FileOptions { has_checksum: config.rdbchecksum, syncs_often: config.aof_rewrite_incremental_fsync, is_rdb };
-        // The folder may have been configured anew since; the files stay together.
+        // The configured folder may have changed since; the files stay together.
         let target = aof.dir().join("temp-rewrite.aof");
         let file = SnapshotFile::create(Arc::new(Disk), target, options)?;
         Ok(Self { server, file, aof, way, is_rdb, started: Instant::now() })
@@ -184,7 +184,7 @@ impl Output for BaseOutput {
         let result = self.settle();
         self.note(&result);
         match &result {
-            // The first base may come late, by another rewrite than the first.
+            // The first base may come from a later rewrite, if the first one fails.
             Ok(_) => self.server.durability.turn_on(),
             Err(_) => {
                 self.file.remove();

@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use onrush_alloc as alloc;
-use onrush_engine::blocking::kill;
-use onrush_engine::commit::Commit;
+use onrush_engine::commit::{Commit, Expired};
 use onrush_engine::latency::Event;
 use onrush_engine::settings::Pause;
 use onrush_engine::stats::Samples;
@@ -18,16 +17,16 @@ use crate::mailbox::Mailbox;
 use crate::saving::Saving;
 use crate::server::Server;
 
-/// Share of its period that active expiry may use, in percent (Redis's default effort).
+/// Share of a period that active expiry may use, in percent (Redis's default effort).
 const EXPIRE_SHARE_PERCENT: u32 = 25;
 
-/// A shard waits for a pass one millisecond for each so many of its volatile entries.
+/// A shard with due entries waits one millisecond for each `EXPIRE_BATCHING` of its volatile entries before a pass.
 const EXPIRE_BATCHING: i64 = 8;
 
 /// Shards looked at between two looks at the clock and the gate.
 const EXPIRE_STRIDE: usize = 256;
 
-/// Fields that are removed from the hashes of a shard before others get it.
+/// Fields that are removed from the hashes of a shard before the shard's lock goes back.
 const FIELDS_PER_LOCK: usize = 500;
 
 /// Samples a rate is the mean of, as in Redis.
@@ -36,7 +35,7 @@ const RATE_SAMPLES: usize = 16;
 /// Period of the rate samples.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
 
-/// Keys that clients have read and that are forgotten at once, if there are too many.
+/// Tracked keys that are forgotten at once when there are too many.
 const TRACKED_KEYS_TRIM_MAX: usize = 10_000;
 
 /// Does the regular work until the runtime ends.
@@ -88,7 +87,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
     }
 }
 
-/// Has workers that are asleep tend to what is theirs after something has happened.
+/// Wakes sleeping workers after something has happened, so that they do their upkeep.
 #[derive(Default)]
 struct Nudges {
     /// What had happened at the last look.
@@ -100,7 +99,7 @@ struct Nudges {
 }
 
 impl Nudges {
-    /// Nudges for one happening: the first may come before a worker's time for tending has.
+    /// Wake-ups after each event: the first may come before a worker's upkeep is due.
     const COUNT: u32 = 2;
 
     /// Commands between two looks that are much to do, and looks with fewer after which the server counts as calm.
@@ -132,7 +131,7 @@ impl Nudges {
     }
 }
 
-/// Closes clients that were silent for longer than `timeout`.
+/// Has clients closed that were silent for longer than `timeout`. Their connections judge: they may be at work on a command.
 fn close_idle(server: &'static Server) {
     let timeout_s = server.host.config.read().timeout;
     if timeout_s == 0 {
@@ -140,20 +139,14 @@ fn close_idle(server: &'static Server) {
     }
     let now_ms = server.clock.unix_ms();
     for client in server.clients.all() {
-        // Who waits for keys, listens to channels or monitors is not idle.
-        let hears = client.has_subscriptions() || client.is_monitor.load(Relaxed);
-        if client.is_aside() || hears || client.waiter.lock().is_some() {
-            continue;
-        }
-        if now_ms - client.activity.last_interaction_ms.load(Relaxed) > timeout_s as i64 * 1000 {
-            tracing::debug!("Closing idle client id={} addr={}", client.id, client.addr);
-            kill(server, &client);
+        if client.is_idle(now_ms, timeout_s as i64 * 1000) {
+            client.close_if_idle();
         }
     }
 }
 
-/// Closes clients that have left more messages unread than the soft limit allows, for too long. Those that get more are closed
-/// by who sends it.
+/// Closes clients whose unread messages have passed the soft limit for too long. Clients that still get messages are
+/// closed by the thread that sends them.
 fn close_slow(server: &'static Server) {
     if server.messages.waiting_bytes() == 0 {
         return;
@@ -163,10 +156,10 @@ fn close_slow(server: &'static Server) {
     }
 }
 
-/// Deletes keys and fields of hashes whose time has come, without anybody asking for them.
+/// Active expiry: deletes expired keys and fields of hashes that no command asks for.
 ///
-/// Each shard knows a lower bound of its earliest expiry, so a shard with nothing due costs one load. A run
-/// goes on where the last one had to stop.
+/// Each shard has a lower bound of its earliest expiry, so a shard with nothing due costs one load. A run starts where
+/// the previous run stopped.
 struct ExpireCycle {
     server: &'static Server,
     db: usize,
@@ -194,7 +187,7 @@ impl ExpireCycle {
                 continue;
             }
             let stride = EXPIRE_STRIDE.min(shards - self.shard);
-            let more = self.visit(&mut commit, stride, (started, time));
+            let more = self.visit(&mut commit, stride, started, time);
             self.shard += stride;
             seen += stride;
             if self.shard == shards {
@@ -216,14 +209,15 @@ impl ExpireCycle {
         self.db = (self.db + 1) % self.server.keyspace.databases();
     }
 
-    /// Expires in `stride` shards from the present one on; says whether time ran out before they were done.
-    fn visit(&mut self, commit: &mut Commit, stride: usize, (started, time): (Instant, Duration)) -> bool {
+    /// Expires in `stride` shards from the present one on; returns whether it has taken longer than `time` since `started`.
+    fn visit(&mut self, commit: &mut Commit, stride: usize, started: Instant, time: Duration) -> bool {
         let server = self.server;
         let Some(db) = server.keyspace.db(self.db) else { return false };
         let now_ms = server.clock.unix_ms();
         let end = self.shard + stride;
         for (_, shard) in db.shards_from(self.shard).take_while(|(index, _)| *index < end) {
-            // A pass reads all volatile entries of the shard: the more there are, the more may wait for it.
+            // A pass reads all volatile entries of the shard: the more there are, the longer due entries wait, so that
+            // each pass deletes more.
             let due = shard.next_expire_ms();
             if due > now_ms || due.saturating_add(shard.volatile_len() as i64 / EXPIRE_BATCHING) > now_ms {
                 continue;
@@ -239,22 +233,22 @@ impl ExpireCycle {
         false
     }
 
-    /// Removes keys of a shard that are due and [`FIELDS_PER_LOCK`] fields; says whether more fields are.
+    /// Removes keys of a shard that are due and [`FIELDS_PER_LOCK`] fields; returns whether more fields are.
     fn expire_in(&mut self, commit: &mut Commit, shard: &'static Shard, now_ms: i64) -> bool {
         if !commit.enter_unless_busy() {
             return false;
         }
-        // A pause may have begun after this run did; when it is answered nothing may expire any more.
+        // CLIENT PAUSE may have begun during this run; once it has replied nothing may expire.
         let is_paused = self.server.settings.pause(self.server.clock.unix_ms()) != Pause::None;
-        let (keys, fields, more) = match is_paused {
-            true => (0, 0, false),
+        let expired = match is_paused {
+            true => Expired::default(),
             false => commit.expire_shard(self.db as u32, shard, now_ms, FIELDS_PER_LOCK),
         };
         commit.leave();
         let stats = &self.server.stats.threads[self.server.maintenance_thread()];
-        stats.expired_keys.add(keys as u64);
-        stats.changes.add((keys + fields) as u64);
-        more
+        stats.expired_keys.add(expired.keys as u64);
+        stats.changes.add((expired.keys + expired.fields) as u64);
+        expired.has_more
     }
 
     /// An upper bound of the share of volatile keys that are past their time, for INFO: 0 when the last run saw
@@ -264,7 +258,7 @@ impl ExpireCycle {
     }
 }
 
-/// Looks after fine access clocks that would wrap around: goes through all shards, evenly over time, for as long as there may
+/// Replaces fine access clocks before they wrap around: visits all shards, evenly over time, for as long as there may
 /// be such clocks.
 struct ClockCycle {
     server: &'static Server,
@@ -278,7 +272,7 @@ struct ClockCycle {
 }
 
 impl ClockCycle {
-    /// Half of the time there is: also a cycle that comes late is in time.
+    /// Half of the allowed time, so that a late cycle is still in time.
     const PERIOD: Duration = Duration::from_millis(clock::COARSEN_PERIOD_MS as u64 / 2);
 
     fn new(server: &'static Server) -> Self {

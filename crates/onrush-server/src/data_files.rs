@@ -2,7 +2,8 @@
 
 use std::io;
 
-use onrush_engine::loading::load::Expired;
+use onrush_engine::loading::Present;
+use onrush_engine::loading::load::Rules;
 use onrush_engine::snapshot::output::Output;
 
 use crate::append_only::{create_base, end_log, refresh};
@@ -23,8 +24,9 @@ impl DataFiles for ServersFiles {
         end_log(self.0)
     }
 
-    fn load_snapshot(&self) -> Result<(), String> {
-        load_file(self.0, &self.0.host.snapshot_path(), Expired::LeftOut).map_err(|error| error.to_string())
+    fn load_snapshot(&self, present: Present) -> Result<(), String> {
+        let rules = Rules { present, ..Rules::SNAPSHOT };
+        load_file(self.0, &self.0.host.snapshot_path(), rules).map_err(|error| error.to_string())
     }
 
     fn reload_log(&self) -> Result<(), String> {

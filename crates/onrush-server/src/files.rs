@@ -1,4 +1,4 @@
-//! Files that are there while the server runs: the pid file and the Unix socket.
+//! Files that exist while the server runs: the pid file and the Unix socket.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ impl Files {
     /// Removes them.
     pub fn remove(&self) {
         for file in &self.0 {
-            // It may be gone already, and there is nobody left to tell.
+            // The file may be gone already, and nobody would read the error.
             let _ = std::fs::remove_file(file);
         }
     }

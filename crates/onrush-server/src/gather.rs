@@ -1,10 +1,10 @@
 //! How many workers are in use: as few as hold the load.
 //!
-//! Connections that share a worker are executed in larger batches, and one thread wakes up in place of several; with more
-//! workers than free processors the threads and the clients only take time from each other. So connections gather on the
-//! first worker, spread to the next when it is busy and a processor is idle, and gather again when fewer workers would do.
-//! The maintenance thread decides, from the processor time of the workers and of the machine; workers move connections
-//! between rounds.
+//! The commands of connections on one worker form larger batches, and one thread wakes up instead of several. With more
+//! workers than free processors the threads and the clients only take time from each other. So connections gather on
+//! the first worker, spread to the next when it is busy and a processor is idle, and gather again when fewer workers
+//! would do. The maintenance thread decides, from the processor time of the workers and of the machine; workers move
+//! connections between rounds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,20 +17,20 @@ use crate::server::Server;
 /// How often the load is looked at.
 pub const LOOK_PERIOD: Duration = Duration::from_millis(200);
 
-/// Share of a processor from which on a worker is busy.
+/// From this share of a processor on a worker is busy.
 const BUSY_MIN: f64 = 0.85;
 
-/// Idle processors that it takes to spread.
+/// Connections spread only with at least this many idle processors.
 const IDLE_MIN: f64 = 0.3;
 
-/// With fewer idle processors than this the workers are in each other's way.
+/// With fewer idle processors than this the workers slow each other down.
 const IDLE_NONE: f64 = 0.1;
 
-/// Share of a processor that a worker may have after gathering, and that workers which are in each other's way have.
+/// Most of a processor that each worker may need after gathering: normally, and while no processor is idle.
 const GATHERED_MAX: f64 = 0.6;
 const CROWDED_MAX: f64 = 1.25;
 
-/// Looks in a row that have to agree before connections move.
+/// Consecutive looks that must agree before connections move.
 const LOOKS_TO_SPREAD: u32 = 2;
 const LOOKS_TO_GATHER: u32 = 4;
 
@@ -77,7 +77,7 @@ pub struct Gather {
     idle: IdleClock,
     idle_nanos: Option<u64>,
     wish: Wish,
-    /// How often it was found in a row.
+    /// How many consecutive looks have found it.
     times: u32,
 }
 
@@ -97,7 +97,7 @@ impl Gather {
         }
     }
 
-    /// Looks at the load and has connections move if others have found the same before.
+    /// Looks at the load; moves connections if enough consecutive looks agree.
     pub fn look(&mut self) {
         let elapsed = self.looked_at.elapsed();
         if self.workers.len() < 2 || elapsed < LOOK_PERIOD {
@@ -136,7 +136,7 @@ impl Gather {
 
     fn order(&mut self, from: usize, to: usize, share: usize) {
         self.times = 0;
-        tracing::debug!("Worker {from} gives a part of 1/{share} of its connections to worker {to}");
+        tracing::debug!("Worker {from} hands 1/{share} of its connections over to worker {to}");
         self.workers[from].order(Order { to: Arc::clone(&self.workers[to]), share });
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
+use onrush_engine::loading::Present;
 use onrush_engine::process::{CpuTimes, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use onrush_persist::rdb::{FileOptions, SnapshotFile};
@@ -32,7 +33,7 @@ const DEFAULT_USER: &[u8] = b"default";
 /// Files the server needs open beside its clients' connections.
 const RESERVED_FILES: u64 = 32;
 
-/// What the process does with files of data, for which it needs the server.
+/// What the process does with data files: this needs the server.
 pub trait DataFiles: Send + Sync {
     /// Makes what a rewrite of the append-only file is written to.
     ///
@@ -40,7 +41,7 @@ pub trait DataFiles: Send + Sync {
     /// The system's; there is no such file.
     fn create_base(&self) -> io::Result<Box<dyn Output>>;
 
-    /// Ends the append-only file. Nobody is in the keyspace.
+    /// Ends the append-only file. No thread may be in the keyspace.
     ///
     /// # Errors
     /// Not everything is on the disk.
@@ -50,7 +51,7 @@ pub trait DataFiles: Send + Sync {
     ///
     /// # Errors
     /// It cannot be loaded.
-    fn load_snapshot(&self) -> Result<(), String>;
+    fn load_snapshot(&self, present: Present) -> Result<(), String>;
 
     /// See [`Process::reload_log`].
     ///
@@ -62,13 +63,13 @@ pub trait DataFiles: Send + Sync {
     fn refresh(&self, config: &Config);
 }
 
-/// The process, as far as several threads have to do with it.
+/// The part of the process that several threads share.
 pub struct Host {
     /// The configuration.
     pub config: RwLock<Config>,
     /// Path of the configuration file, if there is one.
     config_file: Option<PathBuf>,
-    /// Held by who changes the configuration, so that two changes at once do not lose one another.
+    /// Held while the configuration changes, so that no concurrent change is lost.
     config_changes: Mutex<()>,
     /// The engine, once there is one.
     engine: OnceLock<&'static Engine>,
@@ -80,11 +81,11 @@ pub struct Host {
     pub workers_used: AtomicUsize,
     /// Connections there are now.
     pub connected: AtomicUsize,
-    /// Port listened on.
+    /// The port that the server listens on.
     pub port: AtomicU32,
-    /// The way to listen elsewhere, while the server runs.
+    /// Changes the addresses that the server listens on, while it runs.
     pub listening: OnceLock<UnboundedSender<ListenChange>>,
-    /// The files of data, once there is a server that uses them.
+    /// The data files, once there is a server.
     data: OnceLock<Box<dyn DataFiles>>,
     /// The append-only file.
     pub append_only: AppendOnly,
@@ -92,12 +93,12 @@ pub struct Host {
     pub files: Mutex<Files>,
     /// Connections to other servers.
     pub peers: Arc<Peers>,
-    /// Told when the server is to stop.
+    /// Gets a message when the server is to stop.
     pub shutdown: tokio::sync::Notify,
 }
 
 impl Host {
-    /// With this configuration, and nothing that runs.
+    /// With this configuration; nothing runs yet.
     pub fn new(config: Config, config_file: Option<PathBuf>) -> Self {
         let host = Self {
             config_file,
@@ -120,15 +121,15 @@ impl Host {
         host
     }
 
-    /// Tells how files of data are used. To be called once.
+    /// Sets what works with data files. Call this once.
     pub fn set_data(&self, data: Box<dyn DataFiles>) {
-        // There is one such call.
+        // This is called once.
         let _ = self.data.set(data);
     }
 
-    /// Tells which engine follows changes of the configuration. To be called once.
+    /// Sets the engine that follows changes of the configuration. Call this once.
     pub fn set_engine(&self, engine: &'static Engine) {
-        // There is one such call.
+        // This is called once.
         let _ = self.engine.set(engine);
     }
 
@@ -152,13 +153,14 @@ impl Host {
 
     fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), ConfigSetError> {
         let _alone = self.config_changes.lock();
-        // Nobody else changes it, but others read it meanwhile: the maintenance thread, which has to listen elsewhere.
+        // The lock keeps other changes out. Readers go on: the maintenance thread reads the configuration while it
+        // opens new sockets.
         let before = self.config.read().clone();
         let change = before.set_many(pairs, is_local)?;
         for (done, directive) in change.changed.iter().enumerate() {
             if let Err(error) = self.apply(directive, &change.config) {
                 for directive in &change.changed[..done] {
-                    // What was applied before worked with the old values until now.
+                    // Directives that were applied before the failed one go back to their old values.
                     let _ = self.apply(directive, &before);
                 }
                 return Err(error);
@@ -169,7 +171,7 @@ impl Host {
         Ok(())
     }
 
-    /// Does what a changed directive wants beyond its new value.
+    /// Does what a changed directive needs beyond its new value.
     fn apply(&self, directive: &Directive, config: &Config) -> Result<(), ConfigSetError> {
         let failed = |reason: String| ConfigSetError::failed(directive.name, reason);
         match directive.name {
@@ -228,7 +230,7 @@ impl Process for Host {
     }
 
     fn config_rewrite(&self) -> Result<(), CommandError> {
-        // A copy, so that nobody waits for the disk with the configuration locked.
+        // A copy, so that the configuration is not locked while the disk works.
         let config = self.config.read().clone();
         config.rewrite(self.config_file.as_deref(), None).map_err(|error| {
             tracing::warn!("CONFIG REWRITE failed: {error}");
@@ -262,8 +264,8 @@ impl Process for Host {
         std::process::exit(0);
     }
 
-    fn load_snapshot(&self) -> Result<(), String> {
-        self.data.get().ok_or("the server has not begun")?.load_snapshot()
+    fn load_snapshot(&self, present: Present) -> Result<(), String> {
+        self.data.get().ok_or("the server has not begun")?.load_snapshot(present)
     }
 
     fn reload_log(&self) -> Result<(), String> {
@@ -363,7 +365,7 @@ fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandError
     )
 }
 
-/// Whether what was given is the secret, in a time that tells nothing about the secret but its length.
+/// Compares with the secret in a time that depends on nothing but the secret's length.
 fn same_secret(secret: &[u8], given: &[u8]) -> bool {
     let mut difference = secret.len() ^ given.len();
     for (index, byte) in secret.iter().enumerate() {

@@ -1,10 +1,10 @@
 //! The Onrush server: the process around the engine, with its listeners, connections and configuration.
 //!
-//! A [`worker`] goes in rounds; in each, the connections that are ready are read one after the other (`round`), the engine
-//! executes what they sent, and [`connection`] writes the replies. What threads share is in [`server`]; what the engine asks of the
-//! process is in [`host`]; from start to end leads [`lifecycle`].
+//! A [`worker`] works in rounds: it reads the ready connections one after the other (`round`), the engine executes
+//! their commands, and [`connection`] writes the replies. What threads share is in [`server`]; what the engine asks of
+//! the process is in [`host`]; [`lifecycle`] starts and ends everything.
 //!
-//! `unsafe` stands in [`os`] (a few calls of the system) alone.
+//! Only [`os`] (a few system calls) has `unsafe`.
 
 mod append_only;
 pub mod config;

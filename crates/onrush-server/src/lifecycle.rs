@@ -24,10 +24,10 @@ use crate::{cron, os, watchdog, worker};
 /// Files a server needs open beside its clients' connections.
 const RESERVED_FILES: u64 = 32;
 
-/// Runs a server with this configuration until it is told to stop.
+/// Runs a server with this configuration until a signal or SHUTDOWN stops it.
 ///
-/// Goes to the background first if `daemonize` says so; no thread may run yet. Errors are logged; the exit code says whether there
-/// were any.
+/// Goes to the background first if `daemonize` is on; no thread may run yet. Logs errors; the exit code shows whether
+/// there were any.
 pub fn run(mut config: Config, config_file: Option<PathBuf>) -> ExitCode {
     alloc::set_up();
     if let Err(error) = std::env::set_current_dir(&config.dir) {
@@ -63,7 +63,7 @@ fn adjust_maxclients(config: &mut Config) {
     let (wanted, allowed) = (config.maxclients, clients_allowed(config.maxclients));
     if allowed < wanted {
         tracing::warn!(
-            "maxclients is lowered from {wanted} to {allowed}: this process may open no more files \
+            "maxclients is lowered from {wanted} to {allowed}: this process may not open more files \
              (raise the limit with 'ulimit -n')"
         );
         config.lower_maxclients(allowed);
@@ -100,7 +100,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         .map_err(text("Can't start the maintenance thread"))?;
     let ended = runtime.block_on(serve(server, listeners, workers)).map_err(text("Can't serve"))?;
     server.host.peers.interrupt();
-    // Whoever has the keyspace for himself keeps every batch from going on, so nothing is cut off half-way.
+    // A thread that has the whole keyspace keeps every batch from going on, so no batch is cut off half-way.
     let _alone = match ended {
         Some(alone) => Some(alone),
         None => server.alone_unless_busy(),
@@ -132,11 +132,11 @@ async fn serve(
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     os::survive_size_limit();
-    // Taken so that they do not end the process.
+    // Caught, so that these signals do not end the process.
     let _hangup = signal(SignalKind::hangup())?;
     let saved = begin_loading(server).map_err(std::io::Error::other)?;
     let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
-    // There is one such call.
+    // This is called once.
     let _ = server.host.listening.set(listening);
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     tokio::spawn(cron::run(server, workers));
@@ -190,8 +190,8 @@ async fn serve(
     }
 }
 
-/// Has the second signal of a kind end the process with exit code 1 from within the signal's handler: also when no thread
-/// gets to ending in order any more. Returns what notes that the first one was sent.
+/// Makes the second signal of a kind end the process with exit code 1 from within the signal's handler, even if all
+/// threads hang. Returns the flag that the first signal sets.
 fn end_at_second(kind: SignalKind) -> std::io::Result<Arc<AtomicBool>> {
     let was_sent = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register_conditional_shutdown(kind.as_raw_value(), 1, Arc::clone(&was_sent))?;

@@ -1,4 +1,4 @@
-//! Listening sockets: binding them, accepting connections, and turning away those that may not come in.
+//! Listening sockets: binding them, accepting connections, and refusing those that are not allowed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,13 +22,13 @@ use crate::mailbox::Mailbox;
 use crate::server::Server;
 use crate::socket;
 
-/// Wait before the next try when the system cannot accept, for want of file descriptors mostly.
+/// Wait before the next try when the system cannot accept, mostly because file descriptors have run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// At most one log line about failed accepts in this time.
 const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often, and how far apart, it is looked whether there is room again before a client is refused.
+/// How often, and at what interval, the listener looks for room before it refuses a client.
 const FULL_CHECKS: usize = 10;
 const FULL_WAIT: Duration = Duration::from_millis(1);
 
@@ -49,7 +49,7 @@ impl Listeners {
     /// Binds what the configuration asks for.
     ///
     /// # Errors
-    /// A text that says which address could not be had, and why.
+    /// A text that names the address that cannot be bound, and the reason.
     pub fn bind(config: &Config) -> Result<Self, String> {
         let tcp = bind_all_tcp(config)?;
         let unix = match config.unixsocket.as_str() {
@@ -89,16 +89,16 @@ impl Listeners {
                 server.host.port.store(config.port as u32, Relaxed);
                 present = config;
             }
-            // Whoever asked may have given up.
+            // The requesting thread may have given up.
             let _ = done.send(result);
         }
-        // Nobody can ask any more.
+        // No more requests can come.
         std::future::pending().await
     }
 }
 
-/// Listens on other TCP sockets in place of the present ones. With another port both are there for a moment, so that no client is
-/// refused; with the same one the present ones have to go first.
+/// Listens on other TCP sockets in place of the present ones. With another port the old and the new sockets exist
+/// together for a moment, so that no client is refused; with the same port the old sockets must be closed first.
 async fn exchange(
     server: &'static Server,
     tcp: &mut JoinSet<()>,
@@ -122,7 +122,7 @@ async fn exchange(
         Err(error) => {
             match bind_all_tcp(present).and_then(accept) {
                 Ok(present) => *tcp = present,
-                Err(error) => tracing::error!("Can't listen where it was before either: {error}"),
+                Err(error) => tracing::error!("Can't listen on the previous addresses again either: {error}"),
             }
             Err(error)
         }
@@ -261,7 +261,7 @@ fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, worke
         let interval = Duration::from_secs((keepalive_s / 3).max(1));
         let keepalive =
             TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval).with_retries(3);
-        // The system may know no such times; the connection is as good without.
+        // The system may not support these times; the connection works without them.
         if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&keepalive) {
             tracing::debug!("No TCP keepalive for {peer}: {error}");
         }
@@ -320,8 +320,8 @@ fn is_full(server: &Server) -> bool {
     server.host.connected.load(Relaxed) >= server.host.config.read().maxclients as usize
 }
 
-/// Admits a client after giving workers a moment to notice that others have left: a client that closes one connection
-/// and opens another must not be one too many.
+/// Admits a client. If there is no room, workers first get a moment to notice closed connections: a client that closes
+/// one connection and opens another must not be refused.
 async fn admit_late(
     server: &'static Server,
     workers: Arc<[Arc<Mailbox>]>,
@@ -374,7 +374,7 @@ impl Drop for Place {
     }
 }
 
-/// Tells a client why it may not come in, as far as the kernel takes the text at once, and closes.
+/// Sends a client the reason why it is refused, as far as the kernel takes the text at once, and closes.
 fn refuse(
     server: &'static Server,
     mut stream: impl tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -386,7 +386,7 @@ fn refuse(
             stream.write_all(why).await?;
             stream.shutdown().await
         };
-        // Whoever does not take the answer in a second does not get it.
+        // A client that does not take the reply within a second does not get it.
         let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
     });
 }

@@ -1,14 +1,15 @@
-//! Loading the data at start, on all cores, while clients are told to wait.
+//! Loading the data at start, on all cores, while clients get LOADING errors.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use onrush_engine::loading::load::{Expired, LoadError, load_batch};
+use onrush_engine::loading::load::{LoadError, Rules, load_batch};
 use onrush_engine::local::{LocalClient, State};
+use onrush_engine::progress::Report;
 use onrush_engine::runner::Runner;
 use onrush_persist::aof::{AofError, Chunk, CommandReader, Content, LogFile, Manifest, Reader, truncate};
 use onrush_persist::rdb::{self, Batch, FileReader};
@@ -19,26 +20,23 @@ use crate::append_only::{begin_log, continue_log, end_log, folder};
 use crate::os;
 use crate::server::Server;
 
-/// How often the log tells how far loading is.
-const REPORT_PERIOD: Duration = Duration::from_secs(5);
-
 /// Threads that decode, at most.
 const THREADS_MAX: usize = 16;
 
 /// Loads an RDB file. No other commands are executed meanwhile.
 ///
 /// # Errors
-/// It cannot be read, or is malformed; what was loaded of it by then is there.
-pub fn load_file(server: &'static Server, path: &Path, expired: Expired) -> Result<(), LoadError> {
+/// It cannot be read, or is malformed; keys loaded by then stay.
+pub fn load_file(server: &'static Server, path: &Path, rules: Rules) -> Result<(), LoadError> {
     let file = File::open(path).map_err(onrush_persist::rdb::RdbError::from)?;
-    load_rdb(server, FileReader::new(file)?, expired).map(drop)
+    load_rdb(server, FileReader::new(file)?, rules).map(drop)
 }
 
 /// Loads the items of an RDB file; returns what reads behind it.
 fn load_rdb<R: Read + Send>(
     server: &'static Server,
     mut reader: FileReader<R>,
-    expired: Expired,
+    rules: Rules,
 ) -> Result<FileReader<R>, LoadError> {
     if !server.host.config.read().rdbchecksum {
         reader = reader.without_checksum();
@@ -51,7 +49,7 @@ fn load_rdb<R: Read + Send>(
         let decoders: Vec<_> = (0..threads)
             .map(|_| {
                 let (batches, to_fill) = (&batches, to_fill.clone());
-                scope.spawn(move || decode(server, batches, &to_fill, expired))
+                scope.spawn(move || decode(server, batches, &to_fill, rules))
             })
             .collect();
         let read = read(server, &mut reader, to_decode, &spare);
@@ -59,26 +57,26 @@ fn load_rdb<R: Read + Send>(
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        // What is wrong with a value is told rather than that nobody takes batches any more.
+        // A malformed value is the error to report; that the reader has stopped only follows from it.
         decoded.collect::<Result<(), _>>().and(read)
     })?;
     Ok(reader)
 }
 
-/// Reads the file, batch by batch; ends early if nobody decodes any more.
+/// Reads the file, batch by batch; ends early if no thread decodes any more.
 fn read<R: Read>(
     server: &Server,
     reader: &mut FileReader<R>,
     to_decode: SyncSender<Batch>,
     spare: &Receiver<Batch>,
 ) -> Result<(), LoadError> {
-    let mut report = Report { last: Instant::now(), bytes: 0 };
+    let mut report = Report::new();
     loop {
         let mut batch = spare.try_recv().unwrap_or_default();
         if !reader.next_batch(&mut batch)? || to_decode.send(batch).is_err() {
             return Ok(());
         }
-        report.tell(server);
+        tell(&mut report, server);
     }
 }
 
@@ -86,42 +84,31 @@ fn decode(
     server: &'static Server,
     batches: &Mutex<Receiver<Batch>>,
     to_fill: &SyncSender<Batch>,
-    expired: Expired,
+    rules: Rules,
 ) -> Result<(), LoadError> {
     loop {
         let next = batches.lock().recv();
         let Ok(batch) = next else { return Ok(()) };
-        load_batch(server.engine(), &batch, expired)?;
+        load_batch(server.engine(), &batch, rules)?;
         server.loading.add_bytes(batch.len_bytes() as u64);
         // One too many is dropped.
         let _ = to_fill.try_send(batch);
     }
 }
 
-/// Tells now and then in the log how far loading is.
-struct Report {
-    last: Instant,
-    bytes: u64,
-}
-
-impl Report {
-    fn tell(&mut self, server: &Server) {
-        let took = self.last.elapsed();
-        if took < REPORT_PERIOD {
-            return;
-        }
-        let progress = server.loading.progress();
-        let rate = (progress.loaded_bytes - self.bytes) as f64 / took.as_secs_f64();
-        let left_s = progress.total_bytes.saturating_sub(progress.loaded_bytes) as f64 / rate.max(1.0);
+/// Logs from time to time how far loading has come.
+fn tell(report: &mut Report, server: &Server) {
+    let progress = server.loading.progress();
+    let (loaded, total) = (progress.loaded_bytes, progress.total_bytes);
+    report.tell(loaded, total, |rate, left_s| {
         tracing::info!(
             "Loading: {} keys, {:.0} % of {:.1} MB, {:.1} MB per second, about {left_s:.0} seconds left",
             progress.keys,
-            progress.loaded_bytes as f64 * 100.0 / progress.total_bytes.max(1) as f64,
-            progress.total_bytes as f64 / 1e6,
+            loaded as f64 * 100.0 / total.max(1) as f64,
+            total as f64 / 1e6,
             rate / 1e6,
         );
-        (self.last, self.bytes) = (Instant::now(), progress.loaded_bytes);
-    }
+    });
 }
 
 /// What was saved before.
@@ -141,15 +128,15 @@ fn remove_leftovers(server: &Server) {
     for dir in [PathBuf::from(&config.dir), folder(&config)] {
         // The folder of the log may not be there yet.
         for name in rdb::remove_leftovers(&Disk, &dir, is_alive).unwrap_or_default() {
-            tracing::info!("Removed {}: the process that wrote it has not completed it", dir.join(name).display());
+            tracing::info!("Removed {}: its process has ended before the file was complete", dir.join(name).display());
         }
     }
 }
 
-/// Finds what was saved before; if there is anything, commands that need the data are refused from here on.
+/// Finds what was saved before; if there is anything, the server refuses commands that need the data from here on.
 ///
 /// # Errors
-/// The system does not tell whether there is anything, or it cannot be.
+/// The system reports an error, or the saved data cannot be used.
 pub fn begin_loading(server: &Server) -> Result<Saved, String> {
     remove_leftovers(server);
     let config = server.host.config.read().clone();
@@ -163,8 +150,8 @@ pub fn begin_loading(server: &Server) -> Result<Saved, String> {
         let Some(manifest) = manifest else {
             if server.host.snapshot_path().exists() {
                 tracing::warn!(
-                    "appendonly is yes and there is no append-only file: the server starts empty, as redis-server does, \
-                     though there is a snapshot, {}",
+                    "appendonly is yes but there is no append-only file. So the server starts empty, as redis-server \
+                     does, and does not load the snapshot {}",
                     server.host.snapshot_path().display()
                 );
             }
@@ -198,7 +185,7 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
         Saved::Snapshot(path) => {
             let total_bytes = server.loading.progress().total_bytes;
             tracing::info!("Loading {}, {:.1} MB", path.display(), total_bytes as f64 / 1e6);
-            load_file(server, &path, Expired::LeftOut).map_err(|error| format!("{}: {error}", path.display()))?;
+            load_file(server, &path, Rules::SNAPSHOT).map_err(|error| format!("{}: {error}", path.display()))?;
             let progress = server.loading.progress();
             tracing::info!("Done loading RDB, keys loaded: {}, keys expired: {}.", progress.keys, progress.expired);
             None
@@ -236,7 +223,7 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     let Some(aof) = server.host.append_only.aof() else {
         return Err("there is no append-only file (appendonly is no)".to_owned());
     };
-    // Not where it would be made now: the folder may have been configured anew.
+    // The folder where the file is now; the configured folder may have changed since.
     let dir = aof.dir().to_owned();
     drop(aof);
     server.snapshots.wait_for_end();
@@ -268,7 +255,7 @@ fn load_log(server: &'static Server, dir: &Path, manifest: &Manifest) -> Result<
         let commands = match file.content {
             Content::Commands(commands) => commands,
             Content::Rdb(rdb) => {
-                let rdb = load_rdb(server, rdb, Expired::Loaded).map_err(|error| format!("{}: {error}", file.name))?;
+                let rdb = load_rdb(server, rdb, Rules::LOG_BASE).map_err(|error| format!("{}: {error}", file.name))?;
                 LogFile::behind(file.name.clone(), file.is_last, rdb)
             }
         };
@@ -282,7 +269,7 @@ fn replay(server: &'static Server, mut commands: CommandReader, path: &Path, cut
     let mut runner = Runner::new(server.engine(), server.snapshot_thread());
     let mut client = LocalClient::new(server.engine());
     client.replay();
-    let (mut chunk, mut report) = (Chunk::default(), Report { last: Instant::now(), bytes: 0 });
+    let (mut chunk, mut report) = (Chunk::default(), Report::new());
     loop {
         let before = commands.offset();
         match commands.next_chunk(&mut chunk) {
@@ -290,7 +277,7 @@ fn replay(server: &'static Server, mut commands: CommandReader, path: &Path, cut
             Ok(false) => return Ok(()),
             Err(AofError::Truncated { valid_len, .. }) if cuts_end => {
                 tracing::warn!(
-                    "{} ends in the middle of a command or a transaction: it is cut behind its first {valid_len} bytes \
+                    "{} ends in the middle of a command or a transaction: it is cut after byte {valid_len} \
                      (aof-load-truncated is yes)",
                     path.display()
                 );
@@ -310,10 +297,10 @@ fn replay(server: &'static Server, mut commands: CommandReader, path: &Path, cut
             return Err(format!("{}: a command does not end, near byte {before}", path.display()));
         }
         if let Some(error) = first_error(&client.take_replies()) {
-            tracing::warn!("{}: a command behind byte {before} fails: {error}", path.display());
+            tracing::warn!("{}: a command after byte {before} fails: {error}", path.display());
         }
         server.loading.add_bytes(commands.offset() - before);
-        report.tell(server);
+        tell(&mut report, server);
     }
 }
 

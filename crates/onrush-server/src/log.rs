@@ -50,7 +50,7 @@ fn open(path: &str) -> io::Result<File> {
 /// Changes the level, by its name in the configuration.
 pub fn set_level(loglevel: &str) {
     if let Some(level) = LEVEL.get() {
-        // Fails only when the subscriber is gone, and then nobody logs.
+        // Fails only when the subscriber is gone, and then nothing logs.
         let _ = level.reload(filter(loglevel));
     }
 }
@@ -100,7 +100,7 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
-        let (year, month, day) = civil_date(seconds / 86_400);
+        let Date { year, month, day } = civil_date(seconds / 86_400);
         write!(
             f,
             "{day:02} {} {year} {:02}:{:02}:{:02}.{:03}",
@@ -113,8 +113,17 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Year, month from 0 and day from 1 of a day counted from 1970-01-01, in the Gregorian calendar.
-fn civil_date(days: u64) -> (u64, usize, u64) {
+/// A day of the Gregorian calendar.
+struct Date {
+    year: u64,
+    /// From 0.
+    month: usize,
+    /// From 1.
+    day: u64,
+}
+
+/// The date of a day counted from 1970-01-01.
+fn civil_date(days: u64) -> Date {
     const ERA: u64 = 146_097;
     const CENTURY: u64 = 36_524;
     const QUAD: u64 = 1_461;
@@ -136,7 +145,7 @@ fn civil_date(days: u64) -> (u64, usize, u64) {
         month += 1;
     }
     let year = era * 400 + century * 100 + quad * 4 + year_of_quad;
-    (year + month / 12, (month % 12) as usize, day + 1)
+    Date { year: year + month / 12, month: (month % 12) as usize, day: day + 1 }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub struct AppendOnly {
     rewrites: Mutex<Rewrites>,
 }
 
-/// A file that is written.
+/// A file that is being written.
 pub struct Running {
     /// What writes it.
     pub aof: Arc<Aof>,
@@ -24,7 +24,7 @@ pub struct Running {
     pub sink: SinkId,
 }
 
-/// What is known of the rewrites so far.
+/// The results of the rewrites so far.
 #[derive(Default)]
 struct Rewrites {
     done: u64,
@@ -44,12 +44,12 @@ impl AppendOnly {
         self.running.lock().take()
     }
 
-    /// What is written, if anything is.
+    /// What is being written, if anything.
     pub fn aof(&self) -> Option<Arc<Aof>> {
         self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
     }
 
-    /// What INFO tells. `is_on`: `appendonly`.
+    /// What INFO shows. `is_on`: `appendonly`.
     pub fn facts(&self, is_on: bool) -> LogFacts {
         let aof = self.aof();
         let rewrites = self.rewrites.lock();
@@ -78,7 +78,7 @@ impl AppendOnly {
         self.rewrites.lock().failed_at
     }
 
-    /// Notes what came of a rewrite.
+    /// Notes the result of a rewrite.
     pub fn note_rewrite(&self, result: &io::Result<u64>, took_s: u64) {
         let mut rewrites = self.rewrites.lock();
         match result {
@@ -99,7 +99,7 @@ impl AppendOnly {
 pub fn error_of(aof: &Aof) -> Option<String> {
     match aof.status() {
         AofStatus::Ok => None,
-        // As Redis tells it: without the number that the standard library adds.
+        // As Redis shows it: without the number that the standard library adds.
         AofStatus::Failed { message, .. } => message.split(" (os error").next().map(str::to_owned),
     }
 }

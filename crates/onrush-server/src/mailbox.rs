@@ -12,15 +12,15 @@ use parking_lot::Mutex;
 use crate::connection::Connection;
 use crate::socket::Socket;
 
-/// What is handed to a worker. New connections are bounded by `maxclients`, wakes by one for each connection that asks
-/// and each cause.
+/// What other threads have posted to a worker. `maxclients` bounds new connections; each connection has at most one
+/// wake for each cause.
 #[derive(Default)]
 pub struct Post {
     /// Connections just accepted.
     pub accepted: Vec<(Socket, Arc<ClientHandle>)>,
     /// Connections to look at, by their place with the worker.
     pub woken: Vec<usize>,
-    /// Connections that another worker has given away.
+    /// Connections that another worker has handed over.
     pub moved: Vec<Connection>,
     /// Connections to give away.
     pub orders: Vec<Order>,
@@ -30,14 +30,15 @@ pub struct Post {
 pub struct Order {
     /// Who gets them.
     pub to: Arc<Mailbox>,
-    /// One of so many goes; 1 is all.
+    /// One of this many moves; 1 is all.
     pub share: usize,
 }
 
 /// A worker's mailbox.
 ///
-/// The worker sleeps in the system's poll. It says so first, then looks whether something came; whoever posts does it
-/// the other way round. So one of the two sees the other, and a post to a worker that is awake costs no system call.
+/// The worker sleeps in the system's poll. Before that it first sets a flag and then looks for posts; a thread that
+/// posts first posts and then looks at the flag. So one of the two sees the other, and a post to a worker that is awake
+/// costs no system call.
 pub struct Mailbox {
     post: Mutex<Post>,
     has_post: AtomicBool,
@@ -49,7 +50,7 @@ impl Mailbox {
     /// The mailbox of a worker that polls with `poll`, which ends with an event of `token` when something comes.
     ///
     /// # Errors
-    /// The system has no more event queues to give.
+    /// The system cannot create another event queue.
     pub fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
         let bell = mio::Waker::new(poll.registry(), token)?;
         Ok(Self { post: Mutex::default(), has_post: AtomicBool::new(false), asleep: AtomicBool::new(false), bell })
@@ -65,7 +66,7 @@ impl Mailbox {
         self.add(|post| post.moved.push(connection));
     }
 
-    /// Has the worker give connections away.
+    /// Makes the worker hand connections over to another worker.
     pub fn order(&self, order: Order) {
         self.add(|post| post.orders.push(order));
     }
@@ -81,7 +82,7 @@ impl Mailbox {
         self.nudge();
     }
 
-    /// Has the worker go a round if it is asleep.
+    /// Makes the worker start a round if it is asleep.
     pub fn nudge(&self) {
         if self.asleep.swap(false, SeqCst)
             && let Err(error) = self.bell.wake()
@@ -97,17 +98,17 @@ impl Mailbox {
         self.asleep.load(Relaxed)
     }
 
-    /// Says that the worker goes to sleep; it must not if this is false.
+    /// Notes that the worker is about to sleep; returns false if it must not sleep.
     #[inline]
     pub fn may_sleep(&self) -> bool {
         self.asleep.store(true, SeqCst);
         !self.has_post.load(SeqCst)
     }
 
-    /// Says that the worker is awake; what came meanwhile, if anything did.
+    /// Notes that the worker is awake; returns what was posted meanwhile, if anything.
     #[inline]
     pub fn take(&self) -> Option<Post> {
-        // Whoever sees it late rings the bell once for nothing.
+        // A thread that sees this late wakes the worker once for nothing.
         self.asleep.store(false, Relaxed);
         if !self.has_post.load(SeqCst) {
             return None;

@@ -1,4 +1,4 @@
-//! What of the configuration the engine is told.
+//! The part of the configuration that the engine uses.
 
 use onrush_engine::encodings::EncodingLimits;
 use onrush_engine::eviction::policy::Policy;
@@ -9,7 +9,7 @@ use onrush_store::{ListLimits, PairLimits, SetLimits, StreamLimits};
 
 use crate::config::Config;
 
-/// What the engine is told of this configuration.
+/// The engine's options in this configuration.
 pub fn options(config: &Config) -> Options {
     let policy = config.maxmemory_policy;
     let clock_of = match policy {

@@ -14,7 +14,7 @@ pub fn daemonize() -> io::Result<()> {
     if unsafe { libc::daemon(1, 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sees to it that this process may open `wanted` files; returns how many it may.
+/// Raises the limit of open files to `wanted` if possible; returns the limit.
 pub fn raise_open_files(wanted: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place to write to.
@@ -34,7 +34,7 @@ pub fn raise_open_files(wanted: u64) -> u64 {
     limit.rlim_cur
 }
 
-/// Has a write past the size that files may have (`ulimit -f`) fail, as one on a full disk does; otherwise it ends the process.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail like one on a full disk; otherwise it ends the process.
 pub fn survive_size_limit() {
     // SAFETY: no handler is installed; the signal is ignored from here on.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -55,7 +55,7 @@ pub fn is_hung_up(fd: i32) -> bool {
     told > 0 && watched.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// CPU time this process has used so far; zeros if the system does not tell.
+/// CPU time that this process has used so far; zeros if the system does not provide it.
 pub fn cpu_times() -> CpuTimes {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a valid place to write to.
@@ -68,7 +68,7 @@ pub fn cpu_times() -> CpuTimes {
     CpuTimes { system_us: micros(usage.ru_stime), user_us: micros(usage.ru_utime) }
 }
 
-/// CPU time the calling thread has used so far, in nanoseconds; 0 if the system does not tell.
+/// CPU time that the calling thread has used so far, in nanoseconds; 0 if the system does not provide it.
 pub fn thread_cpu_nanos() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place to write to.
@@ -78,8 +78,8 @@ pub fn thread_cpu_nanos() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A clock that tells how much CPU time the calling thread has used, also to other threads for as long as it lives; `None`
-/// if there is none.
+/// A clock of the calling thread's CPU time, which other threads may read as long as the thread lives; `None` if there
+/// is none.
 pub fn thread_cpu_clock() -> Option<i32> {
     let mut clock = 0;
     // SAFETY: the calling thread lives, and `clock` is a valid place to write to.
@@ -118,8 +118,7 @@ impl IdleClock {
         Self { processors, nanos_per_tick: 1_000_000_000 / ticks }
     }
 
-    /// How long they all together have had nothing to do since the system was started, in nanoseconds; `None` if the system does
-    /// not tell.
+    /// The sum of their idle times since the system started, in nanoseconds; `None` if the system does not provide it.
     pub fn nanos(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         let mut ticks = 0;
@@ -134,7 +133,7 @@ impl IdleClock {
     }
 }
 
-/// Kernel, release and architecture, as `uname` tells them.
+/// Kernel, release and architecture, as `uname` gives them.
 pub fn name() -> String {
     let part = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     let (kernel, release) = (part("ostype"), part("osrelease"));
@@ -142,7 +141,7 @@ pub fn name() -> String {
     format!("{kernel} {} {}", release.trim(), std::env::consts::ARCH)
 }
 
-/// Memory of the machine in bytes, 0 if the system does not tell.
+/// Memory of the machine in bytes, 0 if the system does not provide it.
 pub fn machine_memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));

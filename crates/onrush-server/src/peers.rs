@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use onrush_engine::process::{Peer, PeerAddress};
 use parking_lot::Mutex;
 
-/// Connections that are kept; of more the one that was kept first is closed.
+/// Most connections that are kept; when there are more, the oldest is closed.
 const KEPT_MAX: usize = 64;
 
 /// How long a connection is kept.
@@ -22,7 +22,7 @@ const READ_LEN: usize = 4 << 10;
 /// The connections.
 #[derive(Default)]
 pub struct Peers {
-    /// Those that nobody uses now, the first kept first.
+    /// Unused connections, the oldest first.
     idle: Mutex<Vec<Idle>>,
     /// Those in use.
     used: Mutex<Vec<Arc<TcpStream>>>,
@@ -63,7 +63,7 @@ impl Peers {
         }))
     }
 
-    /// Closes the connections that somebody waits for, who gets an error at once: the process is to end.
+    /// Closes the connections in use, because the process is to end: threads that wait for them get an error at once.
     pub fn interrupt(&self) {
         for stream in self.used.lock().drain(..) {
             // It may be closed already.
@@ -77,7 +77,7 @@ impl Peers {
         Some(idle.remove(at))
     }
 
-    /// Closes what has been kept long enough. To be called regularly.
+    /// Closes what has been kept long enough. Call this regularly.
     pub fn close_idle(&self) {
         self.idle.lock().retain(|idle| idle.since.elapsed() < KEPT_FOR);
     }
@@ -93,8 +93,8 @@ fn open(address: &PeerAddress<'_>) -> io::Result<TcpStream> {
     let (host, port) = (text(address.host)?, text(address.port)?);
     let port: u16 = port.parse().map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
     let mut failed = io::Error::from(ErrorKind::AddrNotAvailable);
-    for address in (host, port).to_socket_addrs()?.map(|to| (to, address.timeout)) {
-        match open_one(address) {
+    for to in (host, port).to_socket_addrs()? {
+        match open_one(to, address.timeout) {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
@@ -102,7 +102,7 @@ fn open(address: &PeerAddress<'_>) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-fn open_one((to, timeout): (SocketAddr, Duration)) -> io::Result<TcpStream> {
+fn open_one(to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&to, timeout)?;
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -123,7 +123,7 @@ struct Connection {
 
 impl Peer for Connection {
     fn is_reused(&self) -> bool {
-        // Who was interrupted is not to try again.
+        // After an interruption the caller must not try again.
         self.is_reused && self.peers.used.lock().iter().any(|stream| Arc::ptr_eq(stream, &self.stream))
     }
 
@@ -147,7 +147,7 @@ impl Peer for Connection {
             if searched > LINE_LEN_MAX {
                 return Err(ErrorKind::InvalidData.into());
             }
-            // Each read has the timeout for itself, and a line may come in many pieces.
+            // The timeout is for each read, and a line may come in many pieces.
             if started.elapsed() > self.timeout {
                 return Err(ErrorKind::TimedOut.into());
             }
@@ -162,7 +162,7 @@ impl Peer for Connection {
     }
 
     fn keep(self: Box<Self>, selected_db: Option<i64>) {
-        // What has come unasked would be taken for the next reply.
+        // Unexpected bytes would be taken for the next reply.
         if !self.unread.is_empty() {
             return;
         }

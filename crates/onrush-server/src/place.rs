@@ -9,7 +9,7 @@ pub(crate) struct Place {
     pub(crate) connection: Connection,
     /// Whether it stands in a list of those that have a turn, in this round or a later one.
     pub(crate) is_ready: bool,
-    /// Tells it from others that have had its place.
+    /// Distinguishes it from earlier connections at the same place.
     pub(crate) number: u64,
     /// Its entry among the alarms.
     pub(crate) alarm: Option<Instant>,

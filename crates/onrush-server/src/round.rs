@@ -1,9 +1,9 @@
 //! A round: what several connections have sent is one batch.
 //!
-//! Connections that have nothing to do but to read and execute new commands are read one after the other into the
-//! thread's read buffer. The runner executes what they sent; then their replies are written.
+//! A round reads light connections, those that only have new commands to read and execute, one after the other into the
+//! thread's read buffer. The runner executes the commands; then the round writes the replies.
 //!
-//! A panic while one is read or written ends that connection and nothing else.
+//! A panic while a connection is read or written ends only that connection.
 
 use std::hint::cold_path;
 use std::io::ErrorKind;
@@ -27,15 +27,15 @@ const GROUP_LEN_MAX: usize = 64;
 /// With less room than this in the read buffer no further connection is read.
 const ROOM_MIN: usize = 2 * CARRY_LEN_MAX;
 
-/// What is read of a connection once a round has taken longer than a slice, in bytes: those that have sent little are served
-/// in the same round still, and wait for nobody who has sent much.
+/// Most bytes read from a connection once a round has taken longer than a slice: connections that have sent little are
+/// still served in the same round, and do not wait for those that have sent much.
 const LATE_READ_LEN: usize = 2 * 1024;
 
 /// Lists of a group, kept for their memory.
 #[derive(Default)]
 pub(crate) struct Lists {
     inputs: Vec<Input>,
-    /// Whose inputs those are.
+    /// The connections that sent the inputs.
     senders: Vec<usize>,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Round<'a> {
     pub(crate) places: &'a mut Slab<Place>,
     pub(crate) runner: &'a mut Runner,
     pub(crate) replies: &'a mut ReplyBuffers,
-    /// Who needs a turn of his own.
+    /// Connections that need a turn of their own.
     pub(crate) heavy: &'a mut Vec<usize>,
-    /// Whose connection is over.
+    /// Connections that have ended.
     pub(crate) ended: &'a mut Vec<usize>,
     /// `pipeline-slice-us`.
     pub(crate) slice: Duration,
@@ -87,7 +87,7 @@ impl Round<'_> {
         lists: &mut Lists,
     ) -> &'r [usize] {
         let mut at = 0;
-        while caught(|| self.receive_from((ready, &mut at), read_len_max, space, lists)).is_none() {
+        while caught(|| self.receive_from(ready, &mut at, read_len_max, space, lists)).is_none() {
             self.ended.push(ready[at]);
             at += 1;
         }
@@ -96,7 +96,8 @@ impl Round<'_> {
 
     fn receive_from(
         &mut self,
-        (ready, at): (&[usize], &mut usize),
+        ready: &[usize],
+        at: &mut usize,
         read_len_max: usize,
         space: &mut [u8],
         lists: &mut Lists,
@@ -110,7 +111,7 @@ impl Round<'_> {
                 *is_ready = false;
                 if connection.is_light() {
                     match connection.receive(&mut space[start..], read_len_max) {
-                        // The turn that follows sees the end of the stream.
+                        // The connection's own turn sees the end of the stream.
                         Ok(0) => self.heavy.push(place),
                         Ok(len) => {
                             let end = start + len;

@@ -14,28 +14,28 @@ use crate::config::{Config, SavePoint};
 use crate::log_state::error_of;
 use crate::server::Server;
 
-/// After a snapshot that failed, the next one is begun so much later.
+/// Delay before the next snapshot after one has failed.
 const RETRY_PERIOD_S: i64 = 5;
 
-/// After a rewrite that failed, the next one is begun so much later.
+/// Delay before the next rewrite after one has failed.
 const REWRITE_RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 /// Why a snapshot does not begin.
 const BUSY: &str = "a script has the keyspace for itself";
 
-/// How often it is looked whether there is something to do.
+/// How often the thread looks for something to do.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
 /// Starts the thread for snapshots.
 ///
 /// # Errors
-/// The system has no thread to give.
+/// The system cannot create a thread.
 pub fn start_thread(server: &'static Server) -> std::io::Result<()> {
     std::thread::Builder::new().name("snapshot".into()).spawn(|| run::serve(server))?;
     Ok(())
 }
 
-/// Tells when and where the data is saved.
+/// Decides when and where the data is saved.
 pub fn plan(config: &Config) -> String {
     let points = config.save.iter().map(|SavePoint { seconds, changes }| {
         let noun = if *changes == 1 { "change" } else { "changes" };
@@ -65,12 +65,12 @@ pub struct Saving {
 }
 
 impl Saving {
-    /// With nothing looked at yet.
+    /// Before the first look.
     pub fn new(server: &'static Server) -> Self {
         Self { server, last: Instant::now() }
     }
 
-    /// Begins a snapshot if one is due, and has writes refused or let in.
+    /// Begins a snapshot if one is due, and updates whether writes are refused.
     pub fn look(&mut self) {
         if self.last.elapsed() < LOOK_PERIOD {
             return;
@@ -110,7 +110,8 @@ impl Saving {
         }
     }
 
-    /// Turns the append-only file on or off as it is configured, and rewrites it if that is due; says whether it began a snapshot.
+    /// Turns the append-only file on or off as configured, and rewrites it if that is due; returns whether this began a
+    /// snapshot.
     fn look_at_log(&self) -> bool {
         let server = self.server;
         let (is_wanted, percentage, min_size) = {
@@ -187,13 +188,10 @@ impl Saving {
 /// It could not be saved.
 pub fn save_at_end(server: &Server) -> Result<Exclusive<'_>, String> {
     loop {
-        while let Some(underway) = server.snapshots.underway() {
-            underway.abort("the server ends");
-            server.snapshots.wait_for_end();
-        }
+        server.snapshots.abort_and_wait("the server ends");
         server.host.peers.interrupt();
         let alone = server.gate.exclusive(server.gate.take_turn());
-        // Somebody may have begun another one meanwhile.
+        // Another thread may have begun one meanwhile.
         if server.snapshots.underway().is_some() {
             continue;
         }

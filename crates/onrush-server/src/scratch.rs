@@ -15,7 +15,7 @@ pub const CARRY_LEN_MAX: usize = 16 * 1024;
 const SPARE_REPLIES_MAX: usize = 64;
 const SPARE_REPLY_BYTES_MAX: usize = 256 * 1024;
 
-/// A reply buffer as it is made, in bytes; only such ones are kept for long.
+/// The initial size of a reply buffer, in bytes; only buffers of this size are kept for long.
 const REPLY_BYTES: usize = 16 * 1024;
 
 /// What a worker executes with, used by the connection that runs.
@@ -38,7 +38,7 @@ impl Scratch {
         }
     }
 
-    /// Gives memory back that is not needed all the time. To be called now and then, between rounds.
+    /// Gives back memory that is not always needed. Call this now and then, between rounds.
     pub fn tend(&mut self) {
         self.replies.0.retain(|buffer| buffer.capacity() <= REPLY_BYTES);
         self.runner.commit().shrink();

@@ -24,7 +24,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with this configuration and no connections. The thread that frees runs already.
+    /// A server with this configuration and no connections. The freeing thread already runs.
     ///
     /// # Errors
     /// The system has no thread to give, or the configuration renames a command that is not there.
@@ -65,7 +65,7 @@ impl Deref for Server {
     }
 }
 
-/// A number nobody can foresee, from the standard library's hash seeds.
+/// An unpredictable number, from the standard library's hash seeds.
 fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -9,13 +9,13 @@ use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use rustix::net::{self, RecvFlags, SendFlags};
 
-/// A socket of a client, watched by its worker. Readiness comes as edges: a read that brought less than it could
-/// take has emptied the socket, and the next bytes are told by a new event.
+/// A socket of a client, watched by its worker. Events are edge-triggered: a read that returns less than it could has
+/// emptied the socket, and a new event announces the next bytes.
 pub struct Socket {
     kind: Kind,
     readable: bool,
     writable: bool,
-    /// The peer has closed its side, or there is an error: reading goes on until it says so.
+    /// The peer has closed its side, or there is an error: reading continues until a read reports it.
     read_closed: bool,
 }
 
@@ -41,7 +41,7 @@ impl Socket {
         Self { kind, readable: false, writable: true, read_closed: false }
     }
 
-    /// Has the socket watched.
+    /// Starts watching the socket.
     ///
     /// # Errors
     /// The system cannot.
@@ -53,7 +53,7 @@ impl Socket {
         }
     }
 
-    /// Has the socket watched no longer. Registering it again tells how it is then.
+    /// Stops watching the socket. Registering it again reports its state at that time.
     ///
     /// # Errors
     /// The system cannot.
@@ -64,7 +64,7 @@ impl Socket {
         }
     }
 
-    /// Notes what an event tells.
+    /// Notes what an event says.
     #[inline]
     pub fn note(&mut self, event: &Event) {
         let closed = event.is_read_closed() || event.is_error();
@@ -79,7 +79,12 @@ impl Socket {
         self.readable
     }
 
-    /// Whether it takes more, as far as is known.
+    /// Has the next read ask the system, whatever events have told so far.
+    pub fn look(&mut self) {
+        self.readable = true;
+    }
+
+    /// Whether it can take more, as far as is known.
     #[inline]
     pub fn is_writable(&self) -> bool {
         self.writable
@@ -100,14 +105,14 @@ impl Socket {
         read
     }
 
-    /// Reads behind what `buf` holds, into memory it has already: `max` bytes at most, which it must have room for.
+    /// Reads at most `max` bytes and appends them to `buf`, which must have room for them.
     ///
     /// # Errors
     /// As [`Socket::read`].
     pub fn read_behind(&mut self, buf: &mut Vec<u8>, max: usize) -> io::Result<usize> {
         let free = buf.capacity() - buf.len();
         if free > max {
-            // More room than asked for: what is behind `max` must not be touched.
+            // There is more room than asked for: bytes behind `max` must not be touched.
             let len = buf.len();
             buf.resize(len + max, 0);
             let read = self.read(&mut buf[len..]);
@@ -129,7 +134,7 @@ impl Socket {
         };
     }
 
-    /// Writes from one buffer; says how much.
+    /// Writes from one buffer; returns how much.
     ///
     /// # Errors
     /// `WouldBlock` when the system takes nothing now; those of the system.
@@ -138,7 +143,7 @@ impl Socket {
         self.written(|kind| Ok(net::send(kind.as_fd(), bytes, SendFlags::NOSIGNAL)?))
     }
 
-    /// Writes from several buffers in their order; says how much.
+    /// Writes from several buffers in their order; returns how much.
     ///
     /// # Errors
     /// As [`Socket::write`].
@@ -160,7 +165,7 @@ impl Socket {
         written
     }
 
-    /// Tells the peer that nothing more comes. It may know, or be gone.
+    /// Tells the peer that nothing more comes. Errors do not matter: the peer may have closed already.
     pub fn shutdown(&self) {
         let _ = match &self.kind {
             Kind::Tcp(stream) => stream.shutdown(Shutdown::Write),

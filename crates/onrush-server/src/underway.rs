@@ -1,4 +1,4 @@
-//! A batch that takes more than one read, one slice and one write: where its time goes.
+//! Where the time goes of a batch that takes more than one read, one slice and one write.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub struct Underway {
 }
 
 impl Underway {
-    /// One that began at this time, and was executed for so long since then.
+    /// A batch that began at this time, with this much execution since then.
     pub fn new(started: Instant, executing: Duration) -> Self {
         Self { started, executing, stalled: Duration::ZERO, stalled_since: None, executed: None, commands: 0, bytes: 0 }
     }
@@ -42,7 +42,7 @@ impl Underway {
         self.executing += last - first;
     }
 
-    /// The slice has executed so many commands, which were so many bytes.
+    /// The slice has executed this many commands, of this many bytes.
     pub fn add(&mut self, commands: u32, bytes: usize, then: Then) {
         self.commands += u64::from(commands);
         self.bytes += bytes as u64;

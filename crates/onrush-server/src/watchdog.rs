@@ -1,5 +1,5 @@
-//! The watchdog: a thread of its own that looks whether the workers come round, and says in the log which command keeps one from
-//! it. It takes no lock, so nothing that hangs can make it hang too.
+//! The watchdog: a thread that checks whether the workers finish their rounds, and logs the command that keeps one from
+//! it. It takes no lock, so a thread that hangs cannot make it hang.
 
 use std::io;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::server::Server;
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Looks at a worker that has not come round after which it says so for the first time; then each time the number has doubled.
+/// Looks at a stuck worker before the first log line; another line follows each time their number has doubled.
 const PATIENCE_LOOKS: u32 = 2;
 
 /// Starts the watchdog's thread, which ends with the process.
 ///
 /// # Errors
-/// The system has no thread to give.
+/// The system cannot create a thread.
 pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Result<()> {
     std::thread::Builder::new().name("watchdog".into()).spawn(move || {
         let mut watched: Vec<Watched> = workers.iter().map(|_| Watched::default()).collect();
@@ -50,17 +50,17 @@ fn command_name(server: &'static Server, thread: usize) -> &'static str {
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
     Nothing,
-    /// It has not come round for at least so long.
+    /// It has not finished a round for at least this long.
     Stuck(Duration),
-    /// It has, after about so long.
+    /// It has finished its round, after about this long.
     GoesOn(Duration),
 }
 
-/// What is known of a worker. Time is counted in looks, so that a process that was stopped is not taken for a stuck one.
+/// The state of a worker. Time is counted in looks, so that a stopped process does not count as stuck.
 #[derive(Default)]
 struct Watched {
     rounds: u64,
-    /// Looks since it came round last.
+    /// Looks since it last finished a round.
     looks: u32,
 }
 

@@ -1,8 +1,8 @@
 //! Worker threads: each runs its connections by turns, in rounds.
 //!
-//! A round asks the system which sockets are ready and serves their connections: together those that have only sent
-//! commands, then the others in turns of their own. Connections that could go on have another turn in the next round,
-//! which then does not sleep.
+//! A round asks the system which sockets are ready and serves their connections: first, together, those that have only
+//! sent commands, then the others in turns of their own. Connections that have more to do get another turn in the next
+//! round, which does not sleep then.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -26,19 +26,19 @@ use crate::scratch::{CARRY_LEN_MAX, READ_LEN_MAX, Scratch};
 use crate::server::Server;
 use crate::socket::Socket;
 
-/// How often a worker that is awake looks whether there is something to tend.
+/// How often a worker that is awake looks for upkeep to do.
 const TEND_PERIOD: Duration = Duration::from_millis(100);
 
 /// A database's tables are levelled when the number of its keys has changed by more than this part of them.
 const LEVELLING_RATIO: usize = 128;
 
-/// From so many keys in a database on, huge pages are worth having whatever memory is in use.
+/// From this many keys in a database on, huge pages pay, whatever memory is in use.
 const HUGE_PAGES_KEYS_MIN: usize = 16 * 1024;
 
-/// Places for connections are given back when there are so many times as many as connections.
+/// The list of places shrinks when it has this many times as many places as connections.
 const PLACES_RATIO_MAX: usize = 4;
 
-/// Events taken from the system at once.
+/// Events that one call takes from the system.
 const EVENTS_MAX: usize = 1024;
 
 const BELL: Token = Token(usize::MAX);
@@ -46,7 +46,7 @@ const BELL: Token = Token(usize::MAX);
 /// Starts worker `thread`; returns the way to hand connections to it.
 ///
 /// # Errors
-/// The system has no thread or no event queue to give.
+/// The system cannot create a thread or an event queue.
 pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>> {
     let poll = Poll::new()?;
     let mailbox = Arc::new(Mailbox::new(&poll, BELL)?);
@@ -86,13 +86,13 @@ struct Worker {
     poll: Poll,
     mailbox: Arc<Mailbox>,
     places: Slab<Place>,
-    /// Who has a turn this round.
+    /// Connections that have a turn in this round.
     ready: Vec<usize>,
-    /// Who needs a turn of its own, in order; those that had one in this round come last.
+    /// Connections that need a turn of their own, in order; those that had one in this round come last.
     again: VecDeque<Turn>,
-    /// Who was found to need one in this round.
+    /// Connections found in this round to need one.
     heavy: Vec<usize>,
-    /// Whose connection is over.
+    /// Connections that have ended.
     ended: Vec<usize>,
     alarms: BTreeSet<(Instant, usize)>,
     /// Whether there are keys left to evict.
@@ -112,7 +112,7 @@ impl Worker {
         loop {
             self.wait(&mut events, now);
             self.list_ready(&events);
-            // What a round has read of the clock last is good enough for what is due in milliseconds.
+            // The round's last reading of the clock is exact enough for what is due in milliseconds.
             now = self.round().unwrap_or_else(Instant::now);
             self.is_evicting = self.server.eviction.maxmemory() > 0 && self.evict(now);
             let stats = &self.server.stats.threads[self.thread];
@@ -129,8 +129,9 @@ impl Worker {
         }
     }
 
-    /// Asks the system for events; sleeps if there is nothing else to do. A sleep has no end of its own unless there are
-    /// alarms: a timer costs more than the rest of it. Who has something to tend meanwhile is nudged ([`crate::cron`]).
+    /// Asks the system for events; sleeps if there is nothing else to do. A sleep has no timeout unless there are
+    /// alarms: a timer costs more than the rest of it. The maintenance thread wakes sleeping workers that have upkeep
+    /// to do ([`crate::cron`]).
     fn wait(&mut self, events: &mut Events, now: Instant) {
         let timeout = if self.again.is_empty() && !self.is_evicting && self.mailbox.may_sleep() {
             self.alarms.first().map(|(at, _)| at.saturating_duration_since(now))
@@ -145,8 +146,8 @@ impl Worker {
         }
     }
 
-    /// Evicts for a moment if too much memory is in use, so that a server with nothing else to do comes down to its limit
-    /// too; says whether there is more to evict.
+    /// Evicts for a moment if too much memory is in use, so that an idle server also comes down to its limit; returns
+    /// whether there is more to evict.
     #[cold]
     fn evict(&mut self, now: Instant) -> bool {
         let Self { server, scratch, .. } = self;
@@ -169,7 +170,8 @@ impl Worker {
         })
     }
 
-    /// Lists who has a turn: who asked for one, whose socket is ready, who was woken, whose alarm went off.
+    /// Lists the connections that have a turn: those that asked for one, whose socket is ready, that were woken, or
+    /// whose alarm went off.
     fn list_ready(&mut self, events: &Events) {
         for event in events {
             let index = event.token().0;
@@ -232,14 +234,14 @@ impl Worker {
         self.ready.push(index);
     }
 
-    /// Takes a connection in that another worker had.
+    /// Takes over a connection of another worker.
     #[cold]
     fn receive(&mut self, mut connection: Connection) {
         let vacant = self.places.vacant_entry();
         let index = vacant.key();
         let waker = self.mailbox.waker(index);
         if let Err(error) = connection.arrive(self.thread, self.poll.registry(), Token(index), &waker) {
-            tracing::warn!("A connection is lost, as its worker cannot watch it: {error}");
+            tracing::warn!("Lost a connection because its worker cannot watch it: {error}");
             return;
         }
         self.adopted += 1;
@@ -247,8 +249,8 @@ impl Worker {
         self.ready.push(index);
     }
 
-    /// Gives a part of its connections to another worker, of those that have nothing under way. One that has sent commands is
-    /// executed there.
+    /// Hands a part of the connections with nothing under way over to another worker. That worker executes commands
+    /// that a moved connection has sent.
     #[cold]
     fn give_away(&mut self, order: &Order) {
         let movable =
@@ -258,20 +260,20 @@ impl Worker {
             let mut place = self.places.remove(index);
             match place.connection.leave(self.poll.registry()) {
                 Ok(()) => order.to.give(place.connection),
-                Err(error) => tracing::warn!("A connection is lost, as it cannot leave its worker: {error}"),
+                Err(error) => tracing::warn!("Lost a connection because it cannot leave its worker: {error}"),
             }
         }
     }
 
-    /// Serves everybody who is ready: together those who have only sent commands, then the others one by one. Returns the
-    /// time if it was looked at near the end.
+    /// Serves all ready connections: first, together, those that have only sent commands, then the others one by one.
+    /// Returns the time if it was read near the end.
     fn round(&mut self) -> Option<Instant> {
         let mut last = None;
         if !self.ready.is_empty() {
             let slice = Duration::from_micros(self.server.settings.slice_us.load(Relaxed));
             let Self { places, scratch, heavy, ended, ready, lists, .. } = self;
             let Scratch { runner, replies, read } = scratch;
-            // A panic in a turn may have lost it.
+            // A panic in a turn may have removed it.
             read.resize(READ_LEN_MAX + CARRY_LEN_MAX, 0);
             let mut round = Round { places, runner, replies, heavy, ended, slice };
             last = round.run(ready, read, lists);
@@ -287,7 +289,8 @@ impl Worker {
         last
     }
 
-    /// Gives turns to those that need one of their own, for about as long as a slice: then the others are looked at again.
+    /// Gives turns to connections that need one of their own, for about a slice; then the worker looks at all
+    /// connections again.
     #[inline(never)]
     fn turns(&mut self) {
         for place in self.heavy.drain(..) {
@@ -308,7 +311,7 @@ impl Worker {
         }
     }
 
-    /// Gives a connection a turn of its own. A panic ends the connection and nothing else.
+    /// Gives a connection a turn of its own. A panic ends only this connection.
     fn turn(&mut self, index: usize) {
         let Self { places, scratch, .. } = self;
         let Some(place) = places.get_mut(index) else { return };
@@ -350,11 +353,11 @@ impl Worker {
     }
 }
 
-/// Gives memory back to the system after much of it was freed; each thread has to do that for its own. Also levels
-/// the tables of databases that have grown or shrunk, this thread's share of them.
+/// Gives memory back to the system after much was freed; each thread must do this for its own memory. Also levels this
+/// thread's share of the tables of databases that have grown or shrunk.
 struct Tending {
     next: Instant,
-    /// Ebbs of the heap that are dealt with.
+    /// Times that the heap has shrunk, as far as they are dealt with.
     seen: u32,
     /// Keys of each database when it was levelled.
     levelled: Vec<usize>,

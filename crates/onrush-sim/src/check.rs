@@ -1,10 +1,10 @@
 //! Whether a history can be explained: the checker for linearizability.
 //!
-//! It looks for an order of all calls in which each has the reply that the model gives, no call comes before one that had ended
-//! when it was sent, and the calls of a connection keep their order. It tries one call after the other and goes back where
-//! that leads nowhere (Wing and Gong, "Testing and verifying concurrent objects", 1993), and never tries again from a point that it
-//! has seen: the same calls done, the same state (Lowe, "Testing for linearizability", 2017). As the calls of a connection keep
-//! their order, a number for each connection says which calls are done.
+//! It looks for an order of all calls in which each call has the reply that the model gives, no call comes before one
+//! that had ended when it was sent, and the calls of a connection keep their order. It tries one call after the other
+//! and steps back when it is stuck (Wing and Gong, "Testing and verifying concurrent objects", 1993), and never tries
+//! again from a point that it has seen: the same calls done, the same state (Lowe, "Testing for linearizability",
+//! 2017). As the calls of a connection keep their order, a number for each connection says which calls are done.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::history::{Call, Fate, History};
 use crate::model::State;
 
-/// Points that are looked at before the checker gives up.
+/// Points that the checker looks at before it gives up.
 pub const POINTS_MAX: usize = 1_000_000;
 
 /// What the checker has found.
@@ -43,7 +43,7 @@ pub fn check(history: &History) -> Verdict {
     Verdict::Refused
 }
 
-/// The place of the first reply that cannot be explained by what was known then, in a history that is refused.
+/// In a history without such an order: the place of the first reply that nothing known at that moment explains.
 pub fn first_refused(history: &History) -> u64 {
     let (mut explained, mut refused) = (0, history.now);
     while refused - explained > 1 {
@@ -57,12 +57,12 @@ pub fn first_refused(history: &History) -> u64 {
     refused
 }
 
-/// Where the search has come to.
+/// The state of the search.
 #[derive(Clone)]
 struct Point {
     /// How many calls of each connection are done.
     done: Vec<u16>,
-    /// The newest of the places where those were sent.
+    /// The newest of the places where these calls were sent.
     last_sent: u64,
     state: State,
 }
@@ -83,7 +83,7 @@ impl Search<'_> {
         })
     }
 
-    /// Whether all calls that were executed are done, and those that wait have reason to.
+    /// Whether all executed calls are done, and all waiting calls have a reason to wait.
     fn is_end(&self, point: &Point) -> bool {
         self.next_calls(point).all(|(_, call)| call.fate == Fate::Lost)
             && self.history.lanes.iter().flatten().all(|call| call.fate != Fate::Waits || point.state.lets_wait(call))
@@ -104,7 +104,7 @@ impl Search<'_> {
                 next.push((call.ended, Point { done, last_sent: point.last_sent.max(call.sent), state }));
             }
         }
-        // Who ended first is tried first.
+        // The call that ended first is tried first.
         next.sort_by_key(|(ended, _)| std::cmp::Reverse(*ended));
         for (_, point) in next {
             let mut hasher = DefaultHasher::new();

@@ -43,7 +43,7 @@ pub struct Client {
     pending: VecDeque<usize>,
     db: usize,
     woken: Arc<Woken>,
-    /// The time when it was looked at.
+    /// The time of the last look at it.
     looked_ms: i64,
     /// Whether it is woken when a long command is done.
     is_aside: bool,
@@ -81,7 +81,7 @@ impl Client {
         self.local.handle().set_waker(&Waker::from(Arc::clone(&self.woken)));
     }
 
-    /// Does what there is to do for the client; says whether there was anything.
+    /// Does what the client has to do; returns whether there was anything.
     pub fn turn(&mut self, runner: &mut Runner) -> bool {
         let acts = match self.state {
             State::Idle => self.pipelines_left > 0,
@@ -184,7 +184,7 @@ impl Client {
         }
     }
 
-    /// Ends the client, when nothing is under way any more.
+    /// Ends the client once nothing of it is under way.
     pub fn finish(mut self, runner: &mut Runner) {
         if self.state != State::Waits {
             return;
@@ -198,7 +198,7 @@ impl Client {
         let mut history = self.world.history.lock();
         if let Some(first) = self.pending.iter().find(|call| **call != NO_CALL) {
             let calls = &mut history.lanes[self.lane];
-            // What was sent behind it was not executed.
+            // Commands that were sent after it were not executed.
             calls.truncate(first + 1);
             calls[*first].fate = Fate::Waits;
         }

@@ -36,7 +36,7 @@ impl Side {
     }
 }
 
-/// How several commands are sent that belong together.
+/// How commands that belong together are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
     /// Between MULTI and EXEC.
@@ -45,7 +45,7 @@ pub enum Means {
     Script(Declared),
 }
 
-/// Which of its keys a script is given.
+/// Which of its keys a script gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declared {
     /// None of them.
@@ -191,7 +191,7 @@ impl Command {
         }
     }
 
-    /// Whether it may be one of those that are sent together: it waits for nothing, is about keys only, and replies in one
+    /// Whether it may be sent together with others: it waits for nothing, is about keys only, and its reply has one
     /// order.
     pub fn may_be_together(&self) -> bool {
         let is_personal = matches!(
@@ -233,7 +233,7 @@ impl Command {
     /// Whether CLIENT PAUSE WRITE holds it back.
     pub fn is_write(&self) -> bool {
         if let Self::Together { commands, means } = self {
-            // A script is held back whatever it does.
+            // CLIENT PAUSE WRITE holds every script back, whatever it does.
             return matches!(means, Means::Script(_)) || commands.iter().any(Self::is_write);
         }
         !matches!(
@@ -251,7 +251,7 @@ impl Command {
         )
     }
 
-    /// How long it may wait for a key: 0 is without an end. `None` if it never waits.
+    /// How long it may wait for a key: 0 is for ever. `None` if it never waits.
     pub fn timeout_ms(&self) -> Option<i64> {
         match self {
             Self::BlockingPop { timeout_ms, .. } => Some(*timeout_ms),
@@ -260,7 +260,7 @@ impl Command {
         }
     }
 
-    /// The keys that it waits to become lists.
+    /// The keys for which it waits until they are lists.
     pub fn awaited(&self) -> Vec<Key> {
         match self {
             Self::BlockingPop { keys, .. } => keys.clone(),

@@ -1,8 +1,9 @@
 //! Crashes: what a disk would have of a round, and an engine that loads it.
 //!
-//! The log is followed, and snapshots are taken while clients go on. A crash leaves the records up to one of them, and what a restart
-//! loads is the newest snapshot before, or none, and the records behind its cut. Replies that tell of nothing later count as sent, as
-//! those of a connection that waits for the disk do; of everything else it is not known whether it was done.
+//! The simulation follows the log and takes snapshots while clients go on. A crash keeps the records up to one of them.
+//! A restart loads the newest snapshot from before that record, if there is one, and the records after its cut. Replies
+//! that depend on no later record count as sent, as on a connection that waits for the disk. Whether any other command
+//! was executed is unknown.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
-use onrush_engine::loading::load::{Expired, load_batch};
+use onrush_engine::loading::load::{Rules, load_batch};
 use onrush_engine::local::LocalClient;
 use onrush_engine::runner::Runner;
 use onrush_engine::shared::Parts;
@@ -33,7 +34,7 @@ struct Logged {
 /// A snapshot that was completed.
 #[derive(Clone)]
 struct Saved {
-    /// It has what the records up to this one have done, and nothing else.
+    /// It holds exactly what the records up to this one have done.
     lsn: u64,
     bytes: Vec<u8>,
 }
@@ -105,12 +106,12 @@ impl Output for Writing {
 }
 
 impl Disk {
-    /// Begins to follow a log. Nobody is in the keyspace.
+    /// Begins to follow a log. No thread may be in the keyspace.
     pub fn follow(&self, log: &CommandLog) {
         log.follow(Box::new(Follower(Arc::clone(&self.records))));
     }
 
-    /// Takes a snapshot, as the thread for snapshots. FLUSHALL may end one that is a file by itself.
+    /// Takes a snapshot, as the thread for snapshots does. FLUSHALL may end a snapshot that is a file of its own.
     pub fn save(&self, engine: &'static Engine, purpose: Purpose) {
         let (log, saved) = (Arc::clone(&engine.log), Arc::clone(&self.saved));
         let output = Box::new(Writing { log, lsn: 0, writer: None, saved });
@@ -118,7 +119,7 @@ impl Disk {
         let underway = begin(engine, output, purpose, false);
         drop(alone);
         if let Some(underway) = underway {
-            // What came of it is on the disk, or not.
+            // Whether it was written or failed shows on the disk.
             let _ = run(engine, &underway, At::Gate(engine.snapshot_thread()));
         }
     }
@@ -139,7 +140,7 @@ impl Disk {
         let count = (log.last_lsn() - first) as usize;
         assert_eq!(records.len(), count, "the log lacks records");
         let mut saved: Vec<Saved> = self.saved.lock().clone();
-        // Often just behind a snapshot, where most can be wrong.
+        // Often just after a snapshot, where most can go wrong.
         let near = saved.last().filter(|_| random.below(3) > 0).map(|saved| saved.lsn + random.below(4) as u64);
         let lsn = near.unwrap_or(first + random.below(count + 1) as u64).min(log.last_lsn());
         saved.retain(|saved| saved.lsn <= lsn && random.below(4) > 0);
@@ -159,14 +160,14 @@ impl Disk {
 /// An engine that loads what is left.
 pub struct Restarted {
     engine: &'static Engine,
-    /// Who reads what it has loaded.
+    /// The client that reads what the engine has loaded.
     pub client: LocalClient,
     /// What executes the reader's commands.
     pub runner: Runner,
 }
 
 impl Restarted {
-    /// One that has nothing in common with the one that crashed, but the time.
+    /// An engine that shares only the time with the one that crashed.
     pub fn new(seed: u64) -> Self {
         let parts = Parts {
             databases: DATABASES,
@@ -180,7 +181,7 @@ impl Restarted {
         Self { engine, client: LocalClient::new(engine), runner: Runner::new(engine, 0) }
     }
 
-    /// Loads what is left in the place of what was loaded before.
+    /// Loads what the crash left in place of what was loaded before.
     ///
     /// # Errors
     /// It cannot be loaded, or a command fails.
@@ -190,7 +191,7 @@ impl Restarted {
             let mut reader = FileReader::new(&saved.bytes[..]).map_err(|error| error.to_string())?;
             let mut batch = Batch::default();
             while reader.next_batch(&mut batch).map_err(|error| error.to_string())? {
-                load_batch(self.engine, &batch, Expired::Loaded).map_err(|error| error.to_string())?;
+                load_batch(self.engine, &batch, Rules::LOG_BASE).map_err(|error| error.to_string())?;
             }
         }
         let mut client = LocalClient::new(self.engine);

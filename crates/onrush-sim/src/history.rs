@@ -28,7 +28,7 @@ pub struct Call {
     pub db: usize,
     /// When it was sent: its place in the sequence.
     pub sent: u64,
-    /// When its reply came, likewise. For a lost one: it was not executed after this.
+    /// When its reply came: its place in the sequence. A command whose reply is lost was not executed after this place.
     pub ended: u64,
     /// The time when it was sent.
     pub sent_ms: i64,
@@ -43,9 +43,9 @@ pub struct Call {
 /// The newest record of the log at two moments of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lsns {
-    /// When it was sent: what it did comes later.
+    /// When it was sent: its effects have later records.
     pub sent: u64,
-    /// When its reply came: what the reply tells of is no later.
+    /// When its reply came: the effects that the reply shows have no later record.
     pub ended: u64,
 }
 
@@ -85,7 +85,7 @@ impl History {
         self.len() == 0
     }
 
-    /// What was known at place `at`: later calls are left out, and replies that came later did not come.
+    /// What was known at place `at`: without later calls, and without replies that came later.
     pub fn until(&self, at: u64) -> Self {
         let cut = |call: &Call| {
             let mut call = call.clone();
@@ -98,7 +98,7 @@ impl History {
         Self { lanes: self.lanes.iter().map(lane).collect(), now: at }
     }
 
-    /// What is known after a crash that left the records up to `lsn`: of replies, those that told of nothing else.
+    /// What is known after a crash that left the records up to `lsn`: only replies that depend on no later record.
     pub fn left_by_crash(&self, lsn: u64) -> Self {
         let cut = |call: &Call| {
             let mut call = call.clone();

@@ -1,12 +1,14 @@
 //! The simulator: the engine with virtual workers, clients and time, under one seeded scheduler.
 //!
-//! The engine's threads are real ones, but only one of them goes on at a time ([`scheduler`]). Wherever a lock is taken or goes
-//! back, a commit gets its number, or a thread waits, the scheduler may let another one go on. Clients send random
-//! pipelines ([`workload`]), time passes when the simulation says so ([`time`]), connections are killed. What clients sent and
-//! got is a [`history`]. The checker ([`check`]) compares it with a sequential [`model`]: every command took effect at one
-//! moment between its sending and its reply, all its keys at once. The same seed makes the same history, byte for byte.
+//! The engine's threads are real ones, but only one of them runs at a time ([`scheduler`]). Wherever a thread takes a
+//! lock or gives it back, gives a commit its number, or waits, the scheduler may let another thread run. Clients send
+//! random pipelines ([`workload`]), time passes when the simulation says so ([`time`]), connections are killed. What
+//! clients sent and got is a [`history`]. The checker ([`check`]) compares it with a sequential [`model`]: every
+//! command took effect at one moment between its sending and its reply, all its keys at once. The same seed makes the
+//! same history, byte for byte.
 //!
-//! Snapshots are taken meanwhile, and after a round the power fails in thought ([`crash`]): another engine loads what a disk would have.
+//! Meanwhile snapshots are taken. After a round a power failure is simulated ([`crash`]): another engine loads what a
+//! disk would have.
 
 pub mod check;
 mod client;

@@ -7,7 +7,7 @@ use crate::command::{Command, DATABASES, KEYS_MAX, Key, Means, Side};
 use crate::history::Call;
 use crate::reply::Reply;
 
-/// So many milliseconds after its expiry no command takes a key for present: none lasts that long.
+/// This many milliseconds after a key's expiry no command sees the key: no command lasts that long.
 const LAG_MAX_MS: i64 = 1_000;
 
 const WRONG_TYPE: &str = "WRONGTYPE";
@@ -33,17 +33,17 @@ type Slots = [Option<Rc<Entry>>; KEYS_MAX];
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     databases: [Slots; DATABASES],
-    /// Commands that write are held back until then, at least.
+    /// Commands that write are held back at least until then.
     paused_until_ms: i64,
 }
 
-/// What a command sees. A thread takes the time once for a chunk, so what has expired for one command may be there for another
-/// one of the same time, as long as nobody has deleted it.
+/// What a command sees. A thread reads the time once for a chunk. So a key may have expired for one command and be
+/// there for another command at the same time, until a command deletes it.
 #[derive(Clone)]
 struct Seen {
-    /// Without what has expired for the command.
+    /// The keys that have not expired for the command.
     state: State,
-    /// What has.
+    /// The keys that have expired for the command.
     gone: Vec<(usize, Key, Rc<Entry>)>,
 }
 
@@ -52,7 +52,7 @@ impl Seen {
         self.gone.extend(self.state.databases[db][key].take().map(|entry| (db, key, entry)));
     }
 
-    /// The states that there may be after a call: what has expired is deleted, or not yet.
+    /// The possible states after a call: an expired key is deleted, or not yet.
     fn after(self, call: &Call) -> Vec<State> {
         let Some(deleted) = self.state.stepped(call) else { return Vec::new() };
         let mut left = deleted.clone();
@@ -67,8 +67,8 @@ impl Seen {
 type Stepped = Result<Reply, &'static str>;
 
 impl State {
-    /// The states that there may be after a call, if its reply is what it is. More than one if it is not known whether a key had
-    /// expired by then; none if the reply is impossible.
+    /// The possible states after a call that got this reply. There are several if it is unknown whether a key had
+    /// expired by then, and none if the reply is impossible.
     pub fn after(&self, call: &Call) -> Vec<Self> {
         if call.command.is_write() && call.ended_ms < self.paused_until_ms {
             return Vec::new();
@@ -85,7 +85,7 @@ impl State {
         before.into_iter().flat_map(|seen| seen.after(call)).flat_map(|state| state.with_expired(call)).collect()
     }
 
-    /// Without keys that have been expired for so long that nobody takes them for present.
+    /// Without keys that expired so long ago that no command sees them.
     fn without_old(&self, now_ms: i64) -> Self {
         let mut state = self.clone();
         for slot in state.databases.iter_mut().flatten() {
@@ -95,7 +95,7 @@ impl State {
         state
     }
 
-    /// The states that there may be after a command that has given a key an expiry: with the key, and without.
+    /// The possible states after a command that has set a key's expiry: with the key, and without.
     fn with_expired(self, call: &Call) -> Vec<Self> {
         let (key, at_ms) = match call.command {
             Command::ExpireAt { key, at_ms } | Command::Set { key, expire_at_ms: Some(at_ms), .. } => (key, at_ms),
@@ -107,12 +107,12 @@ impl State {
         }
         let mut without = self.clone();
         without.databases[call.db][key] = None;
-        // PEXPIREAT deletes at once what is due; SET leaves that to whoever comes next.
+        // PEXPIREAT deletes a due key at once; SET leaves that to the next command on the key.
         let is_deleted = at_ms <= call.sent_ms && matches!(call.command, Command::ExpireAt { .. });
         if is_deleted { vec![without] } else { vec![self, without] }
     }
 
-    /// Whether the keys that a call waits for are still none that it can take from.
+    /// Whether a call still finds nothing in the keys that it waits for.
     pub fn lets_wait(&self, call: &Call) -> bool {
         let is_list = |key: &Key| matches!(self.value(call.db, *key), Some(Value::List(_)));
         !call.command.awaited().iter().any(is_list)

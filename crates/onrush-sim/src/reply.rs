@@ -52,7 +52,7 @@ impl Reply {
         })
     }
 
-    /// The same array, in an order of its own: for replies that come in any order.
+    /// The same array, sorted: for replies whose elements come in any order.
     pub fn sorted(self) -> Self {
         match self {
             Self::Array(mut replies) => {
@@ -63,7 +63,7 @@ impl Reply {
         }
     }
 
-    /// Whether this is what the model expects. Errors are told apart by how they begin.
+    /// Whether this is what the model expects. Of an error only the beginning counts.
     pub fn is(&self, expected: &Self) -> bool {
         match (self, expected) {
             (Self::Error(text), Self::Error(start)) => text.starts_with(start),

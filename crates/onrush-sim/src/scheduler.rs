@@ -1,9 +1,9 @@
-//! The scheduler: of many threads only one goes on at a time, and a seed says which.
+//! The scheduler: of many threads only one runs at a time, and a seed decides which.
 //!
-//! A thread that has the *turn* goes on until it reaches a point ([`onrush_store::schedule`]). There the scheduler decides whether
-//! another thread goes on instead. A thread that finds a lock taken, or has nothing to do, is *blocked* until some thread has
-//! reached a point: before that nothing has changed that could help it. One thread may *sleep*: it goes on now and then, and
-//! when no other thread can.
+//! The thread that has the *turn* runs until it reaches a point ([`onrush_store::schedule`]). There the scheduler
+//! decides whether another thread gets the turn. A thread that finds a lock taken, or has nothing to do, is *blocked*
+//! until some thread has reached a point: before that nothing it waits for can have changed. One thread may *sleep*: it
+//! runs now and then, and when no other thread can.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 /// Steps without progress after which the threads count as stuck.
 const STEPS_MAX: u64 = 200_000;
 
-/// One of so many choices may go to the thread that sleeps.
+/// One of this many choices may go to the thread that sleeps.
 const SLEEPER_RARITY: usize = 24;
 
 /// The turn before the first thread has it.
@@ -61,7 +61,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// For threads with these names. If one panics, or none can go on, `failures` is told, and no thread goes on.
+    /// For threads with these names. If one panics, or none can go on, `failures` gets a message and no thread goes on.
     pub fn new(seed: u64, names: &[&'static str], failures: Sender<Result<(), String>>) -> Arc<Self> {
         let inner = Inner {
             random: Random::new(seed),
@@ -124,13 +124,13 @@ impl VirtualThread {
             inner.choose()
         });
         let inner = &mut *self.scheduler.inner.lock();
-        // Nobody has gone on since it was chosen.
+        // No other thread has run since this one was chosen.
         let is_forced = !inner.threads.contains(&Status::Ready);
         inner.threads[self.index] = Status::Ready;
         is_forced
     }
 
-    /// Says that what the threads do leads nowhere, and what they wait for; no thread goes on.
+    /// Reports that the threads make no progress, and what they wait for; no thread goes on.
     pub fn fail_as_stuck(&self, what: &str) -> ! {
         let text = self.scheduler.inner.lock().describe(what);
         self.fail(text)
@@ -141,7 +141,7 @@ impl VirtualThread {
         self.scheduler.inner.lock().is_alone = is_alone;
     }
 
-    /// Has the scheduler choose a thread at one of so many points, on average.
+    /// Makes the scheduler choose a thread at one of this many points, on average.
     pub fn set_choice_every(&self, points: usize) {
         self.scheduler.inner.lock().choice_every = points;
     }
@@ -156,9 +156,9 @@ impl VirtualThread {
         self.scheduler.inner.lock().steps
     }
 
-    /// Says that something is wrong; no thread goes on.
+    /// Reports a failure; no thread goes on.
     pub fn fail(&self, what: String) -> ! {
-        // Who has heard of one failure need not hear of the next.
+        // The first failure is enough.
         let _ = self.scheduler.failures.lock().send(Err(what));
         loop {
             std::thread::park();
@@ -183,7 +183,7 @@ impl VirtualThread {
         }
     }
 
-    /// Gives the turn to whom `choose` says, and comes back when it is this thread's again.
+    /// Gives the turn to the thread that `choose` names; returns when this thread has the turn again.
     fn go_on_with(&self, choose: impl FnOnce(&mut Inner) -> Option<usize>) {
         let next = {
             let inner = &mut *self.scheduler.inner.lock();
@@ -206,7 +206,7 @@ impl VirtualThread {
 }
 
 impl Scheduler {
-    /// Something has come of what the threads do.
+    /// The threads have made progress.
     pub fn note_progress(&self) {
         let inner = &mut *self.inner.lock();
         inner.steps_of_progress = inner.steps;
@@ -247,7 +247,7 @@ impl schedule::Scheduler for VirtualThread {
 }
 
 impl Inner {
-    /// Whoever is blocked may try again.
+    /// Blocked threads may try again.
     fn unblock(&mut self) {
         if std::mem::take(&mut self.any_blocked) {
             for status in &mut self.threads {
@@ -258,7 +258,7 @@ impl Inner {
         }
     }
 
-    /// Who goes on: one of those that can, or who sleeps.
+    /// The thread that runs next: one that can, or the one that sleeps.
     fn choose(&mut self) -> Option<usize> {
         let wanted = if self.random.below(SLEEPER_RARITY) == 0 { Status::Sleeps } else { Status::Ready };
         let chosen = [wanted, Status::Ready, Status::Sleeps].into_iter().find_map(|wanted| self.one_of(wanted));

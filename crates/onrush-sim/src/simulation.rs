@@ -1,7 +1,7 @@
 //! One simulation: an engine, its threads and its clients, all drawn from a seed.
 //!
-//! It has rounds. In each the clients send some hundred commands; when all is quiet, the data are read, the checker is asked
-//! about the history, and the databases are emptied for the next round. The engine is kept.
+//! It has rounds. In each round the clients send some hundred commands. When all is quiet, the simulation reads the
+//! data, checks the history, and empties the databases for the next round. The engine stays.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -42,7 +42,7 @@ const VAIN_TICKS_MAX: usize = 200;
 /// Names of the threads, without further workers.
 const NAMES: [&str; 6] = ["long", "maintenance", "snapshot", "worker 0", "worker 1", "worker 2"];
 
-/// How many of them are no workers.
+/// How many of them are not workers.
 const OTHERS: usize = 3;
 
 /// Connections that are killed in a round, at most.
@@ -62,7 +62,7 @@ const LINES_MAX: usize = 40;
 pub struct Failure {
     /// The seed of the simulation.
     pub seed: u64,
-    /// What is wrong, with that part of the history.
+    /// What is wrong, with the part of the history that shows it.
     pub what: String,
     /// The whole history of the round.
     pub history: String,
@@ -112,7 +112,7 @@ impl Plan {
 /// Runs the simulation of a seed.
 ///
 /// # Errors
-/// The engine does what it should not. Its threads stay behind, asleep.
+/// The engine shows a fault. Its threads remain, asleep.
 pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
     let plan = Arc::new(Plan::draw(seed));
     let time = time::new();
@@ -152,7 +152,7 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
     scheduler.start(&threads);
     match result.recv() {
         Ok(Ok(())) => {
-            // None of them has panicked, or that would be the result.
+            // No thread has panicked: a panic would be the result.
             threads.into_iter().for_each(|thread| drop(thread.join()));
             let outcome = world.outcome.lock().clone();
             Ok(outcome)
@@ -208,7 +208,7 @@ fn meet(world: &World, round: usize) {
     }
 }
 
-/// The maintenance thread: it lets time pass, expires keys, kills clients, and sees when a round is over.
+/// The maintenance thread: lets time pass, expires keys, kills clients, and notices the end of a round.
 fn maintain(world: &World, plan: &Plan, thread: &VirtualThread) {
     let mut random = Random::new(plan.seed_of(1, 0));
     let mut commit = Commit::new(world.engine, world.engine.maintenance_thread());
@@ -270,7 +270,7 @@ fn expire(world: &World, commit: &mut Commit) {
     commit.leave();
 }
 
-/// A worker: it gives its clients their turns. The first one ends the rounds as well.
+/// A worker: gives its clients turns. The first worker also ends the rounds.
 fn work(world: &Arc<World>, plan: &Plan, thread: &VirtualThread, index: usize) {
     let mut runner = Runner::new(world.engine, index);
     let mut random = Random::new(plan.seed_of(4 + index, 0));
@@ -308,7 +308,7 @@ fn work(world: &Arc<World>, plan: &Plan, thread: &VirtualThread, index: usize) {
     }
 }
 
-/// Reads all data, checks the history, has the power fail, and empties the databases.
+/// Reads all data, checks the history, simulates power failures, and empties the databases.
 fn end_round(
     world: &World,
     plan: &Plan,
@@ -340,8 +340,8 @@ fn end_round(
     world.begin_round();
 }
 
-/// Has the power fail at records of the round, and reads what another engine makes of what is left. Returns how many histories the
-/// checker gave up on.
+/// Simulates power failures at records of the round and reads what another engine loads afterwards. Returns how many
+/// histories the checker gave up on.
 fn try_crashes(world: &World, plan: &Plan, restarted: &mut Restarted, history: &History) -> u64 {
     let mut random = Random::new(plan.seed_of(8, world.round()));
     let mut undecided = 0;

@@ -17,7 +17,7 @@ thread_local! {
     static TIME: RefCell<Option<Time>> = const { RefCell::new(None) };
 }
 
-/// The calling thread lives in this time, or in the usual one again.
+/// Sets the time that the calling thread sees; `None` is the usual time.
 pub fn set(time: Option<Time>) {
     TIME.set(time);
 }

@@ -73,7 +73,7 @@ impl Workload {
         Self { random: Random::new(seed), mix: mix.clone(), client, values: 0 }
     }
 
-    /// The next pipeline. `now_ms` is what the engine takes for Unix time.
+    /// The next pipeline. `now_ms` is the engine's Unix time.
     pub fn pipeline(&mut self, now_ms: i64) -> Vec<Command> {
         let len = 1 + self.random.below(PIPELINE_LEN_MAX);
         if self.random.below(8) == 0 {
@@ -93,19 +93,35 @@ impl Workload {
     fn together(&mut self, now_ms: i64) -> Command {
         let len = 1 + self.random.below(TOGETHER_LEN_MAX);
         let mut commands: Vec<Command> = (0..len).map(|_| self.command(now_ms)).collect();
-        // What has expired, and for whom, is found out for single commands.
+        // The model works out expiry for single commands only.
         let expires = self.mix.expires;
         let moves = |command: &Command| matches!(command, Command::Flush | Command::SwapDatabases);
         let gives_expiry = |command: &Command| {
             matches!(command, Command::ExpireAt { .. } | Command::Set { expire_at_ms: Some(_), .. })
         };
         commands.retain(|command| command.may_be_together() && !gives_expiry(command) && !(expires && moves(command)));
+        match self.random.below(4) {
+            0 => Command::Together { commands, means: Means::Transaction },
+            // A transaction, some of whose commands are called by scripts.
+            1 => {
+                let one_each = |command: Command| {
+                    let means = self.script();
+                    if self.random.below(2) == 0 {
+                        Command::Together { commands: vec![command], means }
+                    } else {
+                        command
+                    }
+                };
+                let commands = commands.into_iter().map(one_each).collect();
+                Command::Together { commands, means: Means::Transaction }
+            }
+            _ => Command::Together { commands, means: self.script() },
+        }
+    }
+
+    fn script(&mut self) -> Means {
         let declared = [Declared::None, Declared::Half, Declared::All];
-        let means = match self.random.below(2) {
-            0 => Means::Transaction,
-            _ => Means::Script(declared[self.random.below(declared.len())]),
-        };
-        Command::Together { commands, means }
+        Means::Script(declared[self.random.below(declared.len())])
     }
 
     fn command(&mut self, now_ms: i64) -> Command {
@@ -142,7 +158,7 @@ impl Workload {
             1 => Command::Exists(self.some(Self::any_key)),
             2 => Command::Rename { from, to },
             _ => {
-                // A key is not copied to itself: within a database that is an error.
+                // No key is copied to itself: within one database that is an error.
                 let to = if from == to { (to + 1) % self.mix.keys } else { to };
                 let to_db = if self.mix.whole_databases { self.random.below(DATABASES) } else { 0 };
                 Command::Copy { from, to, to_db, replace: self.random.below(2) == 0 }
@@ -159,7 +175,7 @@ impl Workload {
             5 => Command::Append(key, self.value()),
             6 | 7 => {
                 let keys = self.some(|workload| workload.key(Family::Texts));
-                // A key once: which of its values it keeps is not what this is about.
+                // Each key only once: which value a repeated key gets is not tested here.
                 let mut pairs: Vec<(Key, String)> = keys.into_iter().map(|key| (key, self.value())).collect();
                 pairs.sort();
                 pairs.dedup_by_key(|(key, _)| *key);

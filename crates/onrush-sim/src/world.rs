@@ -15,14 +15,14 @@ use crate::reply::Reply;
 use crate::scheduler::Scheduler;
 use crate::time::Time;
 
-/// What a client is up to.
+/// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It has something to send, or a reply is to come.
     Busy,
     /// It has all its replies.
     Finished,
-    /// It waits for a key, without an end.
+    /// It waits for a key, for ever.
     Waits,
 }
 
@@ -35,14 +35,14 @@ pub struct Connection {
     pub handle: Arc<ClientHandle>,
 }
 
-/// What has come of a simulation.
+/// The results of a simulation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Commands that were sent.
     pub commands: u64,
     /// Histories that the checker gave up on.
     pub undecided: u64,
-    /// Points that the threads came to, and tries to go on.
+    /// Points that the threads reached, and attempts to run.
     pub steps: u64,
     /// Hash of all histories.
     pub hash: u64,
@@ -52,11 +52,11 @@ pub struct Outcome {
 pub struct World {
     /// The engine.
     pub engine: &'static Engine,
-    /// Who says which thread goes on.
+    /// Decides which thread runs.
     pub scheduler: Arc<Scheduler>,
     /// The history of the present round.
     pub history: Mutex<History>,
-    /// What has come of it so far.
+    /// Its results so far.
     pub outcome: Mutex<Outcome>,
     /// What survives a crash.
     pub disk: Disk,
@@ -65,7 +65,7 @@ pub struct World {
     results: Mutex<Sender<Result<(), String>>>,
     is_round_over: AtomicBool,
     round: AtomicUsize,
-    /// Threads that have done with the present round.
+    /// Threads that have finished the present round.
     arrived: AtomicUsize,
 }
 
@@ -84,7 +84,7 @@ impl Clients {
 }
 
 impl World {
-    /// Before the first round, with so many clients. How it ends is told to `results`.
+    /// Before the first round, with this many clients. `results` gets the end.
     pub fn new(
         engine: &'static Engine,
         scheduler: Arc<Scheduler>,
@@ -109,13 +109,13 @@ impl World {
 
     /// Everything went well.
     pub fn end_well(&self) {
-        // Somebody waits for it.
+        // A thread waits for this.
         let _ = self.results.lock().send(Ok(()));
     }
 
-    /// Says that something is wrong. The caller has the turn and keeps it: no thread goes on.
+    /// Reports a failure. The caller has the turn and keeps it: no thread goes on.
     pub fn fail(&self, what: &str) -> ! {
-        // Who has heard of one failure need not hear of the next.
+        // The first failure is enough.
         let _ = self.results.lock().send(Err(what.to_owned()));
         loop {
             std::thread::park();
@@ -127,7 +127,7 @@ impl World {
         self.time.load(Relaxed)
     }
 
-    /// The time in which it happens.
+    /// The virtual time of the simulation.
     pub fn time(&self) -> Time {
         Arc::clone(&self.time)
     }
@@ -187,12 +187,12 @@ impl World {
         self.scheduler.note_progress();
     }
 
-    /// Notes what a client is up to.
+    /// Notes the state of a client.
     pub fn set_standing(&self, number: usize, standing: Standing) {
         self.clients.lock().standings[number] = standing;
     }
 
-    /// Whether no client has anything to send or a reply to come, and no long command is under way.
+    /// Whether no client has anything to send, no reply is outstanding, and no long command is under way.
     pub fn is_quiet(&self) -> bool {
         !self.clients.lock().standings.contains(&Standing::Busy) && !self.engine.offload.is_busy()
     }
@@ -212,7 +212,7 @@ impl World {
         self.round.load(Relaxed)
     }
 
-    /// A thread has done with the present round.
+    /// A thread has finished the present round.
     pub fn arrive(&self) {
         self.arrived.fetch_add(1, Relaxed);
     }

@@ -91,17 +91,18 @@ pub fn find_bit(bytes: &[u8], value: bool, start: usize, end: usize) -> Option<u
 const BLOCK_LEN: usize = 16 * 1024;
 
 thread_local! {
-    /// Whether the next combination goes from the last block to the first. Going to and fro finds in the cache what
-    /// the one before touched last; always starting at the front would find it just evicted.
+    /// Whether the next combination goes from the last block to the first. With alternating directions a combination
+    /// finds the blocks that the one before touched last in the cache; starting at the front each time would find them
+    /// just evicted.
     static BACKWARD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Combines bit strings; short ones count as if zeros followed. The memory of `result` is used, not what is in it.
+/// Combines bit strings; short ones count as if zeros followed. Only the memory of `result` is used, not its bytes.
 /// O(bytes of all), 32 bytes at a time where the processor can.
 pub fn combine(operation: BitOperation, sources: &[&[u8]], mut result: Vec<u8>) -> Vec<u8> {
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
     if result.capacity() < len {
-        // Zeroed pages come for nothing.
+        // Zeroed pages are free.
         result = vec![0; len];
     }
     result.resize(len, 0);
@@ -157,7 +158,7 @@ fn first_with_others(sources: &[&[u8]], result: &mut [u8], backward: bool, opera
 /// Bits that are set in exactly one of the sources.
 #[inline(always)]
 fn combine_one(sources: &[&[u8]], result: &mut [u8]) {
-    /// Bytes for which it is known at a time which bits are set more than once.
+    /// Bytes per step: the bits that are set more than once are kept for this many.
     const PART_LEN: usize = 1024;
     for (number, once) in result.chunks_mut(PART_LEN).enumerate() {
         let start = PART_LEN * number;
@@ -192,7 +193,7 @@ fn combine_by(sources: &[&[u8]], result: &mut [u8], backward: bool, operation: i
         let both = a.len().min(b.len());
         let (covered, rest) = result.split_at_mut(both);
         covered.iter_mut().zip(&a[..both]).zip(&b[..both]).for_each(|((byte, &a), &b)| *byte = operation(a, b));
-        // At most one of the two goes on.
+        // At most one of the two continues.
         let longer = if a.len() > both { &a[both..] } else { &b[both..] };
         let (covered, beyond) = rest.split_at_mut(longer.len());
         if a.len() > both {
@@ -210,7 +211,7 @@ fn combine_by(sources: &[&[u8]], result: &mut [u8], backward: bool, operation: i
     }
 }
 
-/// What there is of a range of bytes.
+/// The part of a range of bytes that exists.
 fn within(bytes: &[u8], start: usize, end: usize) -> &[u8] {
     &bytes[start.min(bytes.len())..end.min(bytes.len())]
 }

@@ -1,10 +1,11 @@
 //! Access clocks: the 24 bits that every entry carries for eviction and for OBJECT IDLETIME and FREQ.
 //!
 //! Under an LFU policy they are the minute of the last decay (16 bits) over a logarithmic access counter (8 bits).
-//! Otherwise they are a time, in one of two units that the upper bit tells apart: *coarse* clocks count seconds and wrap
-//! around after 97 days; *fine* ones count milliseconds and wrap around after 140 minutes. While keys are evicted by
-//! their clocks every access leaves a fine one, so that a cache that turns over within a second still knows what was used
-//! first, and [`coarsened`] turns those into coarse ones in time. All functions are pure: time and randomness are arguments.
+//! Otherwise they are a time, in one of two units that the upper bit tells apart: *coarse* clocks count seconds and
+//! wrap around after 97 days; *fine* ones count milliseconds and wrap around after 140 minutes. While eviction goes by
+//! these clocks, every access sets a fine clock, so that the order of use is known even in a cache that turns over
+//! within a second. [`coarsened`] turns fine clocks into coarse ones in time. All functions are pure: time and
+//! randomness are arguments.
 
 /// Set in a clock that counts milliseconds.
 const FINE: u32 = 1 << 23;
@@ -12,16 +13,16 @@ const FINE: u32 = 1 << 23;
 /// Bits of a clock that count.
 const TIME_MASK: u32 = FINE - 1;
 
-/// Fine clocks that are older become coarse ones. Whoever calls [`coarsened`] sees to it that every entry is looked at
-/// again before its fine clock wraps around: within [`COARSEN_PERIOD_MS`].
+/// Older fine clocks become coarse ones. The caller of [`coarsened`] must look at every entry again before its fine
+/// clock wraps around: within [`COARSEN_PERIOD_MS`].
 const FINE_AGE_MAX_MS: u32 = 30 * 60 * 1000;
 
-/// Within so many milliseconds every entry with a fine clock has to be looked at by [`coarsened`].
+/// Every entry with a fine clock must pass [`coarsened`] within this many milliseconds.
 pub const COARSEN_PERIOD_MS: i64 = 60 * 60 * 1000;
 
 const _: () = assert!(FINE_AGE_MAX_MS as i64 + COARSEN_PERIOD_MS < TIME_MASK as i64 * 3 / 4);
 
-/// The LFU counter of a new entry, so that it is not evicted before it had a chance.
+/// The LFU counter of a new entry: above 0, so that the entry is not evicted before it can be used.
 pub const LFU_INIT: u8 = 5;
 
 /// The coarse LRU clock at `now_ms`.
@@ -87,8 +88,8 @@ pub fn lfu_counter(clock: u32, now_ms: i64, decay_minutes: u32) -> u8 {
     (clock & 0xff).saturating_sub(decay) as u8
 }
 
-/// How little an entry with LFU clock `clock` was used: more for a lower counter, and among equal ones for each minute since
-/// the last access.
+/// How little an entry with LFU clock `clock` was used: greater for a lower counter, and with equal counters for each
+/// minute since the last access.
 #[inline]
 pub fn lfu_disuse(clock: u32, now_ms: i64, decay_minutes: u32) -> u64 {
     let idle_minutes = lfu_minutes(now_ms).wrapping_sub(clock >> 8) & 0xffff;
@@ -139,7 +140,7 @@ mod tests {
         let later_ms = used_ms + i64::from(FINE_AGE_MAX_MS) + COARSEN_PERIOD_MS;
         let coarse = coarsened(clock, later_ms).expect("an old one");
         assert_eq!(coarsened(coarse, later_ms), None);
-        // Up to a second older than it is, and for months to come.
+        // Up to a second too old, and valid for months.
         for now_ms in [later_ms, later_ms + 90 * 24 * 60 * MINUTE_MS] {
             let idle_ms = lru_idle_ms(coarse, now_ms) as i64;
             assert!((0..1000).contains(&(idle_ms - (now_ms - used_ms))), "{idle_ms}");

@@ -42,7 +42,7 @@ mod sealed {
     use crate::bucket::EntryMut;
 
     pub trait Sealed: Sized {
-        /// Opens the collection of an entry, which is of this type, to be changed.
+        /// Opens the collection of an entry for changing. The entry must hold this type.
         fn open(entry: EntryMut<'_>) -> Self::Mut<'_>
         where
             Self: CollectionType;
@@ -69,7 +69,7 @@ pub trait CollectionType: Sized + Default + sealed::Sealed + 'static {
     }
 }
 
-/// The one list of the collection types: everything that has to be done for each of them is made from it.
+/// The only list of the collection types: all code that exists once per type is generated from it.
 macro_rules! collections {
     ($($name:ident: $mutable:ty, $open:expr, $run:expr, $prefetch:expr;)*) => {
         $(
@@ -115,7 +115,7 @@ macro_rules! collections {
                 match self { $(Collection::$name(collection) => CollectionRef::$name(collection),)* }
             }
 
-            /// Takes the collection of a type out of the word that stands for it in an entry.
+            /// Takes the collection out of the word that represents it in an entry.
             ///
             /// # Safety
             /// `word` is the word of an entry with a collection of this type, which is forgotten there.
@@ -162,7 +162,7 @@ macro_rules! collections {
                 match self { $(CollectionRef::$name(collection) => $run(collection),)* }
             }
 
-            /// Brings what looking up members or fields with these hashes needs into the cache.
+            /// Prefetches what looking up members or fields with these hashes reads.
             pub(crate) fn prefetch(self, hashes: &[u64]) {
                 match self { $(CollectionRef::$name(collection) => $prefetch(collection, hashes),)* }
             }

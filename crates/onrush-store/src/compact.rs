@@ -1,9 +1,9 @@
 //! One word that holds a collection's small form or points at its large one.
 //!
-//! A run that is embedded in its entry has no such word. There the entry's header stands for it: a reference to a `Compact` may
-//! be one to a header, which a bit tells apart from both kinds of pointer. Such a reference is only ever shared, and the run is
-//! found from the header's address. The reference itself may not be followed beyond the header, so the address is turned into
-//! a pointer by the provenance that the entry's allocation has exposed.
+//! A run that is embedded in its entry has no such word: the entry's header represents it. So a reference to a
+//! `Compact` may point to a header; a bit distinguishes a header from both kinds of pointer. Such a reference is always
+//! shared, and the header's address leads to the run. The reference itself does not give access beyond the header, so
+//! the address becomes a pointer through the provenance that the entry's allocation has exposed.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::entry::{HAS_RUN, Header, run_of};
 /// Set in the word of a large form. Both kinds of pointer are to multiples of 8 otherwise.
 const LARGE: usize = 1;
 
-/// Set in a header that stands for a packed run.
+/// Set in a header that represents a packed run.
 const HEADER: usize = HAS_RUN as usize;
 
 const _: () = assert!(HEADER < 8 && HEADER & LARGE == 0, "no pointer to a multiple of 8 has the mark");
@@ -73,7 +73,7 @@ impl<T> Compact<T> {
         self.word.addr().get() & HEADER != 0
     }
 
-    /// Where the header is that stands for it.
+    /// The header that represents it.
     #[inline]
     fn header(&self) -> *const Header {
         debug_assert!(self.is_header());
@@ -151,7 +151,7 @@ impl<T> Compact<T> {
         if self.is_header() || self.is_large() { 0 } else { self.packed_ref().size_bytes() }
     }
 
-    /// Asks the processor for a small form; hands out a large one.
+    /// Prefetches a small form; returns a large one.
     #[inline]
     pub fn prefetch(&self) -> Option<&T> {
         if self.is_header() {
@@ -217,7 +217,7 @@ impl<T: fmt::Debug> fmt::Debug for Compact<T> {
     }
 }
 
-/// Says of a collection, which is a `Compact`, how its run gets in and out of an entry.
+/// How the run of a collection that is a `Compact` gets in and out of an entry.
 macro_rules! embedded {
     ($name:ident) => {
         impl crate::embedded::Embedded for $name {

@@ -1,13 +1,13 @@
-//! The cut of a snapshot: which entries of a table the snapshot has not got yet.
+//! The cut of a snapshot: which entries of a table the snapshot does not have yet.
 //!
-//! Every entry has a bit, and every table has one: the side of the last cut that it is on. An entry whose bit is the table's has
-//! been saved, or has come since the cut. A cut turns the tables' bits around, so that all entries are unsaved at once without being
-//! touched. While no snapshot is under way the bits of a table and of all its entries are the same.
+//! Every entry and every table has a bit. An entry whose bit equals the table's has been saved, or is newer than the
+//! cut. A cut flips the tables' bits, so that all entries become unsaved at once without being touched. While no
+//! snapshot is under way, the bits of a table and of all its entries are equal.
 
 use crate::bucket::{Located, PREFETCH_AHEAD};
 use crate::{Cleared, Db, Entry, Frozen, KeyHash, Keyspace, Table};
 
-/// What is known of the data at a cut.
+/// Facts about the data at a cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutFacts {
     /// Entries, expired ones included.
@@ -17,19 +17,20 @@ pub struct CutFacts {
 }
 
 impl Table {
-    /// Makes all entries unsaved. All of them are saved. O(1).
+    /// Makes all entries unsaved. All must be saved before. O(1).
     pub(crate) fn cut(&mut self) {
         self.books_mut().turn_side();
     }
 
-    /// Whether the snapshot has not got an entry of this table yet. O(1).
+    /// Whether the snapshot does not have this entry of this table yet. O(1).
     #[inline]
     pub fn is_unsaved(&self, entry: &Entry) -> bool {
         entry.snapshot_bit() != self.side()
     }
 
-    /// Hands a key's entry to `save`, if there is one and it is unsaved; it is saved then. What it holds comes beside it if that is a large
-    /// collection: to be saved later, whatever becomes of the entry. O(1), for such a one O(its parts).
+    /// Hands a key's entry to `save` if it exists and is unsaved; it counts as saved then. A large collection is passed
+    /// frozen beside its entry, so that it can be saved later whatever happens to the entry. O(1), for a large
+    /// collection O(its parts).
     pub fn save_key(&mut self, key: &[u8], hash: KeyHash, save: impl FnOnce(&Entry, Option<Frozen>)) {
         let side = self.side();
         let Some(mut slot) = self.find(key, hash) else { return };
@@ -82,7 +83,8 @@ impl Db {
 }
 
 impl Keyspace {
-    /// Makes all entries unsaved, of which all are saved. The caller keeps everybody else out. O(shards in use).
+    /// Makes all entries unsaved. All must be saved before, and no other thread may be in the keyspace. O(shards in
+    /// use).
     pub fn cut(&self) -> CutFacts {
         let mut facts = CutFacts::default();
         for db in (0..self.databases()).filter_map(|db| self.db(db)) {

@@ -15,7 +15,8 @@ const BLOCK_LEN: usize = 64;
 /// Size classes of tables.
 const CLASSES: usize = 256;
 
-/// Tables of larger size classes (96 buckets, 6 KB) are not levelled: few of them share a page, and they take long to enlarge.
+/// Tables of larger size classes (96 buckets, 6 KB) are not levelled: few of them share a page, and enlarging them
+/// takes long.
 const LEVELLED_CLASS_MAX: u8 = 26;
 
 /// A size that has less than this part of the tables of the most common size lags behind.
@@ -25,14 +26,14 @@ type Block = Box<[Shard; BLOCK_LEN]>;
 
 /// One numbered database. Each key's hash says which shard it is in.
 ///
-/// Shards come into being in blocks, when the first of a block is asked for: a handful of keys takes a few kilobytes,
-/// and what goes through all shards passes over the blocks that were never used.
+/// Shards are made in blocks, on the first use of a shard of the block: a handful of keys takes a few kilobytes, and a
+/// walk through all shards skips blocks that were never used.
 pub struct Db {
     blocks: Box<[OnceLock<Block>]>,
     index: usize,
     shards: usize,
     hasher: Hasher,
-    /// How many of a hash's shard bits are not needed.
+    /// How many of a hash's shard bits are unused.
     shift: u32,
 }
 
@@ -49,7 +50,7 @@ impl Db {
         }
     }
 
-    /// How many shards there are, those included that were never used.
+    /// Number of shards, unused ones included.
     #[inline]
     pub fn shard_count(&self) -> usize {
         self.shards
@@ -131,7 +132,7 @@ impl Db {
     /// Visits entries in one or more buckets, at least `count` if that many are left, and returns the cursor to go on
     /// from: 0 at the start and again at the end. A scan visits every entry that is there from its start to its end at
     /// least once, and may visit some twice. Locks one shard at a time, and stays within one bucket after the last
-    /// entry that is needed. A cursor that no scan returned gives a scan of what lies behind it.
+    /// entry that is needed. A cursor that no scan returned is allowed: the scan visits what lies behind it.
     pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&Entry)) -> u64 {
         let (first, position) = ((cursor >> 32) as usize, cursor as u32);
         let mut visited = 0;
@@ -174,7 +175,7 @@ impl Db {
         with: impl FnOnce(&Entry) -> R,
     ) -> Option<R> {
         let mut random = Random::new(random);
-        // A shard can be emptied between its choice and its lock; then another one is chosen.
+        // Another thread can empty the shard before it is locked; then another shard is chosen.
         loop {
             let table = self.random_shard(&mut random, weigh)?.lock();
             if let Some(entry) = draw(&table, random.next()) {
@@ -183,7 +184,7 @@ impl Db {
         }
     }
 
-    /// A shard chosen by its weight: among a few drawn evenly, or among all when those weigh nothing.
+    /// A shard chosen by weight: among a few drawn evenly, or among all if those weigh nothing.
     fn random_shard(&self, random: &mut Random, weigh: fn(&Shard) -> usize) -> Option<&Shard> {
         const DRAWS: usize = 16;
         let drawn = [(); DRAWS].map(|()| self.made_shard(random.below(self.shards)));
@@ -191,10 +192,10 @@ impl Db {
             .or_else(|| weighted(random, self.shards().map(|(_, shard)| shard), weigh))
     }
 
-    /// Enlarges the tables that lag behind: those of a size that few tables still have while most are larger. Tables
-    /// of one size lie in the same pages, so that a few of them hold the memory that all had before they grew. Looks at
-    /// every `parts`th shard from `part` on and returns how many tables it enlarged. Locks one shard at a time;
-    /// O(shards) without the locks.
+    /// Enlarges the tables that lag behind: those of a size that few tables still have while most are larger. Tables of
+    /// one size share pages, so a few small tables keep pages in use that held many before those grew. Looks at every
+    /// `parts`th shard from `part` on and returns how many tables it enlarged. Locks one shard at a time; O(shards)
+    /// without the locks.
     pub fn level(&self, part: usize, parts: usize) -> usize {
         let mine = self.shards().filter(|(index, shard)| index % parts == part && !shard.is_empty());
         let mut counts = [0; CLASSES];
@@ -203,19 +204,19 @@ impl Db {
         if most > LEVELLED_CLASS_MAX || !lagging.contains(&true) {
             return 0;
         }
-        // A shard that is locked is not worth waiting for.
+        // Waiting for a locked shard is not worth it.
         let grows = |shard: &Shard| shard.try_lock().is_some_and(|mut table| table.grow_to(most));
         mine.filter(|(_, shard)| lagging[shard.class() as usize] && grows(shard)).count()
     }
 
-    /// Takes all entries, shard by shard, for the caller to free off the locks. O(shards).
+    /// Takes all entries, shard by shard; the caller frees them without holding a lock. O(shards).
     pub fn clear(&self) -> Vec<Cleared> {
         let filled = self.shards().filter(|(_, shard)| !shard.is_empty());
         filled.map(|(_, shard)| shard.lock().clear()).collect()
     }
 }
 
-/// The size class that most tables of a database have, and those below it that few have.
+/// The size class of most tables of a database, and the smaller ones that few tables have.
 fn lagging(counts: &[u32; CLASSES]) -> (u8, [bool; CLASSES]) {
     let most = counts.iter().enumerate().max_by_key(|(_, tables)| **tables).map_or(0, |(class, _)| class);
     let mut lagging = [false; CLASSES];

@@ -1,9 +1,8 @@
 //! A hash table from byte strings to byte strings: the large form of sets and hashes.
 //!
 //! Extendible hashing: the upper bits of a key's hash choose, through a directory, a segment of at most some 900
-//! records. A segment that is full splits in two; nothing larger than a segment is ever moved, so that growing takes
-//! microseconds however many records there are. The directory, four bytes for each segment's range, is all that
-//! doubles.
+//! records. A segment that is full splits in two; nothing larger than a segment ever moves, so growing takes
+//! microseconds however many records there are. Only the directory, four bytes for each segment's range, doubles.
 
 mod offsets;
 mod records;
@@ -23,17 +22,17 @@ const DEPTH_MAX: u8 = 29;
 /// The directory may always have so many entries (4 KB); beyond that it needs [`LEN_PER_ENTRY_MIN`].
 const DIRECTORY_LEN_FREE: usize = 1024;
 
-/// Keys there are for each entry of a larger directory, or else they are spread by another hash. Keys that the hash
-/// spreads evenly are eight times as many even if they are long.
+/// Least number of keys for each entry of a larger directory; with fewer keys the table changes to another hash. If the
+/// hash spreads keys evenly, there are eight times as many, even if they are long.
 const LEN_PER_ENTRY_MIN: usize = 2;
 
-/// Records that each segment gets at most, on average, where their number is known beforehand.
+/// Most records per segment, on average, when the number of records is known in advance.
 const EXPECTED_LEN_MAX: usize = 600;
 
 /// Two neighbouring segments with at most so many records together become one.
 const MERGED_LEN_MAX: usize = 300;
 
-/// The same in bytes of their records: half of what makes a segment split.
+/// The same limit in bytes of records: half of the size at which a segment splits.
 const MERGED_BYTES_MAX: usize = 16 * 1024;
 
 /// A hash table from byte strings to byte strings. Keys are hashed with [`crate::member_hash`].
@@ -44,7 +43,7 @@ pub(crate) struct Dict {
     segments: Vec<Line>,
     depth: u8,
     len: usize,
-    /// From a key's hash to the one that places it: every `hash` below is the former, and `placing` the latter.
+    /// Turns a key's hash into the hash that places it. Below, `hash` is the former and `placing` the latter.
     spread: Spread,
 }
 
@@ -80,7 +79,7 @@ impl Dict {
         Dict { directory: vec![0], segments: vec![Segment::new(0, 0).into()], depth: 0, len: 0, spread }
     }
 
-    /// An empty table that has the segments for about `len` keys, which may then come in any order. O(`len` / 500).
+    /// An empty table with segments for about `len` keys, which may come in any order. O(`len` / 500).
     pub(crate) fn for_len(len: usize) -> Self {
         let depth = (len / EXPECTED_LEN_MAX).checked_ilog2().map_or(0, |log| log as u8 + 1).min(DEPTH_MAX);
         if depth == 0 {
@@ -100,14 +99,14 @@ impl Dict {
         }
     }
 
-    /// The table as it is now. Both share all segments, of which a change copies the one that it is about.
+    /// A copy of the table as it is now. Both share all segments; a change copies only the segment that it changes.
     /// O(segments), without reading any.
     pub(crate) fn freeze(&mut self) -> Dict {
         let segments = self.segments.iter_mut().map(|line| Line(line.0.share())).collect();
         Dict { directory: self.directory.clone(), segments, spread: self.spread.clone(), ..*self }
     }
 
-    /// Takes back the segments that nobody else has any more. O(segments).
+    /// Takes back the segments that no other copy shares any more. O(segments).
     pub(crate) fn thaw(&mut self) {
         self.segments.iter_mut().for_each(|line| line.0.thaw());
     }
@@ -138,8 +137,8 @@ impl Dict {
         self.segments[self.id_of(placing)].get(placing, key)
     }
 
-    /// Inserts or overwrites; the value is `parts`, one behind the other. Says whether the key is new. Amortised O(1),
-    /// at most O(a segment) unless the keys turn out to be spread badly: then once or twice O(keys).
+    /// Inserts or overwrites; the value is `parts`, one after the other. Returns whether the key is new. Amortised
+    /// O(1), at most O(a segment); if the keys turn out to be spread badly, O(keys) once or twice.
     pub(crate) fn insert(&mut self, key: &[u8], parts: &[&[u8]]) -> bool {
         loop {
             let placing = self.spread.of_key(key);
@@ -159,7 +158,7 @@ impl Dict {
         other.iter().for_each(|(key, _)| _ = self.insert(key, &[]));
     }
 
-    /// Removes a key; says whether it was there. Amortised O(1), at most O(a segment).
+    /// Removes a key; returns whether it was there. Amortised O(1), at most O(a segment).
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         let placing = self.spread.of_key(key);
         let id = self.id_of(placing);
@@ -213,8 +212,8 @@ impl Dict {
         first..first + width
     }
 
-    /// Makes one of the segment for a hash and its other half, and of what that becomes and its other half, as long as
-    /// they are nearly empty.
+    /// Merges the segment for a hash with its other half, then the result with its other half, and so on, as long as
+    /// both are nearly empty.
     #[cold]
     fn merge(&mut self, placing: u64) {
         let depth = self.segments[self.id_of(placing)].depth;
@@ -227,7 +226,7 @@ impl Dict {
         }
     }
 
-    /// Makes one of a segment and its other half, if both are nearly empty; says whether it did.
+    /// Merges a segment with its other half if both are nearly empty; returns whether it did.
     fn merge_once(&mut self, id: usize) -> bool {
         let segment = &self.segments[id];
         if segment.depth == 0 {
@@ -244,7 +243,7 @@ impl Dict {
         self.segments[kept].0.own().absorb(removed, &self.spread);
         let range = self.range_of(&self.segments[kept]);
         self.directory[range].fill(kept as u32);
-        // The last segment takes the number that became free.
+        // The last segment gets the number that became free.
         self.segments.swap_remove(gone);
         if gone < self.segments.len() {
             let range = self.range_of(&self.segments[gone]);
@@ -253,7 +252,7 @@ impl Dict {
         true
     }
 
-    /// Halves the directory while nothing needs all of it, once it is far too large.
+    /// Once the directory is far too large, halves it as long as no segment needs all of it.
     fn shrink_directory(&mut self) {
         if self.directory.len() < 16 * self.segments.len() {
             return;
@@ -266,17 +265,19 @@ impl Dict {
         }
     }
 
-    /// All keys with their values. Their order is no particular one, but that of segments is the same for all tables
-    /// that are spread alike: what is read from one goes into another, or is looked up there, one segment after the other.
+    /// All keys with their values, in no particular order. But the order of segments is the same for all tables that
+    /// spread keys alike: reading from one table and inserting into, or looking up in, another goes one segment after
+    /// the other.
     pub(crate) fn iter(&self) -> Iter<'_> {
         Iter { dict: self, index: 0, segment: None }
     }
 
-    /// Visits about `count` keys from `cursor` on, and returns where to go on; 0 at the end. What is there all the
-    /// time is visited at least once, whatever is inserted or removed in between.
+    /// Visits about `count` keys from `cursor` on, and returns where to go on; 0 at the end. A key that stays during
+    /// the whole scan is visited at least once, whatever is inserted or removed in between.
     ///
-    /// A cursor is a position in hash order: the start of a segment's range, that segment's depth, and the place
-    /// within it. A segment that has been merged since is begun anew, and so is a table that has been spread anew.
+    /// A cursor is a position in hash order: the start of a segment's range, that segment's depth, and the place within
+    /// it. If the segment has been merged since, the scan starts at the beginning of the merged one; if the table has
+    /// been spread anew, the scan starts again.
     pub(crate) fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> u64 {
         let spread = self.spread.number();
         let mut at = Cursor::from_number(cursor);
@@ -302,7 +303,7 @@ impl Dict {
                 at.place = segment.next_place(at.place);
             }
             let width = (1u64 << 63) >> segment.depth;
-            // Twice half the width: the whole one may not fit.
+            // Twice half the width: the whole width may not fit.
             match segment.prefix.checked_add(width).and_then(|middle| middle.checked_add(width)) {
                 Some(next) => at = Cursor { prefix: next, spread, depth: 0, place: 0 },
                 None => return 0,
@@ -319,7 +320,8 @@ impl Dict {
         for _ in 0..DRAWS_MAX {
             let index = random.below(self.directory.len());
             let segment = &self.segments[self.directory[index] as usize];
-            // A segment counts once, however much of the directory is its, and every one draws from as many slots.
+            // Each segment counts once, however many directory entries it has, and each draws from the same number of
+            // slots.
             if self.range_of(segment).start == index
                 && let Some(found) = segment.at_slot(random.below(Segment::SLOTS_MAX))
             {
@@ -329,21 +331,21 @@ impl Dict {
         self.iter().nth(random.below(self.len))
     }
 
-    /// Asks the processor for what a look-up of `hash` reads first. O(1).
+    /// Prefetches what a look-up of `hash` reads first. O(1).
     #[inline]
     pub(crate) fn prefetch_segment(&self, hash: u64) {
         let placing = self.spread.guess(hash);
         crate::bucket::prefetch(&self.segments[self.id_of(placing)]);
     }
 
-    /// Asks for the part of the segment's index that is about `hash`; the segment is in the cache. O(1).
+    /// Prefetches the part of the segment's index for `hash`; the segment is in the cache. O(1).
     #[inline]
     pub(crate) fn prefetch_index(&self, hash: u64) {
         let placing = self.spread.guess(hash);
         self.segments[self.id_of(placing)].prefetch_group(placing);
     }
 
-    /// Asks for the record that is likely meant; the index is in the cache. O(1).
+    /// Prefetches the likely record; the index is in the cache. O(1).
     #[inline]
     pub(crate) fn prefetch_record(&self, hash: u64) {
         let placing = self.spread.guess(hash);
@@ -368,7 +370,7 @@ impl Dict {
 /// Keys and values of a table.
 pub(crate) struct Iter<'a> {
     dict: &'a Dict,
-    /// Of the directory's entry for the next segment.
+    /// The index of the directory's entry for the next segment.
     index: usize,
     segment: Option<segment::Iter<'a>>,
 }
@@ -392,7 +394,7 @@ impl<'a> Iterator for Iter<'a> {
 /// A place in a scan.
 struct Cursor {
     prefix: u64,
-    /// Number of the [`Spread`] that the place is about.
+    /// Number of the [`Spread`] that the place belongs to.
     spread: u8,
     depth: u8,
     place: u32,
@@ -416,7 +418,7 @@ impl Cursor {
         }
     }
 
-    /// Below 2^52, so that every client's numbers hold it.
+    /// Below 2^52, so that doubles in clients hold it exactly.
     fn number(&self) -> u64 {
         self.prefix >> Self::UNUSED_BITS << Self::PREFIX_SHIFT
             | u64::from(self.spread) << Self::SPREAD_SHIFT

@@ -1,8 +1,8 @@
-//! Small collections inside their entries: how one is changed whose run stands there.
+//! Small collections inside their entries: how an embedded run is changed.
 //!
-//! A run that is embedded cannot grow beyond its entry, and the entry cannot move while somebody holds a reference into it. So
-//! [`CollectionMut`] copies the run out before the first change and embeds it again in the end. What is only read is read in
-//! place, and so is what changes without changing its length, where a type has a way for that.
+//! A run that is embedded cannot grow beyond its entry, and the entry cannot move while somebody holds a reference into
+//! it. So [`CollectionMut`] copies the run out before the first change and embeds it again in the end. Reading happens
+//! in place, and so do changes that keep the length, where a type supports that.
 
 use std::cell::Cell;
 use std::hint::cold_path;
@@ -18,13 +18,13 @@ pub trait Embedded: CollectionType {
     /// The run, if it is one.
     fn run(&self) -> Option<&[u8]>;
 
-    /// The collection that such a run is.
+    /// The collection that consists of such a run.
     fn from_run(run: Packed) -> Self;
 
     /// Takes the run, if it is one.
     fn into_run(self) -> Option<Packed>;
 
-    /// The run, if it is one, to be given back what it has to spare.
+    /// The run, if it is one, for giving back spare capacity.
     fn run_mut(&mut self) -> Option<&mut Packed>;
 }
 
@@ -32,7 +32,7 @@ pub trait Embedded: CollectionType {
 const SPARE_CAPACITY: usize = 2 * RUN_LEN_MAX;
 
 thread_local! {
-    /// Where the thread copies runs to, while it changes none.
+    /// The thread's buffer for copies of runs, while no run is being changed.
     static SPARE: Cell<Packed> = const { Cell::new(Packed::new()) };
 }
 
@@ -43,16 +43,16 @@ fn take_spare() -> Packed {
 
 fn keep_spare(run: Packed) {
     if run.capacity() >= RUN_LEN_MAX {
-        // A thread that ends keeps none.
+        // A thread that ends keeps no buffer.
         _ = SPARE.try_with(|spare| spare.set(run));
     }
 }
 
-/// A collection in its entry, to be changed. Goes back into the entry when it is dropped, which may move the entry. One that is
-/// forgotten instead leaves an embedded collection as it was.
+/// A collection in its entry, for changing it. On drop it goes back into the entry, which may move the entry. If it is
+/// forgotten instead, an embedded collection stays as it was.
 pub struct CollectionMut<'t, T: Embedded> {
     entry: EntryMut<'t>,
-    /// The collection as it is to become, once it is changed and as long as its run was embedded.
+    /// The changed copy of an embedded collection, once there is a change.
     copied: Option<T>,
 }
 
@@ -103,8 +103,8 @@ impl<'t, T: Embedded> CollectionMut<'t, T> {
     }
 }
 
-/// The longest run that is embedded once it had an allocation of its own, in bytes: less than [`RUN_LEN_MAX`], so that one which
-/// goes to and fro around that is not copied each time.
+/// The longest run, in bytes, that is embedded again after it had an allocation of its own: less than [`RUN_LEN_MAX`],
+/// so that a run whose length varies around that is not copied each time.
 const RUN_LEN_MAX_AGAIN: usize = RUN_LEN_MAX / 4 * 3;
 
 impl<T: Embedded> Deref for CollectionMut<'_, T> {

@@ -4,15 +4,15 @@
 //! header 8 bytes | wide expiry 8 | word 8 | narrow expiry 5 | key length 4 | key | embedded value | to 8
 //! ```
 //!
-//! All but the header and the key are there only if they are needed; the header's flags and lengths say so, and the
-//! size of the allocation follows from the entry alone. The word holds an integer, or the one pointer to a value
-//! that lives outside. An expiry within 34 years of September 2020 is narrow: a 16-byte key and a 3-byte value
-//! then stay within 32 bytes with an expiry as without, where allocators step by 16. The key's length is apart from
-//! the header when it is over 255. All of the body is always initialised.
+//! All parts but the header and the key are optional; the header's flags and lengths say so, and the size of the
+//! allocation follows from the entry alone. The word holds an integer, or the one pointer to a value that lives
+//! outside. An expiry within 34 years of September 2020 is narrow: a 16-byte key and a 3-byte value then stay within 32
+//! bytes with an expiry as without, where allocators step by 16. The key's length is apart from the header when it is
+//! over 255. All of the body is always initialised.
 //!
 //! The packed run of a small collection is embedded like a short string: a byte with its length, the run, and room to
-//! grow in up to the allocator's size class. Such an entry has no word. In its place the *header* is what a reference
-//! to the collection points at: its lowest bits say so (see [`crate::compact`]), and the run is found from there.
+//! grow in up to the allocator's size class. Such an entry has no word. Instead, a reference to the collection points
+//! at the *header*, whose lowest bits say so (see [`crate::compact`]) and whose address leads to the run.
 
 use std::alloc::Layout;
 use std::ptr;
@@ -56,7 +56,7 @@ const KEY_AT: [u8; LAYOUT_FLAGS as usize + 1] = {
 pub(crate) const RAW: u8 = 1 << 5;
 /// For the snapshot: which side of the cut the entry was last saved on.
 pub(crate) const SNAPSHOT: u8 = 1 << 6;
-/// A hash of which fields may expire. It stays until a pass of the table's expiry finds that none does any more.
+/// A hash with fields that may expire. The flag stays until a pass of the table's expiry finds no such field.
 pub(crate) const TIMED_FIELDS: u8 = 1 << 7;
 
 /// Bits of [`Header::meta`].
@@ -74,8 +74,8 @@ pub(crate) const WORD_LEN: usize = 8;
 const LONG_KEY_LEN_BYTES: usize = 4;
 /// What stands before an embedded run: its length.
 pub(crate) const RUN_HEAD_LEN: usize = 1;
-/// The longest run that is embedded, in bytes. A longer one has an allocation of its own: it would be copied whenever the
-/// entry moves, and saves little.
+/// The longest run that is embedded, in bytes. A longer run has an allocation of its own: embedded, it would be copied
+/// whenever the entry moves, and would save little.
 pub(crate) const RUN_LEN_MAX: usize = u8::MAX as usize;
 const NARROW_LEN: usize = 5;
 /// What a narrow expiry counts from, in milliseconds since the Unix epoch.
@@ -87,9 +87,9 @@ const NARROW_BASE_MS: i64 = 1_600_000_000_000;
 pub(crate) struct Header {
     /// First, so that they are the lowest bits of the header read as a word.
     pub(crate) flags: u8,
-    /// Of a short key; a long one has its length before it.
+    /// The length of a short key; a long key has its length in the body.
     pub(crate) key_len: u8,
-    /// Of an embedded value, with the room that a run has to grow.
+    /// The length of an embedded value, including a run's room to grow.
     pub(crate) value_len: u16,
     /// Access clock (24 bits), type (4), representation (4).
     pub(crate) meta: u32,
@@ -133,8 +133,8 @@ impl Shape {
         if key_len > u8::MAX as usize { LONG_KEY } else { 0 }
     }
 
-    /// The same for a collection with a run of this length: embedded with room up to the end of the size class if it may
-    /// be, otherwise behind a word.
+    /// The same for a collection with a run of this length: embedded, with room up to the end of the size class, if
+    /// short enough; otherwise behind a word.
     pub(crate) fn with_run(self, run_len: Option<usize>) -> Self {
         let flags = self.flags & !(HAS_WORD | HAS_RUN);
         match run_len.filter(|len| *len <= RUN_LEN_MAX && flags & LONG_KEY == 0) {
@@ -152,7 +152,7 @@ impl Shape {
         self.flags & HAS_RUN != 0
     }
 
-    /// The longest run that fits where the embedded one is.
+    /// The longest run that fits in place of the embedded one.
     #[inline]
     pub(crate) fn run_capacity(self) -> usize {
         debug_assert!(self.has_run());
@@ -343,7 +343,7 @@ impl Entry {
         unsafe { CollectionRef::at(self.ty(), self.collection_word()) }
     }
 
-    /// Where the word is that is the collection, or the header that stands for it where its run is embedded.
+    /// The word that is the collection, or, if its run is embedded, the header that represents it.
     ///
     /// # Safety
     /// The value is a collection.
@@ -376,15 +376,15 @@ impl Entry {
         Some(unsafe { &*self.collection_word().cast::<T>() })
     }
 
-    /// Brings what looking up some members or fields needs into the cache, by their hashes ([`crate::member_hash`]).
+    /// Prefetches what looking up some members or fields reads, by their hashes ([`crate::member_hash`]).
     pub fn prefetch_members(&self, hashes: &[u64]) {
         if let ValueRef::Collection(collection) = self.value() {
             collection.prefetch(hashes);
         }
     }
 
-    /// The collection to be changed where it is; `None` if it is no `T`, or if its run is embedded: then the header stands for it,
-    /// which nobody may overwrite.
+    /// The collection, for changing it in place; `None` if it is not a `T`, or if its run is embedded: then the header
+    /// represents it, and must not be overwritten.
     #[inline]
     pub(crate) fn collection_mut<T: CollectionType>(&mut self) -> Option<&mut T> {
         if self.ty() != T::TYPE || self.has_run() {
@@ -395,7 +395,7 @@ impl Entry {
         Some(unsafe { self.part_mut(at) })
     }
 
-    /// The embedded run of a collection, to be changed without changing its length.
+    /// The embedded run of a collection, for changes that keep its length.
     #[inline]
     pub(crate) fn run_mut(&mut self) -> Option<&mut [u8]> {
         if !self.has_run() {
@@ -408,8 +408,8 @@ impl Entry {
         run.get_mut(..head[0] as usize)
     }
 
-    /// Replaces the embedded run by another, where it is; says whether that could be. It is left if the run does not fit, or
-    /// would leave much room.
+    /// Replaces the embedded run in place; returns whether it did. It does nothing if the new run does not fit, or
+    /// would leave much unused room.
     #[inline]
     pub(crate) fn set_run(&mut self, run: &[u8]) -> bool {
         let shape = self.shape();
@@ -509,7 +509,7 @@ impl Entry {
         self.header.meta = self.header.meta & !CLOCK_MASK | clock & CLOCK_MASK;
     }
 
-    /// The integer, to be overwritten by another; `None` when the value is not an integer.
+    /// The integer, for overwriting it; `None` when the value is not an integer.
     #[inline]
     pub(crate) fn int_mut(&mut self) -> Option<&mut i64> {
         if self.repr() != REPR_INT {
@@ -553,7 +553,7 @@ impl Entry {
         size_of_val(self) + outside
     }
 
-    /// How many allocations freeing the entry gives back: what decides whether a lazy free pays.
+    /// How many allocations freeing the entry gives back: this decides whether a lazy free pays.
     pub fn free_effort(&self) -> usize {
         match self.value() {
             ValueRef::Int(_) | ValueRef::Bytes(_) => 1,

@@ -1,4 +1,4 @@
-//! An owned entry: made, edited and freed here.
+//! An owned entry: this module makes, edits and frees it.
 
 use std::alloc;
 use std::mem::ManuallyDrop;
@@ -14,8 +14,8 @@ use crate::entry::{
 use crate::value::{EMBED_VALUE_LEN_MAX, Payload};
 use crate::{Collection, Entry, Packed, Type, Value, ValueRef};
 
-/// Owns an entry through one thin pointer. It may move when it is edited, so that who holds a copy of the pointer
-/// has to store the new one.
+/// Owns an entry through one thin pointer. An edit may move the entry; then every stored copy of the pointer must be
+/// replaced.
 pub(crate) struct EntryBox(NonNull<Header>);
 
 // SAFETY: an `EntryBox` owns everything it points at, all of which is `Send` and `Sync`.
@@ -42,7 +42,7 @@ impl EntryBox {
         EntryBox(entry)
     }
 
-    /// Takes over an entry given up by [`EntryBox::into_raw`].
+    /// Takes over an entry that [`EntryBox::into_raw`] gave up.
     ///
     /// # Safety
     /// `entry` came from `into_raw`, and this is its only owner.
@@ -56,7 +56,7 @@ impl EntryBox {
         ManuallyDrop::new(self).0
     }
 
-    /// Borrows an entry through a pointer that someone else owns.
+    /// Borrows an entry through a pointer that another place owns.
     ///
     /// # Safety
     /// `entry` came from `into_raw` and is neither freed nor changed during `'a`.
@@ -66,13 +66,13 @@ impl EntryBox {
         unsafe { &*Self::span(entry) }
     }
 
-    /// As [`EntryBox::borrow`], for changing what does not move.
+    /// As [`EntryBox::borrow`], for changes that do not move the entry.
     ///
     /// # Safety
-    /// As for `borrow`, and nobody else borrows the entry during `'a`.
+    /// As for `borrow`, and there is no other borrow of the entry during `'a`.
     #[inline]
     pub(crate) unsafe fn borrow_mut<'a>(entry: NonNull<Header>) -> &'a mut Entry {
-        // SAFETY: the entry is whole and ours alone, per the caller.
+        // SAFETY: the entry is whole and not borrowed elsewhere, per the caller.
         unsafe { &mut *Self::span(entry) }
     }
 
@@ -106,8 +106,8 @@ impl EntryBox {
     /// Writes all of the entry but the key and its length.
     ///
     /// # Safety
-    /// `entry` has room for `shape`, the header is initialised, the word holds nothing that is to be dropped, and
-    /// the key is in place. `payload` and `expire` are what `shape` was made of.
+    /// `entry` has room for `shape`, the header is initialised, the word holds nothing that must be dropped, and the
+    /// key is in place. `shape` was made from `payload` and `expire`.
     #[inline]
     unsafe fn write(entry: NonNull<Header>, shape: Shape, payload: Payload<'_>, expire: Option<i64>) {
         // SAFETY: every part lies where `shape` says; words are at multiples of 8.
@@ -148,7 +148,7 @@ impl EntryBox {
         }
     }
 
-    /// Writes an embedded run, and zero bytes behind it.
+    /// Writes an embedded run, and zero bytes after it.
     ///
     /// # Safety
     /// `entry` has room for `shape`, which has a run of at least this length; `run` is outside of the entry.
@@ -165,17 +165,18 @@ impl EntryBox {
         }
     }
 
-    /// Keeps a collection whose run was out of the entry, or behind its word: embedded in the entry if it fits, otherwise behind
-    /// a word. All else stays. Returns the run if it was copied.
+    /// Stores a collection whose run was outside of the entry or behind its word: embedded in the entry if it fits,
+    /// otherwise behind a word. Everything else stays. Returns the run if it was copied.
     ///
     /// # Safety
-    /// The word, if there is one, holds nothing that is to be dropped.
+    /// The word, if there is one, holds nothing that must be dropped.
     unsafe fn put_collection<T: Embedded>(&mut self, collection: T) -> Option<Packed> {
         let old = self.shape();
         let new = old.with_run(collection.run().map(<[u8]>::len));
         let expire = self.expire_at();
         self.reshape(new, old.value_at() - old.key_len_at());
-        // SAFETY: the entry has room for `new` with the key in place; expiry and value are written before anybody sees it.
+        // SAFETY: the entry has room for `new` with the key in place; expiry and value are written before any other
+        // code sees it.
         unsafe {
             let body = self.0.add(1).cast::<u8>();
             new.write_expire(body.as_ptr(), expire);
@@ -203,7 +204,7 @@ impl EntryBox {
     pub(crate) fn embed<T: Embedded>(&mut self) {
         if self.collection_mut::<T>().is_some() {
             let at = self.shape().word_at();
-            // SAFETY: the word is a `T`, as has just been seen; what is taken is put back at once.
+            // SAFETY: the word is a `T`, as the code above has checked; the collection is put back at once.
             unsafe {
                 let collection = ptr::read(self.part::<T>(at));
                 self.put_collection(collection);
@@ -214,7 +215,8 @@ impl EntryBox {
     /// Takes a value that lives outside of the entry.
     ///
     /// # Safety
-    /// The caller writes the word, or frees the entry without looking at it, before anyone sees it again.
+    /// The caller writes the word, or frees the entry without reading the word, before any other code sees the entry
+    /// again.
     #[inline]
     unsafe fn take_outside(&mut self) -> Option<Value> {
         let at = self.shape().word_at();
@@ -231,7 +233,7 @@ impl EntryBox {
     /// Takes a collection, whose word is at `at`.
     ///
     /// # Safety
-    /// The representation says that there is one; otherwise as for [`EntryBox::take_outside`].
+    /// The representation says that there is a collection; for the rest as for [`EntryBox::take_outside`].
     unsafe fn take_collection(&mut self, at: usize) -> Collection {
         // SAFETY: per the caller; the header names the type.
         unsafe { Collection::from_word(self.ty(), ptr::from_ref::<usize>(self.part(at)).cast()) }
@@ -246,8 +248,8 @@ impl EntryBox {
         self.rewrite_shape(payload, expire)
     }
 
-    /// Replaces an embedded string by one of the same length where nothing else changes; says whether it could. This
-    /// is what most overwrites are, and only the bytes have to be touched.
+    /// Replaces an embedded string by one of the same length if nothing else changes; returns whether it did. Most
+    /// overwrites are of this kind, and only touch the bytes.
     #[inline]
     fn overwrite_embedded(&mut self, payload: &Payload<'_>, expire: Option<i64>) -> bool {
         let Payload::Embedded { bytes, raw: false } = *payload else { return false };
@@ -275,8 +277,8 @@ impl EntryBox {
     }
 
     /// Makes room for `new`, in place if the size allows, and takes along the header, the word if both have one, and
-    /// `tail_len` bytes from the key's length on. All else, the expiry too, is left for the caller to bring in line, through `self.0`
-    /// alone: until then it must not be seen as an `Entry`.
+    /// `tail_len` bytes from the key's length on. The caller must write all other parts, the expiry too, through
+    /// `self.0` alone: until then no `Entry` may refer to it.
     #[inline]
     fn reshape(&mut self, new: Shape, tail_len: usize) {
         let old = self.shape();
@@ -285,8 +287,8 @@ impl EntryBox {
             return;
         }
         let target = if in_place { self.0 } else { Self::allocate(new) };
-        // SAFETY: all parts lie within their bodies. In place, what moves up is copied from the end on, what moves
-        // down from the start on, so that nothing is overwritten before it is copied.
+        // SAFETY: all parts lie within their bodies. In place, bytes that move up are copied from the end on, bytes
+        // that move down from the start on, so that nothing is overwritten before it is copied.
         unsafe {
             let from = self.0.add(1).cast::<u8>();
             let to = target.add(1).cast::<u8>();
@@ -328,13 +330,13 @@ impl EntryBox {
         }
     }
 
-    /// Says whether fields of the hash may expire.
+    /// Sets whether fields of the hash may expire.
     pub(crate) fn set_timed_fields(&mut self, on: bool) {
         debug_assert_eq!(self.ty(), Type::Hash);
         self.put(TIMED_FIELDS, on);
     }
 
-    /// Turns a string into one that is edited as bytes: an integer is spelled out, and it counts as `raw` now.
+    /// Turns a string into one that is edited as bytes: an integer becomes its digits, and the encoding becomes `raw`.
     fn make_raw(&mut self) {
         if let ValueRef::Int(n) = self.value() {
             let expire = self.expire_at();
@@ -409,8 +411,8 @@ impl EntryBox {
         let new = Shape { value_len: len, ..old };
         let expire = self.expire_at();
         self.reshape(new, old.end().min(new.end()) - old.key_len_at());
-        // SAFETY: the allocation fits `new`; what was not copied or not there before is zeroed here, before the
-        // header says that it is part of the entry.
+        // SAFETY: the allocation fits `new`; bytes that were not copied or are new are zeroed here, before the header
+        // counts them as part of the entry.
         unsafe {
             let body = self.0.add(1).cast::<u8>();
             new.write_expire(body.as_ptr(), expire);
@@ -431,13 +433,13 @@ impl EntryBox {
         outside.expect("such a value is outside of its entry")
     }
 
-    /// Frees the entry and hands out a value that lives outside of it.
+    /// Frees the entry and returns its value if that lives outside of it.
     ///
     /// # Safety
     /// The entry is not used after this.
     #[inline]
     unsafe fn free(&mut self) -> Option<Value> {
-        // SAFETY: allocated with this very layout; the word is not looked at again.
+        // SAFETY: allocated with this very layout; the word is not read again.
         unsafe {
             let outside = self.take_outside();
             let layout = self.shape().layout();
@@ -474,236 +476,4 @@ impl Drop for EntryBox {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Encoding;
-
-    fn embedded(bytes: &[u8]) -> Payload<'_> {
-        Payload::Embedded { bytes, raw: false }
-    }
-
-    fn shared(len: usize) -> Payload<'static> {
-        Payload::Shared(Arc::new(vec![b'x'; len]))
-    }
-
-    fn bytes(entry: &Entry) -> Vec<u8> {
-        entry.value().to_bytes(&mut itoa::Buffer::new()).to_vec()
-    }
-
-    /// A list of so many elements of seven bytes.
-    fn list(len: usize) -> crate::List {
-        let mut list = crate::List::default();
-        (0..len).for_each(|_| list.push(crate::End::Back, b"element", &crate::ListLimits::default()));
-        list
-    }
-
-    #[test]
-    fn a_collection_is_found_by_its_type_alone() {
-        for (len, is_embedded) in [(1, true), (100, false)] {
-            let mut entry = EntryBox::new(b"k", Payload::Collection(list(len).into()), Some(5), 0);
-            assert_eq!((entry.ty(), entry.has_run()), (Type::List, is_embedded));
-            assert!(entry.collection::<crate::Set>().is_none() && entry.collection_mut::<crate::Hash>().is_none());
-            assert_eq!(entry.collection_mut::<crate::List>().is_none(), is_embedded);
-            assert_eq!(entry.collection::<crate::List>().map(crate::List::len), Some(len));
-            let copy = entry.to_value();
-            assert_eq!(copy, entry.into_value());
-        }
-    }
-
-    #[test]
-    fn an_embedded_run_is_replaced_in_place_as_long_as_it_fits() {
-        let mut entry = EntryBox::new(b"key", Payload::Collection(list(3).into()), None, 0);
-        assert_eq!((entry.shape().run_capacity(), size_of_val(&*entry)), (36, 48));
-        assert!(entry.set_run(&[7; 36]) && !entry.set_run(&[7; 37]));
-        assert_eq!(entry.run_mut().map(|run| run.to_vec()), Some(vec![7; 36]));
-        assert!(entry.set_run(&[]) && entry.collection::<crate::List>().unwrap().is_empty());
-        let mut entry = EntryBox::new(b"key", Payload::Collection(list(20).into()), None, 0);
-        assert_eq!(size_of_val(&*entry), 192);
-        assert!(entry.set_run(&[7; 90]) && !entry.set_run(&[7; 60]));
-        assert_eq!((entry.replace_run(list(3)), size_of_val(&*entry)), (Some(list(3).into_run().unwrap()), 48));
-        assert_eq!((entry.replace_run(list(100)), entry.has_run()), (None, false));
-        assert_eq!(entry.collection::<crate::List>(), Some(&list(100)));
-    }
-
-    /// None, wide ones, and narrow ones with their bounds.
-    const EXPIRES: [Option<i64>; 7] = [
-        None,
-        Some(i64::MIN),
-        Some(1_599_999_999_999),
-        Some(1_600_000_000_000),
-        Some(1_600_000_000_000 + (1 << 40) - 1),
-        Some(1_600_000_000_000 + (1 << 40)),
-        Some(i64::MAX),
-    ];
-
-    #[test]
-    fn short_entries_take_few_bytes() {
-        let key = b"key:000000000001";
-        let size = |payload, expire| EntryBox::new(key, payload, expire, 0).size_bytes();
-        assert_eq!(size(embedded(b"abc"), None), 32);
-        assert_eq!(size(embedded(b"abc"), Some(1_700_000_000_000)), 32);
-        assert_eq!(size(embedded(b"abc"), Some(1)), 40);
-        assert_eq!(size(Payload::Int(-1), Some(1_700_000_000_000)), 40);
-        assert_eq!(size(Payload::Int(-1), None), 32);
-        assert_eq!(size(shared(600), None), 32 + 16 + 24 + 600);
-    }
-
-    #[test]
-    fn an_entry_reads_back_what_it_was_made_of() {
-        for key_len in [0, 1, 7, 8, 255, 256, 1000] {
-            let key = vec![b'k'; key_len];
-            for expire in EXPIRES {
-                for value_len in [0, 1, 44, 45, EMBED_VALUE_LEN_MAX] {
-                    let value = vec![b'v'; value_len];
-                    let entry = EntryBox::new(&key, embedded(&value), expire, 0x0123_4567);
-                    assert_eq!(entry.key(), key);
-                    assert_eq!(entry.value(), ValueRef::Bytes(&value));
-                    assert_eq!(entry.expire_at(), expire);
-                    assert_eq!(entry.clock(), 0x23_4567);
-                    let encoding = [Encoding::Embstr, Encoding::Raw][usize::from(value_len > 44)];
-                    assert_eq!(entry.encoding(), encoding);
-                }
-                let entry = EntryBox::new(&key, Payload::Int(i64::MIN), expire, 0);
-                assert_eq!((entry.key(), entry.expire_at()), (&key[..], expire));
-                assert_eq!(entry.value(), ValueRef::Int(i64::MIN));
-            }
-        }
-    }
-
-    /// Every value turns into every other, with and without an expiry before and after.
-    #[test]
-    fn rewriting_keeps_the_key_the_clock_and_the_snapshot_bit() {
-        let values = [
-            NewForm::Int,
-            NewForm::Embedded(0),
-            NewForm::Embedded(3),
-            NewForm::Embedded(11),
-            NewForm::Embedded(512),
-            NewForm::Shared,
-            NewForm::List(1),
-            NewForm::List(30),
-            NewForm::List(40),
-            NewForm::List(100),
-        ];
-        let key_lens: &[usize] = if cfg!(miri) { &[5, 300] } else { &[0, 5, 16, 255, 256, 300] };
-        for &key_len in key_lens {
-            let key = vec![b'k'; key_len];
-            for (from, to) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
-                let expires = [None, Some(4), Some(1_700_000_000_000)];
-                for (before, after) in expires.iter().flat_map(|a| expires.map(|b| (*a, b))) {
-                    let mut entry = EntryBox::new(&key, from.payload(), before, 7);
-                    entry.set_snapshot_bit(true);
-                    let displaced = entry.rewrite(to.payload(), after);
-                    let is_outside = match from {
-                        NewForm::List(len) => *len > 31 || key_len > 255,
-                        form => matches!(form, NewForm::Shared),
-                    };
-                    assert_eq!(displaced.is_some(), is_outside);
-                    assert_eq!(entry.key(), key);
-                    assert_eq!((entry.expire_at(), entry.clock()), (after, 7));
-                    assert!(entry.snapshot_bit());
-                    let fresh = EntryBox::new(&key, to.payload(), after, 7);
-                    assert_eq!(entry.value(), fresh.value());
-                    assert_eq!(entry.size_bytes(), fresh.size_bytes());
-                }
-            }
-        }
-    }
-
-    enum NewForm {
-        Int,
-        Embedded(usize),
-        Shared,
-        List(usize),
-    }
-
-    impl NewForm {
-        fn payload(&self) -> Payload<'static> {
-            match self {
-                NewForm::Int => Payload::Int(42),
-                NewForm::Embedded(len) => embedded(&[b'e'; 512][..*len]),
-                NewForm::Shared => shared(513),
-                NewForm::List(len) => Payload::Collection(list(*len).into()),
-            }
-        }
-    }
-
-    #[test]
-    fn an_expiry_comes_and_goes_without_touching_the_rest() {
-        let payloads = || [embedded(b"value"), Payload::Int(7), shared(600)].into_iter();
-        let lists = || [1, 20, 100].map(|len| Payload::Collection(list(len).into())).into_iter();
-        for (key_len, payload) in [20, 300].into_iter().flat_map(|len| payloads().chain(lists()).map(move |p| (len, p)))
-        {
-            let mut entry = EntryBox::new(&vec![b'k'; key_len], payload, None, 3);
-            let value = entry.to_value();
-            for expire in EXPIRES.iter().flat_map(|a| EXPIRES.map(|b| [*a, b])).flatten() {
-                entry.set_expire(expire);
-                assert_eq!(entry.expire_at(), expire);
-                assert_eq!(entry.key(), vec![b'k'; key_len]);
-                assert_eq!(entry.to_value(), value);
-            }
-        }
-    }
-
-    #[test]
-    fn appending_goes_from_an_integer_to_a_buffer_of_its_own() {
-        for expire in [None, Some(9), Some(1_700_000_000_000)] {
-            let mut entry = EntryBox::new(b"k", Payload::Int(-12), expire, 0);
-            let mut expected = b"-12".to_vec();
-            for _ in 0..150 {
-                expected.extend_from_slice(b"abcde");
-                assert_eq!(entry.append(b"abcde"), expected.len());
-                assert_eq!(bytes(&entry), expected);
-                assert_eq!(entry.encoding(), Encoding::Raw);
-                assert_eq!((entry.key(), entry.expire_at()), (&b"k"[..], expire));
-            }
-            assert!(matches!(entry.value(), ValueRef::Shared(_)));
-        }
-    }
-
-    #[test]
-    fn resizing_fills_up_with_zero_bytes() {
-        let mut entry = EntryBox::new(b"k", embedded(b"abc"), None, 0);
-        for len in [5, 2, 9, 2, 512, 4, 600, 3, 700] {
-            let mut expected = bytes(&entry);
-            expected.resize(len, 0);
-            entry.resize(len);
-            assert_eq!(bytes(&entry), expected);
-            entry.bytes_mut().fill(b'y');
-            assert_eq!(bytes(&entry), vec![b'y'; len]);
-        }
-    }
-
-    #[test]
-    fn a_shared_value_that_is_edited_leaves_the_readers_copy_alone() {
-        let mut entry = EntryBox::new(b"k", shared(600), None, 0);
-        let ValueRef::Shared(held) = entry.value() else { panic!("a long value is shared") };
-        let held = Arc::clone(held);
-        entry.append(b"tail");
-        entry.bytes_mut()[0] = b'!';
-        assert_eq!(*held, vec![b'x'; 600]);
-        assert_eq!(bytes(&entry).len(), 604);
-        assert_eq!(bytes(&entry)[0], b'!');
-    }
-
-    #[test]
-    fn a_value_outlives_its_entry() {
-        let value = |payload| EntryBox::new(b"k", payload, Some(1), 0).into_value();
-        assert_eq!(value(Payload::Int(3)), Value::Int(3));
-        assert_eq!(value(embedded(b"abc")), Value::Bytes(b"abc".to_vec()));
-        assert_eq!(value(shared(600)), Value::Shared(Arc::new(vec![b'x'; 600])));
-        let mut edited = EntryBox::new(b"k", embedded(b"abc"), None, 0);
-        edited.append(b"d");
-        assert_eq!(edited.to_value(), Value::Raw(b"abcd".to_vec()));
-        assert_eq!(edited.into_value(), Value::Raw(b"abcd".to_vec()));
-    }
-
-    #[test]
-    fn a_copied_value_equals_the_one_in_the_entry() {
-        for payload in [Payload::Int(-3), embedded(b"abc"), shared(600)] {
-            let entry = EntryBox::new(b"k", payload, None, 0);
-            let copy = entry.to_value();
-            assert_eq!(copy, entry.into_value());
-        }
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
-//! Eviction: a walk over a table's entries that takes out those somebody chooses.
+//! Eviction: a walk over a table's entries that takes out those that the caller chooses.
 //!
-//! Keys are hashed, so that neighbours in a table have nothing to do with one another: any run of buckets is a sample as
-//! good as entries drawn one by one, and costs a fraction of their cache misses.
+//! Keys are hashed, so neighbours in a table are unrelated: a run of buckets is as good a sample as entries drawn one
+//! by one, at a fraction of the cache misses.
 
 use std::ptr;
 
@@ -19,7 +19,7 @@ pub enum Among {
 }
 
 impl Among {
-    /// Entries of others are not read where their bucket tells.
+    /// Other entries are not read if their bucket shows that they have none.
     #[inline]
     fn has(self, located: Located<'_>) -> bool {
         self == Among::All || located.is_timed() && located.entry().is_volatile()
@@ -41,7 +41,7 @@ impl Table {
         let count = self.buckets.count();
         let first = self.buckets.index_of(from);
         let (mut looks, mut removed, mut next) = (0, false, None);
-        // By their addresses: taking out one of a bucket moves others of it to other places.
+        // By their addresses: taking out an entry moves others of its bucket.
         let mut victims = Vec::new();
         (first..first + PREFETCH_AHEAD).for_each(|bucket| self.prefetch_among(bucket, among));
         for bucket in first..count {
@@ -217,7 +217,7 @@ mod tests {
         table.for_each(&mut |entry| {
             let idle_ms = clock::lru_idle_ms(entry.clock(), now_ms);
             assert_eq!(idle_ms, number(entry) as u64 * 2000);
-            // The older ones can wait longer than a fine clock could.
+            // Coarse clocks can wait longer than fine ones.
             let later_ms = now_ms + 3 * clock::COARSEN_PERIOD_MS;
             let is_right = clock::lru_idle_ms(entry.clock(), later_ms) == idle_ms + 3 * clock::COARSEN_PERIOD_MS as u64;
             assert_eq!(is_right, idle_ms > 30 * 60 * 1000, "{}", number(entry));

@@ -4,13 +4,12 @@ use crate::{Collection, CollectionRef, Entry, Hash, List, Set, SortedSet, Stream
 
 /// A large collection as it was when it was frozen: to be read, sent to another thread, and dropped there.
 ///
-/// It shares what it holds with the collection it was made of, part by part. A change of that one copies the part that it is
-/// about, a segment of some hundred members for example, before its first change. What nobody has any more is freed by whoever
-/// had it last: dropping this frees all that was changed or deleted since. So drop it where that may take its time, not under
-/// the lock of a shard.
+/// It shares its parts with the collection that it was made from. Before the collection changes a shared part, for
+/// example a segment of some hundred members, it copies that part. The last owner of a part frees it: dropping this
+/// frees all that was changed or deleted since, so drop it where that may take long, not under the lock of a shard.
 ///
-/// All that goes through a collection in its own order works as ever. Of a sorted set it has the order alone: members are found
-/// by rank or by score, but not by name.
+/// Iterating over a collection in its own order works as before. A frozen sorted set only has its order: members are
+/// found by rank or by score, but not by name.
 #[derive(Debug)]
 pub struct Frozen(Collection);
 
@@ -22,7 +21,7 @@ impl Frozen {
 }
 
 impl Entry {
-    /// What it holds as it is now, if that is a large collection: see [`Collection::freeze`].
+    /// The value as it is now, if it is a large collection: see [`Collection::freeze`].
     pub fn freeze(&mut self) -> Option<Frozen> {
         Some(Frozen(match self.ty() {
             Type::String => return None,
@@ -36,7 +35,7 @@ impl Entry {
 }
 
 impl Entry {
-    /// As [`Collection::thaw`]. Does nothing to anything but a large collection.
+    /// As [`Collection::thaw`]. Affects only large collections.
     pub fn thaw(&mut self) {
         match self.ty() {
             Type::String => {}
@@ -50,8 +49,9 @@ impl Entry {
 }
 
 impl Collection {
-    /// Takes back what is shared with frozen copies that are gone, as each change does for the part it is about: what is only read is
-    /// found as quickly as before then. To be called once a frozen copy has been dropped. As long as [`Collection::freeze`].
+    /// Takes back the parts that were shared with frozen copies that are gone, so that reading is as fast as before; a
+    /// change does this for the part that it changes. Call this after dropping a frozen copy. Takes as long as
+    /// [`Collection::freeze`].
     pub fn thaw(&mut self) {
         match self {
             Collection::List(list) => list.thaw(),
@@ -62,8 +62,8 @@ impl Collection {
         }
     }
 
-    /// The collection as it is now, if it is large; a small one (`None`) is read where it stands. O(elements / 500) or so,
-    /// without reading or copying any: about a millisecond for 10,000,000.
+    /// A frozen copy of the collection, if it is large; `None` for a small one, which is read in place. About
+    /// O(elements / 500), without reading or copying elements: about a millisecond for 10,000,000.
     pub fn freeze(&mut self) -> Option<Frozen> {
         Some(Frozen(match self {
             Collection::List(list) => list.freeze()?.into(),

@@ -157,7 +157,7 @@ impl Position {
         cells
     }
 
-    /// The least and greatest coordinates that may be so far away, in metres.
+    /// The least and greatest coordinates within a distance, in metres.
     fn bounds(self, half_width: f64, half_height: f64) -> Bounds {
         let north = (half_height / EARTH_RADIUS).to_degrees();
         // A degree of longitude is shortest at the side that is nearer to a pole.
@@ -190,7 +190,8 @@ impl Cell {
     /// The cell so many cells away, each at most one; around the Earth at its edges.
     fn neighbour(self, east: i32, north: i32) -> Self {
         let mask = u32::MAX >> (32 - self.steps);
-        // What is not moved stays, even if it is the one cell behind the last: longitude 180 has one of its own.
+        // A coordinate that does not move stays, even in the extra cell behind the last one: longitude 180 has a cell
+        // of its own.
         let moved = |bits: u64, by: i32| match by {
             0 => spread(gather(bits)),
             _ => spread(gather(bits).wrapping_add_signed(by) & mask),
@@ -210,7 +211,7 @@ fn steps_for(reach: f64, latitude: f64) -> u32 {
         reach *= 2.0;
         steps += 1;
     }
-    // Two less, to be on the safe side; and less towards the poles, where the projection stretches.
+    // Two less, to be safe; and fewer towards the poles, where the projection stretches.
     steps -= 2;
     steps -= i32::from(latitude.abs() > 66.0) + i32::from(latitude.abs() > 80.0);
     steps.clamp(1, STEPS_MAX as i32) as u32

@@ -4,7 +4,7 @@ mod fields;
 
 use crate::compact::{Compact, Form, FormMut, embedded};
 use crate::listpack::{self, Elements, element};
-use crate::{CollectionMut, Encoding, Packed, PairLimits, Random, equal};
+use crate::{CollectionMut, Encoding, Filling, Packed, PairLimits, Random, equal};
 use fields::Fields;
 
 /// First byte of a small form in which fields can expire: no element of a listpack begins like this.
@@ -12,8 +12,8 @@ const WITH_EXPIRIES: u8 = 255;
 
 /// Fields with values, each of which may have a time to live.
 ///
-/// Few fields are kept in the order they came in: field, value, and once one of them can expire also the time, as an
-/// element of eight bytes or of none. Many are kept in a [`crate::dict::Dict`].
+/// Few fields are kept in the order they came in: field, value, and, once a field can expire, also the time: an element
+/// of eight bytes, or an empty one. Many are kept in a [`crate::dict::Dict`].
 #[derive(Clone, Debug, Default)]
 #[repr(transparent)]
 pub struct Hash(Compact<Fields>);
@@ -178,14 +178,15 @@ impl Hash {
         }
     }
 
-    /// Sets a field, which then no longer expires; says whether it is new. Amortised O(1), of a small hash O(fields).
+    /// Sets a field, which then no longer expires; returns whether it is new. Amortised O(1), of a small hash
+    /// O(fields).
     #[inline]
     pub fn set(&mut self, name: &[u8], value: &[u8], limits: &PairLimits) -> bool {
         self.set_with_expiry(name, value, None, limits)
     }
 
-    /// Sets a field and when it expires (milliseconds since the Unix epoch); says whether it is new. Amortised O(1), of a
-    /// small hash O(fields).
+    /// Sets a field and when it expires (milliseconds since the Unix epoch); returns whether it is new. Amortised O(1),
+    /// of a small hash O(fields).
     pub fn set_with_expiry(&mut self, name: &[u8], value: &[u8], expiry: Option<i64>, limits: &PairLimits) -> bool {
         let packed = match self.0.form_mut() {
             FormMut::Large(fields) => return fields.set(name, value, expiry),
@@ -216,6 +217,34 @@ impl Hash {
         true
     }
 
+    /// As [`Hash::set_with_expiry`], for a hash that got all its fields by this method, with one `filling`. Amortised O(1).
+    pub fn fill(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        expiry: Option<i64>,
+        filling: &mut Filling,
+        limits: &PairLimits,
+    ) -> bool {
+        let packed = match self.0.form_mut() {
+            FormMut::Large(fields) => return fields.set(name, value, expiry),
+            FormMut::Packed(packed) => packed,
+        };
+        if filling.expects_more_than(limits.listpack_entries_max) && packed.is_empty() {
+            *self = Hash(Compact::large(Box::new(Fields::for_len(filling.expected()))));
+            return self.set_with_expiry(name, value, expiry, limits);
+        }
+        let is_new = filling.note(name);
+        let fits = name.len().max(value.len()) <= limits.listpack_value_len_max
+            && filling.len() <= limits.listpack_entries_max
+            && (expiry.is_none() || has_expiries(packed));
+        if is_new && fits {
+            append(packed, name, value, expiry);
+            return true;
+        }
+        self.set_with_expiry(name, value, expiry, limits)
+    }
+
     fn make_large(&mut self) -> &mut Fields {
         let mut fields = Fields::new();
         for field in self.iter() {
@@ -242,15 +271,15 @@ impl Hash {
         }
     }
 
-    /// Turns the hash into its large form if a field or value of `len` bytes would make it one.
+    /// Turns the hash into its large form if a field or value of `len` bytes needs that.
     pub fn make_room_for(&mut self, len: usize, limits: &PairLimits) {
         if len > limits.listpack_value_len_max && self.0.as_large().is_none() {
             self.make_large();
         }
     }
 
-    /// Sets when a field expires (milliseconds since the Unix epoch), or that it does not; says whether there is such a
-    /// field. O(log fields), of a small hash O(fields).
+    /// Sets when a field expires (milliseconds since the Unix epoch), or that it does not; returns whether there is
+    /// such a field. O(log fields), of a small hash O(fields).
     pub fn set_expiry(&mut self, name: &[u8], expiry: Option<i64>) -> bool {
         match self.0.form_mut() {
             FormMut::Large(fields) => {
@@ -284,7 +313,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field; says whether it was there. Amortised O(1), of a small hash O(fields).
+    /// Removes a field; returns whether it was there. Amortised O(1), of a small hash O(fields).
     pub fn remove(&mut self, name: &[u8]) -> bool {
         match self.0.form_mut() {
             FormMut::Large(fields) => fields.remove(name),
@@ -398,7 +427,7 @@ impl CollectionMut<'_, Hash> {
         }
     }
 
-    /// Overwrites a value of the same length in an embedded run in which no field can expire; says whether it could.
+    /// Overwrites a value of the same length in an embedded run in which no field can expire; returns whether it could.
     #[inline]
     fn overwrite(&mut self, name: &[u8], value: &[u8], limits: &PairLimits) -> bool {
         if name.len().max(value.len()) > limits.listpack_value_len_max {

@@ -1,8 +1,8 @@
-//! HyperLogLogs: strings that estimate how many distinct elements they were shown, with a standard error of 0.81 %.
+//! HyperLogLogs: strings that estimate how many distinct elements were added, with a standard error of 0.81 %.
 //!
-//! The format is Redis's, so that the bytes of either are good for the other. A header of 16 bytes (`HYLL`, the
-//! encoding, three bytes of zero, the estimate of last time as a little-endian integer whose highest bit says that it is
-//! out of date) is followed by 16,384 registers of 6 bits: all of them (*dense*), or as runs (*sparse*):
+//! The format is Redis's, so both servers read each other's bytes. A header of 16 bytes (`HYLL`, the encoding, three
+//! bytes of zero, the estimate of last time as a little-endian integer whose highest bit says that it is out of date)
+//! is followed by 16,384 registers of 6 bits: all of them (*dense*), or as runs (*sparse*):
 //!
 //! | first byte | run |
 //! |---|---|
@@ -25,7 +25,7 @@ const DENSE_LEN: usize = HEADER_LEN + REGISTERS * REGISTER_BITS / 8;
 const MAGIC: &[u8] = b"HYLL";
 const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
-/// Where the estimate is, and the byte of it that says whether it holds.
+/// Where the estimate is, and its byte that says whether it is current.
 const ESTIMATE: std::ops::Range<usize> = 8..16;
 const OUT_OF_DATE: u8 = 0x80;
 /// The greatest value of a register in a sparse one.
@@ -103,7 +103,7 @@ fn values(value: u8, len: usize) -> u8 {
     0x80 | (value - 1) << 2 | (len - 1) as u8
 }
 
-/// A new HyperLogLog that was shown nothing: sparse.
+/// A new, empty HyperLogLog: sparse.
 pub fn empty() -> Vec<u8> {
     let mut bytes = vec![0; HEADER_LEN];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -114,7 +114,7 @@ pub fn empty() -> Vec<u8> {
     bytes
 }
 
-/// Whether a string may be a HyperLogLog. O(1): runs are looked at when they are needed.
+/// Whether a string may be a HyperLogLog. O(1): runs are checked when they are used.
 pub fn is_hyperloglog(bytes: &[u8]) -> bool {
     bytes.len() >= HEADER_LEN
         && bytes.starts_with(MAGIC)
@@ -126,18 +126,18 @@ pub fn is_dense(bytes: &[u8]) -> bool {
     bytes[MAGIC.len()] == DENSE
 }
 
-/// The estimate of last time, if it still holds. O(1).
+/// The stored estimate, if it is current. O(1).
 pub fn estimate(bytes: &[u8]) -> Option<u64> {
     let estimate = u64::from_le_bytes(bytes[ESTIMATE].try_into().ok()?);
     (bytes[ESTIMATE.end - 1] & OUT_OF_DATE == 0).then_some(estimate)
 }
 
-/// Keeps an estimate for the next time.
+/// Stores an estimate.
 pub fn set_estimate(bytes: &mut [u8], estimate: u64) {
     bytes[ESTIMATE].copy_from_slice(&estimate.to_le_bytes());
 }
 
-/// Says that the estimate no longer holds.
+/// Marks the estimate as out of date.
 pub fn invalidate(bytes: &mut [u8]) {
     bytes[ESTIMATE.end - 1] |= OUT_OF_DATE;
 }
@@ -155,20 +155,20 @@ pub fn runs(bytes: &[u8]) -> impl Iterator<Item = Result<Run, Corrupt>> {
     })
 }
 
-/// Shows a HyperLogLog an element; says whether that changed a register, in which case the estimate is out of date. A
-/// sparse one that would exceed `sparse_len_max` bytes, header included, becomes dense. O(1) for a dense one,
+/// Adds an element to a HyperLogLog; returns whether that changed a register, in which case the estimate is out of
+/// date. A sparse one that would exceed `sparse_len_max` bytes, header included, becomes dense. O(1) for a dense one,
 /// O(bytes) for a sparse one.
 ///
 /// # Errors
 /// [`Corrupt`]
 pub fn add(bytes: &mut Vec<u8>, element: &[u8], sparse_len_max: usize) -> Result<bool, Corrupt> {
-    let (index, value) = place_of(element);
+    let Shown { index, value } = show(element);
     raise(bytes, index, value, sparse_len_max)
 }
 
 /// As [`add`], for a dense HyperLogLog, which keeps its length.
 pub fn add_dense(bytes: &mut [u8], element: &[u8]) -> bool {
-    let (index, value) = place_of(element);
+    let Shown { index, value } = show(element);
     raise_dense(bytes, index, value)
 }
 
@@ -262,7 +262,7 @@ fn join_runs(bytes: &mut Vec<u8>, mut at: usize) -> Result<(), Corrupt> {
     Ok(())
 }
 
-/// Makes a sparse HyperLogLog dense; says whether it was sparse. O(registers).
+/// Makes a sparse HyperLogLog dense; returns whether it was sparse. O(registers).
 ///
 /// # Errors
 /// [`Corrupt`], in which case nothing has changed.
@@ -340,7 +340,7 @@ impl Registers {
         &self.0[..]
     }
 
-    /// Raises the registers of a HyperLogLog to these, and says that its estimate no longer holds.
+    /// Raises the registers of a HyperLogLog to these, and marks its estimate as out of date.
     ///
     /// # Errors
     /// [`Corrupt`]
@@ -354,7 +354,8 @@ impl Registers {
 
     /// How many distinct elements there were, about. O(registers).
     pub fn estimate(&self) -> u64 {
-        // Four tables, for a register often equals the one in front, and counting it would have to wait for that.
+        // Four tables: a register often equals the one before it, and counting in a single table would wait for the
+        // previous addition.
         let mut counts = [[0_u32; 64]; 4];
         for quad in self.0.as_chunks::<4>().0 {
             for (counts, &value) in counts.iter_mut().zip(quad) {
@@ -375,7 +376,7 @@ impl Registers {
     }
 }
 
-/// Ertl's sigma: what empty registers tell.
+/// Ertl's sigma: the share of empty registers in the estimate.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -392,7 +393,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// Ertl's tau: what full registers tell.
+/// Ertl's tau: the share of full registers in the estimate.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
@@ -409,11 +410,19 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// The register of an element, and what it shows that register.
-fn place_of(element: &[u8]) -> (usize, u8) {
+/// The effect of an element: a least value for one register.
+struct Shown {
+    /// The register's index.
+    index: usize,
+    /// The value that it must have at least.
+    value: u8,
+}
+
+/// The effect of an element.
+fn show(element: &[u8]) -> Shown {
     let hash = murmur_hash_64a(element, SEED);
     let run = (hash >> INDEX_BITS | 1 << RUN_BITS).trailing_zeros() + 1;
-    ((hash & (REGISTERS as u64 - 1)) as usize, run as u8)
+    Shown { index: (hash & (REGISTERS as u64 - 1)) as usize, value: run as u8 }
 }
 
 /// Austin Appleby's MurmurHash64A (public domain), reading words as little-endian.

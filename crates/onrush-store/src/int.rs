@@ -3,7 +3,8 @@
 /// The longest text of an `i64`.
 pub(crate) const INT_LEN_MAX: usize = 20;
 
-/// The integer a text spells in the one way it is written out: no sign but `-`, no zeros in front. O(length).
+/// The integer that a text spells, if formatting the integer gives the same text: no sign but `-`, no leading zeros.
+/// O(length).
 pub(crate) fn parse_int(text: &[u8]) -> Option<i64> {
     if text.len() > INT_LEN_MAX {
         return None;

@@ -13,17 +13,18 @@ pub const SHARDS_MAX: usize = 1 << SHARD_BITS;
 
 /// The hash of a key under one keyspace's [`Hasher`].
 ///
-/// From the top: 14 bits of shard, 32 bits of position within the shard, and in the low byte the tag that a
-/// bucket keeps beside each entry. The three do not overlap, so that keys of one shard, or of one bucket, still
-/// differ in what is left.
+/// From the top: 14 bits of shard, 32 bits of position within the shard, and in the low byte the tag that a bucket
+/// keeps beside each entry. The three do not overlap, so keys of one shard, or of one bucket, still differ in the other
+/// bits.
 ///
-/// In a cluster the bits of shard will be the key's slot, of which there are 16,384 as well; [`Hasher::hash`] is the one place that
-/// makes them. Hashes differ from process to process: nothing that outlives one may depend on them or on their order.
+/// In a cluster the shard bits will be the key's cluster slot, of which there are 16,384 as well; only [`Hasher::hash`]
+/// makes them. Hashes differ from process to process: nothing that outlives a process may depend on them or on their
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(u64);
 
 impl KeyHash {
-    /// All of it, for tables of one's own.
+    /// All bits, for the caller's own tables.
     #[inline]
     pub fn bits(self) -> u64 {
         self.0
@@ -49,8 +50,8 @@ impl KeyHash {
     }
 }
 
-/// Hashes keys with a seed that an attacker cannot know. Small and `Copy`: every shard's table carries one, since
-/// growing a table needs the keys' hashes again.
+/// Hashes keys with a seed that an attacker cannot know. Small and `Copy`: every shard's table has one, because growing
+/// a table hashes its keys again.
 #[derive(Clone, Copy, Debug)]
 pub struct Hasher {
     /// Bit 0 says which of the two process-wide seeds it is mixed with.
@@ -82,11 +83,11 @@ impl Hasher {
     }
 }
 
-/// The hash of a member or field within its collection. An attacker cannot know it; it is the same all through a
+/// The hash of a member or field within its collection. An attacker cannot know it; it stays the same for the whole
 /// process. O(length), a few nanoseconds for a short one.
 #[inline]
 pub fn member_hash(member: &[u8]) -> u64 {
-    /// Apart from what keyspaces hash with.
+    /// Separate from the seeds of keyspaces.
     const SEED: u64 = 0x6d65_6d62_6572_2e2e;
     let mut hasher = FoldHasher::with_seed(SEED, SharedSeed::global_random());
     hasher.write(member);

@@ -6,8 +6,8 @@ use crate::Table;
 use crate::db::Db;
 use crate::key_hash::{Hasher, KeyHash, SHARDS_MAX};
 
-/// Shards of a database unless it is said otherwise. Many and small: two threads then rarely want the same one, and a
-/// shard's table grows in microseconds.
+/// Default number of shards of a database. Many small shards: two threads rarely want the same one, and a shard's table
+/// grows in microseconds.
 pub const SHARDS_DEFAULT: usize = 4096;
 
 /// How a [`Keyspace`] is laid out.
@@ -60,7 +60,7 @@ impl Keyspace {
         self.hasher.hash(key)
     }
 
-    /// An empty table that is none of the databases'.
+    /// An empty table that belongs to no database.
     pub fn new_table(&self) -> Table {
         Table::new(self.hasher)
     }
@@ -75,13 +75,13 @@ impl Keyspace {
         self.shards
     }
 
-    /// A database, if it has been used before and there is one of that number.
+    /// The database with a number, if it exists and was used before.
     #[inline]
     pub fn db(&self, index: usize) -> Option<&Db> {
         self.databases.get(index)?.get()
     }
 
-    /// A database, made on first use.
+    /// The database with a number, made on first use.
     ///
     /// # Panics
     /// When there is none of that number.
@@ -90,7 +90,7 @@ impl Keyspace {
         self.databases[index].get_or_init(|| Db::new(index, self.shards, self.hasher))
     }
 
-    /// Exchanges the contents of two databases, shard by shard: a thread that keeps others out sees it as atomic.
+    /// Exchanges the contents of two databases, shard by shard: it is atomic if the caller keeps other threads out.
     /// O(shards).
     ///
     /// # Panics

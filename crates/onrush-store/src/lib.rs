@@ -25,7 +25,7 @@
 //! What holds throughout:
 //! - The store does no I/O and knows no protocol. It reads no clock and draws no random numbers: both come in as
 //!   arguments, times as milliseconds since the Unix epoch.
-//! - It never judges by itself that an entry has expired: [`Entry::is_expired`] and [`Table::expire_due`] are told
+//! - It never decides by itself that an entry has expired: [`Entry::is_expired`] and [`Table::expire_due`] get
 //!   the time.
 //! - Everything behind a shard's lock is single-threaded code. A thread that holds several locks takes them in
 //!   ascending order of database and shard; debug builds check that.
@@ -46,6 +46,7 @@ mod embedded;
 mod entry;
 mod entry_box;
 mod evict;
+mod filling;
 mod frozen;
 pub mod geo;
 mod hash;
@@ -80,6 +81,7 @@ pub use db::Db;
 pub use embedded::CollectionMut;
 pub use entry::Entry;
 pub use evict::Among;
+pub use filling::Filling;
 pub use frozen::Frozen;
 pub use hash::{Field, Hash};
 pub use key_hash::{Hasher, KeyHash, SHARDS_MAX, member_hash};
@@ -95,7 +97,8 @@ pub use shard::{Shard, ShardGuard};
 pub use slot::Slot;
 pub use sorted_set::SortedSet;
 pub use stream::{
-    Consumer, Group, IdMap, IdSet, Idempotency, Pending, Recorded, References, Stream, StreamEntry, StreamId, Trim,
+    Consumer, Group, IdMap, IdSet, Idempotency, Pending, Recorded, References, Stream, StreamEntry, StreamId, Tracked,
+    Trim,
 };
 pub use table::{ExpireProgress, ExpiredFields, Table};
 pub use value::{EMBED_VALUE_LEN_MAX, NewValue, Value, ValueRef};

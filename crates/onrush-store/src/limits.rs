@@ -1,4 +1,4 @@
-//! Up to where a collection stays in its small form.
+//! Limits of collections' small forms.
 
 /// Of a list (`list-max-listpack-size`): elements per node if positive, else -1 to -5 for 4, 8, 16, 32 or 64 KB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Default for SetLimits {
 }
 
 impl SetLimits {
-    /// Whether no small form takes so many members, whatever they are.
+    /// Whether this many members are too many for any small form.
     pub(crate) fn are_exceeded_by(&self, len: usize) -> bool {
         len > self.intset_entries_max.max(self.listpack_entries_max)
     }

@@ -20,8 +20,8 @@ pub(crate) const LISTPACK_HEAD_LEN: usize = 7;
 
 /// A sequence of byte strings, open at both ends.
 ///
-/// A handful of elements is one packed run, more are kept in chunks; which of them Redis would call a listpack is
-/// counted beside.
+/// A handful of elements is one packed run, more are kept in chunks. The list also counts the bytes of Redis's
+/// encoding, to report `listpack` or `quicklist` as Redis does.
 #[derive(Clone, Debug, Default)]
 #[repr(transparent)]
 pub struct List(Compact<Chunks>);
@@ -80,10 +80,10 @@ pub(crate) fn listpack_len(element: &[u8]) -> usize {
     }
 }
 
-/// Whether Redis would keep so many elements and bytes in one listpack; `shrinking` asks for half of that.
+/// Whether Redis would keep this many elements and bytes in one listpack; with `shrinking` half of the limits apply.
 fn fits(limits: &ListLimits, len: usize, bytes: usize, shrinking: bool) -> bool {
     const NODE_BYTES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
-    // Of nodes that are bounded by their elements.
+    // For nodes whose limit is a number of elements.
     const SAFE_BYTES: usize = 8192;
     let (len_max, bytes_max) = match limits.listpack_size {
         size @ 0.. => (size as usize, SAFE_BYTES),
@@ -163,7 +163,7 @@ impl List {
             && packed.len() + element.len() < PACKED_BYTES_MAX
         {
             let len = Elements::new(packed, 0).count() + 1;
-            // So few bytes are within every limit; only their number may not be.
+            // This few bytes are within every limit; only the number of elements may exceed one.
             if len <= PACKED_ELEMENTS_MAX && fits(limits, len, 0, false) {
                 let at = if end == End::Front { 0 } else { packed.len() };
                 return listpack::insert_one(packed, at, element);
@@ -202,7 +202,7 @@ impl List {
         }
     }
 
-    /// Takes back the name of a quicklist from one that has become short.
+    /// Reports a list that has become short as a listpack again.
     fn shrunk(chunks: &mut Chunks, limits: &ListLimits) {
         if chunks.is_quicklist && fits(limits, chunks.len(), chunks.listpack_bytes, true) {
             chunks.is_quicklist = false;
@@ -217,7 +217,7 @@ impl List {
         }
     }
 
-    /// Replaces the element at `index`, which there is. O(chunks).
+    /// Replaces the element at `index`, which must exist. O(chunks).
     pub fn set(&mut self, index: usize, element: &[u8], limits: &ListLimits) {
         if let FormMut::Packed(packed) = self.0.form_mut()
             && packed.len() + element.len() < PACKED_BYTES_MAX
@@ -251,8 +251,8 @@ impl List {
         chunks.is_quicklist |= !fits(limits, chunks.len(), chunks.listpack_bytes, false);
     }
 
-    /// Makes it a quicklist if it would be one with another element, as LSET and LINSERT do whatever becomes of the element. O(1),
-    /// O(elements) if it becomes one.
+    /// Makes it a quicklist if another element would make it one: LSET and LINSERT do so even if they change nothing.
+    /// O(1), O(elements) if it becomes one.
     pub fn expect_one_more(&mut self, element: &[u8], limits: &ListLimits) {
         let len = self.len() + 1;
         match self.0.form_mut() {
@@ -338,7 +338,7 @@ impl List {
         self.iter_from(0)
     }
 
-    /// The elements from `index`, which there is, down to the first.
+    /// The elements from `index`, which must exist, down to the first.
     pub fn iter_back_from(&self, index: usize) -> Box<dyn Iterator<Item = Element<'_>> + '_> {
         match self.0.form() {
             Form::Large(chunks) => chunks.iter_back_from(index),
@@ -350,7 +350,7 @@ impl List {
     }
 }
 
-/// Where the element at `index` begins; of the length the end.
+/// Where the element at `index` begins; for an index that is the length, the end.
 fn nth_at(packed: &[u8], index: usize) -> usize {
     let mut elements = Elements::new(packed, 0);
     (0..index).for_each(|_| _ = elements.next());

@@ -1,4 +1,4 @@
-//! Byte strings one behind the other in a run of bytes: the small form of most collections.
+//! Byte strings one after the other in a run of bytes: the small form of most collections.
 //!
 //! An element is its length and its bytes. Lengths up to 252 take one byte; 253 stands before a length of two bytes
 //! and 254 before one of four, both little-endian.
@@ -67,7 +67,7 @@ fn long_element(bytes: &[u8], at: usize) -> Range<usize> {
     start..start + len
 }
 
-/// The elements from byte `at` on, in order. Reads lengths only as far as it is driven.
+/// The elements from byte `at` on, in order. Lazy: it reads lengths only as far as the caller iterates.
 #[derive(Clone)]
 pub(crate) struct Elements<'a> {
     bytes: &'a [u8],

@@ -1,8 +1,8 @@
 //! The lock of a shard.
 //!
-//! A mutex of one byte that is given back by a plain store: on the hot path, where a shard is locked twice per command and
-//! nearly always free, a second locked instruction for each would cost as much as the first. So it knows no list of
-//! waiters. Who finds it taken spins for a moment, as a command mostly takes less than a microsecond, then lets other
+//! A mutex of one byte that is released by a plain store: on the hot path, where a shard is locked twice per command
+//! and nearly always free, a second locked instruction would double the cost. So it has no list of waiters. A thread
+//! that finds it taken spins for a moment, since a command mostly takes less than a microsecond, then lets other
 //! threads run, then sleeps in short steps.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,7 +12,7 @@ use parking_lot::lock_api::{GuardNoSend, RawMutex};
 
 use crate::schedule;
 
-/// Looks at the lock before the waiting thread lets others run, and before it sleeps.
+/// Looks at the lock before a waiting thread lets others run, and before it sleeps.
 const SPINS_MAX: u32 = 200;
 const YIELDS_MAX: u32 = 50;
 
@@ -26,7 +26,7 @@ pub(crate) type MutexGuard<'a, T> = parking_lot::lock_api::MutexGuard<'a, ShardL
 /// States of the lock.
 const FREE: u8 = 0;
 const HELD: u8 = 1;
-/// Held by somebody who will take long: who may do something else meanwhile should.
+/// Held by a thread that will take long: a thread that can do something else meanwhile should.
 const HELD_LONG: u8 = 2;
 
 /// See the module's text.
@@ -72,13 +72,13 @@ impl ShardLock {
         self.0.store(HELD_LONG, Ordering::Relaxed);
     }
 
-    /// Whether the lock is held by somebody who will take long.
+    /// Whether the lock is held by a thread that will take long.
     #[inline(always)]
     pub(crate) fn is_held_long(&self) -> bool {
         self.0.load(Ordering::Relaxed) == HELD_LONG
     }
 
-    /// Takes the lock, unless somebody has it, or gets it before, who will take long; says whether it did.
+    /// Takes the lock, unless a thread that will take long has it or gets it first; returns whether it did.
     #[inline]
     pub(crate) fn lock_unless_long(&self) -> bool {
         schedule::point();
@@ -91,7 +91,7 @@ impl ShardLock {
         self.wait_unless(|_| false);
     }
 
-    /// Waits for the lock and takes it, unless `gives_up` at some look; says whether it has it.
+    /// Waits for the lock and takes it, unless `gives_up` returns true at some look; returns whether it took the lock.
     #[cold]
     fn wait_unless(&self, gives_up: impl Fn(&Self) -> bool) -> bool {
         let mut looks: u32 = 0;

@@ -1,4 +1,4 @@
-//! Debug builds check that shards are locked in ascending order; release builds carry none of it.
+//! Debug builds check that shards are locked in ascending order; release builds have none of this.
 
 /// A shard's place in the order: database first, then shard.
 #[derive(Clone, Copy, Debug)]
@@ -7,7 +7,7 @@ pub(crate) struct Rank {
     rank: (u32, u32),
 }
 
-/// Says, until dropped, that this thread holds a shard's lock.
+/// As long as it exists, this thread holds a shard's lock.
 pub(crate) struct Held {
     #[cfg(debug_assertions)]
     rank: (u32, u32),

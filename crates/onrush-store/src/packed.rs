@@ -4,8 +4,7 @@
 //! length 4 | capacity 4 | bytes
 //! ```
 //!
-//! Capacities step as size classes of allocators do, so that nothing of an allocation is wasted and growing is
-//! amortised.
+//! Capacities are allocators' size classes, so no allocation wastes bytes, and growing is amortised.
 
 use std::alloc::{self, Layout};
 use std::fmt;
@@ -25,7 +24,7 @@ pub(crate) struct Head {
 
 const HEAD_LEN: usize = size_of::<Head>();
 
-/// What a run without an allocation points at; nobody writes to it, since it has no capacity.
+/// What a run without an allocation points at; it has no capacity, so it is never written.
 static EMPTY: Head = Head { len: 0, capacity: 0 };
 
 /// A growable run of bytes, one word wide. Reads as a slice. An empty one that was never grown has no allocation.
@@ -79,13 +78,13 @@ impl Packed {
         }
     }
 
-    /// Asks the processor for the first bytes, without reading any. O(1).
+    /// Prefetches the first bytes, without reading any. O(1).
     #[inline]
     pub(crate) fn prefetch(&self) {
         crate::bucket::prefetch(self.0.as_ptr());
     }
 
-    /// Inserts `parts`, one behind the other, at `at`. O(bytes behind `at` and in `parts`).
+    /// Inserts `parts`, one after the other, at `at`. O(bytes behind `at` and in `parts`).
     ///
     /// # Panics
     /// When `at` is behind the end, or the run would pass [`PACKED_LEN_MAX`].
@@ -93,7 +92,7 @@ impl Packed {
         self.splice(at..at, parts);
     }
 
-    /// Appends `parts`, one behind the other. Amortised O(bytes).
+    /// Appends `parts`, one after the other. Amortised O(bytes).
     ///
     /// # Panics
     /// When the run would pass [`PACKED_LEN_MAX`].
@@ -103,8 +102,8 @@ impl Packed {
         self.splice(end..end, parts);
     }
 
-    /// Replaces the bytes of a range by `parts`, one behind the other. The capacity never shrinks ([`Packed::give_back`]).
-    /// O(bytes from the range's start on).
+    /// Replaces the bytes of a range by `parts`, one after the other. The capacity never shrinks
+    /// ([`Packed::give_back`]). O(bytes from the range's start on).
     ///
     /// # Panics
     /// When the range is not within the run, or the run would pass [`PACKED_LEN_MAX`].
@@ -142,7 +141,7 @@ impl Packed {
         self.splice(range, &[]);
     }
 
-    /// Gives back capacity that is left over by far. O(1), unless there is.
+    /// Gives back capacity that is far too large. O(1) if there is none.
     #[inline]
     pub(crate) fn give_back(&mut self) {
         if self.capacity() > 64 && capacity_for(self.len()) * 2 <= self.capacity() {
@@ -203,7 +202,8 @@ fn capacity_for(len: usize) -> usize {
     (size_class(len + HEAD_LEN) - HEAD_LEN).min(u32::MAX as usize)
 }
 
-/// The bytes that an allocator has for a block of `len`: four steps to each power of two from 128 on, and multiples of 16 below.
+/// The size of the allocator's block for `len` bytes: four steps for each power of two from 128 on, and multiples of 16
+/// below.
 #[inline]
 pub(crate) fn size_class(len: usize) -> usize {
     let step = if len <= 128 { 16 } else { len.next_power_of_two() / 8 };

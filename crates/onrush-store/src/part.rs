@@ -1,8 +1,8 @@
 //! Parts of large collections, which a frozen copy shares with the collection it was made of.
 //!
-//! A collection that was never frozen owns its parts, and a change asks no more than that. To freeze it moves each part behind a
-//! count of its owners; whoever changes a shared part first makes a copy, or takes the part back if nobody else has it any more.
-//! A part that nobody has is freed by whoever had it last, on that thread.
+//! A collection that was never frozen owns its parts, and a change checks only that. Freezing moves each part behind a
+//! count of its owners. Changing a shared part first copies it, or takes it back if there is no other owner any more.
+//! The last owner of a part frees it, on its own thread.
 
 use std::hint::cold_path;
 use std::ops::Deref;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 /// A part of a collection: owned, or shared with frozen copies. A clone of an owned part is a copy of it.
 #[derive(Clone, Debug)]
 pub(crate) enum Part<T> {
-    /// Nobody else has it.
+    /// There is no other owner.
     Own(T),
-    /// Others may have it.
+    /// There may be other owners.
     Shared(Arc<T>),
 }
 
 impl<T: Clone + Default> Part<T> {
-    /// The part, to be changed; copies it if somebody else has it.
+    /// The part, for changing it; copied if there is another owner.
     #[inline]
     pub(crate) fn own(&mut self) -> &mut T {
         match self {
@@ -34,7 +34,7 @@ impl<T: Clone + Default> Part<T> {
         self.own()
     }
 
-    /// The same part once more, shared from now on. O(1), without reading what the part points at.
+    /// Another reference to the part, which is shared from now on. O(1), without reading what the part points at.
     pub(crate) fn share(&mut self) -> Self {
         let part = match std::mem::take(self) {
             Part::Own(part) => Arc::new(part),
@@ -44,7 +44,7 @@ impl<T: Clone + Default> Part<T> {
         Part::Shared(part)
     }
 
-    /// Takes the part back if nobody else has it any more. O(1).
+    /// Takes the part back if there is no other owner any more. O(1).
     pub(crate) fn thaw(&mut self) {
         if let Part::Shared(part) = self
             && let Some(part) = Arc::get_mut(part)
@@ -53,7 +53,7 @@ impl<T: Clone + Default> Part<T> {
         }
     }
 
-    /// What it holds: moved out, or copied if somebody else has it.
+    /// The part's content: moved out, or copied if there is another owner.
     pub(crate) fn into_inner(self) -> T {
         match self {
             Part::Own(part) => part,

@@ -1,4 +1,4 @@
-//! A stream of numbers from one that the caller drew.
+//! A stream of random numbers from a seed that the caller has drawn.
 
 /// SplitMix64: enough to sample with, from a single seed. <https://prng.di.unimi.it/splitmix64.c>
 #[derive(Clone, Debug)]

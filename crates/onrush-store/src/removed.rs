@@ -1,4 +1,4 @@
-//! What leaves a table: owned by the caller, to be read, kept or freed off the shard's lock.
+//! What leaves a table. The caller owns it and can read it, keep it, or free it after the shard is unlocked.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,11 +1,10 @@
 //! Where a simulator switches threads.
 //!
-//! A simulator runs many threads but lets only one of them go on at a time, and decides at each [`point`] which one. So a run is
-//! repeated exactly by making the same decisions again. A thread that finds a lock taken tells the simulator by [`blocked`]
-//! and tries again later.
+//! A simulator has many threads but lets only one of them run at a time, and decides at each [`point`] which one. So
+//! the same decisions repeat a run exactly. A thread that finds a lock taken calls [`blocked`] and tries again later.
 //!
-//! All this is there with the feature `simulate` only, and on threads that have a [`Scheduler`]. Everywhere else a point is
-//! nothing, and a lock is waited for as usual.
+//! This exists only with the feature `simulate`, and only on threads that have a [`Scheduler`]. Everywhere else a point
+//! does nothing, and threads wait for locks as usual.
 
 #[cfg(feature = "simulate")]
 pub use simulated::{Scheduler, blocked, is_simulated, lock, point, set};
@@ -25,11 +24,11 @@ mod simulated {
 
     /// Decides which thread goes on.
     pub trait Scheduler {
-        /// The thread could go on; others may be let go on first.
+        /// The thread can go on; others may run first.
         fn point(&self);
 
-        /// The thread cannot go on until another one has done something; `what` says what it waits for. Returns when it is
-        /// worth another try.
+        /// The thread cannot go on until another one has done something; `what` names what it waits for. Returns when
+        /// another try makes sense.
         fn blocked(&self, what: &'static str);
     }
 
@@ -38,7 +37,7 @@ mod simulated {
         SCHEDULER.set(scheduler);
     }
 
-    /// Calls `ask` with the thread's scheduler; says whether there is one.
+    /// Calls `ask` with the thread's scheduler; returns whether there is one.
     fn with_scheduler(ask: impl FnOnce(&dyn Scheduler)) -> bool {
         let scheduler = SCHEDULER.try_with(|scheduler| scheduler.borrow().clone()).ok().flatten();
         scheduler.is_some_and(|scheduler| {
@@ -57,7 +56,8 @@ mod simulated {
         with_scheduler(|scheduler| scheduler.point());
     }
 
-    /// The thread waits for what another one has. True: it is to try again; false: it has no scheduler and waits as usual.
+    /// The thread waits for something that another thread holds. Returns true if it must try again, false if it has no
+    /// scheduler and waits as usual.
     pub fn blocked(what: &'static str) -> bool {
         with_scheduler(|scheduler| scheduler.blocked(what))
     }
@@ -90,7 +90,8 @@ mod usual {
     #[inline(always)]
     pub const fn point() {}
 
-    /// The thread waits for what another one has. True: it is to try again; false: it has no scheduler and waits as usual.
+    /// The thread waits for something that another thread holds. Returns true if it must try again, false if it has no
+    /// scheduler and waits as usual.
     #[inline(always)]
     pub const fn blocked(_what: &'static str) -> bool {
         false

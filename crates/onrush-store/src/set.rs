@@ -6,7 +6,7 @@ use crate::compact::{Compact, Form, FormMut, embedded};
 use crate::dict::{self, Dict};
 use crate::int::parse_int;
 use crate::listpack::{self, Elements};
-use crate::{Encoding, Packed, Random, SetLimits, equal, member_hash};
+use crate::{Encoding, Filling, Packed, Random, SetLimits, equal, member_hash};
 
 /// First byte of members in a listpack; of integers it is their width.
 const LISTPACK: u8 = 0;
@@ -77,7 +77,7 @@ fn position(packed: &[u8], member: &[u8]) -> Option<usize> {
 }
 
 impl Set {
-    /// An empty set that is in the form Redis gives to one which is to take `hint` members, the first being `first`.
+    /// An empty set in the form that Redis chooses for `hint` members of which `first` is the first.
     pub fn for_members(first: &[u8], hint: usize, limits: &SetLimits) -> Self {
         if parse_int(first).is_some() && hint <= limits.intset_entries_max {
             return Set::default();
@@ -90,8 +90,8 @@ impl Set {
         Set(Compact::packed(Packed::from(&[LISTPACK][..])))
     }
 
-    /// The members of all of some sets, in the form of a set that took them one by one. Amortised O(members); those of
-    /// the largest set are copied without a look-up.
+    /// The union of some sets, in the form of a set to which the members were added one by one. Amortised O(members);
+    /// the members of the largest set are copied without a look-up.
     pub fn union(sets: &[&Set], limits: &SetLimits) -> Self {
         let mut all = Set::default();
         let large = (0..sets.len()).filter_map(|index| Some((index, sets[index].0.as_large()?)));
@@ -109,8 +109,8 @@ impl Set {
         all
     }
 
-    /// A set of members all of which differ, in the form of a set that took them one by one, or, if `as_listpack`, one
-    /// after the other into [`Set::listpack`]. Amortised O(members).
+    /// A set of distinct members, in the form of a set to which they were added one by one, or, if `as_listpack`, added
+    /// to [`Set::listpack`]. Amortised O(members).
     pub fn of_distinct(members: &[&[u8]], as_listpack: bool, limits: &SetLimits) -> Self {
         let mut all = if as_listpack { Set::listpack() } else { Set::default() };
         if limits.are_exceeded_by(members.len()) {
@@ -141,8 +141,8 @@ impl Set {
         members.for_each(|member| _ = self.insert(member.to_bytes(&mut itoa::Buffer::new()), limits));
     }
 
-    /// Goes over to the large form if a small one is not to take `hint` more members, whether or not they are new: so
-    /// does Redis 7.2. O(1), unless it does.
+    /// Changes to the large form if the small one is not to take `hint` more members, whether or not they are new, as
+    /// Redis 7.2 does. O(1) if it stays small.
     pub fn expect(&mut self, hint: usize, limits: &SetLimits) {
         let Form::Packed(packed) = self.0.form() else { return };
         let max = match small(packed) {
@@ -155,7 +155,7 @@ impl Set {
         }
     }
 
-    /// Whether something may be kept as an integer. O(length).
+    /// Whether a member can be kept as an integer. O(length).
     pub fn is_integer(member: &[u8]) -> bool {
         parse_int(member).is_some()
     }
@@ -191,6 +191,14 @@ impl Set {
         }
     }
 
+    /// The integers of a set that is an intset, in ascending order, and how many bytes each takes: 2, 4 or 8, the lowest first.
+    pub fn as_intset(&self) -> Option<(usize, &[u8])> {
+        match self.0.form() {
+            Form::Packed(&[width, ref ints @ ..]) if width != LISTPACK => Some((usize::from(width), ints)),
+            _ => None,
+        }
+    }
+
     /// Bytes allocated. O(members / 500).
     pub fn size_bytes(&self) -> usize {
         match self.0.form() {
@@ -216,8 +224,8 @@ impl Set {
         }
     }
 
-    /// Keeps those of `candidates` that are members, or those that are not, in their order. O(candidates); the look-ups of
-    /// a large set wait for memory together.
+    /// Keeps those of `candidates` that are members, or those that are not, in their order. O(candidates); look-ups in
+    /// a large set overlap their cache misses.
     pub fn filter<T: AsRef<[u8]>>(&self, candidates: &mut Vec<T>, members: bool) {
         let Some(dict) = self.0.as_large() else {
             candidates.retain(|candidate| self.contains(candidate.as_ref()) == members);
@@ -243,14 +251,14 @@ impl Set {
         candidates.truncate(kept);
     }
 
-    /// Brings what looking up some members needs into the cache. O(members looked up).
+    /// Prefetches what looking up some members reads. O(members looked up).
     pub fn prefetch(&self, hashes: &[u64]) {
         if let Some(dict) = self.0.prefetch() {
             prefetch(dict, hashes);
         }
     }
 
-    /// Adds a member; says whether it is new. Amortised O(1), to a small set O(members).
+    /// Adds a member; returns whether it is new. Amortised O(1), to a small set O(members).
     pub fn insert(&mut self, member: &[u8], limits: &SetLimits) -> bool {
         let packed = match self.0.form_mut() {
             FormMut::Large(dict) => return dict.insert(member, &[]),
@@ -284,6 +292,49 @@ impl Set {
         }
     }
 
+    /// As [`Set::insert`], for a set that got all its members by this method, with one `filling`. Amortised O(1), for integers in
+    /// descending order O(members).
+    pub fn fill(&mut self, member: Member<'_>, filling: &mut Filling, limits: &SetLimits) -> bool {
+        let mut buffer = itoa::Buffer::new();
+        let packed = match self.0.form_mut() {
+            FormMut::Large(dict) => return dict.insert(member.to_bytes(&mut buffer), &[]),
+            FormMut::Packed(packed) => packed,
+        };
+        match (small(packed), member) {
+            (Small::Empty, _) if limits.are_exceeded_by(filling.expected()) => {
+                *self = Set(Compact::large(Box::new(Dict::for_len(filling.expected()))));
+                self.insert(member.to_bytes(&mut buffer), limits)
+            }
+            (Small::Integers(ints), Member::Int(int))
+                if filling.len() < limits.intset_entries_max && intset::is_last(ints, int) =>
+            {
+                intset::push(packed, int);
+                filling.count();
+                true
+            }
+            (Small::Listpack(_), _) if filling.len() < limits.listpack_entries_max => {
+                let member = member.to_bytes(&mut buffer);
+                let is_new = filling.note(member);
+                if !is_new || member.len() > limits.listpack_value_len_max {
+                    return self.insert(member, limits);
+                }
+                let end = packed.len();
+                listpack::insert_one(packed, end, member);
+                true
+            }
+            _ => {
+                let is_new = self.insert(member.to_bytes(&mut buffer), limits);
+                filling.count();
+                if self.encoding() == Encoding::Listpack {
+                    // Members that were kept as integers so far have not been hashed.
+                    *filling = Filling::new(filling.expected());
+                    self.iter().for_each(|member| _ = filling.note(member.to_bytes(&mut itoa::Buffer::new())));
+                }
+                is_new
+            }
+        }
+    }
+
     fn insert_into_integers(&mut self, member: &[u8], limits: &SetLimits) -> bool {
         let FormMut::Packed(packed) = self.0.form_mut() else { return false };
         if let Some(n) = parse_int(member) {
@@ -294,7 +345,7 @@ impl Set {
             return is_new;
         }
         let len = intset::len(packed);
-        // The longest text is that of the least or the greatest.
+        // The least or the greatest integer has the longest text.
         let spelled = |index| itoa::Buffer::new().format(intset::get(packed, index)).len();
         let longest = spelled(0).max(spelled(len - 1)).max(member.len());
         if len >= limits.listpack_entries_max || longest > limits.listpack_value_len_max {
@@ -323,7 +374,7 @@ impl Set {
         }
     }
 
-    /// Removes a member; says whether it was one. Amortised O(1), of a small set O(members).
+    /// Removes a member; returns whether it was one. Amortised O(1), of a small set O(members).
     pub fn remove(&mut self, member: &[u8]) -> bool {
         let packed = match self.0.form_mut() {
             FormMut::Large(dict) => return dict.remove(member),

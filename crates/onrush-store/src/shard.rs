@@ -1,4 +1,4 @@
-//! A shard: a table behind its lock, and what may be read of it without.
+//! A shard: a table behind its lock, and the facts about it that can be read without the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, Ordering::Relaxed};
@@ -11,8 +11,8 @@ use crate::table::Table;
 
 /// A partition of a database: a [`Table`] behind a mutex. One cache line, so that locking costs one miss.
 ///
-/// Beside the lock lie copies of what the table says about itself, written when it is unlocked and read without the
-/// lock: where its buckets are (to prefetch, never to read them), how many entries it has and when the next is due.
+/// Beside the lock are copies of facts about the table, written when it is unlocked and read without the lock: the
+/// address of its buckets (for prefetching only), how many entries it has, and when the next one is due.
 #[repr(align(64))]
 pub struct Shard {
     table: Mutex<Table>,
@@ -44,14 +44,14 @@ impl Shard {
         class_of_shadow(self.buckets.load(Relaxed))
     }
 
-    /// Asks the processor for the shard's own cache line.
+    /// Prefetches the shard's own cache line.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self);
     }
 
-    /// Asks the processor for the bucket that `hash` falls into. Takes no lock and follows no pointer; when the table
-    /// is being resized it asks in vain.
+    /// Prefetches the bucket of `hash`. Takes no lock and follows no pointer; while the table is being resized it has
+    /// no effect.
     #[inline]
     pub fn prefetch_bucket(&self, hash: KeyHash) {
         prefetch_home(self.buckets.load(Relaxed), hash.position());
@@ -67,14 +67,14 @@ impl Shard {
         self.guard(self.table.lock())
     }
 
-    /// Whether somebody has the shard who will take long, and said so with [`ShardGuard::mark_long`].
+    /// Whether a thread holds the shard that has called [`ShardGuard::mark_long`].
     #[inline(always)]
     pub fn is_held_long(&self) -> bool {
-        // SAFETY: nothing is done to the lock but a look at its state.
+        // SAFETY: this only reads the lock's state.
         unsafe { self.table.raw() }.is_held_long()
     }
 
-    /// As [`Shard::lock`], but gives up when the shard is held by somebody who will take long.
+    /// As [`Shard::lock`], but gives up when a thread holds the shard that will take long.
     #[inline]
     pub fn lock_unless_long(&self) -> Option<ShardGuard<'_>> {
         self.rank.check();
@@ -83,14 +83,14 @@ impl Shard {
         table.map(|table| self.guard(table))
     }
 
-    /// Locks the shard if that takes no waiting.
+    /// Locks the shard if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<ShardGuard<'_>> {
         self.table.try_lock().map(|table| self.guard(table))
     }
 
-    /// Asks the processor for the entries that a lookup of `hash` may read, if the lock is free: nobody waits for a
-    /// prefetch. Returns true when [`Shard::try_prefetch_overflow_entry`] is worth a call later.
+    /// Prefetches the entries that a lookup of `hash` may read, if the lock is free: a prefetch never waits. Returns
+    /// true when [`Shard::try_prefetch_overflow_entry`] is worth a call later.
     #[inline]
     pub fn try_prefetch_entry(&self, hash: KeyHash) -> bool {
         self.table.try_lock().is_some_and(|table| table.prefetch_entry(hash))
@@ -143,9 +143,9 @@ pub struct ShardGuard<'a> {
 }
 
 impl ShardGuard<'_> {
-    /// Says that the lock will be held for long: others who may do something else meanwhile then do.
+    /// Marks the lock as held for long, so that threads that can do something else do not wait for it.
     pub fn mark_long(&self) {
-        // SAFETY: the lock is this guard's, and stays held.
+        // SAFETY: this guard has the lock, which stays held.
         unsafe { self.shard.table.raw() }.mark_long();
     }
 
@@ -175,7 +175,7 @@ impl DerefMut for ShardGuard<'_> {
 impl Drop for ShardGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // The lock is still held, so that the writers of these take turns; the line is this core's already.
+        // The lock is still held, so only one thread writes these; the cache line already belongs to this core.
         let (shard, table) = (self.shard, &*self.table);
         shard.buckets.store(table.buckets.shadow(), Relaxed);
         shard.next_expire_ms.store(table.next_expire_ms(), Relaxed);

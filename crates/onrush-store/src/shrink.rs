@@ -19,7 +19,7 @@ mod tests {
         let mut items: Vec<u8> = Vec::with_capacity(2_000);
         items.extend_from_slice(&[7; 1_200]);
         let before = items.as_ptr();
-        // Without this block the allocator could hand out the very same again.
+        // Without this block the allocator could return the same block again.
         let kept = items.clone();
         shrink(&mut items);
         assert_ne!(items.as_ptr(), before);

@@ -1,4 +1,4 @@
-//! A slot: an entry located in its table, to be read and changed without another lookup.
+//! A slot: an entry located in its table, for reading and changing it without another lookup.
 
 use std::ops::Deref;
 
@@ -26,7 +26,7 @@ impl<'t> Slot<'t> {
         self.located.into_entry_mut()
     }
 
-    /// The collection, if the value is one of type `T`, to be changed. O(1).
+    /// The collection, for changing it, if the value is of type `T`. O(1).
     #[inline]
     pub fn collection_mut<T: CollectionType>(&mut self) -> Option<T::Mut<'_>> {
         (self.ty() == T::TYPE).then(|| T::open(self.located.borrow_mut()))
@@ -71,7 +71,7 @@ impl<'t> Slot<'t> {
         self.set_value(NewValue::Int(n))
     }
 
-    /// The value, if it is represented by an integer, to be overwritten by another. O(1).
+    /// The integer, if the value is represented by one, for overwriting it. O(1).
     #[inline]
     pub fn int_mut(&mut self) -> Option<&mut i64> {
         self.located.entry_mut().int_mut()
@@ -96,8 +96,8 @@ impl<'t> Slot<'t> {
         self.books.edit(&mut self.located, |entry| entry.set_expire(expire));
     }
 
-    /// Has [`crate::Table::expire_fields`] look after the fields of a hash: to be called after a field got an expiry. O(1), of
-    /// a small hash O(fields). Does nothing to anything else.
+    /// Makes [`crate::Table::expire_fields`] look at the fields of a hash: call this after a field got an expiry. O(1),
+    /// of a small hash O(fields). Affects only hashes.
     pub fn time_fields(&mut self) {
         if self.ty() == Type::Hash {
             self.books.edit(&mut self.located, |entry| entry.set_timed_fields(true));

@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 use crate::compact::{Compact, Form, FormMut, embedded};
 use crate::listpack::{Prefix, element};
-use crate::{Encoding, Packed, PairLimits, equal};
+use crate::{Encoding, Filling, Packed, PairLimits, equal};
 use index::{At, short_hash};
 use leaf::{LEAF_LEN_MAX, Leaf, LeafIter};
 use places::{Place, Places, Way};
@@ -47,7 +47,7 @@ impl Large {
     }
 
     fn set_score(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        // Where it goes is fetched while it is removed from where it was.
+        // The new place is prefetched while the member is removed from the old one.
         let target = self.tree.prefetch(score);
         let hash = short_hash(member);
         target.prefetch();
@@ -65,11 +65,12 @@ impl Large {
         old
     }
 
-    /// Takes a member out of the tree, unless it has the score `keep`; its slot in the index is left.
+    /// Takes a member out of the tree, unless it has the score `keep`; its slot in the index stays.
     #[inline]
     fn take_out(&mut self, hash: u32, member: &[u8], keep: Option<f64>) -> Found {
         let Large { tree, places } = self;
-        // What the index has under a hash may be another member's: the tree knows, and is asked by removing.
+        // A place in the index may belong to another member with the same hash: trying to remove the member from the
+        // tree shows it.
         let mut next = places.index.first(hash);
         while let Some(at) = next {
             let place = places.index.place(at);
@@ -79,7 +80,7 @@ impl Large {
                     return Found::Kept(kept);
                 }
             } else {
-                // Leaves that are merged meanwhile change the places of their members: this one is not among them.
+                // Merging leaves changes the places of their members: this member is in none of them.
                 places.index.set(at, Place::NONE);
                 if tree.remove(score, member, places) {
                     return Found::Removed(at, score);
@@ -102,11 +103,11 @@ impl Large {
     }
 }
 
-/// What became of a member that was to be taken out.
+/// The result of taking a member out.
 enum Found {
     /// Its slot in the index, and the score it had.
     Removed(At, f64),
-    /// It has the score already that it should have.
+    /// It already has the wanted score.
     Kept(f64),
     Nothing,
 }
@@ -201,7 +202,8 @@ impl SortedSet {
         }
     }
 
-    /// Inserts a member or gives it another score; says whether it is new. O(log members), of a small one O(members).
+    /// Inserts a member or gives it another score; returns whether it is new. O(log members), of a small one
+    /// O(members).
     pub fn insert(&mut self, member: &[u8], score: f64, limits: &PairLimits) -> bool {
         self.set_score(member, score, limits).is_none()
     }
@@ -228,8 +230,35 @@ impl SortedSet {
         None
     }
 
-    /// The order of a large sorted set as it is now, which shares its members with this one: nothing is found there by its name.
-    /// `None` if it is small. O(members / 3,000).
+    /// As [`SortedSet::insert`], for a sorted set that got all its members by this method, with one `filling`. O(log members), for a
+    /// small one amortised O(1) if they come in order.
+    pub fn fill(&mut self, member: &[u8], score: f64, filling: &mut Filling, limits: &PairLimits) -> bool {
+        let packed = match self.0.form_mut() {
+            FormMut::Large(large) => return large.set_score(member, score).is_none(),
+            FormMut::Packed(packed) => packed,
+        };
+        if filling.expects_more_than(limits.listpack_entries_max) && packed.is_empty() {
+            return self.make_large().set_score(member, score).is_none();
+        }
+        let is_new = filling.note(member);
+        let fits = member.len() <= limits.listpack_value_len_max && filling.len() <= limits.listpack_entries_max;
+        let is_last = SmallMembers { packed, at: filling.last_at }
+            .next()
+            .is_none_or(|(_, last, before)| before < score || before == score && last < member);
+        if is_new && fits && is_last {
+            filling.last_at = packed.len();
+            packed.push(&[Prefix::new(member.len()).as_bytes(), member, &score.to_le_bytes()]);
+            return true;
+        }
+        let is_new = self.insert(member, score, limits);
+        if let Form::Packed(packed) = self.0.form() {
+            filling.last_at = members(packed).last().map_or(0, |(at, ..)| at);
+        }
+        is_new
+    }
+
+    /// A frozen copy of a large sorted set's order, which shares its members; members cannot be found there by name.
+    /// `None` if the set is small. O(members / 3,000).
     pub(crate) fn freeze(&mut self) -> Option<Self> {
         match self.0.form_mut() {
             FormMut::Large(large) => {
@@ -258,7 +287,7 @@ impl SortedSet {
         }
     }
 
-    /// Removes a member; says whether it was there. O(log members), of a small one O(members).
+    /// Removes a member; returns whether it was there. O(log members), of a small one O(members).
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self.0.form_mut() {
             FormMut::Large(large) => large.remove(member),
@@ -313,8 +342,8 @@ impl SortedSet {
         }
     }
 
-    /// How many members at the front satisfy `before`, which all in front of one that does satisfy too. O(log members), of
-    /// a small one O(members).
+    /// How many members at the front satisfy `before`. If a member satisfies it, all before it must, too. O(log
+    /// members), of a small one O(members).
     pub fn partition_point(&self, before: &dyn Fn(f64, &[u8]) -> bool) -> usize {
         match self.0.form() {
             Form::Large(large) => large.tree.partition_point(before),
@@ -339,7 +368,7 @@ impl SortedSet {
         }
     }
 
-    /// The members from rank `rank`, which there is, down to the first, with their scores.
+    /// The members from rank `rank`, which must exist, down to the first, with their scores.
     pub fn iter_back_from(&self, rank: usize) -> Box<dyn Iterator<Item = (&[u8], f64)> + '_> {
         match self.0.form() {
             Form::Packed(packed) => {
@@ -387,12 +416,12 @@ impl SortedSet {
         }
     }
 
-    /// Brings what looking up some members needs into the cache.
+    /// Prefetches what looking up some members reads.
     pub fn prefetch(&self, member_hashes: &[u64]) {
         let Some(Large { tree, places }) = self.0.prefetch() else { return };
         let hashes = || member_hashes.iter().map(|&hash| index::shorten(hash));
         hashes().for_each(|hash| places.index.prefetch(hash));
-        // Where the members are now, then what is there. Another member with the same hash does no harm.
+        // First the members' places, then what is there. Another member with the same hash does no harm.
         let mut leaves = [None; PREFETCHED_MAX];
         for (leaf, hash) in leaves.iter_mut().zip(hashes()) {
             *leaf = places.index.first(hash).map(|at| match places.way(places.index.place(at)) {

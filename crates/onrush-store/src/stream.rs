@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::part::Part;
 use crate::{Encoding, StreamLimits};
 pub use group::{Consumer, Group, Pending};
-pub use idempotency::{Idempotency, Recorded};
+pub use idempotency::{Idempotency, Recorded, Tracked};
 pub use ids::{IdMap, IdSet};
 use node::Node;
 pub use node::StreamEntry;
@@ -58,12 +58,12 @@ impl std::fmt::Display for StreamId {
     }
 }
 
-/// Up to where a stream is cut off at its old end.
+/// How far a stream is trimmed at its old end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trim {
-    /// So many entries are left.
+    /// This many entries remain.
     MaxLen(u64),
-    /// Only entries from this identifier on are left.
+    /// Only entries from this identifier on remain.
     MinId(StreamId),
 }
 
@@ -80,7 +80,7 @@ struct Log {
     max_deleted_id: StreamId,
     entries_added: u64,
     groups: BTreeMap<Vec<u8>, Group>,
-    /// There since a producer first wanted it.
+    /// Made when a producer first uses it.
     idempotency: Option<Box<Part<Idempotency>>>,
 }
 
@@ -115,8 +115,8 @@ impl Stream {
         1 + self.0.nodes.free_effort() + self.0.groups.values().map(pending).sum::<usize>() + messages
     }
 
-    /// A large stream as it is now, which shares its entries and what is pending with this one; `None` if it is small: then it
-    /// has few nodes and no groups. O(entries / 1,000 + members of groups).
+    /// A copy of a large stream as it is now, which shares its entries and pending entries; `None` if the stream is
+    /// small: then it has few nodes and no groups. O(entries / 1,000 + members of groups).
     pub(crate) fn freeze(&mut self) -> Option<Self> {
         let log = &mut *self.0;
         if log.nodes.len() <= BLOCK_LEN_MAX && log.groups.is_empty() && log.idempotency.is_none() {
@@ -197,7 +197,7 @@ impl Stream {
         self.iter_from(id).next().filter(|entry| entry.id == id)
     }
 
-    /// Deletes an entry; says whether it was there. O(log nodes).
+    /// Deletes an entry; returns whether it was there. O(log nodes).
     pub fn remove(&mut self, id: StreamId) -> bool {
         let found = self.take_out(id);
         if found {
@@ -238,7 +238,7 @@ impl Stream {
                     }
                     log.len - live >= len_max
                 }
-                // The next node's first identifier tells mostly, without reading this one's entries.
+                // The next node's first identifier mostly suffices, without reading this node's entries.
                 Trim::MinId(id) => match log.nodes.second() {
                     Some(next) if next.first <= id => true,
                     _ => node.iter().last().is_none_or(|(_, entry)| entry.id < id),
@@ -258,7 +258,7 @@ impl Stream {
         removed
     }
 
-    /// Deletes entries at the front of the first node, which does not go as a whole.
+    /// Deletes entries at the front of the first node, but not the whole node.
     fn trim_node(log: &mut Log, trim: Trim) -> u64 {
         let Some(node) = log.nodes.front_mut() else { return 0 };
         let excess = match trim {
@@ -281,7 +281,7 @@ impl Stream {
         &mut self.0.groups
     }
 
-    /// Which messages were added lately; `None` if no producer ever cared.
+    /// Which messages were added lately; `None` if no producer has ever named one.
     pub fn idempotency(&self) -> Option<&Idempotency> {
         self.0.idempotency.as_deref().map(|table| &**table)
     }
@@ -297,7 +297,7 @@ impl Stream {
         !self.is_empty() && deleted != StreamId::MIN && id <= deleted && deleted <= self.0.last_id
     }
 
-    /// How many entries were ever added up to an identifier, if that can be told (as Redis estimates it).
+    /// How many entries were ever added up to an identifier, if that is known (as Redis estimates it).
     pub fn entries_before(&self, id: StreamId) -> Option<u64> {
         if self.0.entries_added == 0 {
             return Some(0);
@@ -428,7 +428,7 @@ mod tests {
         }
         let each = stream.size_bytes() as f64 / stream.len() as f64;
         assert!(each < 13.0, "{each} bytes for an entry of 6 bytes of values");
-        // What an allocator was asked for before is not still there.
+        // Memory that was requested before is not kept.
         let nodes = stream.0.nodes.iter().rev().skip(1);
         assert!(nodes.clone().count() > 900 && nodes.into_iter().all(Node::is_shrunk));
     }

@@ -1,8 +1,8 @@
 //! A shard's hash table: plain single-threaded code behind the shard's lock.
 //!
-//! Buckets divide the range of positions evenly, and a bucket's index grows with the position whatever their
-//! number. So a scan's cursor is a position: it means the same after any number of resizes. A table holds few
-//! entries (a database has thousands of shards), so that it grows and shrinks in one go.
+//! Buckets divide the range of positions evenly, and a bucket's index grows with the position, whatever the number of
+//! buckets. So a scan's cursor is a position: it means the same after any number of resizes. A table holds few entries
+//! (a database has thousands of shards), so it grows and shrinks in one go.
 
 use crate::bucket::{BucketArray, Located, LocatedMut, PREFETCH_AHEAD, bucket_count};
 use crate::entry_box::EntryBox;
@@ -11,10 +11,10 @@ use crate::random::Random;
 use crate::value::with_payload;
 use crate::{Cleared, CollectionMut, Entry, Hash, NewValue, Removed, Slot, Value};
 
-/// The bound of a table in which nothing expires.
+/// The next expiry of a table in which nothing expires.
 pub(crate) const NEVER_MS: i64 = i64::MAX;
 
-/// Entries that a table made smaller has per bucket.
+/// Entries per bucket of a table after it was made smaller.
 const SHRUNK_LOAD: usize = 5;
 
 /// The entries of one shard.
@@ -23,7 +23,7 @@ pub struct Table {
     books: Books,
 }
 
-/// What a table knows of its entries, kept apart from them so that one can be located while this changes.
+/// A table's counts of its entries, separate from the entries so that they can change while an entry is located.
 pub(crate) struct Books {
     hasher: Hasher,
     next_expire_ms: i64,
@@ -32,7 +32,7 @@ pub(crate) struct Books {
     volatile: u32,
 }
 
-/// Set in [`Books::volatile`] while there may be hashes of which fields expire. A pass that finds none takes it back.
+/// Set in [`Books::volatile`] while there may be hashes with fields that expire. A pass that finds none clears it.
 const TIMED_FIELDS: u32 = 1 << 31;
 
 /// Set in [`Books::volatile`] on one of the two sides of the snapshots' cuts (see [`crate::Keyspace::cut`]).
@@ -41,7 +41,7 @@ const SIDE: u32 = 1 << 30;
 /// The other bits of [`Books::volatile`].
 const VOLATILE_LEN: u32 = SIDE - 1;
 
-/// Is told a key and the names of fields of its hash that have expired.
+/// Called with a key and the names of the fields of its hash that have expired.
 pub type ExpiredFields<'a> = &'a mut dyn FnMut(&[u8], &[Vec<u8>]);
 
 /// What one call of [`Table::expire_due`] did.
@@ -51,7 +51,7 @@ pub struct ExpireProgress {
     pub examined: usize,
     /// Entries among them that were due and have been removed.
     pub removed: usize,
-    /// Where to go on; `None` when the table has been gone through to its end.
+    /// Where to go on; `None` at the end of the table.
     pub next: Option<u32>,
 }
 
@@ -79,8 +79,8 @@ impl Table {
         (self.books.volatile & VOLATILE_LEN) as usize
     }
 
-    /// Neither an entry nor a field of one expires before this time, in milliseconds since the Unix epoch; `i64::MAX` if
-    /// none ever does.
+    /// No entry and no field of an entry expires before this time, in milliseconds since the Unix epoch; `i64::MAX` if
+    /// nothing expires.
     #[inline]
     pub fn next_expire_ms(&self) -> i64 {
         self.books.next_expire_ms
@@ -91,41 +91,42 @@ impl Table {
         self.buckets.size_bytes()
     }
 
-    /// Asks the processor for the entries that a lookup of `hash` may read. O(1); reads one bucket. If they can only be
-    /// in overflow it asks for that and returns true: then it is worth a [`Table::prefetch_overflow_entry`] later.
+    /// Prefetches the entries that a lookup of `hash` may read. O(1); reads one bucket. If they can only be in
+    /// overflow, it prefetches the bucket in overflow and returns true: then a later [`Table::prefetch_overflow_entry`]
+    /// pays off.
     #[inline]
     pub fn prefetch_entry(&self, hash: KeyHash) -> bool {
         self.buckets.prefetch_entry(hash.position(), hash.tag())
     }
 
-    /// Asks the processor for the entries in overflow that a lookup of `hash` may read. O(1); reads two buckets.
+    /// Prefetches the entries in overflow that a lookup of `hash` may read. O(1); reads two buckets.
     pub fn prefetch_overflow_entry(&self, hash: KeyHash) {
         self.buckets.prefetch_overflow_entry(hash.position(), hash.tag());
     }
 
-    /// Asks the processor for what looking up members with these hashes reads of the collection under the key with `hash`.
-    /// Keys are not compared: rarely it asks for more than that.
+    /// Prefetches what looking up members with these hashes reads of the collection under the key with `hash`. Keys are
+    /// not compared, so it rarely prefetches more than that.
     #[inline]
     pub fn prefetch_members(&self, hash: KeyHash, members: &[u64]) {
         self.buckets.candidates(hash.position(), hash.tag(), |entry| entry.prefetch_members(members));
     }
 
-    /// Finds an entry to read. Expiry is for the caller to judge. O(1).
+    /// Finds an entry to read. The caller checks the expiry. O(1).
     #[inline]
     pub fn get(&self, key: &[u8], hash: KeyHash) -> Option<&Entry> {
         self.buckets.find(hash.position(), hash.tag(), key).map(Located::entry)
     }
 
-    /// Finds an entry to read and to change. Expiry is for the caller to judge. O(1).
+    /// Finds an entry to read and to change. The caller checks the expiry. O(1).
     #[inline(always)]
     pub fn find(&mut self, key: &[u8], hash: KeyHash) -> Option<Slot<'_>> {
         let located = self.buckets.find_mut(hash.position(), hash.tag(), key).ok()?;
         Some(Slot::new(located, &mut self.books, hash.position()))
     }
 
-    /// Inserts an entry, or overwrites all of the one that has its key: value, expiry (milliseconds since the Unix
-    /// epoch) and clock. Returns a displaced value only if it was kept outside of its entry, for the caller to free
-    /// off the lock. Amortised O(1) beside copying the value.
+    /// Inserts an entry, or overwrites value, expiry (milliseconds since the Unix epoch) and clock of the entry with
+    /// this key. Returns a displaced value only if it lived outside of its entry; the caller frees it without holding
+    /// the lock. Amortised O(1) beside copying the value.
     #[inline]
     pub fn set(
         &mut self,
@@ -148,8 +149,8 @@ impl Table {
         }
     }
 
-    /// Finds an entry, or inserts one with the value made by `value` and no expiry; says whether it was there. An entry
-    /// that is past its time at `now_ms` is handed to `expired` and counts as not there. Amortised O(1).
+    /// Finds an entry, or inserts one with the value made by `value` and no expiry; returns whether it existed. An
+    /// entry that has expired at `now_ms` is passed to `expired` and counts as missing. Amortised O(1).
     #[inline]
     pub fn find_or_insert(
         &mut self,
@@ -174,11 +175,10 @@ impl Table {
         (books.insert(buckets, entry, hash), false)
     }
 
-    /// Inserts an entry whose key is not in the table: the caller has just looked. Amortised O(1) beside copying
-    /// the value.
+    /// Inserts an entry. Its key must not be in the table. Amortised O(1) beside copying the value.
     ///
     /// # Panics
-    /// In debug builds, when the key is there.
+    /// In debug builds, if the table has the key.
     pub fn insert(
         &mut self,
         key: &[u8],
@@ -192,11 +192,11 @@ impl Table {
         self.books.insert(&mut self.buckets, entry, hash)
     }
 
-    /// Puts back an entry that was removed, under the same key, from a table of the same keyspace (another
-    /// database's, say). The caller has just seen that its key is not here.
+    /// Inserts an entry that was removed, under the same key, from a table of the same keyspace (of another database,
+    /// say). Its key must not be in this table.
     ///
     /// # Panics
-    /// In debug builds, when the key is there.
+    /// In debug builds, if the table has the key.
     pub fn insert_entry(&mut self, removed: Removed, hash: KeyHash) -> Slot<'_> {
         debug_assert!(self.get(removed.key(), hash).is_none());
         self.books.insert(&mut self.buckets, removed.0, hash)
@@ -207,7 +207,7 @@ impl Table {
         self.find(key, hash).map(Slot::remove)
     }
 
-    /// Takes all entries at once, for the caller to free off the lock. O(1).
+    /// Takes all entries at once; the caller frees them without holding the lock. O(1).
     pub fn clear(&mut self) -> Cleared {
         let empty = Table::new(self.books.hasher);
         Cleared { table: std::mem::replace(self, empty) }
@@ -218,13 +218,13 @@ impl Table {
         self.random_located(random, self.len(), |_| true)
     }
 
-    /// An entry chosen evenly among those with an expiry, by `random`. Expected O(entries / those).
+    /// An entry chosen evenly among those with an expiry, by `random`. Expected O(entries / entries with an expiry).
     pub fn random_volatile_entry(&self, random: u64) -> Option<&Entry> {
         self.random_located(random, self.volatile_len(), |located| located.is_timed() && located.entry().is_volatile())
     }
 
-    /// Draws a bucket and a rank among the entries it could have, until there is one: so every entry is as likely as
-    /// any other, however full its bucket. Sparse tables are walked after a while.
+    /// Draws a bucket and a rank among the entries it could have, until the bucket has an entry of this rank: so every
+    /// entry is equally likely, however full its bucket. In a sparse table it walks after a number of draws.
     fn random_located(&self, random: u64, len: usize, wanted: fn(Located<'_>) -> bool) -> Option<&Entry> {
         /// Almost no bucket has more entries than this.
         const RANKS: usize = 16;
@@ -249,8 +249,8 @@ impl Table {
     }
 
     /// Visits the entries at `position` and after it in one bucket, and returns the next bucket's first position;
-    /// `None` at the table's end. Going on like this from 0 visits every entry that is there all the time at least
-    /// once, whatever is inserted, removed or resized in between. O(entries in the bucket).
+    /// `None` at the table's end. Repeated from 0 on, this visits every entry that exists all the time at least once,
+    /// whatever is inserted, removed or resized in between. O(entries in the bucket).
     pub fn scan(&self, position: u32, visit: &mut dyn FnMut(&Entry)) -> Option<u32> {
         let bucket = self.buckets.index_of(position);
         let is_whole = position == 0 || self.buckets.index_of(position.wrapping_sub(1)) != bucket;
@@ -270,10 +270,10 @@ impl Table {
         }
     }
 
-    /// Removes entries that are due at `now_ms`, from position `from` on, and hands them to `remove`. Stops at the
-    /// end of a bucket once `budget` entries have been looked at; entries without an expiry are not read. A call
-    /// that goes through all of the table finds anew when the next entry will be due, so that a budget of
-    /// `volatile_len` or more keeps later calls from coming in vain. Fields that are due are left to [`Table::expire_fields`].
+    /// Removes entries that are due at `now_ms`, from position `from` on, and passes them to `remove`. Stops at the end
+    /// of a bucket once `budget` entries have been examined; entries without an expiry are not read. A call that goes
+    /// through the whole table computes anew when the next entry will be due, so a budget of `volatile_len` or more
+    /// avoids useless later calls. Fields that are due are left to [`Table::expire_fields`].
     pub fn expire_due(
         &mut self,
         now_ms: i64,
@@ -318,10 +318,10 @@ impl Table {
         progress
     }
 
-    /// Removes fields of hashes that are due at `now_ms`, `fields_max` of them or a few more, and tells `expired` their key
-    /// and their names; a hash that becomes empty goes to `emptied`. Says whether more are due. To be called after
-    /// [`Table::expire_due`] has gone through all of the table, which tells by [`Table::next_expire_ms`] when a call is
-    /// worth it. O(timed entries), and nothing where no field expires.
+    /// Removes fields of hashes that are due at `now_ms`, `fields_max` of them or a few more, and calls `expired` with
+    /// their key and their names; a hash that becomes empty goes to `emptied`. Returns whether more are due. Call it
+    /// after [`Table::expire_due`] has gone through the whole table: then [`Table::next_expire_ms`] tells when a call
+    /// is worth it. O(timed entries), and nothing if no field expires.
     pub fn expire_fields(
         &mut self,
         now_ms: i64,
@@ -380,12 +380,12 @@ impl Table {
         }
     }
 
-    /// When the timed entries of a bucket, or the first of their fields, expire.
+    /// The times when the timed entries of a bucket, or the first of their fields, expire.
     fn due_times(&self, bucket: usize) -> impl Iterator<Item = i64> {
         self.timed(bucket).filter_map(|located| located.entry().next_due())
     }
 
-    /// The entries of a bucket that expire, or of which fields do.
+    /// The entries of a bucket that expire or have fields that expire.
     fn timed(&self, bucket: usize) -> impl Iterator<Item = Located<'_>> {
         self.buckets.chain(bucket).filter(|located| located.is_timed())
     }
@@ -400,7 +400,7 @@ impl Table {
         &mut self.books
     }
 
-    /// Whether there may be hashes of which fields expire.
+    /// Whether there may be hashes with fields that expire.
     pub(crate) fn has_timed_fields(&self) -> bool {
         self.books.volatile & TIMED_FIELDS != 0
     }
@@ -410,17 +410,17 @@ impl Table {
         self.books.hasher.hash(key).position()
     }
 
-    /// Takes note of an entry that was taken out of its bucket.
+    /// Notes an entry that was removed from its bucket.
     pub(crate) fn count_removed(&mut self, entry: &EntryBox) {
         self.books.count_removed(entry);
     }
 
-    /// Gives back buckets that are not needed any more.
+    /// Frees buckets that are no longer needed.
     pub(crate) fn shrink(&mut self) {
         self.books.shrink(&mut self.buckets);
     }
 
-    /// Makes the size class at least `class`; says whether it was smaller. O(entries) if so.
+    /// Makes the size class at least `class`; returns whether it was smaller. O(entries) if so.
     pub(crate) fn grow_to(&mut self, class: u8) -> bool {
         let is_smaller = self.buckets.class() < class;
         if is_smaller {
@@ -441,7 +441,7 @@ impl Books {
         self.volatile ^= SIDE;
     }
 
-    /// Adds an entry whose key is not in the table. A snapshot that is under way does not get it.
+    /// Adds an entry. Its key must not be in the table. A snapshot that is under way does not include it.
     fn insert<'t>(&'t mut self, buckets: &'t mut BucketArray, mut entry: EntryBox, hash: KeyHash) -> Slot<'t> {
         entry.set_snapshot_bit(self.side());
         let times = Times::of(&entry);
@@ -452,7 +452,7 @@ impl Books {
         Slot::new(located, self, hash.position())
     }
 
-    /// Edits an entry that may move, and notes what becomes of its expiry.
+    /// Edits an entry, which may move, and notes changes of its expiry.
     #[inline]
     pub(crate) fn edit<R>(&mut self, located: &mut LocatedMut<'_>, edit: impl FnOnce(&mut EntryBox) -> R) -> R {
         let (result, was_volatile, times) = located.edit(|entry| {
@@ -464,7 +464,7 @@ impl Books {
         result
     }
 
-    /// Takes an entry out, and gives the buckets back.
+    /// Removes an entry and returns it with the buckets.
     pub(crate) fn remove<'t>(&mut self, located: LocatedMut<'t>, position: u32) -> (Removed, &'t mut BucketArray) {
         let (entry, buckets) = located.remove(position);
         self.count_removed(&entry);
@@ -472,7 +472,7 @@ impl Books {
         (Removed(entry), buckets)
     }
 
-    /// Takes note of when an entry that came or changed expires; `was_volatile`: it had an expiry before.
+    /// Notes when a new or changed entry expires; `was_volatile`: it had an expiry before.
     #[inline]
     fn note_times(&mut self, was_volatile: bool, times: Option<Times>) {
         let Some(Times { entry, fields }) = times else {
@@ -514,7 +514,7 @@ impl Books {
         }
     }
 
-    /// Gives back buckets when there are fewer than 2 entries for each.
+    /// Frees buckets if there are fewer than 2 entries for each.
     #[inline]
     fn shrink(&self, buckets: &mut BucketArray) {
         let len = self.len as usize;
@@ -568,331 +568,4 @@ impl Drop for Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::{HashMap, HashSet};
-
-    use super::*;
-    use crate::ValueRef;
-
-    fn table() -> Table {
-        Table::new(Hasher::seeded(7))
-    }
-
-    fn key(n: usize) -> Vec<u8> {
-        format!("key:{n:06}").into_bytes()
-    }
-
-    fn put(table: &mut Table, n: usize, expire: Option<i64>) {
-        let key = key(n);
-        let hash = table.books.hasher.hash(&key);
-        table.set(&key, hash, NewValue::Int(n as i64), expire, 0);
-    }
-
-    fn take(table: &mut Table, n: usize) -> Option<Removed> {
-        let key = key(n);
-        let hash = table.books.hasher.hash(&key);
-        table.remove(&key, hash)
-    }
-
-    fn has(table: &Table, n: usize) -> bool {
-        let key = key(n);
-        table.get(&key, table.books.hasher.hash(&key)).is_some()
-    }
-
-    const MANY: usize = if cfg!(miri) { 60 } else { 5000 };
-
-    #[test]
-    fn a_larger_class_has_more_buckets_and_none_is_passed_over() {
-        assert_eq!(larger_class(0), 1);
-        let classes = std::iter::successors(Some(1), |class| Some(larger_class(*class)));
-        let counts: Vec<_> = classes.map(bucket_count).take(9).collect();
-        assert_eq!(counts, [1, 2, 3, 4, 5, 6, 7, 8, 10]);
-    }
-
-    #[test]
-    fn a_table_grows_and_shrinks_with_its_entries() {
-        let mut table = table();
-        assert_eq!(table.buckets.class(), 0);
-        for n in 0..MANY {
-            put(&mut table, n, None);
-            assert!(2 * table.len() <= 13 * table.buckets.count());
-        }
-        assert!(table.buckets.count() * 9 / 2 <= MANY);
-        for n in 0..MANY {
-            assert!(has(&table, n));
-            assert!(take(&mut table, n).is_some());
-            assert!(table.len() >= 2 * table.buckets.count() || table.buckets.count() < 2);
-        }
-        assert_eq!(table.buckets.class(), 0);
-    }
-
-    #[test]
-    fn only_a_value_kept_outside_is_handed_back_when_it_is_overwritten() {
-        let mut table = table();
-        let hash = table.books.hasher.hash(b"k");
-        let long = vec![b'l'; 600];
-        assert_eq!(table.set(b"k", hash, NewValue::Bytes(&long), None, 0), None);
-        let displaced = table.set(b"k", hash, NewValue::Bytes(b"short"), Some(5), 1);
-        assert_eq!(displaced.unwrap().as_ref().as_bytes(), Some(&long[..]));
-        assert_eq!(table.set(b"k", hash, NewValue::Int(1), None, 2), None);
-        assert_eq!((table.len(), table.volatile_len()), (1, 0));
-        let entry = table.get(b"k", hash).unwrap();
-        assert_eq!((entry.value(), entry.clock()), (ValueRef::Int(1), 2));
-    }
-
-    #[test]
-    fn an_entry_moves_between_tables_whole() {
-        let (mut from, mut to) = (table(), table());
-        put(&mut from, 1, Some(77));
-        let removed = take(&mut from, 1).unwrap();
-        let hash = to.books.hasher.hash(removed.key());
-        let slot = to.insert_entry(removed, hash);
-        assert_eq!((slot.value(), slot.expire_at()), (ValueRef::Int(1), Some(77)));
-        assert_eq!((from.volatile_len(), to.volatile_len()), (0, 1));
-        assert_eq!(to.next_expire_ms(), 77);
-    }
-
-    #[test]
-    fn expiry_removes_what_is_due_and_knows_when_to_come_back() {
-        let mut table = table();
-        for n in 0..MANY {
-            put(&mut table, n, (n % 3 == 0).then_some(100 + n as i64));
-        }
-        assert_eq!(table.next_expire_ms(), 100);
-        let none = table.expire_due(99, 0, usize::MAX, &mut |_| panic!("nothing is due"));
-        assert_eq!(none, ExpireProgress::default());
-
-        let half = 100 + MANY as i64 / 2;
-        let mut removed = HashSet::new();
-        let progress = table.expire_due(half, 0, usize::MAX, &mut |entry| {
-            assert!(entry.is_expired(half));
-            assert!(removed.insert(entry.key().to_vec()));
-        });
-        let due = (0..=MANY / 2).filter(|n| n % 3 == 0).count();
-        let all = (0..MANY).filter(|n| n % 3 == 0).count();
-        assert_eq!((progress.removed, progress.examined), (due, all));
-        assert_eq!(removed.len(), due);
-        assert_eq!(table.volatile_len(), all - due);
-        assert!(table.next_expire_ms() > half);
-        assert!(has(&table, 1) && !has(&table, 0));
-
-        table.expire_due(i64::MAX - 1, 0, usize::MAX, &mut drop);
-        assert_eq!((table.volatile_len(), table.next_expire_ms()), (0, NEVER_MS));
-        assert_eq!(table.len(), MANY - all);
-    }
-
-    #[test]
-    fn expiry_within_a_budget_goes_on_where_it_stopped() {
-        let mut table = table();
-        for n in 0..MANY {
-            put(&mut table, n, Some(1));
-        }
-        let first = table.expire_due(1, 0, 10, &mut drop);
-        assert!((10..50).contains(&first.examined));
-        let (mut from, mut removed) = (first.next, first.removed);
-        while let Some(position) = from {
-            let progress = table.expire_due(1, position, 10, &mut drop);
-            removed += progress.removed;
-            assert!(progress.next.is_none_or(|next| next > position));
-            from = progress.next;
-        }
-        assert_eq!(removed, MANY);
-        assert!(table.is_empty());
-    }
-
-    fn timed_hash(times: &[Option<i64>]) -> Hash {
-        let limits = crate::PairLimits { listpack_entries_max: 8, listpack_value_len_max: 64 };
-        let mut hash = Hash::default();
-        for (n, at) in times.iter().enumerate() {
-            hash.set_with_expiry(format!("f{n}").as_bytes(), b"v", *at, &limits);
-        }
-        hash
-    }
-
-    fn put_hash(table: &mut Table, n: usize, times: &[Option<i64>]) {
-        let key = key(n);
-        let hash = table.books.hasher.hash(&key);
-        table.set(&key, hash, timed_hash(times).into(), None, 0);
-    }
-
-    /// Runs both passes; returns the names of expired fields and how many hashes went with them.
-    fn expire_all(table: &mut Table, now_ms: i64) -> (Vec<String>, usize) {
-        let (mut names, mut gone) = (Vec::new(), 0);
-        table.expire_due(now_ms, 0, usize::MAX, &mut |_| panic!("no entry is due"));
-        let more = table.expire_fields(
-            now_ms,
-            usize::MAX,
-            &mut |key, fields| {
-                names.extend(fields.iter().map(|field| format!("{}.{}", key.escape_ascii(), field.escape_ascii())));
-            },
-            &mut |_| gone += 1,
-        );
-        assert!(!more);
-        names.sort();
-        (names, gone)
-    }
-
-    #[test]
-    fn fields_expire_wherever_their_hash_went() {
-        let (mut from, mut to) = (table(), table());
-        put_hash(&mut from, 1, &[Some(10), Some(20), None]);
-        put_hash(&mut from, 2, &[Some(15)]);
-        put(&mut from, 3, None);
-        assert_eq!((from.volatile_len(), from.next_expire_ms()), (0, 10));
-        assert!(from.random_volatile_entry(1).is_none());
-        let (names, gone) = expire_all(&mut from, 10);
-        assert_eq!((names, gone, from.next_expire_ms()), (vec!["key:000001.f0".to_owned()], 0, 15));
-        for n in [1, 2] {
-            let removed = take(&mut from, n).unwrap();
-            let hash = to.books.hasher.hash(removed.key());
-            to.insert_entry(removed, hash);
-        }
-        assert_eq!(to.next_expire_ms(), 15);
-        let (names, gone) = expire_all(&mut to, 20);
-        assert_eq!((names, gone), (vec!["key:000001.f1".to_owned(), "key:000002.f0".to_owned()], 1));
-        assert_eq!((to.len(), to.next_expire_ms()), (1, NEVER_MS));
-    }
-
-    #[test]
-    fn a_pass_in_vain_forgets_hashes_that_are_gone() {
-        let mut table = table();
-        for n in 0..MANY {
-            put_hash(&mut table, n, &[Some(10)]);
-        }
-        for n in 0..MANY {
-            match n % 3 {
-                0 => drop(take(&mut table, n)),
-                1 => put(&mut table, n, None),
-                _ => put_hash(&mut table, n, &[None]),
-            }
-        }
-        assert_eq!(table.next_expire_ms(), 10);
-        assert_eq!(expire_all(&mut table, 10), (vec![], 0));
-        assert_eq!((table.books.volatile, table.next_expire_ms()), (0, NEVER_MS));
-    }
-
-    #[test]
-    fn a_field_that_is_timed_later_is_noted_by_its_slot() {
-        let mut table = table();
-        put_hash(&mut table, 1, &[None, None]);
-        assert_eq!(table.next_expire_ms(), NEVER_MS);
-        let (key, hash) = (key(1), table.books.hasher.hash(&key(1)));
-        let mut slot = table.find(&key, hash).unwrap();
-        slot.collection_mut::<Hash>().unwrap().set_expiry(b"f1", Some(7));
-        slot.time_fields();
-        slot.set_expire(Some(50));
-        assert_eq!((table.volatile_len(), table.next_expire_ms()), (1, 7));
-        table.find(&key, hash).unwrap().set_expire(None);
-        assert_eq!((table.volatile_len(), table.next_expire_ms()), (0, 7));
-        assert_eq!(expire_all(&mut table, 9).0, ["key:000001.f1"]);
-    }
-
-    #[test]
-    fn many_fields_expire_a_few_at_a_time() {
-        let mut table = table();
-        put_hash(&mut table, 1, &[Some(1); 30]);
-        put_hash(&mut table, 2, &[Some(1); 30]);
-        let (mut expired, mut calls, mut gone) = (0, 0, 0);
-        table.expire_due(1, 0, usize::MAX, &mut drop);
-        while table.expire_fields(1, 7, &mut |_, names| expired += names.len(), &mut |_| gone += 1) {
-            calls += 1;
-            assert!(expired <= 7 * calls && table.next_expire_ms() <= 1);
-        }
-        assert_eq!((expired, gone, table.len()), (60, 2, 0));
-    }
-
-    #[test]
-    fn random_entries_are_chosen_evenly() {
-        const ENTRIES: usize = if cfg!(miri) { 10 } else { 50 };
-        const DRAWS: usize = if cfg!(miri) { 50 } else { 50_000 };
-        let mut table = table();
-        assert!(table.random_entry(1).is_none());
-        for n in 0..ENTRIES {
-            put(&mut table, n, (n % 5 == 0).then_some(9));
-        }
-        let mut drawn: HashMap<_, usize> = HashMap::new();
-        for n in 0..DRAWS {
-            let entry = table.random_entry(n as u64).unwrap();
-            *drawn.entry(entry.key().to_vec()).or_default() += 1;
-            let volatile = table.random_volatile_entry(n as u64).unwrap();
-            assert!(volatile.expire_at().is_some());
-        }
-        if !cfg!(miri) {
-            let even = DRAWS / ENTRIES;
-            assert_eq!(drawn.len(), ENTRIES);
-            assert!(drawn.values().all(|n| (even / 2..even * 3 / 2).contains(n)), "{drawn:?}");
-        }
-    }
-
-    #[test]
-    fn a_random_entry_is_found_in_a_sparse_table() {
-        let mut table = table();
-        for n in 0..MANY {
-            put(&mut table, n, None);
-        }
-        put(&mut table, 3, Some(1));
-        for random in 0..20 {
-            assert_eq!(table.random_volatile_entry(random).unwrap().key(), key(3));
-        }
-    }
-
-    /// Keys come, go and expire between the steps of a scan, so that the table resizes many times.
-    #[test]
-    fn a_scan_returns_every_key_that_stays_through_resizes() {
-        let rounds = if cfg!(miri) { 2 } else { 200 };
-        for round in 0..rounds {
-            let mut random = Random::new(round);
-            let mut table = table();
-            let stays = if cfg!(miri) { 10 } else { random.below(300) };
-            for n in 0..stays {
-                put(&mut table, n, (n % 2 == 0).then_some(1_000_000));
-            }
-            let mut seen = HashSet::new();
-            let mut position = Some(0);
-            let mut extra = stays..stays;
-            while let Some(at) = position {
-                for _ in 0..random.below(if cfg!(miri) { 20 } else { 200 }) {
-                    match random.below(3) {
-                        0 if !extra.is_empty() => drop(take(&mut table, extra.next().unwrap())),
-                        1 => {
-                            put(&mut table, extra.end, Some(random.below(100) as i64));
-                            extra.end += 1;
-                        }
-                        _ => {
-                            put(&mut table, extra.end, None);
-                            extra.end += 1;
-                        }
-                    }
-                }
-                if random.below(8) == 0 {
-                    extra.by_ref().for_each(|n| drop(take(&mut table, n)));
-                }
-                table.expire_due(random.below(100) as i64, 0, 1000, &mut drop);
-                let next = table.scan(at, &mut |entry| {
-                    seen.insert(entry.key().to_vec());
-                });
-                assert!(next.is_none_or(|next| next > at));
-                position = next;
-            }
-            assert!((0..stays).all(|n| seen.contains(&key(n))), "round {round}");
-        }
-    }
-
-    #[test]
-    fn a_scan_of_a_resting_table_returns_every_key_once() {
-        let mut table = table();
-        for n in 0..MANY {
-            put(&mut table, n, None);
-        }
-        let (mut position, mut seen) = (Some(0), 0);
-        while let Some(at) = position {
-            position = table.scan(at, &mut |_| seen += 1);
-        }
-        assert_eq!(seen, MANY);
-        let mut walked = 0;
-        table.for_each(&mut |_| walked += 1);
-        assert_eq!(walked, MANY);
-        assert_eq!(table.clear().len(), MANY);
-        assert!(table.is_empty());
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Values: as they come in, as they are read in place, and as they leave.
+//! Values: as they are stored, as they are read in place, and as they are taken out.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ pub(crate) const EMBSTR_LEN_MAX: usize = 44;
 pub enum NewValue<'a> {
     /// An integer string.
     Int(i64),
-    /// A string, copied in. Whether it spells an integer is for the caller to find out.
+    /// A string, copied in. The caller has checked whether it spells an integer.
     Bytes(&'a [u8]),
     /// A string, copied in, that is reported as `raw` whatever its length.
     Raw(&'a [u8]),
-    /// A string whose buffer is taken over when it is too long to be embedded, and copied when it is not.
+    /// A string whose buffer is taken over if it is too long to be embedded; otherwise it is copied.
     Shared(Arc<Vec<u8>>),
     /// A collection.
     Collection(Collection),
@@ -77,7 +77,7 @@ impl Value {
         }
     }
 
-    /// How many allocations dropping the value gives back: what decides whether a lazy free pays.
+    /// How many allocations dropping the value gives back: this decides whether a lazy free pays.
     pub fn free_effort(&self) -> usize {
         match self {
             Value::Int(_) => 0,
@@ -154,7 +154,7 @@ impl<T: CollectionType> From<T> for NewValue<'_> {
     }
 }
 
-/// Calls `write` with the value in the form it is kept in.
+/// Calls `write` with the value in its stored form.
 #[inline]
 pub(crate) fn with_payload<R>(value: NewValue<'_>, write: impl FnOnce(Payload<'_>) -> R) -> R {
     let (bytes, raw) = match value {

@@ -1,5 +1,5 @@
-//! Loading very much: a stream of commands without end in constant memory, with no batch size to choose; errors are told
-//! with the number of the command.
+//! Loading large data: an endless stream of commands in constant memory, with no batch size to choose. An error comes
+//! with the number of its command.
 //!
 //! `cargo run --release -p onrush --example bulk_load -- redis://127.0.0.1:6379/ 10000000`
 
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use onrush::{AsyncCommands, Client, RedisResult};
 
-/// Writes so many users, each a hash with an expiry, and reads some back.
+/// Writes `users` users, each a hash with an expiry, and reads some back.
 pub async fn load(url: &str, users: u64) -> RedisResult<()> {
     let con = Client::open(url)?.connect().await?;
     let (started, mut next) = (Instant::now(), 0);
@@ -34,7 +34,7 @@ pub async fn load(url: &str, users: u64) -> RedisResult<()> {
     Ok(())
 }
 
-/// Loads a hundred thousand.
+/// Loads a hundred thousand users.
 pub async fn run(url: &str) -> RedisResult<()> {
     load(url, 100_000).await
 }

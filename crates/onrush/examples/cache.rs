@@ -1,5 +1,5 @@
-//! A cache in front of something slow: look, else make and keep for a while; what is stale goes by itself, and many who
-//! miss at once do the work once.
+//! A cache for slow work: a task looks an article up, or makes it and keeps it for a while. Old articles expire, and
+//! tasks that miss the same article at the same time do the work once.
 //!
 //! `cargo run -p onrush --example cache -- redis://127.0.0.1:6379/`
 
@@ -10,21 +10,21 @@ use onrush::{AsyncCommands, Client, Connection, ExistenceCheck, RedisResult, Set
 
 /// How long an article is kept.
 const KEPT_SECONDS: u64 = 60;
-/// How long one process may take to make it before another tries.
+/// How long one process may take to make an article before another tries.
 const MAKING_MS: u64 = 5_000;
 
 /// How often the slow work was done.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// What takes long.
+/// The slow work.
 async fn render(id: u32) -> String {
     MADE.fetch_add(1, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_millis(50)).await;
     format!("<h1>article {id}</h1>")
 }
 
-/// An article from the cache, or made and put there. Only one of those who miss at the same time makes it; the others look
-/// again in a moment.
+/// Returns an article from the cache, or makes it and puts it there. Of tasks that miss at the same time only one makes
+/// it; the others soon look again.
 async fn article(con: &Connection, id: u32) -> RedisResult<String> {
     let (key, lock) = (format!("article:{id}"), format!("making:article:{id}"));
     let mine = SetOptions::new().conditional_set(ExistenceCheck::NX).with_expiration(SetExpiry::PX(MAKING_MS));
@@ -33,7 +33,7 @@ async fn article(con: &Connection, id: u32) -> RedisResult<String> {
             return Ok(page);
         }
         if con.set_options::<_, _, _, bool>(&lock, 1, mine).await? {
-            // It may have been put there since the look above.
+            // Another task may have put it there since the look above.
             if let Some(page) = con.get::<_, Option<String>>(&key).await? {
                 let () = con.del(&lock).await?;
                 return Ok(page);

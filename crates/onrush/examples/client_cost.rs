@@ -1,5 +1,5 @@
-//! What a client costs: CPU per command of explicit pipelines and throughput of many tasks on one connection, ours and
-//! the `redis` crate's in turns, and the peak memory of a long stream.
+//! Measures what a client costs: CPU per command of explicit pipelines and throughput of many tasks on one connection,
+//! for this crate and the `redis` crate in turns; and the peak memory of a long stream.
 //!
 //! `cargo run --release -p onrush --example client_cost -- redis://127.0.0.1:6379/`
 
@@ -118,7 +118,7 @@ async fn main() -> onrush::RedisResult<()> {
     );
 
     let client = redis::Client::open(url.as_str()).expect("a URL");
-    // On a busy machine its own half a second is too short.
+    // On a busy machine the crate's default of half a second is too short.
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
     let mut other = client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection");
     let (mut pipelines, mut tasks) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));

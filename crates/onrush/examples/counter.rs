@@ -1,5 +1,5 @@
-//! Counting visits: many tasks add to counters over one connection, which pipelines them by itself; a transaction reads
-//! and clears the day's figures in one step.
+//! Counting visits: many tasks add to counters over one connection, which pipelines their commands automatically; a
+//! transaction reads and clears the day's figures in one step.
 //!
 //! `cargo run -p onrush --example counter -- redis://127.0.0.1:6379/`
 
@@ -10,7 +10,7 @@ use onrush::{AsyncCommands, Client, RedisResult, pipe};
 const PAGES: [&str; 3] = ["/", "/about", "/news"];
 const VISITORS: usize = 3_000;
 
-/// Counts the visits of many at once, and reports.
+/// Counts the visits of many visitors at once, and reports.
 pub async fn run(url: &str) -> RedisResult<()> {
     let con = Client::open(url)?.connect().await?;
     pipe().del("visits").del("visitors").exec_async(&con).await?;
@@ -18,7 +18,7 @@ pub async fn run(url: &str) -> RedisResult<()> {
         .map(|visitor| {
             let con = con.clone();
             tokio::spawn(async move {
-                // Neither waits for the other, nor for any other visitor's.
+                // Neither command waits for the other, or for those of other visitors.
                 let page = con.hincr::<_, _, _, i64>("visits", PAGES[visitor % PAGES.len()], 1);
                 let someone = con.pfadd::<_, _, bool>("visitors", visitor % 1_000);
                 let (page, someone) = tokio::join!(page, someone);

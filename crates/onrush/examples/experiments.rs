@@ -20,7 +20,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// So many commands, and at least four batches, are kept under way.
+/// Number of commands kept under way; but at least four batches.
 const COMMANDS_UNDER_WAY: usize = 64 << 10;
 
 fn tell(what: &str, started: Instant) {
@@ -63,7 +63,7 @@ async fn pings(con: &Connection, count: usize) -> RedisResult<()> {
     Ok(())
 }
 
-/// So many INCRs as a stream.
+/// Sends `count` INCRs as a stream.
 async fn incr(con: &Connection, count: usize) -> RedisResult<()> {
     let mut left = count;
     let stream = con.stream_fn(move |out| {
@@ -81,7 +81,7 @@ async fn answered(batch: JoinHandle<RedisResult<()>>) -> RedisResult<()> {
     batch.await.unwrap_or_else(|error| panic!("a batch: {error}"))
 }
 
-/// So many INCRs as one pipeline.
+/// A pipeline of `count` INCRs.
 fn batch_of(count: usize) -> onrush::Pipeline {
     let mut pipeline = onrush::Pipeline::with_capacity(count);
     (0..count).for_each(|_| _ = pipeline.cmd("INCR").arg("counter").ignore());
@@ -129,7 +129,7 @@ async fn incrs(con: &Connection, count: usize, batches: &[usize]) -> RedisResult
     Ok(())
 }
 
-/// The memory of this process at most so far, in megabytes, as Linux tells it.
+/// The peak memory of this process so far, in megabytes, as Linux reports it.
 fn peak_memory_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -142,7 +142,7 @@ async fn knows(con: &Connection, command: &str) -> RedisResult<bool> {
     Ok(info.first().is_some_and(|info| *info != Value::Nil))
 }
 
-/// Passes bytes on, each of them so much later.
+/// Passes bytes on, each with a delay of `by`.
 async fn delay(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, by: Duration) -> std::io::Result<()> {
     let (hand_in, mut hand_out) = tokio::sync::mpsc::unbounded_channel::<(tokio::time::Instant, Vec<u8>)>();
     tokio::spawn(async move {
@@ -163,7 +163,7 @@ async fn delay(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, by: Duration) ->
     }
 }
 
-/// A port of this machine behind which the server seems to be far away.
+/// A local port through which the server seems to be far away.
 async fn far_away(client: &Client, round_trip: Duration) -> std::io::Result<u16> {
     let ConnectionAddr::Tcp(host, port) = client.connection_info().addr.clone() else {
         return Err(std::io::Error::other("distance is for a URL redis://host:port/"));
@@ -182,7 +182,7 @@ async fn far_away(client: &Client, round_trip: Duration) -> std::io::Result<u16>
     Ok(near)
 }
 
-/// SETs of random keys with so many in flight on each of 50 connections.
+/// SETs of random keys, with each depth in flight on each of 50 connections.
 async fn depths(client: &Client, count: usize, depths: &[usize]) -> RedisResult<()> {
     const CONNECTIONS: usize = 50;
     let mut connections = Vec::new();
@@ -204,7 +204,7 @@ async fn depths(client: &Client, count: usize, depths: &[usize]) -> RedisResult<
                     }
                     goes_on
                 });
-                let window = WindowSize { commands: depth, ..WindowSize::default() };
+                let window = WindowSize::new().set_commands(depth);
                 stream.window(window).count().await.into_result().map(drop)
             })
         });
@@ -218,7 +218,7 @@ async fn depths(client: &Client, count: usize, depths: &[usize]) -> RedisResult<
 
 async fn four(con: &Connection, count: usize) -> RedisResult<()> {
     let pairs: Vec<(String, usize)> = (0..count).map(|n| (format!("key:{n}"), n)).collect();
-    // The first to set the keys would pay for their memory.
+    // Otherwise the first experiment to set the keys would pay for their memory.
     cmd("MSET").arg(&pairs).exec_async(con).await?;
     let started = Instant::now();
     cmd("MSET").arg(&pairs).exec_async(con).await?;
@@ -232,7 +232,7 @@ async fn four(con: &Connection, count: usize) -> RedisResult<()> {
     pipeline.atomic().exec_async(con).await?;
     tell("transaction (MULTI, EXEC)", started);
     let script = Script::new("for n, key in ipairs(KEYS) do redis.call('SET', key, ARGV[n]) end return #KEYS");
-    // The keys of one call stand on Lua's stack.
+    // The keys of one call must fit on Lua's stack.
     let started = Instant::now();
     for some in pairs.chunks(5_000) {
         let mut call = script.prepare_invoke();
@@ -243,7 +243,8 @@ async fn four(con: &Connection, count: usize) -> RedisResult<()> {
     Ok(())
 }
 
-/// So many calls of one user in a window of time: what the reply's second number says is whether this one is among them.
+/// Allows a number of calls of one user in a window of time: the second number of the reply says whether this call is
+/// allowed.
 const RATE_LIMITER: &str = "
     local key, limit, window = KEYS[1], tonumber(ARGV[1]), ARGV[2]
     local count = tonumber(redis.call('GET', key) or 0)
@@ -256,7 +257,7 @@ const RATE_LIMITER: &str = "
     end
     return {count, 1}";
 
-/// A decision about each of many users, by a script and by the command that spares it, each in one pipeline.
+/// Decides about each of many users, by a script and by the command that replaces it, each in one pipeline.
 async fn limits(con: &Connection, count: usize) -> RedisResult<()> {
     let users = || (0..count).map(|n| format!("limit:{}", n % 10_000));
     let digest: String = cmd("SCRIPT").arg("LOAD").arg(RATE_LIMITER).query_async(con).await?;

@@ -1,5 +1,5 @@
-//! A queue of jobs that loses none: a stream with a consumer group. A worker acknowledges what it has done; what a dead
-//! worker has left undone is claimed by another.
+//! A queue that loses no jobs: a stream with a consumer group. A worker acknowledges the jobs it has done; another
+//! worker claims the jobs that a dead worker has left.
 //!
 //! `cargo run -p onrush --example queue -- redis://127.0.0.1:6379/`
 
@@ -11,10 +11,10 @@ use onrush::{AsyncCommands, Client, Connection, RedisResult, pipe};
 const JOBS: u32 = 200;
 const QUEUE: &str = "jobs";
 const GROUP: &str = "workers";
-/// A worker that is silent for so long counts as dead. In earnest: longer than the longest job.
+/// A worker that is silent for this long counts as dead. In production: longer than the longest job.
 const DEAD_MS: u64 = 0;
 
-/// Does the jobs and says so to the server, all in one go.
+/// Does the jobs and acknowledges all of them in one pipeline.
 async fn work(con: &Connection, jobs: Vec<StreamId>) -> RedisResult<Vec<u32>> {
     let mut done = Vec::new();
     let mut acks = pipe();
@@ -26,7 +26,7 @@ async fn work(con: &Connection, jobs: Vec<StreamId>) -> RedisResult<Vec<u32>> {
     Ok(done)
 }
 
-/// Works until no job has come for a while.
+/// Works until no job comes for a while.
 async fn worker(con: Connection, name: &'static str) -> RedisResult<Vec<u32>> {
     let mut done = Vec::new();
     let options = StreamReadOptions::new().count(10).block(200);
@@ -37,7 +37,7 @@ async fn worker(con: Connection, name: &'static str) -> RedisResult<Vec<u32>> {
     }
 }
 
-/// Takes over what others have left undone.
+/// Takes over jobs that other workers have left.
 async fn sweep(con: &Connection) -> RedisResult<Vec<u32>> {
     let (mut done, mut start) = (Vec::new(), "0-0".to_owned());
     loop {
@@ -50,7 +50,7 @@ async fn sweep(con: &Connection) -> RedisResult<Vec<u32>> {
     }
 }
 
-/// Fills the queue and has it worked off, with a worker that dies.
+/// Fills the queue and starts workers, one of which dies.
 pub async fn run(url: &str) -> RedisResult<()> {
     let con = Client::open(url)?.connect().await?;
     let () = con.del(QUEUE).await?;
@@ -59,7 +59,7 @@ pub async fn run(url: &str) -> RedisResult<()> {
     (0..JOBS).for_each(|number| _ = jobs.xadd(QUEUE, "*", ("number", number)).ignore());
     jobs.exec_async(&con).await?;
 
-    // This one takes five jobs and is never heard of again.
+    // This worker takes five jobs and dies.
     let five = StreamReadOptions::new().count(5);
     let _: StreamReadReply = con.xreadgroup_options(GROUP, "unlucky", [QUEUE], [">"], five).await?;
 

@@ -1,5 +1,5 @@
-//! A rate limiter: so many requests of a user in any second, decided in one round trip by a script, right also with many
-//! processes that ask at the same time.
+//! A rate limiter: allows a number of requests per user and second. A script decides in one round trip, correctly even
+//! if many processes ask at the same time.
 //!
 //! `cargo run -p onrush --example rate_limiter -- redis://127.0.0.1:6379/`
 
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use onrush::{AsyncCommands, Client, Connection, RedisResult, Script};
 
-/// A token bucket: it holds so many tokens at most and fills up at an even rate; a request takes one. By the server's
-/// clock, so the clocks of those who ask do not matter.
+/// A token bucket: it holds a limited number of tokens and fills up at an even rate; a request takes one. It uses the
+/// server's clock, so the clients' clocks do not matter.
 const BUCKET: &str = "
 local capacity, per_second = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -23,7 +23,7 @@ redis.call('PEXPIRE', KEYS[1], math.ceil(capacity / per_second * 1000))
 return allowed and 0 or math.ceil((1 - tokens) / per_second * 1000)
 ";
 
-/// Lets so many requests of each user through.
+/// Limits the requests of each user.
 #[derive(Clone)]
 pub struct Limiter {
     con: Connection,
@@ -33,7 +33,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// So many at once, and so many a second in the long run.
+    /// Allows `capacity` requests at once, and `per_second` in the long run.
     pub fn new(con: Connection, capacity: u32, per_second: u32) -> Limiter {
         Limiter { con, script: Script::new(BUCKET), capacity, per_second }
     }
@@ -49,7 +49,7 @@ impl Limiter {
     }
 }
 
-/// Asks far too often, and then as told.
+/// Asks far too often, and then as often as allowed.
 pub async fn run(url: &str) -> RedisResult<()> {
     let con = Client::open(url)?.connect().await?;
     let () = con.del("bucket:ada").await?;
@@ -68,7 +68,7 @@ pub async fn run(url: &str) -> RedisResult<()> {
         }
     }
     println!("{passed} of 100 requests passed; ask again in {wait:?}");
-    // More than the bucket holds only as time goes by.
+    // Requests beyond the bucket's capacity pass only as time goes by.
     assert!((10..100).contains(&passed), "{passed}");
     while let Err(again) = limiter.check("ada").await? {
         tokio::time::sleep(again).await;

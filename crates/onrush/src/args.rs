@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Where arguments are written to.
+/// A receiver of arguments.
 pub trait RedisWrite {
     /// Adds one argument.
     fn write_arg(&mut self, arg: &[u8]);
@@ -27,7 +27,7 @@ impl RedisWrite for Vec<Vec<u8>> {
     }
 }
 
-/// A value that can stand as one or more arguments of a command.
+/// A value that becomes one or more arguments of a command.
 ///
 /// Strings and numbers are one argument; sequences and tuples give the arguments of their elements, maps key and value
 /// in turn; `None` gives no argument at all. Bytes (`&[u8]`, `Vec<u8>`, `[u8; N]`) are one argument.

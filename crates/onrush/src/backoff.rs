@@ -3,15 +3,16 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Waits that double from attempt to attempt up to a limit, each shortened by chance by up to a half, so that many
-/// clients of one server do not come back all at once.
+/// Waits that double from attempt to attempt up to a limit. Each is shortened by a random part of at most a half, so
+/// that many clients of one server do not all come back at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Backoff {
     /// The wait before the second attempt; the first is made at once.
     pub first: Duration,
     /// The longest wait.
     pub max: Duration,
-    /// How many attempts before the connection is given up; `None` for as many as it takes.
+    /// Number of attempts before the connection is given up; `None` for no limit.
     pub attempts_max: Option<u32>,
 }
 
@@ -22,13 +23,36 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// 10 ms, at most 2 s, no limit on attempts.
+    pub fn new() -> Backoff {
+        Backoff::default()
+    }
+
+    /// The wait before the second attempt.
+    pub fn set_first(mut self, wait: Duration) -> Backoff {
+        self.first = wait;
+        self
+    }
+
+    /// The longest wait.
+    pub fn set_max(mut self, wait: Duration) -> Backoff {
+        self.max = wait;
+        self
+    }
+
+    /// Number of attempts before the connection is given up; `None` for no limit.
+    pub fn set_attempts_max(mut self, attempts: Option<u32>) -> Backoff {
+        self.attempts_max = attempts;
+        self
+    }
+
     /// The wait before an attempt, counted from 0.
     pub(crate) fn wait(&self, attempt: u32) -> Duration {
         if attempt == 0 {
             return Duration::ZERO;
         }
         let doubled = self.first.saturating_mul(1u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
-        // Each RandomState has its own keys; no more randomness is needed than that.
+        // Each RandomState has its own keys: that is enough randomness here.
         let chance = RandomState::new().hash_one(attempt) >> 32;
         doubled.min(self.max).mul_f64(0.5 + 0.5 * chance as f64 / f64::from(u32::MAX))
     }

@@ -1,8 +1,8 @@
 //! The same connections for code that is not async: every call waits for its reply.
 //!
-//! One thread of the process drives all connections made here; it is started with the first. A call hands its command to
-//! that thread and sleeps until the reply is there, so connections may be shared by any number of threads and are pipelined
-//! by themselves as the async ones are.
+//! One thread of the process drives all connections made here; the first connection starts it. A call passes its
+//! command to that thread and sleeps until the reply arrives. So any number of threads may share a connection, and it
+//! pipelines their commands automatically, as the async ones do.
 //!
 //! ```no_run
 //! use onrush::blocking::{Client, Commands};
@@ -20,10 +20,10 @@
 //! ```
 //!
 //! # Within an async runtime
-//! Calls work there too, in runtimes of one thread and of many: nothing here runs on the caller's runtime. They block the
-//! thread they are made on, so the other tasks of that thread wait meanwhile; the async API is the better choice. The one
-//! place where a call cannot work is the thread that drives the connections: it would wait for itself. Code that runs there,
-//! such as a [`CredentialsProvider`](crate::CredentialsProvider), gets an error of [`ErrorKind::Client`] that says so.
+//! Calls work there too, in runtimes of one thread and of many: nothing here runs on the caller's runtime. They block
+//! their thread, so its other tasks wait meanwhile; the async API is the better choice there. Only on the thread that
+//! drives the connections a call cannot work: it would wait for itself. Code that runs there, such as a
+//! [`CredentialsProvider`](crate::CredentialsProvider), gets an error of [`ErrorKind::Client`] that says so.
 
 use std::cell::Cell;
 use std::fmt;
@@ -79,7 +79,7 @@ fn runtime() -> RedisResult<&'static Handle> {
     let (told, heard) = mpsc::channel();
     let drive = move || {
         DRIVES.set(true);
-        // Made here, since a runtime must not be dropped where another one's tasks run.
+        // Made on this thread, since a runtime must not be dropped where another runtime's tasks run.
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => {
                 let _ = told.send(Ok(runtime.handle().clone()));
@@ -113,8 +113,8 @@ thread_local! {
 
 /// Runs a future of this library to its end on this thread, while the thread behind the blocking API does its I/O.
 ///
-/// For what the blocking API has no method for. What makes a timer must do so when it is polled: put it into an `async`
-/// block.
+/// For async functions without a blocking method. A future that makes a timer must make it when it is polled: put it
+/// into an `async` block.
 ///
 /// # Errors
 /// [`ErrorKind::Client`] on the thread that drives the connections; [`ErrorKind::Io`] when that thread cannot be started.
@@ -163,7 +163,7 @@ impl Client {
         Ok(Client { client: crate::Client::open_with_tls(params, tls)? })
     }
 
-    /// Where the server is and who we are there.
+    /// The server's address and the login.
     pub fn connection_info(&self) -> &ConnectionInfo {
         self.client.connection_info()
     }
@@ -216,9 +216,9 @@ impl<C: fmt::Debug> fmt::Debug for Connection<C> {
 }
 
 impl<C: ConnectionLike> Connection<C> {
-    /// Blocking calls over something else that takes commands, such as a mock. Not over an async
-    /// [`Connection`](crate::Connection) of a runtime of one thread, if calls are made on that thread: nobody is left
-    /// to drive it. [`Client::get_connection`] makes connections without that limit.
+    /// Blocking calls over something else that takes commands, such as a mock. Do not use it with an async
+    /// [`Connection`](crate::Connection) of a runtime of one thread and call it on that thread: then no thread is left
+    /// to drive the connection. [`Client::get_connection`] makes connections without that limit.
     pub fn over(con: C) -> Connection<C> {
         Connection { con }
     }
@@ -245,7 +245,7 @@ impl Connection {
         self.con.is_closed()
     }
 
-    /// A connection of one's own from a small pool; as [`Connection::lease`](crate::Connection::lease).
+    /// An exclusive connection from a small pool; as [`Connection::lease`](crate::Connection::lease).
     ///
     /// # Errors
     /// As there, and as [`block_on`].
@@ -253,7 +253,8 @@ impl Connection {
         wait(self.con.lease()).map(Connection::over)
     }
 
-    /// Closes the connection when all that is under way is answered; as [`Connection::close`](crate::Connection::close).
+    /// Closes the connection when all commands under way are answered; as
+    /// [`Connection::close`](crate::Connection::close).
     ///
     /// # Errors
     /// As [`block_on`].
@@ -262,7 +263,7 @@ impl Connection {
     }
 
     /// Runs an optimistic transaction: watches `keys`, and calls `attempt` with a connection to read from and an atomic
-    /// pipeline to fill and send over it, until it gives something; as
+    /// pipeline to fill and send over it, until `attempt` returns a value; as
     /// [`Connection::transaction`](crate::Connection::transaction).
     ///
     /// # Errors
@@ -280,7 +281,7 @@ impl Connection {
             let mut pipeline = Pipeline::new();
             pipeline.atomic();
             let outcome = attempt(&lease, &mut pipeline);
-            // After EXEC nothing is watched; whether there was one only the attempt knows.
+            // After EXEC nothing is watched; but only the attempt knows whether it sent one.
             if cmd("UNWATCH").query::<Value>(&lease)? == Value::Okay {
                 lease.con.is_clean();
             }
@@ -323,7 +324,7 @@ macro_rules! blocking_commands {
                 }
             )*
 
-            /// All keys, a page after the other.
+            /// All keys, page by page.
             fn scan<T: FromRedisValue>(&self) -> Scan<'_, Self::Async, T> {
                 self.scan_options(ScanOptions::new())
             }
@@ -333,7 +334,7 @@ macro_rules! blocking_commands {
                 self.scan_options(ScanOptions::new().with_pattern(pattern))
             }
 
-            /// The keys that the options let through.
+            /// The keys that the options select.
             fn scan_options<T: FromRedisValue>(&self, options: ScanOptions) -> Scan<'_, Self::Async, T> {
                 Scan(crate::Scan::new(self.over_async(), "SCAN", (), options))
             }
@@ -343,7 +344,7 @@ macro_rules! blocking_commands {
                 self.hscan_options(key, ScanOptions::new())
             }
 
-            /// The fields of a hash that the options let through; without values by [`ScanOptions::novalues`].
+            /// The fields of a hash that the options select; without values with [`ScanOptions::novalues`].
             fn hscan_options<T: FromRedisValue>(
                 &self,
                 key: impl ToRedisArgs,
@@ -357,7 +358,7 @@ macro_rules! blocking_commands {
                 self.sscan_options(key, ScanOptions::new())
             }
 
-            /// The members of a set that the options let through.
+            /// The members of a set that the options select.
             fn sscan_options<T: FromRedisValue>(
                 &self,
                 key: impl ToRedisArgs,
@@ -371,7 +372,7 @@ macro_rules! blocking_commands {
                 self.zscan_options(key, ScanOptions::new())
             }
 
-            /// The members of a sorted set that the options let through, with their scores.
+            /// The members of a sorted set that the options select, with their scores.
             fn zscan_options<T: FromRedisValue>(
                 &self,
                 key: impl ToRedisArgs,
@@ -393,7 +394,7 @@ impl<C: ConnectionLike> Commands for Connection<C> {
     }
 }
 
-/// What a SCAN finds, page by page: an iterator. See [`crate::Scan`].
+/// An iterator over the results of a SCAN, page by page. See [`crate::Scan`].
 #[derive(Debug)]
 pub struct Scan<'a, C, T>(crate::Scan<'a, C, T>);
 
@@ -513,7 +514,7 @@ impl PubSub {
         block_on(self.pubsub.next_message())?.ok_or_else(RedisError::closed)
     }
 
-    /// Waits for the next message for so long. `None` when the time is over.
+    /// Waits for the next message for at most `timeout`. `None` when the time is over.
     ///
     /// # Errors
     /// As [`get_message`](Self::get_message).

@@ -1,9 +1,9 @@
-//! Client-side caching: replies that are kept here until the server tells that their key has changed.
+//! Client-side caching: replies that are kept here until the server reports a change of their key.
 //!
-//! What the server says comes in one order on one connection: the reply to a read, then the news that outdates it. The
-//! driver keeps a reply at the moment it reads it off the socket, so news that comes behind it finds it. News may also come
-//! between the commands of one read, and we may write a key while a read of it is under way: then the read's *ticket* is no
-//! longer good, and its reply is handed on but not kept.
+//! On one connection, everything comes in one order: first the reply to a read, then the report that outdates it. The
+//! driver keeps a reply at the moment it reads it off the socket, so a later report finds the reply. A report may also
+//! come between the commands of one read, and this client may write a key while a read of it is under way: then the
+//! read's *ticket* is no longer valid, and its reply is returned but not kept.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -16,10 +16,12 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::cacheable::{is_harmless, is_read, names_no_keys};
 use crate::cmd::Caching;
 use crate::encode::{args_of, command, split_first};
+use crate::flight::{Boarding, Flight};
+use crate::pipeline::Pipeline;
 use crate::shelf::{Shelf, weight};
 use crate::value::{PushInfo, Value};
 
-/// Parts of a cache, each behind its own lock. A small cache has one part, so that it evicts in the exact order.
+/// Parts of a cache, each with its own lock. A small cache has one part, so it evicts in exact order.
 const SHELVES: usize = 16;
 const SMALL_ENTRIES: usize = 10_000;
 const SMALL_BYTES: usize = 4 << 20;
@@ -31,13 +33,13 @@ const LARGE_PART: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheMode {
-    /// All reads of one key, but those marked as [`uncached`](crate::Cmd::uncached).
+    /// All reads of one key, except those marked as [`uncached`](crate::Cmd::uncached).
     All,
-    /// Those alone that are marked as [`cached`](crate::Cmd::cached), or sent by way of
+    /// Only reads that are marked as [`cached`](crate::Cmd::cached) or sent through
     /// [`Connection::cached`](crate::Connection::cached). The server remembers no other keys.
     OptIn,
-    /// As [`All`](CacheMode::All), for keys that begin with one of these prefixes. The server remembers no keys and tells of
-    /// every change under the prefixes instead.
+    /// As [`All`](CacheMode::All), for keys that begin with one of these prefixes. The server remembers no keys but
+    /// reports every change under the prefixes.
     Prefixes(Vec<Vec<u8>>),
 }
 
@@ -73,19 +75,19 @@ impl CacheConfig {
         self
     }
 
-    /// How many replies are kept. Beyond that, the ones that were not used for longest go.
+    /// Most replies that are kept. Beyond that, the least recently used are dropped.
     pub fn set_entries_max(mut self, entries: usize) -> CacheConfig {
         self.entries_max = entries;
         self
     }
 
-    /// How much memory the replies and their commands may take, in bytes, all but the allocator's own.
+    /// Most memory of the replies and their commands, in bytes, without the allocator's overhead.
     pub fn set_bytes_max(mut self, bytes: usize) -> CacheConfig {
         self.bytes_max = bytes;
         self
     }
 
-    /// How long a reply is kept at most. A key that expires on the server is not kept longer than that anyway.
+    /// Longest time for which a reply is kept. A reply is never kept longer than its key lives on the server.
     pub fn set_ttl_max(mut self, ttl: Duration) -> CacheConfig {
         self.ttl_max = ttl;
         self
@@ -96,15 +98,17 @@ impl CacheConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Commands that were answered from the cache.
+    /// Reads that were answered from the cache; each key of an MGET is one.
     pub hits: u64,
-    /// Commands that could have been, and were sent.
+    /// Reads that could have been answered from the cache, but were not.
     pub misses: u64,
-    /// Keys that the server said have changed.
+    /// Misses that sent nothing because the same read was under way: they got its reply.
+    pub merged: u64,
+    /// Keys whose change the server reported.
     pub invalidations: u64,
-    /// Replies that went because the cache was full.
+    /// Replies dropped because the cache was full.
     pub evictions: u64,
-    /// How often everything went: at disconnects, and when the server or the user emptied it.
+    /// How often everything was dropped: at disconnects, and when the server or the user emptied the cache.
     pub flushes: u64,
     /// Replies that are kept now.
     pub entries: usize,
@@ -112,33 +116,36 @@ pub struct CacheStats {
     pub bytes: usize,
 }
 
-/// What one connection keeps.
+/// The cache of one connection.
 #[derive(Debug)]
 pub(crate) struct Cache {
     config: CacheConfig,
     shelves: Box<[Mutex<Shelf>]>,
-    /// The shelf that gives the next entry away.
+    /// The shelf from which the next entry is evicted.
     hand: AtomicUsize,
     hasher: RandomState,
     hits: AtomicU64,
     misses: AtomicU64,
+    merged: AtomicU64,
     invalidations: AtomicU64,
     evictions: AtomicU64,
     flushes: AtomicU64,
     entries: AtomicUsize,
     bytes: AtomicUsize,
-    /// Keys that anything is known of. While there are none, what is sent need not be looked at.
+    /// Number of keys with entries or reads under way. While it is 0, sent commands need not be examined.
     keys: AtomicUsize,
 }
 
-/// What the cache says to a command that it is asked for.
+/// The result of looking a command up.
 #[derive(Debug)]
 pub(crate) enum Look {
     Hit(Arc<Value>),
     Miss(Read),
+    /// The keys of an MGET, each looked up as its GET: hits and misses.
+    Keys(Vec<Look>),
 }
 
-/// A read to be sent and kept.
+/// A read to send and keep.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub key: Arc<[u8]>,
@@ -146,13 +153,13 @@ pub(crate) struct Read {
     ttl: Duration,
 }
 
-/// The right to keep the reply of a read that is under way. It ends when the key changes meanwhile.
+/// The right to keep the reply of a read that is under way. It ends if the key changes meanwhile.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     cache: Arc<Cache>,
     read: Read,
     good: Arc<AtomicBool>,
-    /// When the read was queued: what the server says of times begins later.
+    /// When the read was queued: times to live in the reply count from a later moment.
     since: Instant,
 }
 
@@ -166,6 +173,7 @@ impl Cache {
             hasher: RandomState::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            merged: AtomicU64::new(0),
             invalidations: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
@@ -175,7 +183,7 @@ impl Cache {
         }
     }
 
-    /// Encodes the command that makes the server tell of changes.
+    /// Encodes the command that makes the server report changes.
     pub(crate) fn tracking(&self, out: &mut Vec<u8>) {
         let mut args: Vec<&[u8]> = vec![b"CLIENT", b"TRACKING", b"ON"];
         match &self.config.mode {
@@ -189,25 +197,69 @@ impl Cache {
         command(&args, out);
     }
 
-    /// Looks a command up; `None` if it is none for the cache. O(1), linear in the command's length.
+    /// Looks a command up; `None` if the cache does not handle it. O(1) for each key, linear in the command's length.
     pub(crate) fn look(&self, encoded: &[u8], caching: Caching) -> Option<Look> {
-        let ttl = match (caching, &self.config.mode) {
-            (Caching::Never, _) | (Caching::Default, CacheMode::OptIn) => return None,
-            (Caching::Default, _) => self.config.ttl_max,
-            (Caching::For(ttl), _) => ttl.min(self.config.ttl_max),
+        let ttl = self.ttl(caching)?;
+        if let Some(key) = self.key_read(encoded) {
+            return Some(self.look_key(key, encoded, ttl));
+        }
+        let keys = || {
+            let mut args = args_of(encoded);
+            args.next().filter(|name| name.eq_ignore_ascii_case(b"MGET")).map(|_| args)
         };
-        let mut args = args_of(encoded);
-        let (name, key) = (args.next()?, args.next()?);
-        if !is_read(name, || args.next().is_some()) || !self.covers(key) {
+        let mut len = 0;
+        let are_covered = keys()?.inspect(|_| len += 1).all(|key| self.covers(key));
+        if len == 0 || !are_covered {
             return None;
         }
+        let mut get = Vec::new();
+        let look = |key| {
+            get.clear();
+            command(&[b"GET", key], &mut get);
+            self.look_key(key, &get, ttl)
+        };
+        Some(Look::Keys(keys()?.map(look).collect()))
+    }
+
+    /// Looks up a pipeline that has only reads of one key each; `None` for all others.
+    pub(crate) fn look_pipeline(&self, pipeline: &Pipeline, caching: Caching) -> Option<Vec<Look>> {
+        let ttl = self.ttl(caching)?;
+        let are_reads = (0..pipeline.len())
+            .all(|index| !pipeline.is_uncached(index) && self.key_read(pipeline.command(index)).is_some());
+        if !are_reads {
+            return None;
+        }
+        let look = |index| {
+            let encoded = pipeline.command(index);
+            Some(self.look_key(self.key_read(encoded)?, encoded, ttl))
+        };
+        (0..pipeline.len()).map(look).collect()
+    }
+
+    /// How long a reply may be kept; `None` if the cache does not handle it.
+    fn ttl(&self, caching: Caching) -> Option<Duration> {
+        match (caching, &self.config.mode) {
+            (Caching::Never, _) | (Caching::Default, CacheMode::OptIn) => None,
+            (Caching::Default, _) => Some(self.config.ttl_max),
+            (Caching::For(ttl), _) => Some(ttl.min(self.config.ttl_max)),
+        }
+    }
+
+    /// The key that a command reads, if the cache handles the command.
+    fn key_read<'a>(&self, encoded: &'a [u8]) -> Option<&'a [u8]> {
+        let mut args = args_of(encoded);
+        let (name, key) = (args.next()?, args.next()?);
+        (is_read(name, || args.next().is_some()) && self.covers(key)).then_some(key)
+    }
+
+    fn look_key(&self, key: &[u8], encoded: &[u8], ttl: Duration) -> Look {
         let found = self.shelf(key).find(encoded, Instant::now());
         if let Some(value) = found {
             self.hits.fetch_add(1, Ordering::Relaxed);
-            return Some(Look::Hit(value));
+            return Look::Hit(value);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        Some(Look::Miss(Read { key: key.into(), command: encoded.into(), ttl }))
+        Look::Miss(Read { key: key.into(), command: encoded.into(), ttl })
     }
 
     fn covers(&self, key: &[u8]) -> bool {
@@ -219,10 +271,10 @@ impl Cache {
         }
     }
 
-    /// Encodes what is sent for a read, and says how many replies that brings: the last is the read's, the one before it
-    /// the key's time to live.
+    /// Encodes the commands of a read, and returns the number of their replies: the last is the read's, the one before
+    /// it the key's time to live.
     ///
-    /// The time is asked for first: a change between the two brings news, since the server knows of the key by then.
+    /// The time to live comes first: by then the server tracks the key, so it reports a change between the two.
     pub(crate) fn encode(&self, read: &Read, out: &mut Vec<u8>) -> usize {
         let opt_in = self.config.mode == CacheMode::OptIn;
         if opt_in {
@@ -231,6 +283,41 @@ impl Cache {
         command(&[b"PTTL", &read.key], out);
         out.extend_from_slice(&read.command);
         2 + usize::from(opt_in)
+    }
+
+    /// Encodes the commands for the keys of an MGET, and returns the number of their replies: the last are the keys'
+    /// times to live, the one before them MGET's.
+    ///
+    /// The server tracks the keys from MGET on, so it reports a change before the times to live are read.
+    pub(crate) fn encode_keys<'a>(&self, reads: impl Iterator<Item = &'a Read> + Clone, out: &mut Vec<u8>) -> usize {
+        let opt_in = self.config.mode == CacheMode::OptIn;
+        if opt_in {
+            command(&[b"CLIENT", b"CACHING", b"YES"], out);
+        }
+        let keys = reads.map(|read| &*read.key);
+        let mget: Vec<&[u8]> = std::iter::once(b"MGET".as_slice()).chain(keys.clone()).collect();
+        command(&mget, out);
+        keys.for_each(|key| command(&[b"PTTL", key], out));
+        mget.len() + usize::from(opt_in)
+    }
+
+    /// Finds a read under way whose reply can also answer this one, or begins a read.
+    pub(crate) fn board(self: &Arc<Cache>, read: &Read) -> Boarding {
+        // Dropped after the lock, since the end of a flight takes the lock.
+        let found;
+        let mut shelf = self.shelf(&read.key);
+        found = shelf.flight(&read.key, &read.command);
+        if let Some(waiting) = found.as_ref().and_then(|flight| flight.board()) {
+            self.merged.fetch_add(1, Ordering::Relaxed);
+            return Boarding::Passenger(waiting);
+        }
+        let flight = Arc::new(Flight::new(self.clone(), read.clone()));
+        self.change(&mut shelf, |shelf| shelf.add_flight(&read.key, &read.command, &flight));
+        Boarding::Leader(flight)
+    }
+
+    pub(crate) fn end_flight(&self, read: &Read, flight: &Flight) {
+        self.change(&mut self.shelf(&read.key), |shelf| shelf.end_flight(&read.key, flight));
     }
 
     /// The right to keep the reply of a read that is about to be queued.
@@ -243,32 +330,31 @@ impl Cache {
         Ticket { cache: self.clone(), read: read.clone(), good, since: Instant::now() }
     }
 
-    /// Takes in what was queued: a key that it may change is forgotten, and reads of it that are under way are not kept.
-    /// So a connection reads what it has written itself. Linear in the arguments while anything is kept.
+    /// Notes queued commands: drops the keys that they may change, and reads of these keys under way will not be kept.
+    /// So a connection reads its own writes. Linear in the arguments while anything is kept.
     pub(crate) fn note_sent(&self, mut encoded: &[u8]) {
-        while self.keys.load(Ordering::Relaxed) > 0
-            && let Some((one, rest)) = split_first(encoded)
-        {
+        while self.keys.load(Ordering::Relaxed) > 0 {
+            let Some((one, rest)) = split_first(encoded) else { return };
             encoded = rest;
             let mut args = args_of(one);
             let Some(name) = args.next() else { continue };
             if names_no_keys(name) {
                 self.flush();
             } else if !is_harmless(name) {
-                // Which arguments are keys need not be known: what is no key here is not found.
+                // The cache need not know which arguments are keys: others are simply not found.
                 args.for_each(|arg| self.forget(arg));
             }
         }
     }
 
-    /// Takes in news from the server. No keys means all.
+    /// Notes a report from the server. No keys means all keys.
     pub(crate) fn note_news(&self, push: &PushInfo) {
         let Some(Value::Array(keys)) = push.data.first() else { return self.flush() };
         self.invalidations.fetch_add(keys.len() as u64, Ordering::Relaxed);
         keys.iter().filter_map(Value::as_bytes).for_each(|key| self.forget(key));
     }
 
-    /// Forgets everything; what is under way is not kept.
+    /// Drops everything; reads under way will not be kept.
     pub(crate) fn flush(&self) {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         for shelf in &*self.shelves {
@@ -280,6 +366,7 @@ impl Cache {
         CacheStats {
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
+            merged: self.merged.load(Ordering::Relaxed),
             invalidations: self.invalidations.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
             flushes: self.flushes.load(Ordering::Relaxed),
@@ -298,7 +385,7 @@ impl Cache {
             return;
         }
         let mut shelf = self.shelf(&read.key);
-        // Under the lock: whoever ends a ticket does so under it too.
+        // Checked under the lock, since tickets are also ended under it.
         if !good.load(Ordering::Relaxed) {
             return;
         }
@@ -343,14 +430,14 @@ impl Cache {
 }
 
 impl Ticket {
-    /// Keeps a reply, if its key has not changed, with the time to live that the server has told.
+    /// Keeps a reply with the time to live from the server, unless its key has changed.
     pub(crate) fn keep(&self, value: &Value, ttl: Option<&Value>) {
         let ttl = match ttl {
             Some(Value::Int(ms)) if *ms >= 0 => self.read.ttl.min(Duration::from_millis(*ms as u64)),
             Some(Value::Int(_)) => self.read.ttl,
             _ => return,
         };
-        // A time that no clock can tell is no limit worth a cache's while.
+        // A time beyond the range of the clock is no useful limit.
         let Some(until) = self.since.checked_add(ttl).filter(|until| *until > Instant::now()) else { return };
         if !matches!(value, Value::ServerError(_)) {
             self.cache.keep(&self.read, &self.good, value, until);
@@ -478,10 +565,10 @@ mod tests {
     #[test]
     fn the_mode_says_what_is_for_the_cache() {
         let all = cache(CacheConfig::new());
-        for line in ["get k", "HGET h f", "LRANGE l 0 -1", "EXISTS k"] {
+        for line in ["get k", "HGET h f", "LRANGE l 0 -1", "EXISTS k", "mget k l"] {
             assert!(look(&all, line).is_some(), "{line}");
         }
-        for line in ["SET k v", "EXISTS a b", "MGET a b", "PING", "TTL k", "SRANDMEMBER s", "GET"] {
+        for line in ["SET k v", "EXISTS a b", "MGET", "PING", "TTL k", "SRANDMEMBER s", "GET"] {
             assert!(look(&all, line).is_none(), "{line}");
         }
         assert!(all.look(&encoded("GET k"), Caching::Never).is_none());
@@ -491,5 +578,6 @@ mod tests {
         let mode = CacheMode::Prefixes(vec![b"user:".to_vec()]);
         let some = cache(CacheConfig::new().set_mode(mode));
         assert!(look(&some, "GET user:1").is_some() && look(&some, "GET other").is_none());
+        assert!(look(&some, "MGET user:1 user:2").is_some() && look(&some, "MGET user:1 other").is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! What the cache must know of commands.
+//! Properties of commands that the cache needs.
 
 /// The longest name here, in bytes.
 const NAME_LEN_MAX: usize = 20;
@@ -12,8 +12,8 @@ fn in_capitals<T>(name: &[u8], ask: impl FnOnce(&[u8]) -> T) -> T {
     ask(capitals)
 }
 
-/// Whether a command reads the key that its first argument names, and nothing else that changes. `has_more` says whether
-/// there are arguments behind the key.
+/// Whether a command reads only the key that its first argument names, and no other changing data. `has_more` returns
+/// whether there are arguments after the key.
 pub(crate) fn is_read(name: &[u8], has_more: impl FnOnce() -> bool) -> bool {
     in_capitals(name, |name| match name {
         b"GET" | b"HGET" | b"HGETALL" | b"HMGET" | b"STRLEN" | b"GETRANGE" | b"SUBSTR" => true,
@@ -32,7 +32,7 @@ pub(crate) fn is_read(name: &[u8], has_more: impl FnOnce() -> bool) -> bool {
     })
 }
 
-/// Whether a command changes no key for certain.
+/// Whether a command certainly changes no key.
 pub(crate) fn is_harmless(name: &[u8]) -> bool {
     is_read(name, || false)
         || in_capitals(name, |name| {

@@ -64,58 +64,59 @@ impl ConnectionConfig {
         ConnectionConfig::default()
     }
 
-    /// How long a connection that owes replies may go without any before it counts as lost; also how long a command may
-    /// wait to be sent while there is no connection, and for a lease. `None`: for ever. Blocking commands are exempt. At
-    /// most 1/8 late. What was sent and is [idempotent](crate::Cmd::idempotent), and what was not sent, is sent again
-    /// over the next connection, which starts the time anew.
+    /// Longest time without any reply, while replies are due, before a connection counts as lost. Also the longest time
+    /// that a command may wait to be sent while there is no connection, and that a call may wait for a lease. `None`:
+    /// no limit. Blocking commands are exempt. A timeout is at most 1/8 late. Commands that were not sent, or that are
+    /// [idempotent](crate::Cmd::idempotent), are sent again over the next connection, which starts the time anew.
     pub fn set_response_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
         self.response_timeout = timeout;
         self
     }
 
-    /// How long one attempt to connect and log in may take. `None`: as long as the operating system tries.
+    /// Longest time of one attempt to connect and log in. `None`: as long as the operating system tries.
     pub fn set_connection_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
         self.connection_timeout = timeout;
         self
     }
 
-    /// After how much silence to ask the server whether it is still there, where nobody would notice otherwise: on
-    /// connections that wait for messages or news of keys (by PING), and for leased connections on which a blocking command
-    /// waits (by PING on the shared connection). A server that does not answer within the response timeout counts as
-    /// lost. `None`: never. Default: 15 s.
+    /// Silence after which the client checks that the server is still there, where nothing else would detect its loss:
+    /// on connections that wait for messages or invalidations (by PING), and for leased connections on which a blocking
+    /// command waits (by PING on the shared connection). A server that does not answer within the response timeout
+    /// counts as lost. `None`: no checks. Default: 15 s.
     pub fn set_ping_interval(mut self, interval: Option<Duration>) -> ConnectionConfig {
         self.ping_interval = interval.map(|interval| interval.max(Duration::from_millis(1)));
         self
     }
 
-    /// How long a TCP connection may be idle before the kernel asks whether the peer is still there. A peer that is gone
-    /// is found within twice that time, also while data is on its way to it (on Linux). `None`: never. Default: 15 s.
+    /// Idle time after which the kernel checks that the peer of a TCP connection is still there. The loss of a peer is
+    /// detected within twice that time, also while data is on its way to it (on Linux). `None`: no checks. Default: 15
+    /// s.
     pub fn set_keepalive(mut self, idle: Option<Duration>) -> ConnectionConfig {
         self.socket.keepalive = idle;
         self
     }
 
-    /// How to reconnect. `None`: the connection is closed for good when it breaks. The waits grow until a connection has
-    /// answered something or lasted for the longest wait.
+    /// How to reconnect. `None`: the connection is closed for good when it breaks. The waits grow until a new
+    /// connection has brought a reply or lasted for the longest wait.
     pub fn set_backoff(mut self, backoff: Option<Backoff>) -> ConnectionConfig {
         self.backoff = backoff;
         self
     }
 
-    /// How often one command that may be sent again is sent again.
+    /// How often a command is sent again, if it may be sent again.
     pub fn set_retries_max(mut self, retries: u32) -> ConnectionConfig {
         self.retries_max = retries;
         self
     }
 
-    /// How many bytes of commands may wait to be written before senders wait.
+    /// Most bytes of commands that wait to be written; beyond that, senders wait.
     pub fn set_queue_bytes_max(mut self, bytes: usize) -> ConnectionConfig {
         self.queue_bytes_max = bytes.max(1);
         self
     }
 
-    /// How many leased connections may exist at a time, for blocking commands and WATCH; who wants one more waits, for the
-    /// response timeout at most.
+    /// Most leased connections at a time, for blocking commands and WATCH. A call that needs one more waits, at most
+    /// for the response timeout.
     pub fn set_leases_max(mut self, leases: usize) -> ConnectionConfig {
         self.leases_max = leases.max(1);
         self
@@ -127,10 +128,10 @@ impl ConnectionConfig {
         self
     }
 
-    /// Asks the server to tell when keys that were read here change (`CLIENT TRACKING ON` and these options, such as
-    /// `NOLOOP` or `BCAST`), on this connection and after each reconnect. The news come through
-    /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only; connecting fails
-    /// where the server refuses it. What is read over a lease is not tracked.
+    /// Asks the server to report changes of keys that were read here (`CLIENT TRACKING ON` and these options, such as
+    /// `NOLOOP` or `BCAST`), on this connection and after each reconnect. The reports come through
+    /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only; connecting fails if
+    /// the server refuses. Reads over a lease are not tracked.
     pub fn set_tracking(mut self, options: &[&str]) -> ConnectionConfig {
         let args: Vec<&[u8]> = ["CLIENT", "TRACKING", "ON"].iter().chain(options).map(|arg| arg.as_bytes()).collect();
         let mut bytes = Vec::new();
@@ -139,20 +140,24 @@ impl ConnectionConfig {
         self
     }
 
-    /// Keeps replies on this side until the server tells that their keys have changed. RESP3 only, and not beside
+    /// Keeps replies in the client until the server reports changes of their keys. RESP3 only, and not together with
     /// [`set_tracking`](Self::set_tracking).
     ///
-    /// A cached reply is outdated for as long as the server's message takes, and behind a line that is lost without a sign
-    /// for as long as that takes to be found out (see [`set_ping_interval`](Self::set_ping_interval)). What is written over
-    /// this connection itself is read back at once. A field of a hash that expires is noticed no sooner than by
-    /// [`CacheConfig::set_ttl_max`]. Pipelines, transactions, streams and leases are not answered from the cache.
+    /// After a change, a cached reply is outdated until the server's message arrives; if the line is lost silently,
+    /// until the loss is detected (see [`set_ping_interval`](Self::set_ping_interval)). A connection always reads its
+    /// own writes. The expiry of a hash field is noticed only by [`CacheConfig::set_ttl_max`].
+    ///
+    /// The keys of an MGET are cached one by one, as by GET, and the missing ones are read with one command. A pipeline
+    /// is answered from the cache if it has only reads of one key each. If only a part is cached, the values are not
+    /// all of the same moment. Other pipelines, transactions, streams and leases are not answered from the cache. Of
+    /// equal reads that miss at the same time, one is sent.
     pub fn set_cache(mut self, cache: CacheConfig) -> ConnectionConfig {
         self.cache = Some(cache);
         self
     }
 
-    /// Who knows the user name and password, asked anew for each connection that is made, reconnects and leases included.
-    /// The ones of the URL are not used then.
+    /// Sets a provider of the user name and password. It is called for each new connection, reconnects and leases
+    /// included. The login in the URL is then not used.
     pub fn set_credentials_provider(mut self, provider: impl CredentialsProvider + 'static) -> ConnectionConfig {
         self.credentials = Some(Provider::new(provider));
         self
@@ -183,17 +188,17 @@ impl Client {
         Ok(Client { info: params.into_connection_info()?, tls: TlsContext::new(tls) })
     }
 
-    /// Where the server is and who we are there.
+    /// The server's address and the login.
     pub fn connection_info(&self) -> &ConnectionInfo {
         &self.info
     }
 
     /// Connects. The connection may be cloned and shared by any number of tasks.
     ///
-    /// Must be called within a tokio runtime with I/O and time, whose task the connection's driver becomes.
+    /// Must be called within a tokio runtime with I/O and time: the connection's driver becomes a task there.
     ///
     /// # Errors
-    /// The first attempt's: nobody listens, the login is refused, the database does not exist.
+    /// Those of the first attempt: the connection is refused, the login is refused, the database does not exist.
     pub async fn connect(&self) -> RedisResult<Connection> {
         self.connect_with(ConnectionConfig::default()).await
     }

@@ -16,7 +16,7 @@ pub(crate) enum Caching {
     #[default]
     Default,
     Never,
-    /// Yes, with a reply at most that old.
+    /// Yes, with a reply of at most this age.
     For(Duration),
 }
 
@@ -67,13 +67,16 @@ impl Cmd {
     pub fn arg<T: ToRedisArgs>(&mut self, arg: T) -> &mut Cmd {
         let first = self.encoder.argc() == 0;
         arg.write_redis_args(&mut self.encoder);
-        if first && let Some(name) = args_of(self.encoder.bytes()).next() {
-            self.class = Class::of(name);
+        if first {
+            if let Some(name) = args_of(self.encoder.bytes()).next() {
+                self.class = Class::of(name);
+            }
         }
         self
     }
 
-    /// Marks the command as harmless to execute twice: after a disconnect that leaves its fate unknown it is sent again.
+    /// Marks the command as harmless to execute twice: it is sent again after a disconnect that leaves its fate
+    /// unknown.
     pub fn idempotent(&mut self) -> &mut Cmd {
         self.idempotent = true;
         self
@@ -84,14 +87,14 @@ impl Cmd {
         self.idempotent
     }
 
-    /// Lets a connection that caches answer from its cache, with a reply that is at most so old. Only reads of one key are
-    /// cached; without a cache, and in pipelines, this changes nothing.
+    /// Lets a connection with a cache answer from it, with a reply of at most this age. Only reads of one key and MGET
+    /// are cached; without a cache, and in pipelines, this changes nothing.
     pub fn cached(&mut self, ttl_max: Duration) -> &mut Cmd {
         self.caching = Caching::For(ttl_max);
         self
     }
 
-    /// Has the command answered by the server, whatever is cached.
+    /// Makes the server answer the command, whatever is cached.
     pub fn uncached(&mut self) -> &mut Cmd {
         self.caching = Caching::Never;
         self

@@ -13,9 +13,8 @@ impl aio::ConnectionLike for Connection {
         Box::pin(async move {
             let bytes = cmd.get_packed_command();
             let packed = Packed::foreign(&bytes).and_then(|packed| packed.checked(1)).map_err(to_error)?;
-            if let Some(cache) = self.inner.shared.cache()
-                && let Some(look) = cache.look(packed.bytes(), Caching::Default)
-            {
+            let cache = self.inner.shared.cache();
+            if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), Caching::Default)) {
                 return to_value(self.read_cached(look).await.map_err(to_error)?);
             }
             let lease = self.lease_for(packed.class()).await.map_err(to_error)?;
@@ -31,7 +30,7 @@ impl aio::ConnectionLike for Connection {
     ) -> RedisFuture<'a, Vec<redis::Value>> {
         Box::pin(async move {
             let bytes = cmd.get_packed_pipeline();
-            // A transaction wants the reply of its last command only, EXEC.
+            // A transaction needs the reply of its last command only: EXEC.
             let is_transaction = offset > 0 && count == 1;
             let parsed = if is_transaction { Packed::foreign_transaction(&bytes) } else { Packed::foreign(&bytes) };
             let packed = parsed.and_then(|packed| packed.checked(offset + count)).map_err(to_error)?;

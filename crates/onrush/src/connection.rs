@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::cache::Cache;
-use crate::cmd::Cmd;
+use crate::cmd::{Caching, Cmd};
 use crate::connector::Connector;
 use crate::counters::Counters;
 use crate::driver::Driver;
@@ -23,12 +23,12 @@ use crate::subscriptions::Change;
 use crate::url::ProtocolVersion;
 use crate::value::Value;
 
-/// What commands and pipelines can be sent over: a [`Connection`], a [`Lease`], or something of your own around them.
+/// A thing over which commands and pipelines can be sent: a [`Connection`], a [`Lease`], or your own type around them.
 pub trait ConnectionLike: Send + Sync {
     /// Sends a command and waits for its reply. An error reply is an `Err`.
     fn send_command(&self, cmd: &Cmd) -> impl Future<Output = RedisResult<Value>> + Send;
 
-    /// Sends a pipeline and waits for all replies: one result per command, the ignored ones too; `None` for a
+    /// Sends a pipeline and waits for all replies: one result per command, ignored ones included; `None` for a
     /// transaction that a WATCH has stopped.
     fn send_pipeline(
         &self,
@@ -38,18 +38,18 @@ pub trait ConnectionLike: Send + Sync {
 
 /// A connection to one server, shared by cloning; a clone costs one reference count.
 ///
-/// Commands of all tasks go out in the order they were queued, as many with one write as have gathered, and nobody waits
-/// for anybody else's reply before sending. Dropping the future of a command that was queued does not take the command
-/// back: it is sent, and its reply dropped. When the last clone is gone and all is sent and answered, the connection
-/// closes.
+/// Commands of all tasks go out in the order in which they were queued. One write sends all that have gathered, and no
+/// task waits for another task's reply before sending. Dropping the future of a queued command does not take the
+/// command back: it is sent, and its reply is dropped. The connection closes when the last clone is dropped and all
+/// commands are sent and answered.
 ///
-/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) travel on a leased connection by themselves. Dropping the future of
-/// one hangs up its connection, so the server gives an element to somebody else; one that it had popped by then is lost,
-/// which `BLMOVE` and consumer groups are made for. What depends on
-/// or changes a connection's state (`WATCH`, `MULTI`, `SELECT`, `AUTH`, `WAIT` …) is refused here, since it would hit
-/// everybody's commands: use [`transaction`](Self::transaction), [`Pipeline::atomic`], or a [`lease`](Self::lease). What
-/// a server does not answer with exactly one reply (`SUBSCRIBE`, `MONITOR`, `CLIENT REPLY` …), and a command without a
-/// name, is refused everywhere. Nothing that is refused has been sent.
+/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) automatically go over a leased connection. Dropping the
+/// future of one closes its connection, so the server gives the next element to another client; an element that it had
+/// popped by then is lost (`BLMOVE` and consumer groups avoid this). Commands that depend on or change a connection's
+/// state (`WATCH`, `MULTI`, `SELECT`, `AUTH`, `WAIT` …) are refused here, since they would affect all tasks' commands:
+/// use [`transaction`](Self::transaction), [`Pipeline::atomic`], or a [`lease`](Self::lease). Commands that a server
+/// does not answer with exactly one reply (`SUBSCRIBE`, `MONITOR`, `CLIENT REPLY` …), and commands without a name, are
+/// refused everywhere. A refused command has not been sent.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) inner: Arc<Inner>,
@@ -84,8 +84,8 @@ impl Connection {
         Connection::open_with(connector, Outlet::lossless(), backoff, None).await
     }
 
-    /// A connection for one holder beside a shared one; it is not replaced when it breaks, since its state would be lost
-    /// unnoticed.
+    /// A connection for one holder beside a shared one. It is not replaced when it breaks, since its state would be
+    /// lost silently.
     pub(crate) async fn open_leased(home: &Connection) -> RedisResult<Connection> {
         let Inner { connector, shared, .. } = &*home.inner;
         Connection::open_with(connector.clone(), Outlet::broadcast(), None, Some(shared.clone())).await
@@ -121,19 +121,19 @@ impl Connection {
         self.inner.shared.is_closed()
     }
 
-    /// Takes no more commands, waits until all that were sent over it are answered, and hangs up; so do all clones. The
-    /// commands that come too late fail with [`ErrorKind::Closed`] and have not been sent. Leases that are held stay with
-    /// their holders and are not waited for; no more are given.
+    /// Refuses new commands, waits until all sent ones are answered, and closes the connection, for all clones. Later
+    /// commands fail with [`ErrorKind::Closed`] and are not sent. Holders keep their leases, and this does not wait for
+    /// them; no new leases are given.
     ///
-    /// Waits for the response timeout at most for a server that has stopped answering. Dropping the future leaves the
-    /// connection closing.
+    /// Waits at most the response timeout for a server that has stopped answering. If the future is dropped, the
+    /// connection still closes.
     pub async fn close(&self) {
         self.inner.leases.close();
         self.inner.shared.finish();
         self.inner.shared.ended().await;
     }
 
-    /// What went over the connection so far. Leases count for themselves.
+    /// Counters of this connection so far. Leases have counters of their own.
     pub fn counters(&self) -> Counters {
         self.inner.shared.counters()
     }
@@ -143,10 +143,11 @@ impl Connection {
         self.inner.shared.queued_len()
     }
 
-    /// A connection of one's own from a small pool, for what must not be shared. It goes back when dropped.
+    /// An exclusive connection from a small pool, for commands that must not share one. It goes back to the pool when
+    /// dropped.
     ///
     /// # Errors
-    /// Those of connecting, and [`ErrorKind::Timeout`] when all are leased for as long as the response timeout.
+    /// Those of connecting, and [`ErrorKind::Timeout`] if none becomes free within the response timeout.
     pub async fn lease(&self) -> RedisResult<Lease> {
         Lease::take(self).await
     }
@@ -154,8 +155,8 @@ impl Connection {
     /// The push messages that arrive from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::Client`] when the server speaks RESP2 only, which has none; [`ErrorKind::Closed`] when the connection
-    /// is closed for good.
+    /// [`ErrorKind::Client`] when the server speaks only RESP2, which has no pushes; [`ErrorKind::Closed`] when the
+    /// connection is closed for good.
     pub fn pushes(&self) -> RedisResult<Pushes> {
         if self.protocol() != ProtocolVersion::RESP3 {
             return Err(RedisError::new(
@@ -166,8 +167,8 @@ impl Connection {
         Pushes::new(&self.inner.shared.outlet)
     }
 
-    /// Subscribes to a channel on this connection; the messages come through [`pushes`](Self::pushes). Kept up over
-    /// reconnects from when the server has confirmed it until it is ended. RESP3 only: for RESP2 use
+    /// Subscribes to a channel on this connection; the messages come through [`pushes`](Self::pushes). Once confirmed
+    /// by the server, the subscription survives reconnects until it is ended. RESP3 only: for RESP2 use
     /// [`Client::get_async_pubsub`](crate::Client::get_async_pubsub).
     ///
     /// # Errors
@@ -227,7 +228,7 @@ impl Connection {
         }
         let change = Change { command: name, targets };
         let bytes = change.encoded();
-        // Subscribing twice is subscribing once.
+        // Subscribing twice has the effect of subscribing once, so it may be sent again.
         let outcome = self.retrying(bytes.len(), true, || {
             let (sink, waiting) = Sink::confirm(change.kind(), targets.len());
             shared.push_subscription(change, &bytes, sink).map(|()| waiting)
@@ -248,7 +249,7 @@ impl Connection {
         })
     }
 
-    /// Queues something of that length, and again as long as that makes sense.
+    /// Queues something of that length, and tries again as long as a retry is allowed.
     pub(crate) async fn retrying(
         &self,
         len: usize,
@@ -276,7 +277,7 @@ impl Connection {
         }
     }
 
-    fn may_retry(&self, retries: u32) -> bool {
+    pub(crate) fn may_retry(&self, retries: u32) -> bool {
         retries < self.inner.connector.config.retries_max && !self.inner.shared.is_closed()
     }
 
@@ -297,7 +298,8 @@ impl Connection {
         Ok(waiting.await.unwrap_or_else(gone))
     }
 
-    /// A lease for what blocks, if this connection is shared; else it stays on this one, whose gate may refuse it.
+    /// A lease for blocking commands, if this connection is shared; otherwise they stay on this connection, whose gate
+    /// may refuse them.
     pub(crate) async fn lease_for(&self, class: Class) -> RedisResult<Option<Lease>> {
         if class.wants_lease() && !self.inner.shared.is_leased() {
             return self.lease().await.map(Some);
@@ -306,7 +308,7 @@ impl Connection {
     }
 }
 
-fn driver_gone() -> Broken {
+pub(crate) fn driver_gone() -> Broken {
     Broken { error: RedisError::new(ErrorKind::Closed, "the connection's runtime has shut down"), written: usize::MAX }
 }
 
@@ -314,7 +316,7 @@ impl ConnectionLike for Connection {
     async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
         #[cfg(feature = "tracing")]
         if let Some(span) = crate::telemetry::command_span(cmd) {
-            // Apart, so that the future of a command that nobody watches stays small.
+            // In a box, so that the future of a command without a span stays small.
             return Box::pin(tracing::Instrument::instrument(self.send_command_here(cmd), span)).await;
         }
         self.send_command_here(cmd).await
@@ -334,14 +336,13 @@ impl Connection {
     async fn send_command_here(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
         if packed.class() == Class::PLAIN {
-            if let Some(cache) = self.inner.shared.cache()
-                && let Some(look) = cache.look(packed.bytes(), cmd.caching())
-            {
+            let cache = self.inner.shared.cache();
+            if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), cmd.caching())) {
                 return self.read_cached(look).await;
             }
             return self.request(packed, cmd.is_idempotent()).await?.into_result();
         }
-        // Apart, so that the future of a plain command stays small.
+        // In a box, so that the future of a plain command stays small.
         let apart = Box::pin(async {
             let lease = self.lease_for(packed.class()).await?;
             lease.as_deref().unwrap_or(self).request(packed, cmd.is_idempotent()).await?.into_result()
@@ -355,6 +356,9 @@ impl Connection {
         }
         let packed = pipeline.packed();
         if packed.class() == Class::PLAIN {
+            if let Some(looks) = self.look_pipeline(pipeline, Caching::Default) {
+                return Box::pin(self.read_pipeline(looks)).await.map(Some);
+            }
             return self.send_pipeline_here(pipeline, packed).await;
         }
         let apart = Box::pin(async {
@@ -371,7 +375,7 @@ struct Missing {
     index: usize,
     /// Where it ends in the bytes that were sent last.
     end: usize,
-    /// What had become of it before.
+    /// Its fate in earlier attempts.
     fate: Fate,
 }
 
@@ -389,7 +393,7 @@ impl Connection {
         if !pipeline.scripts().is_empty() {
             let results = results.iter().flatten();
             if results.filter_map(|result| result.as_ref().err()).any(|error| error.code() == Some("NOSCRIPT")) {
-                // Somebody has flushed the scripts: the next call loads them again.
+                // Another client has flushed the scripts: the next call loads them again.
                 pipeline.scripts().iter().for_each(|script| self.inner.shared.forget_script(script));
             }
         }
@@ -409,7 +413,7 @@ impl Connection {
         Ok(results)
     }
 
-    /// Settles or sends again what has no reply; what was replied to stays.
+    /// Settles or sends again the commands without a reply; replies that have come stay.
     async fn complete_batch(
         &self,
         pipeline: &Pipeline,
@@ -426,7 +430,7 @@ impl Connection {
                 command.fate = broken.error_at(command.end).after(command.fate).fate();
             }
             let is_unknown = |command: &Missing| command.fate == Fate::Unknown;
-            // What is sent again must not overtake what may have been executed after it.
+            // A command that is sent again must not run after later ones that may have been executed already.
             let barrier = missing.iter().rposition(|one| is_unknown(one) && !pipeline.is_idempotent(one.index));
             let (mut again, mut bytes) = (Vec::new(), Vec::new());
             for (at, command) in missing.into_iter().enumerate() {
@@ -492,7 +496,7 @@ impl Connection {
     }
 }
 
-/// Takes apart what MULTI, the queued commands and EXEC were answered with.
+/// Splits the replies to MULTI, the queued commands and EXEC.
 fn transaction_results(mut replies: Vec<Value>, count: usize) -> Option<Vec<RedisResult<Value>>> {
     let exec = replies.pop().unwrap_or(Value::Nil);
     match exec {

@@ -14,7 +14,7 @@ use crate::tls::TlsContext;
 use crate::url::{ConnectionInfo, ProtocolVersion};
 use crate::value::Value;
 
-/// What makes the connections of a client.
+/// Makes the connections of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     pub info: ConnectionInfo,
@@ -58,7 +58,7 @@ impl Connector {
         let mut scripts = Vec::new();
         let count = shared.reload_scripts(&mut scripts);
         if count > 0 {
-            // An error here comes again as NOSCRIPT at the script's call.
+            // An error here shows again as NOSCRIPT when the script is called.
             link.exchange(&scripts, count).await?;
         }
         if protocol == ProtocolVersion::RESP3 || shared.outlet.is_lossless() {
@@ -105,7 +105,7 @@ impl Connector {
         Ok(ProtocolVersion::RESP2)
     }
 
-    /// Selects the database, says who we are and asks for news of keys, in one write.
+    /// Selects the database, sends the library's name and turns tracking on, in one write.
     async fn set_up(&self, link: &mut Link, shared: &Shared) -> RedisResult<()> {
         let mut commands = Vec::new();
         let mut names = Vec::new();
@@ -149,7 +149,7 @@ async fn exchange_one(link: &mut Link, args: &[&[u8]]) -> RedisResult<Value> {
     Ok(replies.pop().unwrap_or(Value::Nil))
 }
 
-/// Servers before 6 know no HELLO, others may have it renamed or know no version 3.
+/// Servers before version 6 have no HELLO; others may have renamed it or lack version 3.
 fn lacks_resp3(error: &ServerError) -> bool {
     error.code() == "NOPROTO" || error.details().is_some_and(|details| details.starts_with("unknown command"))
 }

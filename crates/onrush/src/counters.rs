@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What went over a connection since it was opened, by [`Connection::counters`](crate::Connection::counters).
 ///
-/// The driver counts once for each read and write, not for each command: what a task knows already may show a moment later.
+/// The driver counts once for each read and write, not for each command: a reply that a task has already may be counted
+/// a moment later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Commands handed to the connection; one that is sent again counts again.
+    /// Commands given to the connection; a command that is sent again counts again.
     pub commands: u64,
     /// Replies that have come.
     pub replies: u64,
@@ -18,7 +19,7 @@ pub struct Counters {
     pub in_flight: u64,
     /// Bytes of commands that wait to be written.
     pub queued_bytes: u64,
-    /// How often the commands that had gathered were taken to be written. Commands by batches is how well they are
+    /// How often gathered commands were taken to be written. `commands` divided by `batches` shows how well they are
     /// pipelined.
     pub batches: u64,
     /// Bytes written.
@@ -41,7 +42,7 @@ impl Counters {
     }
 }
 
-/// What the driver and, where it says so, others count.
+/// The counts of the driver and, where noted, of other code.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     replies: AtomicU64,
@@ -49,13 +50,13 @@ pub(crate) struct Tally {
     sent: AtomicU64,
     received: AtomicU64,
     reconnects: AtomicU64,
-    /// Counted by whoever fails an entry.
+    /// Counted by the code that fails an entry.
     lost: AtomicU64,
-    /// Counted by whoever sends again.
+    /// Counted by the code that sends again.
     retries: AtomicU64,
 }
 
-/// Adds where only one thread does so: cheaper than what several need.
+/// Adds without an atomic operation: only one thread may add.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }

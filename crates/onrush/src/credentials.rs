@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::error::RedisResult;
 
-/// Who to log in as.
+/// A login.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Credentials {
-    /// The user; the default user if there is a password alone.
+    /// The user; the default user if there is only a password.
     pub username: Option<String>,
     /// The password; without one there is no login.
     pub password: Option<String>,
@@ -28,7 +28,7 @@ impl Credentials {
     }
 }
 
-/// Hides the password, since such things get logged.
+/// Hides the password, since such values get logged.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let password = self.password.as_ref().map(|_| "…");
@@ -36,10 +36,10 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Knows the user name and password of the moment: a vault, a file that is rotated, a token service.
+/// Provides the present user name and password, from a vault, a rotated file or a token service.
 ///
-/// It is asked for each connection that is made, the first, reconnects and leases. Its answer must come within the
-/// connection timeout; its error is the error of connecting. A closure that returns a future is one:
+/// It is called for each new connection: the first, reconnects and leases. It must answer within the connection
+/// timeout; its error becomes the error of connecting. A closure that returns a future is a provider:
 ///
 /// ```
 /// use onrush::{ConnectionConfig, Credentials};
@@ -53,7 +53,7 @@ pub trait CredentialsProvider: Send + Sync {
     /// The user name and password to log in with now.
     ///
     /// # Errors
-    /// Whatever kept it from knowing; there is no connection then.
+    /// Why there is no login; then there is no connection.
     fn credentials(&self) -> Pin<Box<dyn Future<Output = RedisResult<Credentials>> + Send + '_>>;
 }
 

@@ -19,19 +19,19 @@ use crate::sink::{Broken, Sink};
 use crate::telemetry;
 use crate::value::{PushInfo, PushKind, Value};
 
-/// Ticks of the connection's clock in its shortest time limit: a timeout is at most 1/8 late.
+/// Ticks of the connection's clock per shortest time limit: a timeout is at most 1/8 late.
 const TICKS: u32 = 8;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Drives one connection until nobody wants it any more, or it is lost for good.
+/// Drives one connection until no user is left, or until it is lost for good.
 #[derive(Debug)]
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     connector: Connector,
     backoff: Option<Backoff>,
     clock: Option<Clock>,
-    /// Of a leased connection: the shared one beside it, over which the server is asked whether it is still there.
+    /// For a leased connection: the shared one beside it, over which the driver checks that the server is still there.
     home: Option<Arc<Shared>>,
 }
 
@@ -41,20 +41,20 @@ struct Clock {
     period: Duration,
     sleep: Pin<Box<Sleep>>,
     now: u32,
-    /// When a reply was last heard of.
+    /// When the last bytes of a reply came.
     heard: u32,
     /// How many ticks a reply may take.
     timeout: Option<u32>,
-    /// After how many ticks of silence to ask whether the server is still there.
+    /// After how many ticks of silence to check that the server is still there.
     ping: Option<u32>,
-    /// What was asked, and when.
+    /// The present check, and when it began.
     probe: Option<(Probe, u32)>,
 }
 
-/// A question whether the server is still there.
+/// A check that the server is still there.
 #[derive(Debug)]
 enum Probe {
-    /// A PING on the link itself, behind so many replies.
+    /// A PING on the link itself, after this many replies.
     Own(u64),
     /// A PING on the connection beside it.
     Home(oneshot::Receiver<Result<Value, Broken>>),
@@ -77,12 +77,12 @@ impl Clock {
         })
     }
 
-    /// The tick before which whatever has waited since has waited too long.
+    /// Whatever has waited since before this tick has waited too long.
     fn oldest_allowed(&self) -> u32 {
         self.timeout.map_or(0, |timeout| self.now.saturating_sub(timeout))
     }
 
-    /// Asks whether the server is still there after a long silence that nobody else would notice.
+    /// Checks that the server is still there after a long silence that nothing else would detect.
     ///
     /// # Errors
     /// It has not answered in time.
@@ -91,7 +91,7 @@ impl Clock {
         if let Some((probe, since)) = &mut self.probe {
             let is_answered = match probe {
                 Probe::Own(replies) => link.replies() != *replies,
-                // Any answer will do, and when that connection is lost this one may still be good.
+                // Any answer suffices; and if that connection is lost, this one may still work.
                 Probe::Home(answer) => match answer.try_recv() {
                     Err(oneshot::error::TryRecvError::Empty) => false,
                     Ok(Err(broken)) if broken.error.is_timeout() => return Err(broken.error),
@@ -103,7 +103,7 @@ impl Clock {
                 self.probe = None;
                 return Ok(());
             }
-            // Ticks are coarse: no less than the limit has passed.
+            // Ticks are coarse: at least the limit has passed.
             let limit = self.timeout.unwrap_or(interval);
             return if self.now - *since > limit { Err(silent()) } else { Ok(()) };
         }
@@ -137,7 +137,7 @@ impl Driver {
         home: Option<Arc<Shared>>,
         link: Link,
     ) {
-        // From now on: a runtime that shuts down may never come to the task's first step.
+        // Made here, since a runtime that shuts down may never start the task.
         let guard = CloseGuard(shared.clone());
         tokio::spawn(async move {
             let _guard = guard;
@@ -148,7 +148,7 @@ impl Driver {
 
     async fn run(mut self, mut link: Link) {
         let shared = self.shared.clone();
-        // Attempts to connect since a link was last of use.
+        // Attempts to connect since the last useful link.
         let mut attempts = 0;
         loop {
             let started = Instant::now();
@@ -161,7 +161,7 @@ impl Driver {
             let backoff = self.backoff.clone().filter(|_| !shared.is_deserted());
             let Some(backoff) = backoff else {
                 shared.outlet.send(disconnection);
-                // Closed before those in flight hear of it: none of them tries again in vain.
+                // Closed before the commands in flight fail, so that none of them is retried in vain.
                 shared.close(error.clone().with_fate(Fate::NotSent));
                 return link.salvage(&shared, &error, false);
             };
@@ -204,13 +204,16 @@ impl Driver {
                 }
                 let oldest = clock.oldest_allowed();
                 if link.oldest_tick().is_some_and(|tick| tick.max(clock.heard) < oldest) {
-                    // What waits in the queue since as long has waited too long as well; the rest may go on elsewhere.
+                    // Commands that have waited in the queue for as long have timed out too; the rest may go over the
+                    // next link.
                     let error = timed_out();
                     shared.expire(oldest).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
                     return Poll::Ready(End::Broken(error));
                 }
-                if !paused && let Err(error) = clock.watch(link, shared, home) {
-                    return Poll::Ready(End::Broken(error));
+                if !paused {
+                    if let Err(error) = clock.watch(link, shared, home) {
+                        return Poll::Ready(End::Broken(error));
+                    }
                 }
                 clock.restart();
             }
@@ -218,7 +221,8 @@ impl Driver {
         .await
     }
 
-    /// `None`: nobody wants the connection any more. An error is the last attempt's, or `cause`, which ended the link.
+    /// `None`: no user of the connection is left. An error is that of the last attempt, or `cause`, which ended the
+    /// link.
     async fn reconnect(
         &mut self,
         backoff: &Backoff,
@@ -253,8 +257,8 @@ impl Driver {
     }
 }
 
-/// Runs a future while what waits in the queue goes on ageing. What has waited too long is told the cause. `None` when
-/// all users have left.
+/// Runs a future while commands in the queue go on ageing. Those that have waited too long fail with the cause. `None`
+/// when all users have left.
 async fn with_expiry<T>(
     shared: &Shared,
     clock: &mut Option<Clock>,
@@ -262,7 +266,7 @@ async fn with_expiry<T>(
     future: impl Future<Output = T>,
 ) -> Option<T> {
     tokio::pin!(future);
-    // Without a limit the clock only looks whether anybody is left.
+    // Without a limit the clock only checks whether a user is left.
     let mut idle = Clock::new(Some(Duration::from_secs(1)), None);
     let expires = clock.is_some();
     let Some(clock) = clock.as_mut().or(idle.as_mut()) else { return Some(future.await) };

@@ -4,8 +4,8 @@ use crate::args::RedisWrite;
 
 /// Commands encoded one after the other. The last one is open: further arguments go to it.
 ///
-/// The count of arguments stands before them on the wire and is not known when a command begins, so it is kept right
-/// with each argument: one digit in place, and one byte more of room at 10, 100, 1,000 …
+/// On the wire, the number of arguments comes before them, but it is not known when a command begins. So each argument
+/// updates it: one digit in place, and one byte more of room at 10, 100, 1,000 …
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Encoder {
     bytes: Vec<u8>,
@@ -98,7 +98,7 @@ impl RedisWrite for Encoder {
     }
 }
 
-/// One command from its arguments, for what the library itself sends.
+/// Encodes one command from its arguments, for commands that the library itself sends.
 pub(crate) fn command(args: &[&[u8]], out: &mut Vec<u8>) {
     let mut encoder = Encoder { bytes: std::mem::take(out), start: 0, argc: 0 };
     encoder.begin();
@@ -127,7 +127,7 @@ pub(crate) fn split_first(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
     encoded.split_at_checked(at)
 }
 
-/// The number behind the byte at `at`, and where its line ends.
+/// The number after the byte at `at`, and where its line ends.
 fn number_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let rest = bytes.get(at + 1..)?;
     let end = memchr::memchr(b'\r', rest)?;

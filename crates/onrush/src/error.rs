@@ -16,11 +16,11 @@ pub enum ErrorKind {
     Server(ServerErrorKind),
     /// The connection could not be made, or broke.
     Io,
-    /// No reply came for as long as the configured timeout, or no connection could be had in that time.
+    /// No reply came within the configured timeout, or there was no connection in that time.
     Timeout,
-    /// The server sent bytes that are no RESP.
+    /// The server sent bytes that are not RESP.
     Parse,
-    /// The reply does not fit the Rust type asked for.
+    /// The reply does not fit the requested Rust type.
     UnexpectedReturnType,
     /// The server refused the user name or password.
     AuthenticationFailed,
@@ -40,15 +40,15 @@ pub enum ServerErrorKind {
     ResponseError,
     /// `EXECABORT`: a command of the transaction was refused when queued, so none was run.
     ExecAbort,
-    /// `LOADING`: the server still reads its data set.
+    /// `LOADING`: the server is still loading its data set.
     BusyLoading,
     /// `NOSCRIPT`: the script is not known there.
     NoScript,
     /// `MOVED`: the key's slot is elsewhere.
     Moved,
-    /// `ASK`: the key's slot is on its way elsewhere.
+    /// `ASK`: the key's slot is being moved.
     Ask,
-    /// `TRYAGAIN`: a multi-key command met a slot on its way.
+    /// `TRYAGAIN`: a command with several keys met a slot that is being moved.
     TryAgain,
     /// `CLUSTERDOWN`.
     ClusterDown,
@@ -74,8 +74,9 @@ pub enum ServerErrorKind {
 
 /// What became of a command whose reply did not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Fate {
-    /// The server cannot have executed it: its last byte was never handed to the operating system.
+    /// The server cannot have executed it: its last byte was never passed to the operating system.
     NotSent,
     /// It was sent, and the connection ended before its reply: it may or may not have been executed.
     Unknown,
@@ -162,7 +163,7 @@ struct Repr {
     fate: Fate,
     /// The message is an error reply.
     is_reply: bool,
-    /// What it came from, if it is no reply itself.
+    /// Its cause, if it is not a reply itself.
     source: Option<Source>,
 }
 
@@ -173,8 +174,8 @@ enum Source {
 }
 
 impl RedisError {
-    /// An error of the given kind. Its [`Fate`] is what the kind suggests: `NotSent` for wrong use and
-    /// configuration, else `Replied`.
+    /// An error of the given kind. Its [`Fate`] follows from the kind: `NotSent` for wrong use and configuration, else
+    /// `Replied`.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> RedisError {
         let fate = match kind {
             ErrorKind::Server(_) | ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Fate::Replied,
@@ -196,7 +197,8 @@ impl RedisError {
         self
     }
 
-    /// The error of a further attempt, after earlier ones had that fate: what may have been executed once stays so.
+    /// The error of another attempt, after earlier ones with that fate: a command that may have been executed once
+    /// stays unknown.
     pub(crate) fn after(self, earlier: Fate) -> RedisError {
         if earlier == Fate::Unknown { self.with_fate(Fate::Unknown) } else { self }
     }
@@ -212,7 +214,7 @@ impl RedisError {
         error
     }
 
-    /// The same error with the name of the server that it is about, which a reply needs not.
+    /// The same error with the name of its server; error replies do not need one.
     pub(crate) fn at(mut self, server: impl fmt::Display) -> RedisError {
         if !self.repr.is_reply {
             self.repr.message = format!("{server}: {}", self.repr.message).into();
@@ -234,8 +236,8 @@ impl RedisError {
         self.repr.fate
     }
 
-    /// The first word of the server's error (`ERR`, `WRONGTYPE`, `NOAUTH`, …), when it is one, or when it is why there is
-    /// no connection.
+    /// The first word of the server's error (`ERR`, `WRONGTYPE`, `NOAUTH`, …), if this is a server's error or was
+    /// caused by one when connecting.
     pub fn code(&self) -> Option<&str> {
         match &self.repr.source {
             Some(Source::Reply(error)) => Some(error.code()),
@@ -273,7 +275,7 @@ impl RedisError {
         matches!(self.repr.kind, ErrorKind::Io | ErrorKind::Closed | ErrorKind::Timeout | ErrorKind::Parse)
     }
 
-    /// Whether nobody listens at the address.
+    /// Whether no server listens at the address.
     pub fn is_connection_refusal(&self) -> bool {
         let Some(Source::Io(error)) = &self.repr.source else { return false };
         matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)

@@ -9,7 +9,7 @@ use crate::value::Value;
 
 /// A type that a reply can be turned into.
 ///
-/// An error reply never gets here: it has become an `Err` before. Maps are accepted as RESP3 sends them and as the flat
+/// An error reply never gets here: it becomes an `Err` before. Maps are accepted as RESP3 sends them and as the flat
 /// arrays of RESP2; numbers also as strings, since many commands send them so.
 pub trait FromRedisValue: Sized {
     /// Converts one reply.
@@ -22,12 +22,12 @@ pub trait FromRedisValue: Sized {
     /// Converts the elements of an aggregate.
     ///
     /// # Errors
-    /// The first element's that does not fit.
+    /// That of the first element that does not fit.
     fn from_redis_values(values: Vec<Value>) -> RedisResult<Vec<Self>> {
         values.into_iter().map(Self::from_redis_value).collect()
     }
 
-    /// Takes a bulk string as a list, which only bytes can.
+    /// Turns a bulk string into a list. Only bytes can.
     #[doc(hidden)]
     fn list_from_bulk(bytes: Vec<u8>) -> Result<Vec<Self>, Vec<u8>> {
         Err(bytes)
@@ -63,7 +63,7 @@ fn parse<T: std::str::FromStr>(value: &Value, wanted: &str) -> RedisResult<T> {
     text.and_then(|text| text.trim().parse().ok()).ok_or_else(|| value.mismatch(wanted))
 }
 
-/// Strips what stands around a value and turns an error inside an aggregate into `Err`.
+/// Strips attributes from a value and turns an error inside an aggregate into `Err`.
 fn plain(value: Value) -> RedisResult<Value> {
     match value {
         Value::Attribute(attribute) => plain(attribute.data),
@@ -197,7 +197,7 @@ impl<T: FromRedisValue> FromRedisValue for Vec<T> {
             Value::BulkString(bytes) => {
                 T::list_from_bulk(bytes).map_err(|bytes| Value::BulkString(bytes).mismatch("list"))
             }
-            // Pairs stay pairs for a list of tuples, whichever protocol they came by.
+            // For a list of tuples, pairs stay pairs with either protocol.
             Value::Map(pairs) => {
                 T::from_redis_values(pairs.into_iter().map(|(key, value)| Value::Array(vec![key, value])).collect())
             }

@@ -1,9 +1,9 @@
-//! What may go over which connection.
+//! Which commands may go over which connection.
 //!
-//! A reply carries no name: the nth reply belongs to the nth command. A command that brings no reply, or more than one,
-//! would hand every later reply of the connection to the wrong task. So commands enter a connection in one place,
-//! [`Shared::push`](crate::queue::Shared::push), as a [`Packed`], which knows how many replies it brings; and the gate
-//! there asks the [`Class`] of each.
+//! Replies have no names: the nth reply belongs to the nth command. After a command with no reply, or more than one,
+//! every later reply of the connection would go to the wrong task. So commands enter a connection in one place,
+//! [`Shared::push`](crate::queue::Shared::push), as a [`Packed`] with its number of replies; and the gate there checks
+//! the [`Class`] of each.
 
 use crate::encode::args_of;
 #[cfg(any(test, feature = "redis-compat"))]
@@ -15,23 +15,23 @@ use crate::error::{ErrorKind, RedisError, RedisResult};
 pub(crate) struct Class(u8);
 
 impl Class {
-    /// One reply, soon, and nothing on the connection is different afterwards.
+    /// One reply, soon, and the connection's state does not change.
     pub(crate) const PLAIN: Class = Class(0);
-    /// It may take as long as it likes: others' commands must not stand behind it.
+    /// It may take any time: other tasks' commands must not wait behind it.
     pub(crate) const BLOCKS: Class = Class(1);
     /// Only on a lease that the caller holds.
     const HELD: Class = Class(1 << 1);
-    /// It leaves something on the connection that EXEC, DISCARD or UNWATCH takes away.
+    /// It leaves state on the connection until EXEC, DISCARD or UNWATCH.
     pub(crate) const WATCHES: Class = Class(1 << 2 | Class::HELD.0);
-    /// It changes for good who the connection is, or how it answers.
+    /// It changes the connection's login, database or mode for good.
     pub(crate) const CHANGES: Class = Class(1 << 3 | Class::HELD.0);
     /// Its replies cannot be paired with commands.
     pub(crate) const UNPAIRED: Class = Class(1 << 4);
     /// A command without a name, which no server answers.
     pub(crate) const EMPTY: Class = Class(1 << 5);
-    /// The arguments decide, or the name was not known when the command was begun.
+    /// The arguments decide, or the command began without a name.
     pub(crate) const UNKNOWN: Class = Class(1 << 6);
-    /// It leaves a mark that no other command minds, such as the connection's name.
+    /// It changes something that affects no other command, such as the connection's name.
     pub(crate) const MARKS: Class = Class(1 << 7);
 
     /// The class of a command by its name.
@@ -106,7 +106,7 @@ impl Class {
     fn of_subcommand(name: &[u8], subcommand: &[u8]) -> Class {
         let among = |names: &[&str]| names.iter().any(|name| subcommand.eq_ignore_ascii_case(name.as_bytes()));
         match name.first().map_or(0, u8::to_ascii_lowercase) {
-            // A script that is debugged answers as often as it likes.
+            // A script in the debugger can reply any number of times.
             b's' if among(&["DEBUG"]) => Class::UNPAIRED,
             b's' => Class::PLAIN,
             _ if among(&["REPLY", "SYNCSLOTS"]) => Class::UNPAIRED,
@@ -134,7 +134,7 @@ impl Class {
         self.has(Class::UNKNOWN)
     }
 
-    /// Whether replies may be long in coming.
+    /// Whether the reply may take any time.
     pub(crate) fn blocks(self) -> bool {
         self.has(Class::BLOCKS)
     }
@@ -149,12 +149,12 @@ impl Class {
         self.blocks() || self.has(Class::HELD)
     }
 
-    /// Whether the connection is another afterwards, until UNWATCH and the like.
+    /// Whether it changes the connection's state until UNWATCH and the like.
     pub(crate) fn watches(self) -> bool {
         self.has(Class::WATCHES)
     }
 
-    /// Whether the connection is another afterwards for good.
+    /// Whether it changes the connection's state for good.
     pub(crate) fn changes(self) -> bool {
         self.has(Class::CHANGES) || self.has(Class::MARKS)
     }
@@ -162,7 +162,7 @@ impl Class {
     /// The gate: whether commands of this class may go over a connection.
     ///
     /// # Errors
-    /// [`ErrorKind::Client`] with what to do instead.
+    /// [`ErrorKind::Client`] with advice what to do instead.
     #[cold]
     pub(crate) fn admit(self, leased: bool) -> RedisResult<()> {
         let wrong = |text| Err(RedisError::new(ErrorKind::Client, text));
@@ -184,7 +184,7 @@ impl Class {
     }
 }
 
-/// Encoded commands with what the gate must know of them.
+/// Encoded commands with what the gate needs to know about them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packed<'a> {
     bytes: &'a [u8],
@@ -233,8 +233,8 @@ impl<'a> Packed<'a> {
         Ok(Packed { bytes, count, class })
     }
 
-    /// The same for a transaction: MULTI stands in front of the commands and EXEC behind them, and leaves the
-    /// connection as it was.
+    /// The same for a transaction: MULTI comes before the commands and EXEC after them, which restores the connection's
+    /// state.
     ///
     /// # Errors
     /// [`ErrorKind::Client`] when they are no commands, or no transaction.
@@ -246,7 +246,7 @@ impl<'a> Packed<'a> {
         Ok(Packed { bytes, count: inner.count + 2, class: inner.class })
     }
 
-    /// Makes sure that there are so many of them.
+    /// Checks that there are `count` commands.
     ///
     /// # Errors
     /// [`ErrorKind::Client`] when there are not.

@@ -6,7 +6,7 @@ use crate::from_value::{FromRedisValue, from_redis_value};
 use crate::options::{options, put, put_if, words};
 use crate::value::Value;
 
-/// Longitude and latitude in degrees, in the order that the commands want them.
+/// Longitude and latitude in degrees, in the order of the commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coord<T = f64> {
     /// East is positive.
@@ -41,6 +41,7 @@ impl<T: FromRedisValue> FromRedisValue for Coord<T> {
 
 /// A unit of length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unit {
     /// Metres.
     #[default]
@@ -57,6 +58,7 @@ words!(Unit: Meters = b"m", Kilometers = b"km", Miles = b"mi", Feet = b"ft");
 
 /// The order of what a search finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RadiusOrder {
     /// Any.
     #[default]
@@ -104,7 +106,7 @@ options!(GeoAddOptions: |this, out| {
     put_if(out, this.changed, "CH");
 });
 
-/// What is to be told of each member found.
+/// What to return with each member found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct With {
     coord: bool,
@@ -130,7 +132,7 @@ options!(Limit: |this, out| if let Some(count) = this.count {
     put_if(out, this.any, "ANY");
 });
 
-/// What GEOSEARCH and GEOSEARCHSTORE look for: around a place, within a shape.
+/// The area of GEOSEARCH and GEOSEARCHSTORE: a shape around a place.
 ///
 /// ```
 /// use onrush::geo::{Coord, GeoSearch, RadiusOrder, Unit};
@@ -203,7 +205,7 @@ impl GeoSearch {
         self
     }
 
-    /// At most that many, whichever are found first. Quicker where very many lie within the shape.
+    /// At most that many, whichever are found first. Faster if very many are within the shape.
     pub fn limit_any(mut self, count: usize) -> GeoSearch {
         self.limit = Limit { count: Some(count), any: true };
         self
@@ -314,7 +316,7 @@ options!(RadiusOptions: |this, out| {
     this.store.write_redis_args(out);
 });
 
-/// A member that a search found, with what was asked for.
+/// A member that a search found, with the requested facts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RadiusSearchResult {

@@ -1,7 +1,7 @@
 //! JSON as arguments and replies, by `serde_json`; with the feature `json`.
 //!
-//! [`serde_json::Value`] is an argument, its text, and a reply. Types of one's own are read as [`Json`], and written by
-//! [`to_arg`], which can say that a value has no JSON form:
+//! [`serde_json::Value`] is an argument, its text, and a reply. Your own types are read as [`Json`], and written by
+//! [`to_arg`], which fails if a value has no JSON form:
 //!
 //! ```no_run
 //! # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
@@ -51,8 +51,8 @@ impl ToRedisArgs for JsonValue {
     }
 }
 
-/// A string is read as JSON text. Other replies become what they resemble: numbers, booleans, lists, and objects, if all
-/// keys of a map are strings; nothing becomes null, so ask for an `Option` to tell a missing key from a null.
+/// A string is read as JSON text. Other replies become numbers, booleans, lists, and, if all keys of a map are strings,
+/// objects. Nil becomes null: request an `Option` to distinguish a missing key from a null.
 impl FromRedisValue for JsonValue {
     fn from_redis_value(value: Value) -> RedisResult<JsonValue> {
         let list = |items: Vec<Value>| items.into_iter().map(JsonValue::from_redis_value).collect::<RedisResult<_>>();

@@ -1,4 +1,4 @@
-//! Connections for one holder: for what blocks, and for what changes a connection's state.
+//! Connections for one holder: for blocking commands, and for commands that change a connection's state.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Leases {
         Leases { permits: Arc::new(Semaphore::new(count_max)), idle: Mutex::default() }
     }
 
-    /// Leases no more, and closes those that nobody holds.
+    /// Gives no more leases, and closes the connections that are not held.
     pub(crate) fn close(&self) {
         self.permits.close();
         self.idle.lock().clear();
@@ -47,14 +47,13 @@ impl Leases {
     }
 }
 
-/// A connection for one holder, from [`Connection::lease`]. Anything that brings one reply may be done with it, WATCH and
-/// MULTI by hand included.
+/// A connection for one holder, from [`Connection::lease`]. It takes every command with one reply, WATCH and MULTI by
+/// hand included.
 ///
-/// It is not replaced when it breaks: what state it had would be lost unnoticed. When it is dropped it goes back to be
-/// leased again if it is as good as new; else it is closed. It is closed when it owes a reply (a request on it was given
-/// up half-way), when something was watched or a transaction begun by hand (but see [`is_clean`](Self::is_clean)), when
-/// it is logged in as somebody else or on another database, when it has subscribed, and when a clone of its connection or
-/// a receiver of its pushes is still around.
+/// It is not replaced when it breaks: its state would be lost silently. When dropped, it goes back to the pool if it is
+/// as good as new; otherwise it is closed. It is closed if a reply is due (a request on it was given up half-way), if a
+/// key was watched or a transaction begun by hand (but see [`is_clean`](Self::is_clean)), if it has another login or
+/// database, if it has subscriptions, and if a clone of its connection or a receiver of its pushes still exists.
 #[derive(Debug)]
 pub struct Lease {
     connection: Connection,
@@ -82,8 +81,8 @@ impl Lease {
         &self.connection
     }
 
-    /// Says that nothing is watched any more and no transaction open, so that it can be leased again. What changes a
-    /// connection for good (AUTH, HELLO, SELECT, CLIENT TRACKING and the like) cannot be made undone that way.
+    /// Declares that no key is watched any more and no transaction is open, so that it can be leased again. This does
+    /// not undo permanent changes of the connection (AUTH, HELLO, SELECT, CLIENT TRACKING and the like).
     pub fn is_clean(&self) {
         self.connection.inner.shared.vouch_unwatched();
     }
@@ -120,9 +119,9 @@ impl ConnectionLike for Lease {
 
 impl Connection {
     /// Runs an optimistic transaction: watches `keys`, and calls `attempt` with a leased connection to read from and an
-    /// atomic pipeline to fill and send over it. `attempt` gives what the pipeline's
-    /// [`query_async`](Pipeline::query_async) gave; for `None`, a watched key was changed by another client, and it is
-    /// called again.
+    /// atomic pipeline to fill and send over it. `attempt` returns the result of the pipeline's
+    /// [`query_async`](Pipeline::query_async). `None` means that another client has changed a watched key; then
+    /// `attempt` is called again.
     ///
     /// # Errors
     /// Those of `attempt`, and those of the connection.
@@ -154,8 +153,8 @@ impl Connection {
             let mut pipeline = Pipeline::new();
             pipeline.atomic();
             let outcome = attempt(&lease, &mut pipeline).await;
-            // After EXEC nothing is watched; whether there was one only the attempt knows. A MULTI by hand without its
-            // EXEC would queue it.
+            // After EXEC nothing is watched, but only the attempt knows whether it sent one. A MULTI by hand without
+            // its EXEC would queue it.
             if cmd("UNWATCH").query_async::<Value>(&lease).await? == Value::Okay {
                 lease.is_clean();
             }

@@ -1,8 +1,8 @@
 //! A client for Onrush and every other server that speaks Redis's protocol, made for pipelines.
 //!
 //! # Automatic pipelining
-//! One [`Connection`] serves any number of tasks. What they queue goes out in one write, and nobody waits for anybody
-//! else's reply before sending:
+//! One [`Connection`] serves any number of tasks. Commands that they queue together go out in one write, and no task
+//! waits for another task's reply before sending:
 //!
 //! ```no_run
 //! # async fn example() -> onrush::RedisResult<()> {
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! # Explicit pipelines
-//! A [`Pipeline`] is sent in one piece. Its replies come back all or the first error, or as one result each:
+//! A [`Pipeline`] is sent in one piece. It returns all replies or the first error, or one result for each command:
 //!
 //! ```no_run
 //! # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
@@ -40,8 +40,8 @@
 //! choose; the [`Replies`] are read, folded or counted.
 //!
 //! # Client-side caching
-//! With [`ConnectionConfig::set_cache`] a connection keeps the replies to reads until the server tells that their keys have
-//! changed:
+//! With [`ConnectionConfig::set_cache`] a connection keeps the replies to reads until the server reports that their
+//! keys have changed:
 //!
 //! ```no_run
 //! # async fn example() -> onrush::RedisResult<()> {
@@ -56,27 +56,28 @@
 //! ```
 //!
 //! # What becomes of a command
-//! An error says by its [`fate`](RedisError::fate) whether the command was not sent, sent with its fate unknown, or replied
-//! to. After a disconnect the connection comes back by itself; what was not sent, or was marked
-//! [`idempotent`](Cmd::idempotent), is sent again, and nothing else is.
+//! The [`fate`](RedisError::fate) of an error says whether the command was not sent, was sent with unknown result, or
+//! got a reply. After a disconnect the connection reconnects automatically. It sends only those commands again that
+//! were not sent, or that are marked [`idempotent`](Cmd::idempotent).
 //!
 //! # Without a runtime
 //! The module [`blocking`] has the same connections for code that is not async.
 //!
 //! # Around the commands
-//! - [`AsyncCommands`] has the commands as methods, [`scan`](AsyncCommands::scan) and its kin as streams; options and replies
-//!   have types, those of streams in [`streams`], of places in [`geo`].
+//! - [`AsyncCommands`] has the commands as methods, [`scan`](AsyncCommands::scan) and its variants as streams; options
+//!   and replies have types, those of streams in [`streams`], of places in [`geo`].
 //! - [`Connection::with_timeout`] limits how long single commands may take.
-//! - [`ConnectionConfig::set_credentials_provider`] asks for the password of the moment whenever a connection is made.
-//! - [`Connection::close`] ends in an orderly way, [`Connection::counters`] tells what went over a connection.
+//! - [`ConnectionConfig::set_credentials_provider`] gets the present password for each new connection.
+//! - [`Connection::close`] ends in an orderly way, [`Connection::counters`] returns a connection's counters.
 //!
 //! # Features
 //! - `tls`: `rediss://` URLs, by rustls.
-//! - `json`: `serde_json`'s values, and types of one's own, as arguments and replies.
+//! - `json`: `serde_json`'s values, and your own types, as arguments and replies.
 //! - `tracing`: spans for commands and pipelines at the level DEBUG, events for connections, under the target `onrush`. They
 //!   hold names of commands and addresses of servers, but no keys, values or passwords.
 //! - `mock`: a connection that answers from a script, for tests.
-//! - `redis-compat`: the `redis` crate's `aio::ConnectionLike` for [`Connection`], so that code written for it runs over it.
+//! - `redis-compat`: the `redis` crate's `aio::ConnectionLike` for [`Connection`], so that code written for that crate
+//!   can use it.
 
 #![deny(rustdoc::private_intra_doc_links)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -101,8 +102,10 @@ mod credentials;
 mod driver;
 mod encode;
 mod error;
+mod flight;
 mod from_value;
 mod gate;
+mod gather;
 pub mod geo;
 #[cfg(feature = "json")]
 pub mod json;

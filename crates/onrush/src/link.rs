@@ -15,16 +15,16 @@ use crate::queue::{Shared, Taken};
 use crate::sink::{Entry, Manner, Progress, Sink};
 use crate::value::{PushInfo, PushKind, Value};
 
-/// What one read may bring, in bytes.
+/// Most bytes of one read.
 const READ_LEN: usize = 64 << 10;
-/// A buffer that large commands have made larger than this is given back, in bytes.
+/// A buffer that has grown beyond this many bytes is freed.
 const KEPT_LEN_MAX: usize = 1 << 20;
 
-/// How often a write steps back for tasks that replies have woken. Each time it gathers what came meanwhile, at the cost of
-/// one turn of the runtime.
+/// How often a write lets tasks run first that replies have woken. Each time it gathers their commands too, at the cost
+/// of one turn of the runtime.
 const YIELDS_MAX: u32 = 4;
 
-/// A live connection. Reading and writing go on independently: neither ever waits for the other.
+/// A live connection. Reading and writing are independent: neither ever waits for the other.
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: Stream,
@@ -38,15 +38,15 @@ pub(crate) struct Link {
     output_at: usize,
     unflushed: bool,
     inflight: VecDeque<Entry>,
-    /// Whether replies have woken tasks that have not run since: it pays to let them queue first.
+    /// Whether replies have woken tasks that have not run yet: it pays to let them queue commands first.
     woken: bool,
     /// How often that was done for the next write.
     yields: u32,
-    /// Whether a reply, or a part of one, has come since this was last asked.
+    /// Whether a reply, or a part of one, has come since the last [`take_heard`](Link::take_heard).
     heard: bool,
     /// How many replies have come since the link is driven.
     replies: u64,
-    /// Whether somebody asks for that number: the lease that the link belongs to.
+    /// Whether the link belongs to a lease, which needs that number.
     leased: bool,
     /// Whether the driver's task is known to be woken.
     registered: bool,
@@ -57,7 +57,7 @@ pub(crate) struct Link {
 /// Why a link ends.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// All is done and nobody is left to want more.
+    /// All is done and no user is left.
     Deserted,
     Broken(RedisError),
 }
@@ -120,18 +120,18 @@ impl Link {
         self.inflight.is_empty()
     }
 
-    /// Whether what the next reply is due for may take as long as it likes.
+    /// Whether the command of the next reply may take any time.
     pub(crate) fn is_patient(&self) -> bool {
         self.inflight.front().is_some_and(|entry| entry.manner.patient)
     }
 
-    /// Puts commands of our own in front of everything queued.
+    /// Puts commands of the library before everything queued.
     pub(crate) fn send_first(&mut self, commands: &[u8], sink: Sink) {
         self.output.extend_from_slice(commands);
         self.inflight.push_back(Entry { len: commands.len(), tick: 0, manner: Manner::ONE, sink });
     }
 
-    /// Writes and reads as far as it goes.
+    /// Writes and reads as far as possible.
     pub(crate) fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<End> {
         if !self.registered {
             shared.register_driver(cx);
@@ -160,7 +160,7 @@ impl Link {
     fn poll_write(&mut self, shared: &Shared, cx: &mut Context<'_>) -> RedisResult<WriteTurn> {
         if self.output_at == self.output.len() {
             if self.woken && self.yields < YIELDS_MAX && shared.has_some() {
-                // Behind the tasks just woken, so that their commands go out with this write.
+                // Runs after the tasks just woken, so that their commands go out with this write.
                 self.woken = false;
                 self.yields += 1;
                 cx.waker().wake_by_ref();
@@ -186,7 +186,7 @@ impl Link {
                 self.output_at += n;
                 self.unflushed = true;
                 shared.tally.sent(n);
-                // While one long command is on its way out, its being taken is all the progress there can be.
+                // While one long command is being written, bytes taken by the peer are the only possible progress.
                 self.heard |= self.inflight.len() == 1;
                 Ok(WriteTurn::More)
             }
@@ -208,13 +208,13 @@ impl Link {
         Ok(WriteTurn::Blocked)
     }
 
-    /// Whether the socket is left unread until somebody has read the pushes. Never while a reply is due: whoever waits for
-    /// it may be the reader.
+    /// Whether the socket is left unread until the pushes have been read. Never while a reply is due: the task that
+    /// waits for it may be the reader of the pushes.
     pub(crate) fn poll_paused(&self, shared: &Shared, cx: &Context<'_>) -> bool {
         self.inflight.is_empty() && shared.outlet.poll_ready(cx).is_pending()
     }
 
-    /// Reads once and hands on what came. `false`: the reader will be woken.
+    /// Reads once and passes on what came. `false`: the reader will be woken.
     fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> RedisResult<bool> {
         if self.poll_paused(shared, cx) {
             return Ok(false);
@@ -237,7 +237,7 @@ impl Link {
         dispatched.map(|()| true)
     }
 
-    /// Hands on all complete replies.
+    /// Passes on all complete replies.
     fn dispatch(&mut self, shared: &Shared) -> RedisResult<()> {
         while let Some(value) = self.parser.next(&self.input[..self.input_end], &mut self.input_at)? {
             match value {
@@ -276,15 +276,13 @@ impl Link {
     }
 
     fn push(&mut self, shared: &Shared, push: PushInfo) {
-        if push.kind == PushKind::Invalidate
-            && let Some(cache) = shared.cache()
-        {
+        if let Some(cache) = shared.cache().filter(|_| push.kind == PushKind::Invalidate) {
             cache.note_news(&push);
         }
         shared.note_confirmation(&push);
         match self.inflight.front_mut() {
             Some(front) if front.sink.awaits(&push.kind) => {
-                // Before the caller is told, so that its own reader finds it.
+                // Sent before the caller's reply, so that the caller's own reader finds it.
                 shared.outlet.send_awaited(push);
                 self.replies += 1;
                 let progress = front.confirmed();
@@ -321,15 +319,15 @@ impl Link {
         std::mem::take(&mut self.heard)
     }
 
-    /// When the oldest command in flight was queued, if it is none that may take as long as it likes.
+    /// When the oldest command in flight was queued; `None` if it may take any time.
     pub(crate) fn oldest_tick(&self) -> Option<u32> {
         self.inflight.front().filter(|entry| !entry.manner.patient).map(|entry| entry.tick)
     }
 
-    /// Fails what was sent, and returns what was not to the queue.
+    /// Fails the commands that were sent, and returns the others to the queue.
     ///
-    /// What a server has not got to its last byte it cannot execute. So single commands and transactions count as not
-    /// sent until then; a batch is told how far it got.
+    /// A server cannot execute a command before it has its last byte. So single commands and transactions count as not
+    /// sent until then; a batch gets the number of bytes written.
     pub(crate) fn salvage(&mut self, shared: &Shared, error: &RedisError, keep: bool) {
         let mut unwritten = self.output.len() - self.output_at;
         let mut kept_len = 0;
@@ -366,14 +364,14 @@ fn cut(shared: &Shared, entry: &mut Entry, written: usize, error: &RedisError) -
 }
 
 impl Drop for Link {
-    /// Nobody waits for ever for a link that went away, with its runtime for example.
+    /// Fails everything, so that no task waits for ever for a link that was dropped, with its runtime for example.
     fn drop(&mut self) {
         let error = RedisError::closed();
         self.inflight.drain(..).for_each(|entry| entry.fail(&error, usize::MAX));
     }
 }
 
-/// What came of trying to write.
+/// The result of trying to write.
 enum WriteTurn {
     /// There may be more to write.
     More,

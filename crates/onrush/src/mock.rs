@@ -16,12 +16,12 @@ use crate::value::Value;
 /// How many bytes of an argument a message shows.
 const SHOWN_MAX: usize = 60;
 
-/// A connection that expects certain commands and answers them as told.
+/// A connection that expects certain commands and gives the replies set for them.
 ///
-/// It takes everything that a [`Connection`](crate::Connection) takes; write code for `impl ConnectionLike` or
-/// `impl AsyncCommands` to test it. A command that is not the next one expected gets an error of [`ErrorKind::Client`]
-/// that shows both. When the last clone is dropped, it panics if commands came that were not expected, or some that were
-/// did not come; [`assert_done`](Self::assert_done) does so at a place of one's choice.
+/// It takes everything that a [`Connection`](crate::Connection) takes; write code for `impl ConnectionLike` or `impl
+/// AsyncCommands` to test it. A command other than the next expected one gets an error of [`ErrorKind::Client`] that
+/// shows both. When the last clone is dropped, it panics if unexpected commands came or expected ones did not;
+/// [`assert_done`](Self::assert_done) checks this at any other place.
 ///
 /// ```
 /// use onrush::mock::MockConnection;
@@ -80,7 +80,7 @@ impl MockConnection {
         MockConnection::default()
     }
 
-    /// Lets the commands come in any order; of equal ones the first expected is answered first.
+    /// Allows the commands in any order; of equal ones the first expected is answered first.
     pub fn in_any_order(self) -> MockConnection {
         self.script.0.lock().any_order = true;
         self
@@ -91,7 +91,7 @@ impl MockConnection {
         self.add(Request::command(cmd.as_ref()), Ok(Some(vec![reply.into_reply()])))
     }
 
-    /// Expects a pipeline and answers each of its commands, those that are ignored too.
+    /// Expects a pipeline and answers each of its commands, ignored ones included.
     ///
     /// # Panics
     /// There are more replies than commands, or fewer.
@@ -117,7 +117,7 @@ impl MockConnection {
         self.add(Request::pipeline(pipeline), Err(error))
     }
 
-    /// Panics if commands came that were not expected, or if some that were have not come.
+    /// Panics if unexpected commands came, or if expected ones did not.
     pub fn assert_done(&self) {
         let complaint = self.script.0.lock().take_complaint();
         if let Some(complaint) = complaint {
@@ -151,7 +151,7 @@ impl State {
         Err(RedisError::new(ErrorKind::Client, text))
     }
 
-    /// What is wrong, once.
+    /// Takes the complaint, if there is one.
     fn take_complaint(&mut self) -> Option<String> {
         let surprises = std::mem::take(&mut self.surprises);
         let missing = std::mem::take(&mut self.expected);
@@ -167,9 +167,8 @@ impl State {
 
 impl Drop for Script {
     fn drop(&mut self) {
-        if !std::thread::panicking()
-            && let Some(complaint) = self.0.get_mut().take_complaint()
-        {
+        let complaint = if std::thread::panicking() { None } else { self.0.get_mut().take_complaint() };
+        if let Some(complaint) = complaint {
             panic!("{complaint}");
         }
     }
@@ -185,7 +184,7 @@ impl Request {
         Request { bytes: pipeline.get_packed_pipeline(), kind }
     }
 
-    /// As one would type it, cut where it gets long.
+    /// The command as one would type it, shortened if it is long.
     fn shown(&self) -> String {
         let mut rest = self.bytes.as_slice();
         let mut commands = Vec::new();

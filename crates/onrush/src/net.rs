@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::url::ConnectionAddr;
 
-/// How often the kernel asks whether the peer is still there before it gives the connection up.
+/// How many keepalive probes the kernel sends before it gives the connection up.
 const KEEPALIVE_PROBES: u32 = 3;
 
 /// Options of the socket.
@@ -23,7 +23,7 @@ pub(crate) struct SocketOptions {
     /// The kernel's buffers, in bytes; its own choice when `None`.
     pub send_buffer_bytes: Option<usize>,
     pub receive_buffer_bytes: Option<usize>,
-    /// Idle time before the kernel asks whether the peer is still there; never when `None`.
+    /// Idle time before the kernel sends keepalive probes; `None`: never.
     pub keepalive: Option<Duration>,
 }
 
@@ -84,8 +84,8 @@ async fn tcp(host: &str, port: u16, options: &SocketOptions) -> RedisResult<TcpS
 }
 
 impl SocketOptions {
-    /// Has the kernel find out that a peer is gone within twice the idle time, whether the connection is idle or data on
-    /// it is not acknowledged.
+    /// Makes the kernel detect the loss of a peer within twice the idle time, both on an idle connection and with
+    /// unacknowledged data.
     fn keep_alive(&self, socket: &SockRef<'_>) -> io::Result<()> {
         let Some(idle) = self.keepalive else { return Ok(()) };
         let idle = idle.max(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Options of commands as types: each gives its arguments where the command wants them.
+//! Options of commands as types: each gives its arguments in the command's order.
 
 use crate::args::{RedisWrite, ToRedisArgs};
 use crate::error::RedisResult;
@@ -67,7 +67,7 @@ pub(crate) fn put_some<W: RedisWrite + ?Sized>(out: &mut W, word: &str, value: &
     }
 }
 
-/// When something that is read is to expire, for `get_ex` and `hget_ex`.
+/// The new expiry of something that is read, for `get_ex` and `hget_ex`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiry {
@@ -91,7 +91,7 @@ options!(Expiry: |this, out| match this {
     Expiry::PERSIST => out.write_arg(b"PERSIST"),
 });
 
-/// When something that is written is to expire.
+/// The expiry of something that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetExpiry {
@@ -103,7 +103,7 @@ pub enum SetExpiry {
     EXAT(u64),
     /// At a Unix time in milliseconds.
     PXAT(u64),
-    /// As it would have before.
+    /// Keeps the present expiry.
     KEEPTTL,
 }
 
@@ -115,12 +115,13 @@ options!(SetExpiry: |this, out| match this {
     SetExpiry::KEEPTTL => out.write_arg(b"KEEPTTL"),
 });
 
-/// Whether a key must be there to be set.
+/// Whether a key must exist to be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExistenceCheck {
-    /// Only if it is not there.
+    /// Only if it does not exist.
     NX,
-    /// Only if it is there.
+    /// Only if it exists.
     XX,
 }
 
@@ -146,19 +147,19 @@ impl SetOptions {
         SetOptions::default()
     }
 
-    /// Sets only if the key is there, or is not.
+    /// Sets only if the key exists, or only if it does not.
     pub fn conditional_set(mut self, condition: ExistenceCheck) -> SetOptions {
         self.condition = Some(condition);
         self
     }
 
-    /// Whether to return the value before.
+    /// Whether to return the previous value.
     pub fn get(mut self, get: bool) -> SetOptions {
         self.get = get;
         self
     }
 
-    /// When the key is to expire.
+    /// Sets the key's expiry.
     pub fn with_expiration(mut self, expiry: SetExpiry) -> SetOptions {
         self.expiry = Some(expiry);
         self
@@ -196,7 +197,7 @@ options!(ExpireOption: |this, out| match this {
     ExpireOption::LT => out.write_arg(b"LT"),
 });
 
-/// What TTL and its kin answer.
+/// The reply of TTL and similar commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntegerReplyOrNoOp {
     /// The time.
@@ -227,12 +228,13 @@ impl FromRedisValue for IntegerReplyOrNoOp {
     }
 }
 
-/// Whether fields must be there to be set.
+/// Whether fields must exist to be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FieldExistenceCheck {
-    /// Only if none of them is there.
+    /// Only if none of them exists.
     FNX,
-    /// Only if all of them are there.
+    /// Only if all of them exist.
     FXX,
 }
 
@@ -251,13 +253,13 @@ impl HashFieldExpirationOptions {
         HashFieldExpirationOptions::default()
     }
 
-    /// Sets only if the fields are there, or are not.
+    /// Sets only if the fields exist, or only if they do not.
     pub fn set_existence_check(mut self, condition: FieldExistenceCheck) -> HashFieldExpirationOptions {
         self.condition = Some(condition);
         self
     }
 
-    /// When the fields are to expire.
+    /// Sets the fields' expiry.
     pub fn set_expiration(mut self, expiry: SetExpiry) -> HashFieldExpirationOptions {
         self.expiry = Some(expiry);
         self
@@ -288,7 +290,7 @@ impl CopyOptions {
         self
     }
 
-    /// Whether to copy over a key that is there.
+    /// Whether to overwrite an existing key.
     pub fn replace(mut self, replace: bool) -> CopyOptions {
         self.replace = replace;
         self
@@ -337,7 +339,7 @@ impl LposOptions {
         self
     }
 
-    /// How many elements to look at.
+    /// Most elements to compare.
     pub fn maxlen(mut self, maxlen: usize) -> LposOptions {
         self.maxlen = Some(maxlen);
         self
@@ -352,6 +354,7 @@ options!(LposOptions: |this, out| {
 
 /// Whether FLUSHDB and FLUSHALL free the memory before they answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FlushOptions {
     /// Before the answer.
     Sync,
@@ -361,7 +364,7 @@ pub enum FlushOptions {
 
 words!(FlushOptions: Sync = b"SYNC", Async = b"ASYNC");
 
-/// Options of SCAN and its kin.
+/// Options of SCAN and similar commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanOptions {
     pattern: Option<Vec<u8>>,
@@ -382,7 +385,7 @@ impl ScanOptions {
         self
     }
 
-    /// How much the server looks at for one page, about. More means fewer round trips, and longer ones.
+    /// About how many elements the server examines for one page. More means fewer but longer round trips.
     pub fn with_count(mut self, count: usize) -> ScanOptions {
         self.count = Some(count);
         self
@@ -415,7 +418,7 @@ pub struct InfoDict {
 }
 
 impl InfoDict {
-    /// A value, if the server told one of that name and it fits the type.
+    /// A value, if the reply has that name and the value fits the type.
     pub fn get<T: FromRedisValue>(&self, name: &str) -> Option<T> {
         let value = self.lines.get(name)?;
         T::from_redis_value(Value::BulkString(value.clone().into_bytes())).ok()

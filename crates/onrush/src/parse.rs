@@ -19,11 +19,11 @@ impl Parser {
         Parser::default()
     }
 
-    /// Reads from `input[*at..]` and moves `at` past what it took. `None` means that all of the input was read: come
-    /// again with the bytes that follow. After an error the parser is of no more use.
+    /// Reads from `input[*at..]` and moves `at` past what it took. `None` means that all of the input was read: call it
+    /// again with the bytes that follow. After an error the parser must not be used again.
     ///
     /// # Errors
-    /// [`ErrorKind::Parse`] when the bytes are no RESP or pass a limit.
+    /// [`ErrorKind::Parse`] when the bytes are not RESP or pass a limit.
     #[inline]
     pub fn next(&mut self, input: &[u8], at: &mut usize) -> RedisResult<Option<Value>> {
         match self.decoder.next(input, at) {
@@ -78,7 +78,7 @@ impl FromReply for Value {
 
     fn attributed(self, attributes: Vec<Value>) -> Value {
         match self {
-            // A message with information about it is a message.
+            // A push with attributes is still a push.
             Value::Push(push) => Value::Push(push),
             data => Value::Attribute(Box::new(Attribute { data, attributes: pairs(attributes) })),
         }

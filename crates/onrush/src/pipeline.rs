@@ -1,7 +1,7 @@
 //! Many commands sent at once.
 
 use crate::args::ToRedisArgs;
-use crate::cmd::Cmd;
+use crate::cmd::{Caching, Cmd};
 use crate::connection::ConnectionLike;
 use crate::encode::Encoder;
 use crate::error::RedisResult;
@@ -10,11 +10,11 @@ use crate::gate::{Class, Packed};
 use crate::script::{Script, ScriptInvocation};
 use crate::value::Value;
 
-/// Commands that go out together, and whose replies come back together.
+/// Commands that are sent together, and whose replies come back together.
 ///
-/// They are encoded into one buffer as they are added: no allocation per command. A pipeline is sent in one piece on its
-/// connection, so no other task's commands come between its own; other connections' may, unless it is
-/// [`atomic`](Pipeline::atomic).
+/// They are encoded into one buffer as they are added: no allocation per command. A pipeline is sent in one piece, so
+/// no other task's commands on the same connection come between its own. Commands of other connections may, unless it
+/// is [`atomic`](Pipeline::atomic).
 #[derive(Clone, Debug, Default)]
 pub struct Pipeline {
     encoder: Encoder,
@@ -24,16 +24,17 @@ pub struct Pipeline {
     scripts: Vec<Script>,
 }
 
-/// Where a command starts, and two flags in the highest bits.
+/// Where a command starts, and flags in the highest bits.
 #[derive(Clone, Copy, Debug)]
 struct Mark(u64);
 
 const IGNORED: u64 = 1 << 63;
 const IDEMPOTENT: u64 = 1 << 62;
+const UNCACHED: u64 = 1 << 61;
 
 impl Mark {
     fn start(self) -> usize {
-        (self.0 & !(IGNORED | IDEMPOTENT)) as usize
+        (self.0 & !(IGNORED | IDEMPOTENT | UNCACHED)) as usize
     }
 }
 
@@ -66,7 +67,8 @@ impl Pipeline {
         self
     }
 
-    /// Adds an argument, or as many as the value gives, to the last command. Without a command it is its name.
+    /// Adds an argument, or as many as the value gives, to the last command. Without a command, it becomes the name of
+    /// one.
     #[inline]
     pub fn arg<T: ToRedisArgs>(&mut self, arg: T) -> &mut Pipeline {
         if self.marks.is_empty() {
@@ -79,9 +81,11 @@ impl Pipeline {
 
     /// Adds a command built elsewhere.
     pub fn add_command(&mut self, cmd: &Cmd) -> &mut Pipeline {
-        self.marks.push(Mark(self.encoder.len() as u64 | if cmd.is_idempotent() { IDEMPOTENT } else { 0 }));
+        let idempotent = if cmd.is_idempotent() { IDEMPOTENT } else { 0 };
+        let uncached = if cmd.caching() == Caching::Never { UNCACHED } else { 0 };
+        self.marks.push(Mark(self.encoder.len() as u64 | idempotent | uncached));
         self.encoder.append_last(cmd.encoder());
-        // One without a name may still get it from `arg`.
+        // A command without a name may still get one from `arg`.
         let class = cmd.class_by_name();
         self.class = self.class.and(if class == Class::EMPTY { Class::UNKNOWN } else { class });
         self
@@ -106,8 +110,8 @@ impl Pipeline {
         self
     }
 
-    /// Marks the last command as harmless to execute twice: after a disconnect that leaves its fate unknown it is sent
-    /// again.
+    /// Marks the last command as harmless to execute twice: it is sent again after a disconnect that leaves its fate
+    /// unknown.
     pub fn idempotent(&mut self) -> &mut Pipeline {
         if let Some(mark) = self.marks.last_mut() {
             mark.0 |= IDEMPOTENT;
@@ -144,13 +148,14 @@ impl Pipeline {
         self.class = Class::PLAIN;
     }
 
-    /// Sends the pipeline: all replies but the ignored ones as one value, a tuple or list usually, or the first error.
+    /// Sends the pipeline. Returns all replies except ignored ones as one value, usually a tuple or list, or the first
+    /// error.
     ///
-    /// The commands after a failed one are executed all the same, unless the pipeline is atomic and the error came while
-    /// queueing. A transaction that a WATCH has stopped gives `Nil`: ask for an `Option`.
+    /// The commands after a failed one are still executed, unless the pipeline is atomic and the error came while
+    /// queueing. A transaction that a WATCH has stopped gives `Nil`: request an `Option`.
     ///
     /// # Errors
-    /// The first error among all commands, the ignored ones too.
+    /// The first error among all commands, ignored ones included.
     pub async fn query_async<T: FromRedisValue>(&self, con: &impl ConnectionLike) -> RedisResult<T> {
         if self.is_empty() {
             return T::from_redis_value(Value::Array(Vec::new()));
@@ -166,11 +171,12 @@ impl Pipeline {
         T::from_redis_value(Value::Array(values))
     }
 
-    /// Sends the pipeline: a result for each command that is not ignored, so one failure does not hide the others.
+    /// Sends the pipeline. Returns a result for each command that is not ignored, so one failure does not hide the
+    /// others.
     ///
     /// # Errors
-    /// None as a whole but wrong use and a transaction that a WATCH has stopped; what happens to a connection is told
-    /// for each command, with its [`fate`](crate::RedisError::fate).
+    /// As a whole, only for wrong use and for a transaction that a WATCH has stopped. Errors of the connection are in
+    /// the results of the commands, each with its [`fate`](crate::RedisError::fate).
     pub async fn query_each<T: FromRedisValue>(&self, con: &impl ConnectionLike) -> RedisResult<Vec<RedisResult<T>>> {
         if self.is_empty() {
             return Ok(Vec::new());
@@ -219,7 +225,7 @@ impl Pipeline {
         Packed::new(self.encoder.bytes(), self.len(), self.class())
     }
 
-    /// Where a command starts in the encoded bytes; behind the last, where they end.
+    /// Where a command starts in the encoded bytes; for the index after the last, where they end.
     pub(crate) fn start_of(&self, index: usize) -> usize {
         self.marks.get(index).map_or(self.encoder.len(), |mark| mark.start())
     }
@@ -231,6 +237,11 @@ impl Pipeline {
 
     pub(crate) fn is_idempotent(&self, index: usize) -> bool {
         self.marks[index].0 & IDEMPOTENT != 0
+    }
+
+    /// Whether the server must answer a command, whatever is cached.
+    pub(crate) fn is_uncached(&self, index: usize) -> bool {
+        self.marks[index].0 & UNCACHED != 0
     }
 
     #[inline]

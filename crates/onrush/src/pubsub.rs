@@ -12,9 +12,9 @@ use crate::value::{PushInfo, PushKind, Value};
 
 /// A connection that only receives: the messages of channels and patterns, over RESP2 and RESP3.
 ///
-/// No message is dropped on this side: a reader that falls behind slows the server down. Any number of subscriptions may be
-/// made before anything is read. They count from when the server has confirmed them, and are made again after a reconnect;
-/// what was published meanwhile is missed, as pub/sub has it.
+/// The client drops no messages: a reader that falls behind slows the server down. Any number of subscriptions may be
+/// made before anything is read. Once the server has confirmed them, they are made again after each reconnect; messages
+/// published during the disconnect are missed, as always with pub/sub.
 #[derive(Debug)]
 pub struct PubSub {
     connection: Connection,
@@ -53,10 +53,10 @@ impl Msg {
         std::str::from_utf8(self.channel.as_bytes()?).ok()
     }
 
-    /// What was published.
+    /// The published message.
     ///
     /// # Errors
-    /// It does not fit the type.
+    /// The message does not fit the type.
     pub fn get_payload<T: FromRedisValue>(&self) -> RedisResult<T> {
         from_redis_value(self.payload.clone())
     }
@@ -71,7 +71,7 @@ impl Msg {
         self.pattern.is_some()
     }
 
-    /// The pattern it came by; `Nil` if by none.
+    /// The pattern it came by; `Nil` without one.
     ///
     /// # Errors
     /// The pattern does not fit the type.
@@ -133,8 +133,9 @@ impl PubSub {
         self.connection.change_subscription("SUNSUBSCRIBE", &[channel.as_ref()]).await
     }
 
-    /// The next push of any kind: messages, confirmations (unless [`PUSHES_MAX`](crate::PUSHES_MAX) pushes wait already),
-    /// a [`Disconnection`](PushKind::Disconnection) with messages missed. `None` when the connection is closed for good.
+    /// The next push of any kind: messages, confirmations (unless [`PUSHES_MAX`](crate::PUSHES_MAX) pushes wait
+    /// already), and a [`Disconnection`](PushKind::Disconnection) where messages may be missing. `None` when the
+    /// connection is closed for good.
     pub async fn next_push(&mut self) -> Option<PushInfo> {
         std::future::poll_fn(|cx| self.connection.inner.shared.outlet.poll_next(cx)).await
     }

@@ -9,17 +9,17 @@ use tokio::sync::broadcast;
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::value::{PushInfo, PushKind};
 
-/// How many messages wait for a slow reader before the socket is left unread, unless a command of its own is in flight; or,
-/// on a connection that others use for their replies, before the oldest are dropped.
+/// How many messages may wait for a slow reader. On a connection for subscriptions, the socket is then left unread,
+/// unless a command is in flight; on a shared connection, the oldest messages are dropped.
 pub const PUSHES_MAX: usize = 1024;
 
 /// Where a connection's push messages go.
 #[derive(Debug)]
 pub(crate) enum Outlet {
-    /// To whoever listens; a listener that falls behind loses the oldest and is told so. Nobody's reply waits for it.
-    /// `None` when the connection is closed: that ends every listener.
+    /// To all listeners. One that falls behind loses the oldest messages and gets [`PushKind::Lagged`]; no reply waits
+    /// for it. `None` when the connection is closed: that ends every listener.
     Broadcast(Mutex<Option<broadcast::Sender<PushInfo>>>),
-    /// To one reader, all of them: when it falls behind, the connection is not read until it catches up.
+    /// To one reader, which gets all messages: while it is behind, the connection is not read.
     Lossless(Mutex<Channel>),
 }
 
@@ -41,7 +41,7 @@ impl Outlet {
         Outlet::Lossless(Mutex::default())
     }
 
-    /// Whether replies of the kind that RESP2 sends in place of pushes are to be expected.
+    /// Whether to expect arrays that RESP2 sends in place of pushes.
     pub(crate) fn is_lossless(&self) -> bool {
         matches!(self, Outlet::Lossless(_))
     }
@@ -50,7 +50,7 @@ impl Outlet {
         match self {
             Outlet::Broadcast(sender) => {
                 if let Some(sender) = &*sender.lock() {
-                    // Nobody listening is fine.
+                    // It is no error if nothing listens.
                     let _ = sender.send(push);
                 }
             }
@@ -58,8 +58,8 @@ impl Outlet {
         }
     }
 
-    /// Hands on the confirmation of a command whose caller waits for it. A reader that is far behind does not get it: the
-    /// caller knows already, and may subscribe to any number of channels before anybody reads.
+    /// Sends the confirmation of a command whose caller waits for it. A reader that is far behind does not get it: the
+    /// caller gets the result anyway, and may subscribe to any number of channels before the reader reads.
     pub(crate) fn send_awaited(&self, push: PushInfo) {
         match self {
             Outlet::Lossless(channel) => {
@@ -96,11 +96,11 @@ impl Outlet {
         let Outlet::Lossless(channel) = self else { return Poll::Ready(None) };
         let mut channel = channel.lock();
         if let Some(push) = channel.messages.pop_front() {
-            // Half empty, so that the two do not wake each other for every message.
-            if channel.messages.len() <= PUSHES_MAX / 2
-                && let Some(driver) = channel.driver.take()
-            {
-                driver.wake();
+            // Only when half empty, so that reader and driver do not wake each other for every message.
+            if channel.messages.len() <= PUSHES_MAX / 2 {
+                if let Some(driver) = channel.driver.take() {
+                    driver.wake();
+                }
             }
             return Poll::Ready(Some(push));
         }
@@ -111,7 +111,7 @@ impl Outlet {
         Poll::Pending
     }
 
-    /// Ends every receiver, behind the messages it has not read yet.
+    /// Ends every receiver after its unread messages.
     pub(crate) fn close(&self) {
         match self {
             Outlet::Broadcast(sender) => *sender.lock() = None,
@@ -126,7 +126,7 @@ impl Outlet {
 
 impl Channel {
     fn add(&mut self, push: PushInfo) {
-        // A line that is lost again and again while nobody reads is news once.
+        // Repeated disconnects while the reader does not read are reported once.
         if push.kind == PushKind::Disconnection && self.messages.back().is_some_and(|last| last.kind == push.kind) {
             return;
         }
@@ -141,8 +141,8 @@ impl Channel {
     }
 }
 
-/// The push messages of a shared connection: invalidations of cached keys, messages of channels subscribed to, and
-/// whatever else the server sends unasked. RESP3 only.
+/// The push messages of a shared connection: invalidations of cached keys, messages of subscribed channels, and all
+/// other pushes of the server. RESP3 only.
 #[derive(Debug)]
 pub struct Pushes {
     receiver: broadcast::Receiver<PushInfo>,
@@ -161,8 +161,9 @@ impl Pushes {
         }
     }
 
-    /// The next message, or `None` at the end, when the connection is closed for good. A reader more than [`PUSHES_MAX`] messages
-    /// behind gets [`PushKind::Lagged`] with the number that it missed: time to drop a whole cache.
+    /// The next message, or `None` at the end, when the connection is closed for good. A reader more than
+    /// [`PUSHES_MAX`] messages behind gets [`PushKind::Lagged`] with the number of missed messages: a cache must then
+    /// be dropped as a whole.
     pub async fn recv(&mut self) -> Option<PushInfo> {
         match self.receiver.recv().await {
             Ok(push) => Some(push),

@@ -1,4 +1,4 @@
-//! What the users of a connection and its driver share: the commands on their way out.
+//! State that the users of a connection and its driver share: the commands on their way out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::subscriptions::{Change, Resubscription, Subscriptions};
 use crate::url::ProtocolVersion;
 use crate::value::{PushInfo, PushKind, Value};
 
-/// The queue of a connection, and what else its users and its driver must agree on.
+/// The queue of a connection, and other state that its users and its driver share.
 ///
 /// A command costs one short lock: its bytes are appended to the buffer that goes out. The driver swaps the whole buffer
 /// for an empty one and writes it without the lock.
@@ -32,14 +32,14 @@ pub(crate) struct Shared {
     room_wanted: AtomicBool,
     queue_bytes_max: usize,
     protocol: AtomicU8,
-    /// How far away the server is, in microseconds.
+    /// The round trip to the server, in microseconds.
     round_trip_us: AtomicU32,
     pub outlet: Outlet,
-    /// Nobody waits for what is in flight.
+    /// No task waits for what is in flight.
     abandoned: AtomicBool,
-    /// What a leased connection keeps account of.
+    /// The state of a leased connection.
     lease: Option<Account>,
-    /// What a shared connection keeps of what it reads.
+    /// The cache of a shared connection.
     cache: Option<Arc<Cache>>,
     pub tally: Tally,
     /// Tells that the driver has left.
@@ -53,7 +53,7 @@ struct Account {
     replies: AtomicU64,
     /// Something is watched, or a transaction is open.
     watches: AtomicBool,
-    /// It is another for good: logged in as somebody else, on another database, and the like.
+    /// It has changed for good: another login, another database, and the like.
     changed: AtomicBool,
 }
 
@@ -61,15 +61,15 @@ struct Account {
 struct Queue {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
-    /// The driver's, to be woken when it waits for the first entry.
+    /// The driver's waker, used when it waits for the first entry.
     waker: Option<Waker>,
     asleep: bool,
     tick: u32,
     /// The scripts that this connection has loaded, or will have before anything queued from now on.
     scripts: HashMap<[u8; 20], Script>,
-    /// What is subscribed to, for the links to come.
+    /// The subscriptions, for later links.
     subscriptions: Subscriptions,
-    /// How many replies all that was ever queued brings.
+    /// How many replies everything queued so far brings.
     replies_due: u64,
     /// No user is left.
     deserted: bool,
@@ -78,12 +78,12 @@ struct Queue {
     ended: bool,
 }
 
-/// A command the queue does not take.
+/// Why the queue does not take a command.
 #[derive(Debug)]
 pub(crate) enum Refused {
     /// There is no room now.
     Full,
-    /// Not now and not later: the connection is closed, or the command must not go over it.
+    /// It will never take it: the connection is closed, or the command must not go over it.
     Never(RedisError),
 }
 
@@ -125,8 +125,8 @@ impl Shared {
         self.cache.as_ref()
     }
 
-    /// Queues commands and wakes the driver if it sleeps. All commands of users enter here, through the gate, but for
-    /// subscriptions. `whole`: cut off before their end they have no effect at all.
+    /// Queues commands and wakes the driver if it sleeps. All commands of users, except subscriptions, enter here,
+    /// through the gate. `whole`: if cut off before their end, they have no effect at all.
     #[inline]
     pub(crate) fn push(&self, packed: Packed<'_>, whole: bool, scripts: &[Script], sink: Sink) -> Result<(), Refused> {
         debug_assert_eq!(packed.count(), sink.replies());
@@ -141,7 +141,7 @@ impl Shared {
         let manner = Manner { whole, patient: packed.class().blocks() };
         queue.add(packed.bytes(), packed.count(), manner, sink);
         if let Some(cache) = &self.cache {
-            // Behind what was queued: a read that is queued from now on sees it.
+            // Done after queueing: reads queued from now on see the writes.
             drop(queue);
             cache.note_sent(packed.bytes());
         }
@@ -156,7 +156,19 @@ impl Shared {
         Ok(())
     }
 
-    /// Queues a (un)subscribe command. What it ends is noted in the same step, what it begins when it is confirmed.
+    /// Queues reads that the cache has encoded one after the other, each with its length.
+    pub(crate) fn push_reads(&self, mut bytes: &[u8], reads: Vec<(usize, Sink)>) -> Result<(), Refused> {
+        let mut queue = self.queue.lock();
+        self.check_room(&queue, bytes.len())?;
+        for (len, sink) in reads {
+            let (one, rest) = bytes.split_at(len);
+            queue.add(one, sink.replies(), Manner::ONE, sink);
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Queues a (un)subscribe command. Ended subscriptions are noted at once, new ones when they are confirmed.
     pub(crate) fn push_subscription(&self, change: Change<'_>, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
         let mut queue = self.queue.lock();
         self.check_room(&queue, bytes.len())?;
@@ -170,14 +182,13 @@ impl Shared {
 
     /// Notes the subscription that a push confirms, or its end.
     pub(crate) fn note_confirmation(&self, push: &PushInfo) {
-        if push.kind.is_confirmation()
-            && let Some(name) = push.data.first().and_then(Value::as_bytes)
-        {
+        let name = push.data.first().and_then(Value::as_bytes).filter(|_| push.kind.is_confirmation());
+        if let Some(name) = name {
             self.queue.lock().subscriptions.confirm(&push.kind, name);
         }
     }
 
-    /// Forgets a subscription that the server refuses to make again, and tells its end.
+    /// Forgets a subscription that the server refuses to make again, and reports its end.
     pub(crate) fn lose_subscription(&self, kind: &PushKind, name: Box<[u8]>, why: ServerError) {
         let Some(kind) = kind.end() else { return };
         self.queue.lock().subscriptions.confirm(&kind, &name);
@@ -185,7 +196,7 @@ impl Shared {
         self.outlet.send(PushInfo { kind, data });
     }
 
-    /// Commands that subscribe again to all that was subscribed to, for a new connection.
+    /// Commands that make all subscriptions again, for a new connection.
     pub(crate) fn resubscriptions(&self) -> Vec<Resubscription> {
         self.queue.lock().subscriptions.commands()
     }
@@ -205,7 +216,7 @@ impl Shared {
         if let Some(error) = &queue.closed {
             return Err(Refused::Never(error.clone()));
         }
-        // One that is too big for the queue alone gets in when it is empty.
+        // An entry that is larger than the queue's limit is accepted when the queue is empty.
         if queue.bytes.len() + len > self.queue_bytes_max && !queue.bytes.is_empty() {
             self.room_wanted.store(true, Ordering::Relaxed);
             return Err(Refused::Full);
@@ -233,7 +244,7 @@ impl Shared {
         !self.queue.lock().entries.is_empty()
     }
 
-    /// Moves all that is queued to the driver; when there is nothing, the driver will be woken for the next.
+    /// Moves everything queued to the driver; if there is nothing, the driver will be woken for the next entry.
     pub(crate) fn take(&self, bytes: &mut Vec<u8>, entries: &mut impl Extend<Entry>, cx: &Context<'_>) -> Taken {
         let mut queue = self.queue.lock();
         if queue.entries.is_empty() {
@@ -250,14 +261,14 @@ impl Shared {
         Taken::Some
     }
 
-    /// Puts back at the front what was taken and not sent, in order.
+    /// Puts entries that were taken but not sent back to the front, in order.
     pub(crate) fn put_back(&self, bytes: &[u8], entries: Vec<Entry>) {
         let mut queue = self.queue.lock();
         queue.bytes.splice(0..0, bytes.iter().copied());
         queue.entries.splice(0..0, entries);
     }
 
-    /// Takes out what has waited in the queue since before `oldest`.
+    /// Removes and returns the entries that have waited since before `oldest`.
     pub(crate) fn expire(&self, oldest: u32) -> Vec<Entry> {
         let mut queue = self.queue.lock();
         let count = queue.entries.iter().take_while(|entry| entry.tick < oldest).count();
@@ -271,7 +282,7 @@ impl Shared {
         expired
     }
 
-    /// Moves the queue's clock on and gives the time.
+    /// Advances the queue's clock and returns the time.
     pub(crate) fn tick(&self) -> u32 {
         let mut queue = self.queue.lock();
         queue.tick += 1;
@@ -289,7 +300,7 @@ impl Shared {
         queue.wake();
     }
 
-    /// Tells the driver to hang up, whatever is in flight, even if it waits for the peer to take more.
+    /// Tells the driver to close the connection, whatever is in flight, even if it waits for the peer to take more.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         let mut queue = self.queue.lock();
@@ -303,25 +314,25 @@ impl Shared {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Has the driver woken by what happens from now on.
+    /// Registers the driver to be woken by events from now on.
     pub(crate) fn register_driver(&self, cx: &Context<'_>) {
         self.queue.lock().waker = Some(cx.waker().clone());
     }
 
-    /// Whether it belongs to a lease, whose holder may do as they please.
+    /// Whether it belongs to a lease, whose holder may change the connection's state.
     #[inline]
     pub(crate) fn is_leased(&self) -> bool {
         self.lease.is_some()
     }
 
-    /// Notes how many replies a leased connection has had, before the last of them is handed on.
+    /// Notes how many replies a leased connection has had, before the last of them is passed on.
     pub(crate) fn note_replies(&self, replies: u64) {
         if let Some(account) = &self.lease {
             account.replies.store(replies, Ordering::Release);
         }
     }
 
-    /// Takes its holder's word that nothing is watched and no transaction open.
+    /// Notes the holder's declaration that no key is watched and no transaction open.
     pub(crate) fn vouch_unwatched(&self) {
         if let Some(account) = &self.lease {
             account.watches.store(false, Ordering::Relaxed);
@@ -339,14 +350,14 @@ impl Shared {
             && !self.outlet.has_listeners()
     }
 
-    /// Forgets what is cached, since news of changes is missed from now on.
+    /// Drops the cache, since reports of changes are missed from now on.
     pub(crate) fn note_disconnection(&self) {
         if let Some(cache) = &self.cache {
             cache.flush();
         }
     }
 
-    /// Takes nothing any more; what is queued fails as not sent.
+    /// Takes no more commands; queued ones fail as not sent.
     pub(crate) fn close(&self, error: RedisError) {
         self.note_disconnection();
         let mut queue = self.queue.lock();
@@ -359,7 +370,7 @@ impl Shared {
         self.room.notify_waiters();
     }
 
-    /// Takes nothing any more, and has the driver leave when all that is queued and in flight is answered.
+    /// Takes no more commands, and makes the driver leave when all queued and sent ones are answered.
     pub(crate) fn finish(&self) {
         let mut queue = self.queue.lock();
         queue.closed.get_or_insert_with(RedisError::closed);
@@ -383,14 +394,14 @@ impl Shared {
         entry.fail(error, written);
     }
 
-    /// Notes replies that are due for what did not go through the queue.
+    /// Notes replies that are due for commands that did not go through the queue.
     pub(crate) fn note_due(&self, replies: usize) {
         self.queue.lock().replies_due += replies as u64;
     }
 
     /// The counters as they are now.
     pub(crate) fn counters(&self) -> Counters {
-        // Replies before commands: a reply in between is of a command that is counted then.
+        // Replies are read before commands: the command of a reply in between is then counted too.
         let counters = self.tally.counters();
         let queue = self.queue.lock();
         counters.of_commands(queue.replies_due, queue.bytes.len())
@@ -417,7 +428,7 @@ impl Shared {
         self.queue.lock().scripts.remove(script.digest());
     }
 
-    /// Whether somebody waits for what the server says unasked, and would not notice that it has gone silent.
+    /// Whether pushes are waited for, so that a silent loss of the server would go undetected.
     pub(crate) fn waits_for_news(&self) -> bool {
         self.cache.is_some()
             || self.outlet.is_lossless()
@@ -470,7 +481,7 @@ impl Queue {
         }
     }
 
-    /// Puts SCRIPT LOAD ahead of a script's first use; nobody waits for its reply.
+    /// Queues SCRIPT LOAD before a script's first use; no task waits for its reply.
     #[cold]
     fn load_scripts(&mut self, scripts: &[Script]) {
         for script in scripts {
@@ -495,7 +506,7 @@ impl Drop for CloseGuard {
     }
 }
 
-/// Queues as soon as there is room for so many bytes.
+/// Queues as soon as there is room for `len` bytes.
 pub(crate) async fn when_room<T>(
     shared: &Shared,
     len: usize,

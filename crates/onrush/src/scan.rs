@@ -1,4 +1,4 @@
-//! SCAN and its kin as streams.
+//! SCAN and similar commands as streams.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,11 +18,11 @@ use crate::value::Value;
 /// The next cursor and what was found.
 type Page = (String, Vec<Value>);
 
-/// What a SCAN finds, page by page: a stream, made by [`scan`](crate::AsyncCommands::scan) and its kin.
+/// A stream of the results of a SCAN, page by page, made by [`scan`](crate::AsyncCommands::scan) and similar methods.
 ///
-/// The server is asked for the next page when the last one is used up. Whatever is there from the first to the last page
-/// comes at least once, and may come more than once; what is added or deleted meanwhile may come or not. A page that a
-/// disconnect has swallowed is asked for again.
+/// The next page is requested when the last one is used up. Elements that exist from the first to the last page come at
+/// least once, and may come more than once; elements added or deleted meanwhile may come or not. A page lost in a
+/// disconnect is requested again.
 ///
 /// ```no_run
 /// # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
@@ -39,7 +39,7 @@ pub struct Scan<'a, C, T> {
     name: &'static str,
     key: Vec<Vec<u8>>,
     options: ScanOptions,
-    /// Where the next page begins; `None` behind the last.
+    /// Where the next page begins; `None` after the last.
     cursor: Option<String>,
     items: VecDeque<T>,
     page: Option<Pin<Box<dyn Future<Output = RedisResult<Page>> + Send + 'a>>>,
@@ -57,7 +57,7 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
         Scan { con, name, key: key.to_redis_args(), options, cursor, items: VecDeque::new(), page: None }
     }
 
-    /// The next item; `None` behind the last.
+    /// The next item; `None` after the last.
     ///
     /// # Errors
     /// Those of [`Cmd::query_async`], and an item that does not fit the type.
@@ -100,7 +100,8 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
                     self.items = items.into();
                 }
                 Err(error) => {
-                    // What is no page today is none tomorrow; a server may come back, and its cursors hold no state.
+                    // Other errors would come again; but after a disconnect the cursor stays valid, since cursors hold
+                    // no state.
                     if !error.is_connection_dropped() {
                         self.cursor = None;
                     }

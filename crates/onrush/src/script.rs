@@ -12,8 +12,8 @@ use crate::pipeline::Pipeline;
 
 /// A Lua script with its SHA-1 digest. Cloning shares the code.
 ///
-/// A connection loads a script once, with SCRIPT LOAD ahead of the first EVALSHA in the same write, and again on each new
-/// link after a disconnect: NOSCRIPT cannot happen there, unless somebody flushes the server's scripts meanwhile.
+/// A connection loads a script once, with SCRIPT LOAD before the first EVALSHA in the same write, and again on each new
+/// link after a disconnect. So NOSCRIPT occurs only if a client flushes the server's scripts meanwhile.
 #[derive(Clone)]
 pub struct Script(Arc<Loaded>);
 
@@ -115,7 +115,7 @@ impl ScriptInvocation<'_> {
         pipeline.invoke_script(self);
         let mut outcome = pipeline.query_async::<(T,)>(con).await;
         if outcome.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT")) {
-            // Somebody has flushed the scripts; the connection knows by now.
+            // A client has flushed the scripts; by now the connection has noted that.
             outcome = pipeline.query_async(con).await;
         }
         outcome.map(|(value,)| value)

@@ -1,15 +1,16 @@
-//! A part of the cache: replies by their commands, and what is known of each key.
+//! A part of the cache: replies by their commands, and the state of each key.
 //!
-//! Everything here takes constant time, but for forgetting a key, which is linear in its replies.
+//! Everything here takes constant time, except forgetting a key, which is linear in its replies.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use slab::Slab;
 
+use crate::flight::Flight;
 use crate::value::{Attribute, PushInfo, Value};
 
 /// No entry.
@@ -28,7 +29,7 @@ pub(crate) struct Shelf {
     oldest: usize,
 }
 
-/// A kept reply. It stands in two lists: of all entries, by when they were used last, and of those of its key.
+/// A kept reply. It is in two lists: that of all entries, in order of last use, and that of its key's entries.
 #[derive(Debug)]
 struct Entry {
     command: Arc<[u8]>,
@@ -42,13 +43,21 @@ struct Entry {
     before_of_key: usize,
 }
 
-/// What is known of a key. There is one for each key that has entries or is being read.
+/// The state of a key. There is one for each key that has entries or is being read.
 #[derive(Debug)]
 struct Key {
     first: usize,
     /// Set while reads are under way whose replies may be kept.
     good: Option<Arc<AtomicBool>>,
     reads: u32,
+    /// Reads that others may wait for, each by its command; one usually.
+    flights: Vec<(Arc<[u8]>, Weak<Flight>)>,
+}
+
+impl Key {
+    fn is_idle(&self) -> bool {
+        self.first == NONE && self.good.is_none() && self.flights.is_empty()
+    }
 }
 
 impl Default for Shelf {
@@ -116,7 +125,7 @@ impl Shelf {
         self.link_age(at);
     }
 
-    /// Removes the entry that was not used for longest; `false` if there is none.
+    /// Removes the least recently used entry; `false` if there is none.
     pub(crate) fn evict(&mut self) -> bool {
         let oldest = self.oldest;
         if oldest != NONE {
@@ -125,13 +134,14 @@ impl Shelf {
         oldest != NONE
     }
 
-    /// Forgets a key that has changed: its entries go, and reads of it under way are not kept.
+    /// Forgets a key that has changed: drops its entries; reads of it under way will neither be kept nor shared.
     pub(crate) fn forget(&mut self, key: &[u8]) {
         let Some(known) = self.keys.get_mut(key) else { return };
         if let Some(good) = known.good.take() {
             good.store(false, Ordering::Relaxed);
         }
         known.reads = 0;
+        known.flights.clear();
         let mut at = known.first;
         if at == NONE {
             self.keys.remove(key);
@@ -149,7 +159,7 @@ impl Shelf {
         *self = Shelf::default();
     }
 
-    /// Notes that a read of a key begins; what it gives becomes false when the reply may not be kept.
+    /// Notes that a read of a key begins. The returned flag becomes false when the reply may not be kept.
     pub(crate) fn begin_read(&mut self, key: &Arc<[u8]>) -> Arc<AtomicBool> {
         let known = self.key(key);
         known.reads += 1;
@@ -165,14 +175,36 @@ impl Shelf {
         known.reads -= 1;
         if known.reads == 0 {
             known.good = None;
-            if known.first == NONE {
+            if known.is_idle() {
                 self.keys.remove(key);
             }
         }
     }
 
+    /// The flight of a command, if there is one. Do not drop it under the lock: the end of a flight takes the lock.
+    pub(crate) fn flight(&self, key: &[u8], command: &[u8]) -> Option<Arc<Flight>> {
+        let mut flights = self.keys.get(key)?.flights.iter();
+        flights.find(|(one, _)| **one == *command).and_then(|(_, flight)| flight.upgrade())
+    }
+
+    /// Makes a flight available to others; it replaces the command's earlier ones.
+    pub(crate) fn add_flight(&mut self, key: &Arc<[u8]>, command: &Arc<[u8]>, flight: &Arc<Flight>) {
+        let known = self.key(key);
+        known.flights.retain(|(one, _)| one != command);
+        known.flights.push((command.clone(), Arc::downgrade(flight)));
+    }
+
+    /// Forgets a flight that has ended.
+    pub(crate) fn end_flight(&mut self, key: &[u8], flight: &Flight) {
+        let Some(known) = self.keys.get_mut(key) else { return };
+        known.flights.retain(|(_, one)| !std::ptr::eq(one.as_ptr(), flight));
+        if known.is_idle() {
+            self.keys.remove(key);
+        }
+    }
+
     fn key(&mut self, key: &Arc<[u8]>) -> &mut Key {
-        self.keys.entry(key.clone()).or_insert(Key { first: NONE, good: None, reads: 0 })
+        self.keys.entry(key.clone()).or_insert(Key { first: NONE, good: None, reads: 0, flights: Vec::new() })
     }
 
     fn remove(&mut self, at: usize) {
@@ -187,7 +219,7 @@ impl Shelf {
             before.next_of_key = entry.next_of_key;
         } else if let Some(known) = self.keys.get_mut(&entry.key) {
             known.first = entry.next_of_key;
-            if known.first == NONE && known.good.is_none() {
+            if known.is_idle() {
                 self.keys.remove(&entry.key);
             }
         }
@@ -254,7 +286,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a list of commands in the order of their last use.
+        /// Compares with a list of commands in the order of their last use.
         #[test]
         fn it_keeps_what_a_simple_list_would(steps in proptest::collection::vec((0..5u8, 0..4u8, 0..4u8), 0..200)) {
             let mut shelf = Shelf::default();

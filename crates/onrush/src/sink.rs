@@ -6,10 +6,12 @@ use tokio::sync::oneshot;
 
 use crate::cache::Ticket;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
+use crate::flight::Flight;
+use crate::gather::Gather;
 use crate::stream::Window;
 use crate::value::{PushKind, Value};
 
-/// Why no more replies come, and how many of the entry's bytes had been handed to the operating system.
+/// Why no more replies come, and how many of the entry's bytes the operating system has taken.
 #[derive(Debug, Clone)]
 pub(crate) struct Broken {
     pub error: RedisError,
@@ -22,8 +24,8 @@ impl Broken {
         self.error.clone().with_fate(if end <= self.written { Fate::Unknown } else { Fate::NotSent })
     }
 
-    /// Whether the connection may come back, so that sending again makes sense. What has waited in the queue for the
-    /// whole timeout has had its time.
+    /// Whether sending again makes sense, since the connection may come back. Not for commands that have waited in the
+    /// queue for the whole timeout.
     pub(crate) fn may_retry(&self) -> bool {
         match self.error.kind() {
             ErrorKind::Io | ErrorKind::Parse => true,
@@ -33,7 +35,7 @@ impl Broken {
     }
 }
 
-/// What a batch comes back with: its replies, and why they are not all, if they are not.
+/// The result of a batch: its replies, and the reason if some are missing.
 #[derive(Debug)]
 pub(crate) struct BatchOutcome {
     pub replies: Vec<Value>,
@@ -91,7 +93,9 @@ pub(crate) enum Sink {
     },
     /// A read whose reply the cache may keep.
     Read(Box<CachedRead>),
-    /// Nobody waits for that reply.
+    /// The misses of an MGET.
+    Gather(Box<Gather>),
+    /// No task waits for that reply.
     Discard,
 }
 
@@ -101,16 +105,18 @@ pub(crate) struct CachedRead {
     left: usize,
     ttl: Option<Value>,
     ticket: Ticket,
+    flight: Arc<Flight>,
     done: oneshot::Sender<Result<Value, Broken>>,
 }
 
 impl CachedRead {
-    /// Takes a reply; gives it back if it is the read's.
+    /// Takes a reply; returns it if it is the read's.
     fn reply(&mut self, value: Value) -> Option<Value> {
         self.left -= 1;
         match (self.left, value) {
             (0, value) => {
                 self.ticket.keep(&value, self.ttl.as_ref());
+                self.flight.land(&value);
                 return Some(value);
             }
             (1, ttl) => self.ttl = Some(ttl),
@@ -121,14 +127,14 @@ impl CachedRead {
     }
 }
 
-/// What a reply has done to its sink.
+/// The state of a sink after a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// More replies are due.
     More,
-    /// It was the last; somebody was woken.
+    /// It was the last; a task was woken.
     Done,
-    /// It was the last; nobody was waiting.
+    /// It was the last; no task was waiting.
     Silent,
 }
 
@@ -143,9 +149,21 @@ impl Sink {
         (Sink::Batch(Box::new(Batch { left: count, replies: Vec::with_capacity(count), done })), waiting)
     }
 
-    pub(crate) fn read(ticket: Ticket, replies: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+    pub(crate) fn read(
+        ticket: Ticket,
+        flight: Arc<Flight>,
+        replies: usize,
+    ) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
         let (done, waiting) = oneshot::channel();
-        (Sink::Read(Box::new(CachedRead { left: replies, ttl: None, ticket, done })), waiting)
+        (Sink::Read(Box::new(CachedRead { left: replies, ttl: None, ticket, flight, done })), waiting)
+    }
+
+    pub(crate) fn gather(
+        keys: Vec<(Ticket, Arc<Flight>)>,
+        replies: usize,
+    ) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+        let (done, waiting) = oneshot::channel();
+        (Sink::Gather(Box::new(Gather::new(keys, replies, done))), waiting)
     }
 
     pub(crate) fn confirm(kind: PushKind, count: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
@@ -159,6 +177,7 @@ impl Sink {
             Sink::Batch(batch) => batch.left,
             Sink::Part(part) => part.ends.len(),
             Sink::Read(read) => read.left,
+            Sink::Gather(gather) => gather.left(),
             Sink::One(_) | Sink::Confirm { .. } | Sink::Again { .. } | Sink::Discard => 1,
         }
     }
@@ -169,13 +188,13 @@ impl Sink {
     }
 }
 
-/// How an entry is to be treated.
+/// How to treat an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
-    /// Cut off before its end it has no effect at all, so it may be sent again as a whole: a single command, a
+    /// If cut off before its end, it has no effect at all, so it may be sent again as a whole: a single command, a
     /// transaction.
     pub whole: bool,
-    /// It may take as long as it likes: a blocking command.
+    /// It may take any time: a blocking command.
     pub patient: bool,
 }
 
@@ -195,7 +214,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Hands on the next reply. Only the last reply of an entry consumes the sink.
+    /// Passes on the next reply. Only the last reply of an entry consumes the sink.
     #[inline]
     pub(crate) fn reply(&mut self, value: Value) -> Progress {
         match &mut self.sink {
@@ -217,6 +236,12 @@ impl Entry {
             Sink::One(_) | Sink::Confirm { .. } => return self.last(Ok(value)),
             Sink::Read(read) => {
                 return match read.reply(value) {
+                    Some(value) => self.last(Ok(value)),
+                    None => Progress::More,
+                };
+            }
+            Sink::Gather(gather) => {
+                return match gather.reply(value) {
                     Some(value) => self.last(Ok(value)),
                     None => Progress::More,
                 };
@@ -244,28 +269,29 @@ impl Entry {
             Sink::Part(part) => part.ends.len() - part.answered,
             Sink::Confirm { left, .. } => *left,
             Sink::Read(read) => read.left,
+            Sink::Gather(gather) => gather.left(),
             Sink::One(_) | Sink::Again { .. } | Sink::Discard => 1,
         }
     }
 
-    /// Tells that no more replies come.
+    /// Reports that no more replies come.
     pub(crate) fn fail(mut self, error: &RedisError, written: usize) {
         let broken = Broken { error: error.clone(), written };
         match self.sink {
-            Sink::One(_) | Sink::Confirm { .. } | Sink::Read(_) => self.last(Err(broken)),
+            Sink::One(_) | Sink::Confirm { .. } | Sink::Read(_) | Sink::Gather(_) => self.last(Err(broken)),
             _ => self.complete(Some(broken)),
         };
     }
 
-    /// Publishes the replies a stream has so far, so that none waits for its neighbours.
+    /// Publishes the replies a stream has so far, so that none waits for later ones.
     pub(crate) fn publish(&mut self) {
         if let Sink::Part(part) = &mut self.sink {
             part.window.publish(&mut part.replies);
         }
     }
 
-    /// Cuts a part of a stream in two at a disconnect: the commands that were sent fail, the rest is to be sent again.
-    /// Gives the length of the rest, or `None` for what is no such part.
+    /// Cuts a part of a stream in two at a disconnect: the commands that were sent fail, the rest will be sent again.
+    /// Returns the length of the rest, or `None` for other entries.
     pub(crate) fn cut(&mut self, written: usize, error: &RedisError) -> Option<usize> {
         let Sink::Part(part) = &mut self.sink else { return None };
         part.fail_to(written, &Broken { error: error.clone(), written });
@@ -284,6 +310,7 @@ impl Entry {
             Sink::One(done) => Some(done),
             Sink::Confirm { done, .. } => Some(done),
             Sink::Read(read) => Some(read.done),
+            Sink::Gather(gather) => Some(gather.into_done()),
             _ => None,
         };
         match done.map(|done| done.send(outcome)) {

@@ -9,9 +9,9 @@ pub enum ScoreBound {
     Min,
     /// Above all scores.
     Max,
-    /// This score and what is beyond.
+    /// This score and those beyond.
     Inclusive(f64),
-    /// What is beyond this score.
+    /// Scores beyond this one.
     Exclusive(f64),
 }
 
@@ -29,9 +29,9 @@ pub enum LexBound<'a> {
     Min,
     /// Above all members.
     Max,
-    /// This member and what is beyond.
+    /// This member and those beyond.
     Inclusive(&'a [u8]),
-    /// What is beyond this member.
+    /// Members beyond this one.
     Exclusive(&'a [u8]),
 }
 
@@ -52,12 +52,12 @@ pub struct SortedSetAddOptions {
 }
 
 impl SortedSetAddOptions {
-    /// Adds new members and changes the scores of those there.
+    /// Adds new members and changes the scores of existing ones.
     pub fn new() -> SortedSetAddOptions {
         SortedSetAddOptions::default()
     }
 
-    /// Adds new members and leaves those there alone.
+    /// Adds new members and does not change existing ones.
     pub fn add_only() -> SortedSetAddOptions {
         SortedSetAddOptions { condition: Some("NX"), ..SortedSetAddOptions::default() }
     }
@@ -85,7 +85,7 @@ impl SortedSetAddOptions {
         self
     }
 
-    /// Adds to the score of one member and returns it; nothing where a condition does not hold.
+    /// Adds to the score of one member and returns it; nothing if a condition does not hold.
     pub fn increment_score(mut self) -> SortedSetAddOptions {
         self.increment = true;
         self
@@ -124,13 +124,13 @@ impl SortedSetRangeOptions {
         SortedSetRangeOptions { by: Some("BYLEX"), ..SortedSetRangeOptions::default() }
     }
 
-    /// From the greatest down; the greater end stands first then.
+    /// From the greatest down; the greater end comes first then.
     pub fn rev(mut self) -> SortedSetRangeOptions {
         self.rev = true;
         self
     }
 
-    /// So many of them behind an offset; a negative count is all.
+    /// At most `count` of them after an offset; a negative count means all.
     pub fn limit(mut self, offset: i64, count: i64) -> SortedSetRangeOptions {
         self.limit = Some((offset, count));
         self
@@ -150,8 +150,9 @@ options!(SortedSetRangeOptions: |this, out| {
     put_if(out, this.withscores, "WITHSCORES");
 });
 
-/// How the scores of a member that is in several sets make one.
+/// How the scores of a member that is in several sets are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Aggregate {
     /// Their sum.
     Sum,
@@ -163,7 +164,7 @@ pub enum Aggregate {
 
 crate::options::words!(Aggregate: Sum = b"SUM", Min = b"MIN", Max = b"MAX");
 
-/// Options of ZINTER, ZUNION and their kin.
+/// Options of ZINTER, ZUNION and similar commands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SortedSetCombineOptions {
     weights: Vec<f64>,
@@ -176,13 +177,13 @@ impl SortedSetCombineOptions {
         SortedSetCombineOptions::default()
     }
 
-    /// What the scores of each set are multiplied by; one number for each.
+    /// Factors for the scores of each set; one number for each set.
     pub fn weights(mut self, weights: impl Into<Vec<f64>>) -> SortedSetCombineOptions {
         self.weights = weights.into();
         self
     }
 
-    /// How scores make one.
+    /// How scores are combined.
     pub fn aggregate(mut self, aggregate: Aggregate) -> SortedSetCombineOptions {
         self.aggregate = Some(aggregate);
         self

@@ -1,4 +1,4 @@
-//! Pipelines without an end: commands in, replies out, in order and in constant memory.
+//! Endless pipelines: commands in, replies out, in order and in constant memory.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,15 +19,16 @@ use crate::queue::{Refused, Shared};
 use crate::sink::{Part, Sink};
 use crate::value::Value;
 
-/// Commands handed to the connection at once. They go out together anyway; this only bounds the bookkeeping.
+/// Most commands passed to the connection at once. They go out together anyway; this only bounds the bookkeeping.
 const PART_COMMANDS_MAX: usize = 1_024;
 const PART_BYTES_MAX: usize = 64 << 10;
 
-/// Parts handed over before others have their turn: whoever writes can begin while the next parts are made.
+/// Parts passed on before other tasks have a turn: the driver can write while the next parts are made.
 const PARTS_PER_TURN: usize = 2;
 
 /// How much of a stream may be under way at a time.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct WindowSize {
     /// Bytes of commands that are sent, or about to be, and not answered.
     pub bytes: usize,
@@ -36,8 +37,25 @@ pub struct WindowSize {
 }
 
 impl WindowSize {
-    /// What keeps a line busy on which a request and its reply take so long: 400 MB and ten million commands for each
-    /// second of it, at least the default, at most 64 MB and two million commands.
+    /// 1 MB and 16,384 commands.
+    pub fn new() -> WindowSize {
+        WindowSize::default()
+    }
+
+    /// Bytes of commands that are sent, or about to be, and not answered.
+    pub fn set_bytes(mut self, bytes: usize) -> WindowSize {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Commands that are not answered, and replies that are not taken.
+    pub fn set_commands(mut self, commands: usize) -> WindowSize {
+        self.commands = commands;
+        self
+    }
+
+    /// A window that keeps a line with this round trip busy: 400 MB and ten million commands for each second of it, at
+    /// least the default, at most 64 MB and two million commands.
     pub fn for_round_trip(round_trip: Duration) -> WindowSize {
         let near = WindowSize::default();
         // Bytes and commands for each microsecond.
@@ -50,16 +68,16 @@ impl WindowSize {
 }
 
 impl Default for WindowSize {
-    /// 1 MB and 16,384 commands: beyond that, more under way makes nothing faster on a local network.
+    /// 1 MB and 16,384 commands: on a local network a larger window is not faster.
     fn default() -> WindowSize {
         WindowSize { bytes: 1 << 20, commands: 16 << 10 }
     }
 }
 
-/// What a stream and the parts of it that are under way share.
+/// State shared by a stream and its parts under way.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// Whether replies are kept for somebody to take, or counted only.
+    /// Whether replies are kept to be taken, or only counted.
     keeps: bool,
     state: Mutex<State>,
 }
@@ -73,7 +91,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// What became of a stream whose replies nobody wanted to see.
+/// The result of a stream whose replies are only counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -103,7 +121,7 @@ impl Window {
         Window { keeps, state: Mutex::default() }
     }
 
-    /// Takes the reply to command `index` of the stream; what is to be kept gathers in `replies` until it is published.
+    /// Takes the reply to command `index` of the stream; replies to keep gather in `replies` until they are published.
     #[inline]
     pub(crate) fn add(&self, reply: RedisResult<Value>, index: u64, replies: &mut Vec<RedisResult<Value>>) {
         if self.keeps {
@@ -136,8 +154,8 @@ impl Window {
 }
 
 impl State {
-    /// Has the task woken when replies come or parts are done. Under the same lock as the look that found nothing to do:
-    /// what comes in between would go unnoticed.
+    /// Registers the task to be woken when replies come or parts are done. Must be called under the same lock as the
+    /// check that found nothing to do: otherwise events in between would be missed.
     fn sleep(&mut self, cx: &Context<'_>) {
         if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             self.waker = Some(cx.waker().clone());
@@ -193,12 +211,12 @@ impl<S: Stream<Item = C>, C: AsRef<Cmd>> Source for FromStream<S> {
 /// A pipeline of any length, from [`Connection::stream`] and its relatives: a [`Stream`] of replies in the order of the
 /// commands.
 ///
-/// Commands are asked for, sent and answered at the same time, so that there is no batch size to choose; what is under way
-/// is bounded by a [`WindowSize`]. Nothing happens unless it is polled. Dropping it sends no more; the commands that were
-/// handed over are executed, and their replies dropped.
+/// Commands are read, sent and answered at the same time, so there is no batch size to choose; a [`WindowSize`] bounds
+/// the commands under way. Nothing happens unless it is polled. After a drop no more commands are sent; those already
+/// passed to the connection are executed, and their replies dropped.
 pub struct Replies<'a> {
     shared: Arc<Shared>,
-    /// Keeps the connection open; a lease sees by it that it is still in use.
+    /// Keeps the connection open, and shows a lease that it is still in use.
     _connection: Option<Connection>,
     source: Option<Box<dyn Source + Send + 'a>>,
     size: WindowSize,
@@ -207,9 +225,9 @@ pub struct Replies<'a> {
     pending: Pipeline,
     /// The index in the stream of the first of them.
     index: u64,
-    /// Waits until the queue of the connection, which others use too, has room.
+    /// Waits until the connection's queue, which is shared, has room.
     room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// What makes the stream end early.
+    /// The error that ends the stream early.
     failed: Option<RedisError>,
 }
 
@@ -235,8 +253,8 @@ impl Connection {
         Replies::new(self, Box::new(FromIter(commands.into_iter())))
     }
 
-    /// Streams what a function writes: it adds one command to the pipeline it gets and says `true`, or `false` at the end.
-    /// No command needs memory of its own.
+    /// Streams the commands of a function: it adds one command to the pipeline it gets and returns `true`, or `false`
+    /// at the end. No command needs memory of its own.
     ///
     /// ```no_run
     /// # async fn example() -> onrush::RedisResult<()> {
@@ -258,7 +276,8 @@ impl Connection {
         Replies::new(self, Box::new(FromFn(write_next)))
     }
 
-    /// Streams the commands of a [`Stream`]. What has come is sent when the next is not there yet.
+    /// Streams the commands of a [`Stream`]. Commands that have come are sent as soon as the next one has to be waited
+    /// for.
     pub fn stream_from<'a, C: AsRef<Cmd>>(&self, commands: impl Stream<Item = C> + Send + 'a) -> Replies<'a> {
         Replies::new(self, Box::new(FromStream(Box::pin(commands))))
     }
@@ -279,7 +298,7 @@ impl<'a> Replies<'a> {
         }
     }
 
-    /// Sets how much may be under way, in place of [`WindowSize::for_round_trip`] with the time a round trip took when
+    /// Sets how much may be under way. The default is [`WindowSize::for_round_trip`] with the round trip measured when
     /// the connection was made.
     pub fn window(mut self, size: WindowSize) -> Replies<'a> {
         self.size = WindowSize { bytes: size.bytes.max(1), commands: size.commands.max(1) };
@@ -344,7 +363,7 @@ impl<'a> Replies<'a> {
         }
     }
 
-    /// Hands over one part if there is something to send and room for it; says whether it did.
+    /// Passes one part on if there is something to send and room for it; returns whether it did.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(room) = &mut self.room {
             if room.as_mut().poll(cx).is_pending() {
@@ -360,7 +379,7 @@ impl<'a> Replies<'a> {
             Err(Refused::Full) => {
                 let (shared, len) = (self.shared.clone(), self.pending.bytes_len());
                 self.room = Some(Box::pin(async move { shared.room(len).await }));
-                // Once more, for the room to know of this task.
+                // Polled once more, to register this task for the room.
                 true
             }
             Err(Refused::Never(error)) => {
@@ -374,7 +393,8 @@ impl<'a> Replies<'a> {
     fn fill(&mut self, cx: &mut Context<'_>) -> bool {
         let (bytes, commands) = {
             let mut state = self.window.state.lock();
-            // Half of the window must be free, so that parts do not become tiny; replies that nobody takes fill it too.
+            // Half of the window must be free, so that parts do not become tiny; replies that are not taken fill it
+            // too.
             let commands = state.commands + state.replies.len();
             if commands > self.size.commands / 2 || state.bytes > self.size.bytes / 2 {
                 state.sleep(cx);
@@ -456,7 +476,8 @@ mod tests {
             if shared.take(&mut bytes, &mut entries, &cx) == Taken::Some {
                 answered += entries.drain(..).map(|mut entry| entry.reply(Value::Okay)).count();
             } else {
-                // Where threads outnumber cores, the stream's would else wait for the end of this one's time slice.
+                // Otherwise, with more threads than cores, the stream's thread would wait for the end of this one's
+                // time slice.
                 std::thread::yield_now();
             }
         }

@@ -1,11 +1,11 @@
-//! What a connection is subscribed to.
+//! The subscriptions of a connection.
 
 use std::collections::BTreeSet;
 
 use crate::encode::command;
 use crate::value::PushKind;
 
-/// What the server has confirmed that we are subscribed to, kept to subscribe again after a reconnect.
+/// The subscriptions that the server has confirmed, kept to make them again after a reconnect.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Subscriptions {
     channels: BTreeSet<Vec<u8>>,
@@ -16,7 +16,7 @@ pub(crate) struct Subscriptions {
 /// A command that begins or ends subscriptions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Change<'a> {
-    /// `SUBSCRIBE` or one of its kin, in capitals.
+    /// `SUBSCRIBE` or a similar command, in capitals.
     pub command: &'static str,
     pub targets: &'a [&'a [u8]],
 }
@@ -62,8 +62,8 @@ impl Subscriptions {
         }
     }
 
-    /// Notes what a command is to end, before the server confirms it: whoever wants no more messages gets none after a
-    /// reconnect either. O(log n) for each target.
+    /// Notes the subscriptions that a command ends, before the server confirms it: so they are not made again after a
+    /// reconnect. O(log n) for each target.
     pub(crate) fn end(&mut self, change: Change<'_>) {
         if change.ends() {
             let kind = change.kind();
@@ -75,7 +75,7 @@ impl Subscriptions {
         self.channels.is_empty() && self.patterns.is_empty() && self.shard_channels.is_empty()
     }
 
-    /// Commands that subscribe to all of it again: one for each, so that the server may refuse them one by one.
+    /// Commands that make all subscriptions again: one for each, so that the server can refuse them one by one.
     pub(crate) fn commands(&self) -> Vec<Resubscription> {
         let all = [("SUBSCRIBE", &self.channels), ("PSUBSCRIBE", &self.patterns), ("SSUBSCRIBE", &self.shard_channels)];
         let again = |command, name: &Vec<u8>| {

@@ -8,8 +8,8 @@ use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::pipeline::Pipeline;
 use crate::value::Value;
 
-/// A connection whose commands each fail when their reply does not come in time; made by
-/// [`Connection::with_timeout`]. It costs a timer for each command or pipeline sent over it, and nothing for others.
+/// A connection whose commands fail if their reply does not come in time; made by [`Connection::with_timeout`]. It
+/// costs a timer for each command or pipeline sent over it, and nothing for others.
 ///
 /// ```no_run
 /// # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
@@ -22,9 +22,9 @@ use crate::value::Value;
 /// # }
 /// ```
 ///
-/// The connection's own response timeout goes on beside it, and the shorter of the two counts. A command that is given up
-/// is not taken back: it is sent, and its reply dropped; so the error's [`fate`](RedisError::fate) is
-/// [`Fate::Unknown`]. The connection and what others sent over it are not touched.
+/// The connection's own response timeout also applies; the shorter of the two counts. A command that times out is not
+/// taken back: it is sent, and its reply dropped; so the error's [`fate`](RedisError::fate) is [`Fate::Unknown`]. The
+/// connection and other tasks' commands are not affected.
 #[derive(Debug)]
 pub struct WithTimeout<'a, C> {
     con: &'a C,

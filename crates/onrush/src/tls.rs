@@ -49,10 +49,9 @@ impl TlsOptions {
         self.ca_pem.get_or_insert_default();
         for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, &error))? {
             let file = entry.map_err(|error| unreadable(folder, &error))?.path();
-            // What is no certificate may lie there too.
-            if let Ok(pem) = std::fs::read(&file)
-                && with_rustls::certificates(&pem).is_ok_and(|found| !found.is_empty())
-            {
+            // The folder may also hold other files.
+            let Ok(pem) = std::fs::read(&file) else { continue };
+            if with_rustls::certificates(&pem).is_ok_and(|found| !found.is_empty()) {
                 self = self.with_ca_pem(pem);
             }
         }
@@ -76,7 +75,7 @@ impl TlsOptions {
         Ok(self.with_identity_pem(read(certificates.as_ref())?, read(key.as_ref())?))
     }
 
-    /// These options as rustls takes them, for TLS on a socket of one's own; `insecure` trusts any certificate.
+    /// These options as rustls takes them, for TLS on a socket of your own; `insecure` trusts any certificate.
     ///
     /// # Errors
     /// What is wrong with the certificates or the key.
@@ -99,8 +98,8 @@ fn read(file: &Path) -> RedisResult<Vec<u8>> {
 #[cfg(feature = "tls")]
 pub use tokio_rustls::rustls;
 
-/// What the connections of a client share: the configuration, which the first of them makes, and by it the sessions that
-/// the others resume.
+/// State that the connections of a client share: the configuration, which the first of them makes, and the sessions in
+/// it, which the others resume.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct TlsContext {
     #[cfg(feature = "tls")]
@@ -189,7 +188,7 @@ mod with_rustls {
                     return Err(bad(format!("none of the {count} certificates to trust can be used")));
                 }
             }
-            // Some systems carry certificates that rustls does not take; the others will do.
+            // Some systems have certificates that rustls does not accept; the others suffice.
             None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
         }
         Ok(roots)

@@ -14,10 +14,11 @@ pub const DEFAULT_PORT: u16 = 6379;
 
 /// The version of the protocol to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum ProtocolVersion {
     /// RESP2, which every server speaks.
     RESP2,
-    /// RESP3, with maps, sets and pushes; where the server has no RESP3, RESP2 is spoken all the same.
+    /// RESP3, with maps, sets and pushes; falls back to RESP2 if the server has no RESP3.
     #[default]
     RESP3,
 }
@@ -48,9 +49,9 @@ pub enum ConnectionAddr {
 /// - `rediss://…` for TLS, with `#insecure` at the end to take any certificate;
 /// - `redis+unix://[[user]:password@]/path/to/socket[?db=0&user=…&pass=…]`, also `unix://`.
 ///
-/// Options: `protocol=resp2|resp3` (or `2`, `3`), `db`, `user`, `pass`, `client_name`. Others, which other clients may
-/// know, change nothing: [`unknown_options`](Self::unknown_options) tells them. Reserved characters in any part are
-/// percent-encoded.
+/// Options: `protocol=resp2|resp3` (or `2`, `3`), `db`, `user`, `pass`, `client_name`. Other options, which other
+/// clients may have, change nothing: [`unknown_options`](Self::unknown_options) lists them. Reserved characters in any
+/// part are percent-encoded.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionInfo {
@@ -163,8 +164,8 @@ impl FromStr for ConnectionInfo {
     }
 }
 
-/// A login without a host behind it is no URL to the parser, but other clients take it: `redis://:secret@/1`. Gives a URL
-/// with a host, and whether it had one, or no login.
+/// The parser refuses a login without a host, but other clients take it: `redis://:secret@/1`. Returns a URL with a
+/// host, and whether the text had a host or no login.
 fn with_place(text: &str) -> (Cow<'_, str>, bool) {
     let start = text.find("://").map_or(0, |at| at + 3);
     let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
@@ -215,7 +216,7 @@ fn decode(text: &str) -> RedisResult<String> {
     decoded.map(Cow::into_owned).map_err(|_| bad("holds bytes that are no UTF-8"))
 }
 
-/// What can say where the server is: a URL, or its parts.
+/// A server's address: a URL, or its parts.
 pub trait IntoConnectionInfo {
     /// The parts.
     ///

@@ -1,12 +1,12 @@
-//! What a server answers: the reply types of RESP2 and RESP3 as one enum.
+//! Replies: the types of RESP2 and RESP3 as one enum.
 
 use crate::error::{ErrorKind, RedisError, RedisResult, ServerError};
 
 /// One reply, or a part of one.
 ///
-/// RESP2 servers use the first seven kinds only; the rest are RESP3's. An error inside an aggregate (one command of
-/// a transaction, say) stays where it is as [`Value::ServerError`]; an error as a whole reply becomes a
-/// [`RedisError`] wherever this library hands out a `Result`.
+/// RESP2 servers use the first seven kinds only; the rest are RESP3's. An error inside an aggregate (one command of a
+/// transaction, say) stays where it is as [`Value::ServerError`]; an error as a whole reply becomes a [`RedisError`]
+/// wherever this library returns a `Result`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -47,7 +47,7 @@ pub enum Value {
     Attribute(Box<Attribute>),
 }
 
-/// How a [`Value::VerbatimString`] wants to be shown.
+/// How to show a [`Value::VerbatimString`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VerbatimFormat {
@@ -88,7 +88,8 @@ pub enum PushKind {
     /// Confirms a subscription to a channel.
     Subscribe,
     /// Confirms the end of a subscription to a channel. When the server refuses to make a subscription again after a
-    /// reconnect, the client makes this, or its like for patterns and shard channels, with the error behind the name.
+    /// reconnect, the client makes this message, or the one for patterns or shard channels, with the error after the
+    /// name.
     Unsubscribe,
     /// Confirms a subscription to a pattern.
     PSubscribe,
@@ -136,7 +137,7 @@ impl PushKind {
         matches!(self, Subscribe | PSubscribe | SSubscribe | Unsubscribe | PUnsubscribe | SUnsubscribe)
     }
 
-    /// What tells the end of a subscription, for what tells its beginning.
+    /// The kind that confirms the end of a subscription, for the kind that confirms its beginning.
     pub(crate) fn end(&self) -> Option<PushKind> {
         match self {
             PushKind::Subscribe => Some(PushKind::Unsubscribe),
@@ -177,8 +178,8 @@ impl Value {
         }
     }
 
-    /// The elements of an array, a set or a push, the pairs of a map one after the other; `Nil` has none.
-    /// Gives the value back when it is no aggregate.
+    /// The elements of an array, a set or a push, the pairs of a map one after the other; `Nil` has none. Returns the
+    /// value as the error if it is not an aggregate.
     pub fn into_sequence(self) -> Result<Vec<Value>, Value> {
         match self {
             Value::Array(items) | Value::Set(items) => Ok(items),
@@ -196,7 +197,7 @@ impl Value {
             Value::Map(pairs) => Ok(pairs),
             Value::Nil => Ok(Vec::new()),
             Value::Attribute(attribute) => attribute.data.into_map(),
-            Value::Array(items) if items.len().is_multiple_of(2) => {
+            Value::Array(items) if items.len() % 2 == 0 => {
                 let mut items = items.into_iter();
                 Ok(std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect())
             }
@@ -255,7 +256,7 @@ impl Value {
         }
     }
 
-    /// The error for a reply that does not fit the type asked for; shows a part of the value.
+    /// The error for a reply that does not fit the requested type; shows a part of the value.
     pub(crate) fn mismatch(&self, wanted: &str) -> RedisError {
         let mut shown = format!("{self:?}");
         if let Some((cut, _)) = shown.char_indices().nth(80) {

@@ -12,21 +12,21 @@ use super::wire::Wire;
 use crate::process;
 use crate::server::Server;
 
-/// Requests are sent in batches of at most so many bytes and commands, then their replies are read.
+/// Most bytes and commands in a batch of requests; after each batch its replies are read.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 const BATCH_COMMANDS_MAX: usize = 500;
 
 /// How long `rest` lasts.
 const REST: Duration = Duration::from_millis(200);
 
-/// What a line cost on a server.
+/// The cost of a line on a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// CPU time of all threads of the server.
     pub cpu: Duration,
     /// Time to the last reply.
     pub wall: Duration,
-    /// The longest time another client waited for replies to PING and GETs meanwhile, if one was there.
+    /// The longest time that another client, if there was one, waited for replies to PING and GETs meanwhile.
     pub longest_wait: Option<Duration>,
 }
 
@@ -76,8 +76,8 @@ impl<'a> Bench<'a> {
         Ok(Bench { server, n, patience, wire, others: Vec::new(), order: Vec::new(), high: Memory::default() })
     }
 
-    /// Runs the lines but those in `skipped`, and gives `on_cost` what each measured one cost. With `probed` another
-    /// client watches how long it has to wait. Errors: the line at which the run stopped, and why.
+    /// Runs the lines, except those in `skipped`, and passes the cost of each measured one to `on_cost`. With `probed`,
+    /// another client measures how long it must wait. Errors: the line at which the run stopped, and why.
     pub fn run(
         &mut self,
         lines: &[Line],
@@ -124,7 +124,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Does what the line says; returns the time from the first byte to the last reply.
+    /// Runs the line; returns the time from the first byte to the last reply.
     fn act(&mut self, line: &Line) -> Result<Duration, Stop> {
         let deadline = Instant::now() + self.patience;
         match &line.act {
@@ -180,7 +180,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// What is sent at once, and how many replies it brings.
+    /// Bytes that are sent at once, and the number of their replies.
     fn batches(
         &self,
         commands: &[Template],
@@ -312,7 +312,7 @@ fn longest_wait(probe: &mut Wire, done: &AtomicBool, patience: Duration) -> Dura
     longest
 }
 
-/// CPU time of all threads of a process, read when none of them runs, or when `patience` is over.
+/// CPU time of all threads of a process, read while none of them runs, or when `patience` is over.
 ///
 /// The kernel brings a thread's time up to date when it stops running.
 fn quiet_cpu_time(pid: u32, patience: Duration) -> Duration {
@@ -326,9 +326,9 @@ fn quiet_cpu_time(pid: u32, patience: Duration) -> Duration {
 /// Memory of a server in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// What INFO says is used.
+    /// Memory in use by INFO.
     pub used: u64,
-    /// What the kernel says is resident.
+    /// Resident memory by the kernel.
     pub rss: u64,
 }
 
@@ -349,8 +349,8 @@ pub fn peak(pid: u32) -> u64 {
     process::peak_rss_kb(pid) * 1024
 }
 
-/// Makes the kernel forget how much memory was ever resident.
+/// Resets the kernel's peak of resident memory.
 pub fn forget_peak(pid: u32) {
-    // Without the right to do so peaks are those of earlier runs too, which only hides, never accuses.
+    // Without the permission, peaks include earlier runs: this can only hide faults, never cause one.
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }

@@ -1,8 +1,8 @@
-//! The one list of faults that may be there, with the reason, and the list of commands that need no case.
+//! The only list of permitted faults, with reasons, and the list of commands that need no case.
 
 use super::judge::{Fault, Kind};
 
-/// Faults that may be there.
+/// Permitted faults.
 pub struct Declared {
     /// The scenario.
     pub scenario: &'static str,
@@ -10,7 +10,7 @@ pub struct Declared {
     pub lines: &'static [&'static str],
     /// The kinds.
     pub kinds: &'static [Kind],
-    /// Why they may be there.
+    /// Why they are permitted.
     pub reason: &'static str,
 }
 

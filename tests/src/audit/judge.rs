@@ -6,21 +6,21 @@ use super::bench::{Cost, Memory};
 use super::script::Line;
 use super::side::{RSS_ALLOWANCE, Side, Taken, USED_ALLOWANCE};
 
-/// Costs below this say nothing: a wake-up and a system call cost that much on a busy machine.
+/// Costs below this mean nothing: a wake-up and a system call cost that much on a busy machine.
 const CPU_FLOOR: Duration = Duration::from_micros(50);
-/// The same for time on the clock, which other programs share.
+/// The same for wall-clock time, which other programs affect.
 const WALL_FLOOR: Duration = Duration::from_millis(25);
-/// A growth is looked at when the cost at the largest size reaches this.
+/// Growth is judged only if the cost at the largest size reaches this.
 const GROWTH_FLOOR: Duration = Duration::from_micros(500);
-/// As many times redis-server's cost are a fault.
+/// A cost of this many times redis-server's is a fault.
 const RATIO_MAX: f64 = 10.0;
-/// So much may the exponent of growth pass redis-server's.
+/// The exponent of growth may exceed redis-server's by this.
 const EXPONENT_TOLERANCE: f64 = 0.45;
-/// A growth is a fault only when the cost is already that part of redis-server's.
+/// Growth is a fault only if the cost has already reached this part of redis-server's.
 const GROWTH_RATIO_MIN: f64 = 0.5;
-/// Without a redis-server that knows the command it may grow by this power.
+/// Largest exponent of growth if no redis-server has the command.
 const LONE_EXPONENT_MAX: f64 = 1.4;
-/// What a PING may wait beyond three times what redis-server takes.
+/// How long a PING may wait beyond three times its wait at redis-server.
 const WAIT_ALLOWANCE: Duration = Duration::from_millis(150);
 
 /// The kinds of faults.
@@ -100,7 +100,7 @@ pub fn faults(lines: &[Line], ours: &Side, theirs: Option<&Side>) -> Vec<Fault> 
     }
     if let Some((n, taken)) = ours.memory.last_key_value() {
         let other = theirs.and_then(|side| side.memory.get(n)).copied();
-        // With nothing to compare to, only what is left can be judged.
+        // Without a server to compare with, only the memory that is left can be judged.
         judge_memory(*n, taken, other, &mut faults);
     }
     faults
@@ -127,7 +127,7 @@ fn judge_line(ours: &[(usize, Cost)], theirs: Option<Vec<(usize, Cost)>>, mut fo
     } else if times_wall > RATIO_MAX {
         found(Kind::Slow, format!("at {n}: {:?} on the clock, redis-server {:?}", our.wall, their.wall));
     }
-    // What becomes cheaper with the size does so by chance.
+    // A cost that falls with the size falls by chance.
     let (our_power, their_power) = (exponent(&cpu(&ours)), exponent(&cpu(&theirs)).max(0.0));
     let counts = our.cpu >= GROWTH_FLOOR && our.cpu.as_secs_f64() >= their.cpu.as_secs_f64() * GROWTH_RATIO_MIN;
     if counts && our_power > their_power + EXPONENT_TOLERANCE {

@@ -24,7 +24,7 @@ pub fn summary(outcome: &Outcome) -> String {
     text
 }
 
-/// When, where, on what and by which command line the audit was made.
+/// Date, machine, versions and command line of the audit.
 pub fn head(args: &[String]) -> String {
     let output = |program: &Path, args: &[&str]| {
         let output = Command::new(program).args(args).output().map(|o| o.stdout).unwrap_or_default();

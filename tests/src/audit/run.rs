@@ -30,12 +30,12 @@ pub struct Settings {
     pub patience: Duration,
     /// How long memory may take to come back.
     pub settling: Duration,
-    /// What has not begun by then is run at sizes of a tenth.
+    /// Scenarios that have not begun by then run at a tenth of the sizes.
     pub unhurried: Duration,
 }
 
 impl Settings {
-    /// What `make test` does.
+    /// The effort of `make test`.
     pub const TEST: Settings = Settings {
         size_max: 100_000,
         turns: 2,
@@ -46,7 +46,7 @@ impl Settings {
         unhurried: Duration::from_secs(120),
     };
 
-    /// What `make audit` does.
+    /// The effort of `make audit`.
     pub const FULL: Settings = Settings {
         size_max: 1_000_000,
         turns: 2,
@@ -58,7 +58,7 @@ impl Settings {
     };
 }
 
-/// What was measured of a scenario.
+/// The results of a scenario.
 pub struct Outcome {
     /// Its name.
     pub name: &'static str,
@@ -66,17 +66,18 @@ pub struct Outcome {
     pub lines: Vec<Line>,
     /// The server under test.
     pub ours: Side,
-    /// The redis-server that knows all of the commands, if there is one.
+    /// The redis-server that has all of the commands, if there is one.
     pub theirs: Option<Side>,
-    /// What is wrong and not declared.
+    /// Undeclared faults.
     pub faults: Vec<Fault>,
-    /// What is wrong and declared, with the reason.
+    /// Declared faults, with the reasons.
     pub known: Vec<(Fault, &'static str)>,
     /// How long it took.
     pub took: Duration,
 }
 
-/// Runs the scenarios; `on_done` gets each outcome as it is there. Returns them in the order of the scenarios.
+/// Runs the scenarios; `on_done` gets each outcome when it is complete. Returns the outcomes in the order of the
+/// scenarios.
 pub fn audit(scenarios: &[&Scenario], settings: &Settings, on_done: impl Fn(&Outcome) + Sync) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
@@ -111,7 +112,7 @@ pub fn run(scenario: &Scenario, settings: &Settings) -> Outcome {
         }
     }
     if let Some(side) = &theirs {
-        // A script that redis-server does not take is a mistake of ours.
+        // A script that redis-server refuses is a mistake in the audit.
         let stops = side.stopped.iter().filter(|(line, _)| !ours.stopped.contains_key(line));
         for (line, (n, reason)) in stops.filter(|(_, (_, reason))| !reason.starts_with("no reply")) {
             let detail = format!("redis-server at {n}: {reason}");
@@ -145,7 +146,7 @@ fn measure(scenario: &Scenario, lines: &[Line], ours: &mut Side, theirs: &mut Op
             }
         }
         let longest = theirs.iter().map(|side| side.longest(n)).chain([ours.longest(n)]).max().unwrap_or_default();
-        // What grows by the square would take a hundred times as long at the next size.
+        // A quadratic cost would take a hundred times as long at the next size.
         if longest > settings.patience / 12 {
             break;
         }
@@ -153,7 +154,7 @@ fn measure(scenario: &Scenario, lines: &[Line], ours: &mut Side, theirs: &mut Op
     }
 }
 
-/// A turn; when a line stops it, further turns without that line.
+/// One turn; if a line stops it, further turns leave that line out.
 fn run_again_without_stops(side: &mut Side, lines: &[Line], turn: Turn, skipped: &mut BTreeSet<usize>) {
     for _ in 0..lines.len() {
         let stops = side.stopped.len();
@@ -165,7 +166,7 @@ fn run_again_without_stops(side: &mut Side, lines: &[Line], turn: Turn, skipped:
     }
 }
 
-/// The redis-server to compare with: the first that is there and knows all commands; none may.
+/// The redis-server to compare with: the first available one that has all commands, if there is one.
 fn oracle_for(lines: &[Line]) -> Option<PathBuf> {
     static OURS: OnceLock<BTreeSet<String>> = OnceLock::new();
     static THEIRS: OnceLock<Vec<(Oracle, BTreeSet<String>)>> = OnceLock::new();

@@ -34,7 +34,7 @@ impl Scenario {
         Scenario { name, script, args: &[], size_max: 1_000_000 }
     }
 
-    /// Bounds the size, for costs that are quadratic by nature and for connections, of which there are only so many.
+    /// Bounds the size, for costs that are quadratic by nature and for connections, whose number is limited.
     pub const fn up_to(self, size_max: usize) -> Scenario {
         Scenario { size_max, ..self }
     }
@@ -44,7 +44,7 @@ impl Scenario {
         Scenario { args, ..self }
     }
 
-    /// The lines of the script. Panics when one is not understood.
+    /// The lines of the script. Panics if one is malformed.
     pub fn lines(&self) -> Vec<Line> {
         let lines = self.script.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.map(Line::parse).collect()
@@ -121,7 +121,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Reads a line. Panics when it is not understood.
+    /// Reads a line. Panics if it is malformed.
     pub fn parse(line: &'static str) -> Line {
         let (measured, rest) = line.strip_prefix('>').map_or((false, line), |rest| (true, rest.trim_start()));
         let (may_fail, text) = rest.strip_prefix('?').map_or((false, rest), |rest| (true, rest.trim_start()));

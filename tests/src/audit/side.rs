@@ -9,15 +9,15 @@ use super::script::{Line, Scenario};
 use super::wire::Wire;
 use crate::server::{Launch, Server};
 
-/// Memory counts as back when no more than this is left: bytes in use, and resident.
+/// Memory counts as returned when at most this much is left: bytes in use, and resident.
 pub const USED_ALLOWANCE: u64 = 4 << 20;
 /// See [`USED_ALLOWANCE`]. Allocators keep some pages.
 pub const RSS_ALLOWANCE: u64 = 24 << 20;
 
-/// What a run took in memory, in bytes beyond the state before it.
+/// Memory of a run, in bytes beyond the state before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
-    /// When the script is through, or more if it paused when there was more.
+    /// At the end of the script, or at a pause if it was more then.
     pub full: Memory,
     /// The most that was resident.
     pub peak: u64,
@@ -85,7 +85,7 @@ impl Side {
         let left_out: BTreeSet<usize> = skipped.iter().chain(self.stopped.keys()).copied().collect();
         match self.run(&server, lines, turn, &left_out) {
             Ok(()) => self.server = Some(server),
-            // A server that may be in an endless loop is of no use: the next turn starts another.
+            // The server may be in an endless loop: the next turn starts another.
             Err((line, stop)) => {
                 let reason = match stop {
                     Stop::Silent => format!("no reply within {:?}", turn.patience),
@@ -96,7 +96,8 @@ impl Side {
         }
     }
 
-    /// Ends the server, so that the next turn starts with a fresh one: what a name once took, it takes only once.
+    /// Ends the server, so that the next turn starts with a fresh one: memory that a name takes once is taken only once
+    /// per server.
     pub fn end(&mut self) {
         self.server = None;
     }

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How many bytes of a reply are kept to tell what it was.
+/// How many bytes of a reply are kept to identify it.
 const HEAD_LEN_MAX: usize = 160;
 
 /// One connection to a server. Reading and writing fail with `TimedOut` at the deadline of the call.
@@ -105,7 +105,7 @@ impl Wire {
             self.start += len + 2;
             return Ok(());
         }
-        // Items that are cut are short ones, except for values that nobody wants to see.
+        // Only long values are cut, which no line uses.
         let mut item = Vec::new();
         let mut left = len + 2;
         while left > 0 {

@@ -1,42 +1,59 @@
-//! The cost audit by hand: every command on its worst shapes of data at sizes up to 1,000,000, beside redis-server.
-//!
-//! ```text
-//! onrush-audit [--max N] [--turns N] [--jobs N] [--only PART-OF-A-NAME] [--out FILE.md]   measures and writes a table
-//! onrush-audit --short                                                                    what `make test` does
-//! onrush-audit --list                                                                     the scenarios
-//! ```
+//! Runs the cost audit by hand: every command on its worst shapes of data at sizes up to 1,000,000, beside
+//! redis-server.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use clap::Parser;
 use onrush_tests::audit::run::{Settings, audit};
 use onrush_tests::audit::{report, scenarios};
 use onrush_tests::filter;
 
+/// Measures what every command costs on its worst shapes of data, beside redis-server
+#[derive(Debug, Parser)]
+struct Args {
+    /// The largest size of the data
+    #[arg(long, value_name = "N")]
+    max: Option<usize>,
+    /// Turns that the servers take
+    #[arg(long, value_name = "N")]
+    turns: Option<usize>,
+    /// Measurements in a turn
+    #[arg(long, value_name = "N")]
+    repeats: Option<usize>,
+    /// Scenarios measured at a time
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Only the scenarios whose names hold this
+    #[arg(long, value_name = "PART-OF-A-NAME", default_value = "")]
+    only: String,
+    /// Writes a table
+    #[arg(long, value_name = "FILE.md")]
+    out: Option<PathBuf>,
+    /// What `make test` does
+    #[arg(long)]
+    short: bool,
+    /// Prints the names of the scenarios
+    #[arg(long)]
+    list: bool,
+}
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.iter().any(|arg| arg == "--list") {
+    let args = Args::parse();
+    if args.list {
         scenarios::all().iter().for_each(|scenario| println!("{}", scenario.name));
         return ExitCode::SUCCESS;
     }
-    let known =
-        filter::check_options(&args, &["--max", "--turns", "--repeats", "--jobs", "--only", "--out"], &["--short"]);
-    if let Err(reason) = known {
-        eprintln!("{reason}");
-        return ExitCode::FAILURE;
-    }
-    let option = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
-    let number = |name: &str, default: usize| option(name).map_or(default, |text| text.parse().expect("a number"));
-    let default = if args.iter().any(|arg| arg == "--short") { Settings::TEST } else { Settings::FULL };
+    let default = if args.short { Settings::TEST } else { Settings::FULL };
     let settings = Settings {
-        size_max: number("--max", default.size_max),
-        turns: number("--turns", default.turns),
-        repeats: number("--repeats", default.repeats),
-        jobs: number("--jobs", default.jobs),
+        size_max: args.max.unwrap_or(default.size_max),
+        turns: args.turns.unwrap_or(default.turns),
+        repeats: args.repeats.unwrap_or(default.repeats),
+        jobs: args.jobs.unwrap_or(default.jobs),
         ..default
     };
-    let only = option("--only").map_or("", String::as_str);
-    let chosen = match filter::by_part(scenarios::all(), only, |scenario| scenario.name.to_string()) {
+    let chosen = match filter::by_part(scenarios::all(), &args.only, |scenario| scenario.name.to_string()) {
         Ok(chosen) => chosen,
         Err(reason) => {
             eprintln!("--only {reason}");
@@ -48,8 +65,9 @@ fn main() -> ExitCode {
         let number = done.fetch_add(1, Ordering::Relaxed) + 1;
         println!("[{number}/{}] {}", chosen.len(), report::summary(outcome));
     });
-    if let Some(path) = option("--out") {
-        let text = report::head(&args) + &report::table(&outcomes);
+    if let Some(path) = args.out {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let text = report::head(&words) + &report::table(&outcomes);
         std::fs::write(path, text).expect("the table is written");
     }
     let faults: usize = outcomes.iter().map(|outcome| outcome.faults.len()).sum();

@@ -1,63 +1,68 @@
 //! Runs the differential tests of one family, or of one file of cases, and shows the differences: of random sequences the first
 //! (with `--keep-going` all).
-//!
-//! ```text
-//! onrush-diff FAMILY [--seed N] [--sequences N] [--commands N] [--keep-going]   random sequences
-//! onrush-diff path/to/cases.txt                                                 hand-made sequences
-//! onrush-diff --list                                                            the families
-//! ```
 
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::Parser;
 use onrush_tests::cases;
 use onrush_tests::diff::{Mode, Runner};
 use onrush_tests::families::{self, FAMILIES, Family, Generator};
 use onrush_tests::rng::Rng;
 use onrush_tests::server::Oracle;
 
+/// Holds the replies to sequences of commands against redis-server's
+#[derive(Debug, Parser)]
+struct Args {
+    /// A family, for random sequences, or a file of hand-made ones
+    #[arg(value_name = "FAMILY|FILE.txt", required_unless_present = "list")]
+    what: Option<String>,
+    /// The first random sequence
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many random sequences
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    sequences: u64,
+    /// Commands of each
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    commands: usize,
+    /// Goes on behind a difference
+    #[arg(long)]
+    keep_going: bool,
+    /// Prints the names of the families
+    #[arg(long)]
+    list: bool,
+}
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.first().map(String::as_str) {
-        Some("--list") => {
-            FAMILIES.iter().for_each(|f| println!("{}", f.name));
-            ExitCode::SUCCESS
-        }
-        Some(path) if path.ends_with(".txt") => run_file(Path::new(path)),
-        Some(name) => match families::family(name) {
-            Some(family) => run_family(family, &args[1..]),
+    let args = Args::parse();
+    match args.what.as_deref() {
+        _ if args.list => FAMILIES.iter().for_each(|family| println!("{}", family.name)),
+        Some(path) if path.ends_with(".txt") => return run_file(Path::new(path)),
+        name => match families::family(name.unwrap_or_default()) {
+            Some(family) => return run_family(family, &args),
             None => {
                 let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
-                eprintln!("no family '{name}'; the families are {}", names.join(", "));
-                ExitCode::FAILURE
+                eprintln!("no family '{}'; the families are {}", name.unwrap_or_default(), names.join(", "));
+                return ExitCode::FAILURE;
             }
         },
-        None => {
-            eprintln!("usage: onrush-diff FAMILY|FILE.txt|--list [--seed N] [--sequences N] [--commands N]");
-            ExitCode::FAILURE
-        }
     }
+    ExitCode::SUCCESS
 }
 
-fn option(args: &[String], name: &str, default: u64) -> u64 {
-    let at = args.iter().position(|a| a == name);
-    at.and_then(|i| args.get(i + 1)?.parse().ok()).unwrap_or(default)
-}
-
-fn run_family(family: &Family, args: &[String]) -> ExitCode {
-    let first = option(args, "--seed", 1);
-    let count = option(args, "--sequences", 500);
-    let commands = option(args, "--commands", 60) as usize;
+fn run_family(family: &Family, args: &Args) -> ExitCode {
+    let Args { seed: first, sequences: count, commands, .. } = *args;
     let mut pairs = Oracle::ALL.map(|oracle| (Runner::for_family(family, oracle), Generator::new(family, oracle)));
     let mut differences = 0;
-    for seed in first..first + count {
+    for seed in first..first.saturating_add(count) {
         let (protocol, mode) = family.travel(seed);
         let (runner, generator) = &mut pairs[family.oracle(seed) as usize];
         let sequence = generator.sequence(&mut Rng::new(seed), protocol, commands);
         if let Err(difference) = runner.check(&format!("{} --seed {seed}", family.name), &sequence, mode) {
             println!("{difference}\n");
             differences += 1;
-            if !args.iter().any(|a| a == "--keep-going") {
+            if !args.keep_going {
                 break;
             }
         }

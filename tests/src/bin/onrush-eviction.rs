@@ -1,17 +1,15 @@
-//! How well servers choose what to evict: they serve as caches (GET, and SET after a miss) under every policy, and their
-//! hit rates stand beside each other and beside those of exact policies.
+//! Measures how well servers choose what to evict: they serve as caches (GET, and SET after a miss) under every policy;
+//! their hit rates are compared with each other and with those of exact policies.
 //!
-//! ```text
-//! onrush-eviction [--requests N] [--keys N] [--only PART-OF-A-ROW] [--out FILE.md]
-//! ```
-//!
-//! Each server gets as much memory as it needs for the same number of keys. What an exact policy would have had is simulated
-//! with the number of keys that the server did hold, request by request, in the same batches.
+//! Each server gets as much memory as it needs for the same number of keys. The hits of an exact policy are simulated
+//! with the number of keys that the server held, request by request, in the same batches.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Parser;
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
@@ -212,9 +210,25 @@ fn random_hits(trace: &[u32], len_max: usize) -> usize {
     hits
 }
 
+/// Compares how well servers choose what to evict, under every policy
+#[derive(Debug, Parser)]
+struct Args {
+    /// Requests of each run
+    #[arg(long, value_name = "N", default_value_t = 500_000)]
+    requests: usize,
+    /// Keys that the memory is made for
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    keys: usize,
+    /// Only the rows whose names hold this
+    #[arg(long, value_name = "PART-OF-A-ROW", default_value = "")]
+    only: String,
+    /// Writes the table
+    #[arg(long, value_name = "FILE.md")]
+    out: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match work(&args) {
+    match work(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("{reason}");
@@ -223,15 +237,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn work(args: &[String]) -> Result<(), String> {
-    filter::check_options(args, &["--requests", "--keys", "--only", "--out"], &[])?;
-    let option = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
-    let number = |name: &str, default: usize| option(name).map_or(default, |text| text.parse().expect("a number"));
-    let (requests, keys) = (number("--requests", 500_000), number("--keys", 20_000));
-    let only = option("--only").map_or("", String::as_str);
+fn work(args: &Args) -> Result<(), String> {
+    let Args { requests, keys, .. } = *args;
     let rows =
         WORKLOADS.iter().flat_map(|workload| POLICIES.iter().map(move |policy| format!("{} {policy}", workload.name)));
-    let chosen = filter::by_part(rows, only, String::clone).map_err(|reason| format!("--only {reason}"))?;
+    let chosen = filter::by_part(rows, &args.only, String::clone).map_err(|reason| format!("--only {reason}"))?;
     let mut table = format!(
         "# Hit rates by policy\n\n`onrush-eviction --requests {requests} --keys {keys}`: memory for {keys} keys with values of \
          {VALUE_BYTES} bytes, GET and after a miss SET, in batches of {BATCH_LEN}. In percent of the requests; in parentheses \
@@ -263,8 +273,8 @@ fn work(args: &[String]) -> Result<(), String> {
             table += &row;
         }
     }
-    if let Some(path) = option("--out") {
-        std::fs::write(path, table).map_err(|error| format!("{path}: {error}"))?;
+    if let Some(path) = &args.out {
+        std::fs::write(path, table).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }

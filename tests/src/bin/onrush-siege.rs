@@ -1,27 +1,51 @@
 //! Besieges a server for as long as it is told to; see `onrush_tests::siege`.
-//!
-//! ```text
-//! onrush-siege [--seconds N] [--seed N] [--server-bin PATH] [--connections N] [--foes NAME,NAME] [--settings NAME,NAME] [--quiet]
-//! onrush-siege --list                                            the foes and the settings
-//! ```
-//!
-//! `--server-bin` takes any server of the protocol, for comparison. The seed is `ONRUSH_SIEGE_SEED` when it is not given.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Parser;
 use onrush_tests::filter::check_names;
 use onrush_tests::siege::options::{Options, SETTINGS};
 use onrush_tests::siege::{self, hostile};
 
+/// Besieges a server with hostile clients; polite ones beside them check every reply
+#[derive(Debug, Parser)]
+struct Args {
+    /// How long, all settings together
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+    /// All random choices follow from it; else ONRUSH_SIEGE_SEED, else the time of day
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Any server of the protocol, for comparison
+    #[arg(long, value_name = "PATH")]
+    server_bin: Option<PathBuf>,
+    /// Idle connections held open
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
+    /// Only these hostile clients
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    foes: Vec<String>,
+    /// Only these set-ups of the server
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    settings: Vec<String>,
+    /// No lines of progress
+    #[arg(long)]
+    quiet: bool,
+    /// Prints the names of the hostile clients and of the settings
+    #[arg(long)]
+    list: bool,
+}
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.iter().any(|arg| arg == "--list") {
+    let args = Args::parse();
+    if args.list {
         println!("foes: {}", hostile::names().collect::<Vec<_>>().join(" "));
         println!("settings: {}", SETTINGS.map(|setting| setting.name).join(" "));
         return ExitCode::SUCCESS;
     }
-    let options = match read(&args) {
+    let options = match options(args) {
         Ok(options) => options,
         Err(reason) => {
             eprintln!("{reason}");
@@ -38,28 +62,13 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn read(args: &[String]) -> Result<Options, String> {
-    let mut options = Options::new(Duration::from_secs(60));
-    options.progress = Some(Duration::from_secs(5));
-    let mut args = args.iter();
-    while let Some(name) = args.next() {
-        if name == "--quiet" {
-            options.progress = None;
-            continue;
-        }
-        let value = args.next().ok_or_else(|| format!("{name} wants a value"))?;
-        let number = || value.parse::<u64>().map_err(|_| format!("{name} wants a number"));
-        let names = || value.split(',').map(str::to_owned).collect();
-        match name.as_str() {
-            "--seconds" => options.duration = Duration::from_secs(number()?),
-            "--seed" => options.seed = number()?,
-            "--server-bin" => options.server_bin = value.into(),
-            "--connections" => options.crowd_len = number()? as usize,
-            "--foes" => options.foes = names(),
-            "--settings" => options.settings = names(),
-            _ => return Err(format!("no option {name}")),
-        }
-    }
+fn options(args: Args) -> Result<Options, String> {
+    let mut options = Options::new(Duration::from_secs(args.seconds));
+    options.progress = (!args.quiet).then_some(Duration::from_secs(5));
+    options.seed = args.seed.unwrap_or(options.seed);
+    options.server_bin = args.server_bin.unwrap_or(options.server_bin);
+    options.crowd_len = args.connections.unwrap_or(options.crowd_len);
+    (options.foes, options.settings) = (args.foes, args.settings);
     check_names(&options.foes, hostile::names()).map_err(|reason| format!("--foes: {reason}"))?;
     check_names(&options.settings, SETTINGS.iter().map(|setting| setting.name))
         .map_err(|reason| format!("--settings: {reason}"))?;

@@ -1,15 +1,16 @@
-//! The siege: hostile and clumsy clients attack a server together, polite ones go about their business beside them with every
-//! reply checked, and in the end nothing may be lost and nothing left behind.
+//! The siege: hostile and clumsy clients attack a server together, while polite ones work beside them with every reply
+//! checked. In the end no data may be lost, and nothing may be left behind.
 //!
-//! The time is shared by the settings in [`options::SETTINGS`], each with a server of its own, in rounds of at most half a minute. A round:
-//! polite clients ([`polite`]) and foes ([`hostile`]) for its time; the foes vanish as they are; the polite come to an end; every scenario
-//! looks at what is there; FLUSHALL; memory, descriptors and clients must be what they were at the start ([`remains`]).
+//! The time is shared by the settings in [`options::SETTINGS`], each with a server of its own, in rounds of at most
+//! half a minute. In a round, polite clients ([`polite`]) and foes ([`hostile`]) work for its time; the foes vanish;
+//! the polite clients finish; every scenario checks the data; then comes FLUSHALL, and memory, descriptors and clients
+//! must be what they were at the start ([`remains`]).
 //!
-//! What counts as lost: everything that was acknowledged to a polite client must be there, once. An element that was handed to a client
-//! that is dead may be lost only if it was pushed before the server knew: that is, before CLIENT KILL was answered, or before CLIENT LIST no longer
-//! shows a client that vanished by itself.
+//! What counts as lost: everything that was acknowledged to a polite client must be there, once. An element that a dead
+//! client got may be lost only if it was pushed before the server knew of the death: before the reply to CLIENT KILL,
+//! or, for a client that vanished, while CLIENT LIST still showed it.
 //!
-//! Random choices follow from the seed; what threads and sockets make of them does not.
+//! Random choices follow from the seed; the timing of threads and sockets does not.
 
 pub mod hostile;
 pub mod options;
@@ -91,7 +92,7 @@ fn besiege(
     remains::shutdown(&scene, server, &options.bounds)
 }
 
-/// Looks at what the server is capable of and makes the values that foes read.
+/// Checks which commands the server has, and makes the values that foes read.
 fn prepare(scene: &mut Scene<'_>, options: &mut Options, files: usize) -> Checked<()> {
     let (clients_max, has_field_ttl);
     {
@@ -109,7 +110,7 @@ fn prepare(scene: &mut Scene<'_>, options: &mut Options, files: usize) -> Checke
     Ok(())
 }
 
-/// Lets everybody play for `time`; returns the scenarios, to be settled.
+/// Lets all clients work for `time`; returns the scenarios for the final checks.
 fn play(scene: &Scene<'_>, options: &Options, server: &Server, time: Duration, seed: u64) -> Vec<Box<dyn Scenario>> {
     let scenarios = polite::all();
     let before = process::run_and_wait(server.pid());

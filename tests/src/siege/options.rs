@@ -1,4 +1,4 @@
-//! What a siege is told: how long, which server, which seed, which bounds.
+//! The options of a siege: time, server, seed, bounds.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::server::onrush_bin;
 pub struct Setting {
     /// The name that reports use.
     pub name: &'static str,
-    /// What is added to the server's command line.
+    /// Arguments added to the server's command line.
     pub args: &'static [&'static str],
     /// The server's `timeout`, if it has one: idle clients are closed after it, waiting ones are not.
     pub idle_timeout: Option<Duration>,
@@ -30,12 +30,12 @@ pub const SETTINGS: [Setting; 3] = [
     },
 ];
 
-/// What the server must keep to.
+/// The bounds that the server must keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// What 999 of 1,000 waits of polite clients stay under.
+    /// Bound for 999 of 1,000 waits of polite clients.
     pub p999_max: Duration,
-    /// What every wait of a polite client stays under.
+    /// Bound for every wait of a polite client.
     pub longest_max: Duration,
     /// Resident memory at any moment.
     pub peak_rss_bytes_max: u64,
@@ -61,10 +61,10 @@ impl Default for Bounds {
     }
 }
 
-/// What a siege is told.
+/// The options of a siege.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long the hostile clients are at it, all settings together.
+    /// How long the hostile clients attack, all settings together.
     pub duration: Duration,
     /// All random choices follow from it.
     pub seed: u64,
@@ -76,7 +76,7 @@ pub struct Options {
     pub foes: Vec<String>,
     /// Settings by name; empty stands for all.
     pub settings: Vec<String>,
-    /// What the server must keep to.
+    /// The bounds that the server must keep.
     pub bounds: Bounds,
     /// Time between lines of progress; `None` prints none.
     pub progress: Option<Duration>,

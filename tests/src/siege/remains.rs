@@ -1,4 +1,5 @@
-//! What is left of a siege: memory, descriptors, clients that the server should have forgotten; and whether it ends when told to.
+//! Checks what is left after a siege: memory, descriptors, clients that the server should have forgotten; and whether
+//! the server ends on SIGTERM.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use crate::process;
 use crate::resp::Value;
 use crate::server::Server;
 
-/// How long the server may take to clear away what vanished clients and flushed data have left.
+/// How long the server may take to clean up after vanished clients and flushed data.
 const CLEARING_MAX: Duration = Duration::from_secs(15);
 
 /// What a server holds while it has one client and no data.

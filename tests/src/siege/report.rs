@@ -1,4 +1,4 @@
-//! What a siege found: faults with what led to them, counts of deeds, waits, memory.
+//! The findings of a siege: faults with the commands that led to them, counts of deeds, waits, memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,14 +12,14 @@ use super::waits::Waits;
 /// Faults of one kind that are kept with all they tell; further ones are counted.
 const EXAMPLES_MAX: usize = 2;
 
-/// Something the server did not do as promised.
+/// A broken promise of the server.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// Who found it.
     pub scenario: &'static str,
-    /// What should have been; the same text for every fault of a kind.
+    /// The expected behaviour; the same text for every fault of a kind.
     pub expected: String,
-    /// What was instead.
+    /// The behaviour found.
     pub got: String,
     /// The last commands and replies of the client that found it.
     pub trail: Vec<String>,
@@ -115,15 +115,16 @@ impl Report {
         self.faults_len() == 0
     }
 
-    /// A line for whoever is watching.
+    /// Prints a line of progress.
     pub fn progress(&self) -> String {
         let waits = lock(&self.waits).clone();
         let deeds: u64 = lock(&self.deeds).values().sum();
         format!("{deeds} deeds, {} faults, waits: {waits}", self.faults_len())
     }
 
-    /// Holds waits and memory against the bounds. Other programs must not make a siege fail: the bounds are multiplied by how much the
-    /// lack of processors slowed the server down, and what threads overslept is granted on top.
+    /// Compares waits and memory with the bounds. Other programs must not make a siege fail: the bounds are multiplied
+    /// by the factor by which the lack of processors slowed the server down, and the time by which threads overslept is
+    /// added.
     pub fn hold_against(&self, bounds: &Bounds) {
         let (waits, oversleeps) = (lock(&self.waits).clone(), lock(&self.oversleeps).clone());
         let slowdown = lock(&self.slowdown).max(1.0);

@@ -1,4 +1,5 @@
-//! One round of a siege as its threads see it: where the server is, how far the round is, who may be killed.
+//! The state of a round that its threads share: the server's port, the progress of the round, clients that may be
+//! killed.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -126,7 +127,7 @@ impl<'r> Scene<'r> {
     }
 }
 
-/// Something polite clients do, in one or several threads, with every reply checked.
+/// Work of polite clients, in one or several threads, with every reply checked.
 pub trait Scenario: Sync {
     /// The name that reports use.
     fn name(&self) -> &'static str;
@@ -139,13 +140,13 @@ pub trait Scenario: Sync {
     /// Plays a part until the scene tells polite clients to leave.
     ///
     /// # Errors
-    /// The server did not do as promised, and going on makes no sense.
+    /// The server broke a promise, and going on makes no sense.
     fn play(&self, scene: &Scene<'_>, part: usize, rng: &mut Rng) -> Checked<()>;
 
-    /// Looks at what is there when all parts have ended and all hostile clients have left.
+    /// Checks the data when all parts have ended and all hostile clients have left.
     ///
     /// # Errors
-    /// The server did not do as promised.
+    /// The server broke a promise.
     fn settle(&self, _scene: &Scene<'_>) -> Checked<()> {
         Ok(())
     }

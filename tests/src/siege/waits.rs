@@ -1,4 +1,4 @@
-//! How long clients waited: counts by duration, at most 1/16 off, and the longest wait with what was waited for.
+//! How long clients waited: counts by duration, at most 1/16 off, and the longest wait with its command.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A server that answers as a test tells it to and keeps a record of what it was sent.
+//! A server that gives the replies that a test sets, and records the commands it gets.
 
 // Each test file uses a part of it.
 #![allow(dead_code)]
@@ -11,7 +11,7 @@ use std::time::Duration;
 use onrush::{Client, Connection, ConnectionConfig, ConnectionLike, cmd};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// Runs a test that must end within a minute.
 pub fn run<F: Future<Output = ()>>(test: F) {
@@ -20,13 +20,15 @@ pub fn run<F: Future<Output = ()>>(test: F) {
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends") });
 }
 
-/// What a fake server does about a command.
+/// The answer of a fake server to a command.
 pub enum Answer {
     Say(String),
     /// Byte by byte, each in a packet of its own if the system likes.
     Spell(String),
     /// After a while.
     Delay(String),
+    /// Each text when the test gives a permit for it; what comes meanwhile waits.
+    Staged(Arc<Semaphore>, Vec<String>),
     Nothing,
     HangUp,
 }
@@ -84,7 +86,7 @@ impl Fake {
         self.seen().into_iter().filter(|came| came.connection == connection).map(|came| came.line).collect()
     }
 
-    /// Waits until so many commands have come on a connection.
+    /// Waits until `lines` commands have come on a connection.
     pub async fn wait_for(&mut self, connection: usize, lines: usize) {
         let seen = self.seen.clone();
         let enough = move |_: &usize| {
@@ -93,7 +95,7 @@ impl Fake {
         self.news.wait_for(enough).await.expect("the server goes on");
     }
 
-    /// A connection with RESP2, which says nothing of its own.
+    /// A connection with RESP2, which sends no commands of its own.
     pub async fn connect(&self, config: ConnectionConfig) -> Connection {
         let client = Client::open(format!("redis://127.0.0.1:{}/?protocol=resp2", self.port)).expect("a URL");
         client.connect_with(config.set_client_info(false)).await.expect("a connection")
@@ -122,6 +124,14 @@ async fn serve(mut stream: TcpStream, answer: impl Fn(String) -> Answer) {
                         return;
                     }
                 }
+                Answer::Staged(permits, texts) => {
+                    for text in texts {
+                        permits.acquire().await.expect("never closed").forget();
+                        if stream.write_all(text.as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                }
                 Answer::Nothing => {}
                 Answer::Say(_) | Answer::Spell(_) | Answer::HangUp => return,
             }
@@ -141,7 +151,7 @@ async fn spell(stream: &mut TcpStream, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Polls a future that many times at most, each time when it asks for it; `None` if it has not ended by then.
+/// Polls a future at most that many times, each time after it is woken; `None` if it has not ended by then.
 pub async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = times;

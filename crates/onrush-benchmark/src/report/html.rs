@@ -1,4 +1,4 @@
-//! Results as one page that needs nothing beside it.
+//! Results as one page that needs no other files.
 
 use minijinja::{Environment, context};
 
@@ -7,7 +7,7 @@ use super::text::{summary, table};
 use crate::error::Error;
 use crate::outcome::{Cell, Ratio};
 
-/// Its name says that what is put in is escaped.
+/// Because of this ending, inserted text is escaped.
 const NAME: &str = "page.html";
 const PAGE: &str = include_str!("page.html");
 

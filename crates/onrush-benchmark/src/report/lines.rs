@@ -4,7 +4,7 @@ use super::plot::{Axis, Line, Look, Plot};
 use crate::error::Error;
 use crate::outcome::{Cell, Outcome};
 
-/// What the lines of a test and a server are called: no more than tells them from the others.
+/// The name of the lines of a test and a server: only what distinguishes them from the others.
 fn name(cell: &Cell, cells: &[Cell]) -> String {
     let has_others = |field: fn(&Cell) -> &str| cells.iter().any(|other| field(other) != field(cell));
     match (has_others(|cell| &cell.test), has_others(|cell| &cell.server)) {
@@ -14,7 +14,7 @@ fn name(cell: &Cell, cells: &[Cell]) -> String {
     }
 }
 
-/// What a figure is called, and how it is read.
+/// The name of a figure, and the function that reads it.
 type Figure = (&'static str, fn(&Outcome) -> f64);
 
 /// Lines over the values of a sweep: one for each test, server and figure. The figures of a test and a server have one colour.
@@ -69,7 +69,7 @@ pub fn percentiles_plot(cells: &[Cell], x_title: &str) -> Plot {
 pub fn latency_plot(cells: &[Cell]) -> Plot {
     let points = |outcome: &Outcome| {
         let latencies = &outcome.latencies;
-        // Half of what is left each time, until less than a command is.
+        // Halves the rest each time, until it is less than a command.
         let rests = std::iter::successors(Some(1.0_f64), |rest| Some(rest / 2.0));
         rests
             .take_while(|rest| rest * latencies.len() as f64 >= 1.0)
@@ -86,7 +86,7 @@ pub fn latency_plot(cells: &[Cell]) -> Plot {
 /// Throughput of each piece of a run over time, a line for each cell.
 pub fn throughput_series_plot(cells: &[Cell]) -> Plot {
     let points = |outcome: &Outcome| {
-        // The end of a run is a piece too short to say how fast it was.
+        // The last piece of a run is too short for a throughput.
         let shortest = outcome.series.first().map_or(0.0, |first| first.len_s / 2.0);
         let pieces = outcome.series.iter().filter(|point| point.len_s >= shortest);
         pieces.map(|point| (point.at_s + point.len_s / 2.0, point.replies as f64 / point.len_s)).collect()
@@ -107,7 +107,7 @@ pub fn latency_series_plot(cells: &[Cell]) -> Plot {
 /// The lines of a JSON file with the titles of the axes.
 ///
 /// # Errors
-/// It is not of that form.
+/// The text does not have that form.
 pub fn lines_plot(text: &str) -> Result<Plot, Error> {
     #[derive(serde::Deserialize)]
     struct File {

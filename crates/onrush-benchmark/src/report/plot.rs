@@ -15,7 +15,7 @@ const HEIGHT: u32 = 480;
 /// Height of a line of the legend, and width of a letter in it.
 const LEGEND_LINE: i32 = 18;
 const LETTER: u32 = 7;
-/// What the mark of a line and the space around it take.
+/// Width of the mark of a line with the space around it.
 const LEGEND_MARK: u32 = 56;
 const LEGEND_WIDTH_MAX: u32 = 420;
 
@@ -50,12 +50,12 @@ pub struct Look {
 }
 
 impl Look {
-    /// Another one for each of the first 35 lines of a plot.
+    /// The look of a line: different for each of the first 35 lines of a plot.
     pub fn nth(index: usize) -> Look {
         Look { color: index % COLORS.len(), marker: index % MARKERS.len() }
     }
 
-    /// One colour for each group of lines and one mark for each line of it; `None` if there are not so many.
+    /// One colour for each group of lines and one mark for each line of it; `None` if there are not enough.
     pub fn grouped(group: usize, line: usize) -> Option<Look> {
         (group < COLORS.len() && line < MARKERS.len()).then_some(Look { color: group, marker: line })
     }
@@ -74,7 +74,7 @@ pub struct Line {
     pub look: Look,
 }
 
-/// An axis: what it says, and whether equal distances are equal factors.
+/// An axis: its title, and whether equal distances are equal factors.
 #[derive(Clone, Debug)]
 pub struct Axis {
     title: String,
@@ -91,7 +91,7 @@ impl Axis {
     }
 }
 
-/// What is to be drawn. A logarithmic x axis makes the y axis one, too.
+/// A plot. If the x axis is logarithmic, the y axis is too.
 #[derive(Clone, Debug)]
 pub struct Plot {
     pub lines: Vec<Line>,
@@ -114,7 +114,7 @@ impl Plot {
         Ok(svg)
     }
 
-    /// Into a file: PNG if it is called so, else SVG.
+    /// Writes it into a file: PNG or SVG, by the file's name.
     ///
     /// # Errors
     /// The drawing failed, nothing was measured, the file cannot be written, or its name says neither.
@@ -144,7 +144,7 @@ impl Plot {
     where
         B::ErrorType: 'static,
     {
-        // Letters are measured, and in pictures drawn, with a font of our own, so that none has to be installed.
+        // Letters are measured, and in pictures drawn, with a built-in font, so that none must be installed.
         register_font("sans-serif", FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
             .map_err(|_| Error::Plot("its font".into()))?;
         root.fill(&WHITE).map_err(failed)?;
@@ -175,7 +175,7 @@ impl Plot {
         root.present().map_err(failed)
     }
 
-    /// Draws the axes and lines; says where marks go, in pixels of the whole picture.
+    /// Draws the axes and lines; returns the places of the marks, in pixels of the whole picture.
     fn fill<B, X, Y>(&self, mut chart: ChartContext<'_, B, Cartesian2d<X, Y>>) -> Result<Vec<Mark>, Error>
     where
         B: DrawingBackend,

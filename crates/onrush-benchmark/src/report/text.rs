@@ -58,7 +58,7 @@ pub fn full(outcome: &Outcome, options: &Options, configs: &[HostConfig]) -> Str
     let entry = |percent: f64, ns: u64, label_ms: f64| {
         format!("{percent:.3}% <= {label_ms:.precision$} milliseconds (cumulative count {})", up_to(ns))
     };
-    // Half of what is left each time, until nothing is.
+    // Halves the rest each time, until nothing is left.
     let quantiles = std::iter::successors(Some(0.0_f64), |quantile| Some((1.0 + quantile) / 2.0)).take(64);
     let value_at = |quantile: f64| match quantile {
         0.0 => outcome.latencies.min(),

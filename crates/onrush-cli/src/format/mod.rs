@@ -23,7 +23,7 @@ pub enum Output {
     QuotedJson,
 }
 
-/// A reply as `options` want it. `plain` is for texts meant to be read as they are, such as INFO's.
+/// A reply in the form that `options` choose. `plain` is for texts that are shown unchanged, such as INFO's.
 pub fn reply(reply: &Reply, options: &Options, plain: bool) -> Vec<u8> {
     let mut out = Vec::new();
     match options.output {

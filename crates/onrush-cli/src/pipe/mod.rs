@@ -1,7 +1,8 @@
 //! `--pipe`: mass insertion. One thread sends as fast as the server takes it, another reads the replies as fast as they
-//! come, so neither side can block the other however small the sockets' buffers are. Nothing is kept: memory is constant.
+//! come, so neither side can block the other however small the sockets' buffers are. Memory is constant, since nothing
+//! is kept.
 //!
-//! The end is known by a tag: the last command is an ECHO of 20 random bytes, and when they come back all is done.
+//! A tag marks the end: the last command is an ECHO of 20 random bytes; when they come back, all is done.
 
 mod scan;
 mod source;
@@ -25,18 +26,18 @@ use crate::connection::{Connection, Socket, encode};
 use crate::fail::{Fail, system_message};
 use crate::session::print;
 
-/// How much is handed from input to socket at once.
+/// Bytes that go from input to socket at once.
 const SEND_LEN: u64 = 1 << 20;
 /// How much is read of the replies at once.
 const READ_LEN: usize = 256 << 10;
-/// A read that brings less than this is followed by a pause, as long as commands are sent: whoever is woken for every
-/// few replies takes time from the server.
+/// While commands are sent, a read of fewer bytes is followed by a pause: a reader that wakes for every few replies
+/// takes CPU time from the server.
 const SMALL_READ_LEN: usize = 64 << 10;
 const READ_PAUSE: Duration = Duration::from_millis(1);
 /// How often progress is shown.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What the threads tell each other.
+/// State shared by the threads.
 #[derive(Default)]
 struct Progress {
     bytes_sent: AtomicU64,
@@ -99,7 +100,7 @@ pub fn run(options: &Options) -> Result<(), Fail> {
     finish(outcome, bad_record)
 }
 
-/// Waits for the reader as long as replies keep coming.
+/// Waits for the reader while replies keep coming.
 fn wait(
     outcome: &mpsc::Receiver<Outcome>,
     timeout: Duration,
@@ -219,7 +220,7 @@ fn receive(mut socket: Socket, read_ahead: &[u8], tag: [u8; TAG_LEN], progress: 
         progress.replies.store(scanner.replies(), Ordering::Relaxed);
     }
     if problem.is_some() {
-        // Whoever writes must not wait for a server that is gone.
+        // The writing thread must not wait for a server that is gone.
         socket.shut_down();
     }
     Outcome { replies: scanner.replies(), errors: scanner.errors(), problem }

@@ -1,4 +1,4 @@
-//! What `--pipe` wants to know of the replies: how many there are, which are errors, and when the last one comes.
+//! The facts that `--pipe` needs about the replies: their number, the errors, and the last one.
 
 use onrush_resp::{AggregateKind, BulkKind, ReplyError, ReplyReader, ReplyVisitor, Scalar};
 
@@ -26,7 +26,7 @@ struct Seen {
     kept: Vec<u8>,
 }
 
-/// Listens to one piece of input.
+/// Visits one piece of input.
 struct Listener<'a, F> {
     seen: &'a mut Seen,
     on_error: F,
@@ -42,12 +42,12 @@ impl Scanner {
     /// Takes the next bytes; `on_error` gets the number of the command (from 1) and the error's text.
     ///
     /// # Errors
-    /// When the bytes are no RESP.
+    /// When the bytes are not RESP.
     pub fn feed(&mut self, bytes: &[u8], on_error: impl FnMut(u64, &[u8])) -> Result<(), ReplyError> {
         self.reader.skim(bytes, &mut Listener { seen: &mut self.seen, on_error })
     }
 
-    /// Replies so far, pushes and the one with the tag not counted.
+    /// Replies so far, without pushes and the one with the tag.
     pub fn replies(&self) -> u64 {
         self.seen.replies
     }

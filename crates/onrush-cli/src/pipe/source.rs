@@ -14,7 +14,7 @@ const CHUNK_LEN: usize = 256 << 10;
 /// The longest line of JSON.
 const LINE_LEN_MAX: u64 = 1 << 30;
 
-/// Makes commands of CSV rows and hands them to `send` in chunks.
+/// Makes commands from CSV rows and passes them to `send` in chunks.
 ///
 /// # Errors
 /// With the line of the record that does not fit, or what `send` fails with.
@@ -59,8 +59,8 @@ fn csv_error(error: csv::Error) -> Fail {
     }
 }
 
-/// Makes commands of JSON lines, objects or arrays, and hands them to `send` in chunks. Strings fill holes with their
-/// text, anything else with its JSON; blank lines are skipped.
+/// Makes commands from JSON lines, objects or arrays, and passes them to `send` in chunks. A string fills a hole with
+/// its text, any other value with its JSON; blank lines are skipped.
 ///
 /// # Errors
 /// With the line that does not fit, or what `send` fails with.
@@ -127,7 +127,7 @@ fn json_error(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column", " at column")
 }
 
-/// Sends what has been gathered when it is enough, or when an error ends it all.
+/// Sends the gathered commands when there are enough, or when an error ends the input.
 fn flush(
     made: Result<(), Fail>,
     whole: usize,

@@ -3,7 +3,7 @@
 use crate::fail::Fail;
 use crate::quote::split_words;
 
-/// What stands in a hole: a column by its number (from 0), or a field by its name.
+/// The content of a hole: a column by its number (from 0), or a field by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Field {
     /// `{0}`
@@ -64,7 +64,7 @@ impl Template {
     /// Appends the command as RESP; `fill` appends a field's bytes.
     ///
     /// # Errors
-    /// Those of `fill`; what has been appended is of no use then.
+    /// Those of `fill`; then what has been appended must be dropped.
     pub fn expand<E>(
         &self,
         out: &mut Vec<u8>,

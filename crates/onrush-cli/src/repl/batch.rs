@@ -24,7 +24,7 @@ struct Repeated {
     times: u64,
 }
 
-/// Gives the place of the command that is next, the repeated ones as often as they are.
+/// Returns the place of the next command; a repeated command's place comes as often as it is repeated.
 struct Turns {
     commands: Arc<Vec<Repeated>>,
     at: usize,
@@ -106,7 +106,7 @@ impl Batch {
             print(&format::reply(&reply, options, false));
             let name = words[0].to_ascii_lowercase();
             if matches!(name.as_slice(), b"multi" | b"exec" | b"discard" | b"auth") {
-                // What a command repeated leaves behind, its last reply tells.
+                // Only the last reply of a repeated command decides the session's state.
                 noted.pop_if(|(_, before, _)| *before == at);
                 noted.push((name, at, reply));
             }

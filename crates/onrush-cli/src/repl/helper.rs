@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use crate::docs::Docs;
 use crate::quote::split_words;
 
-/// What this program adds to the server's commands.
+/// Commands that this program adds to the server's.
 const OWN_COMMANDS: [&str; 10] =
     [":set hints", ":set nohints", "clear", "connect", "drop", "exit", "help", "pipeline", "quit", "run"];
 
@@ -25,7 +25,7 @@ pub struct LineHelper {
 }
 
 impl LineHelper {
-    /// Whole lines that may be meant by what is typed.
+    /// Whole lines that complete the typed text.
     fn candidates(&self, line: &str) -> Vec<String> {
         if line.is_empty() {
             return Vec::new();

@@ -61,7 +61,11 @@ pub fn run(mut repl: Repl) -> Result<(), Fail> {
             Err(ReadlineError::Interrupted) if repl.batch.is_some() => repl.batch = None,
             Err(ReadlineError::Interrupted) => return Ok(()),
             Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
-                complain!("That byte is no UTF-8. Write it as \\x and two digits between double quotes: \"\\xff\".");
+                drop_input(std::io::stdin().as_fd());
+                complain!(
+                    "That byte is no UTF-8: the line is dropped, with all that was pasted behind it. \
+                     Write the byte as \\x and two digits between double quotes: \"\\xff\"."
+                );
             }
             Err(error) => return Err(Fail::new(format!("The terminal: {error}"))),
         }
@@ -166,6 +170,21 @@ impl Repl {
             if fds[1].any() == Some(true) {
                 return Event::Message;
             }
+        }
+    }
+}
+
+/// Drops typed or pasted input that has not been read, until nothing comes for a moment: otherwise the rest of a line
+/// whose beginning is lost would run as a command.
+fn drop_input(stdin: BorrowedFd<'_>) {
+    const MOMENT_MS: u8 = 50;
+    let _quiet = Quiet::new(stdin);
+    let mut piece = [0; 4096];
+    loop {
+        let mut fds = [PollFd::new(stdin, PollFlags::POLLIN)];
+        let ready = nix::poll::poll(&mut fds, PollTimeout::from(MOMENT_MS)).unwrap_or(0) > 0;
+        if !ready || nix::unistd::read(stdin, &mut piece).unwrap_or(0) == 0 {
+            return;
         }
     }
 }

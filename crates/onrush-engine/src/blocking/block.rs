@@ -1,4 +1,4 @@
-//! What a handler calls to let its client wait, and what notes that keys have changed that somebody may wait for.
+//! What a handler calls to make its client wait, and to note changed keys that a client may wait for.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use onrush_store::KeyHash;
 use parking_lot::Mutex;
 
-use super::waiter::{Command, OnTimeout, State, Waiter, WaitsFor};
+use super::waiter::{Command, OnTimeout, ReplacedArg, State, Waiter, WaitsFor};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::offload::Task;
@@ -15,21 +15,21 @@ use crate::offload::Task;
 pub struct Block {
     /// Arguments that are the keys it waits for, in the present database. Their locks are held.
     pub keys: Range<usize>,
-    /// What it waits for them to become.
+    /// The kind of value it waits for.
     pub waits_for: WaitsFor,
     /// Unix time in milliseconds when it stops; `None` if never.
     pub deadline_ms: Option<i64>,
-    /// What it replies then.
+    /// The reply then.
     pub on_timeout: OnTimeout,
-    /// Arguments to be executed instead of those sent when a key has changed (XREAD's `$` is an identifier by then), by
-    /// their indexes, ascending.
-    pub instead: Vec<(usize, Vec<u8>)>,
+    /// Arguments that replace those sent when the command is executed again, by ascending index. (XREAD's `$` is an identifier
+    /// by then.)
+    pub instead: Vec<ReplacedArg>,
 }
 
 impl Ctx<'_> {
-    /// Lets the client wait for keys. The handler has found nothing to reply with, holds the locks of the keys, and
-    /// returns without a reply after this. Where blocking is not allowed the reply of a timeout comes at once; a
-    /// command that is executed for a client that waits goes on waiting. O(keys).
+    /// Makes the client wait for keys. The handler has found nothing to reply with, holds the locks of the keys, and
+    /// returns without a reply after this. Where blocking is not allowed, the reply of a timeout comes at once. A
+    /// command executed for a waiting client keeps waiting. O(keys).
     pub fn block(&mut self, block: Block) {
         if self.serving {
             self.still_waits = true;
@@ -59,7 +59,7 @@ impl Ctx<'_> {
         waiters.add(&waiter, |key| self.engine.keyspace.hash(key));
         let mut known = self.session.handle.waiter.lock();
         *known = Some(Arc::clone(&waiter));
-        // Who counts it finds it.
+        // It is in the handle before it is counted, so a thread that sees it counted finds it.
         waiters.count_begin();
         drop(known);
         self.session.waiter = Some(waiter);
@@ -99,7 +99,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Notes that a key has changed, if somebody may wait for it.
+    /// Notes that a key has changed, if a client may wait for it.
     #[inline(never)]
     pub(crate) fn note_ready(&mut self, db: u32, key: &[u8]) {
         if self.engine.waiters.may_have(self.hash_of(key)) {
@@ -107,7 +107,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// The hash of a key; the planner has mostly made it.
+    /// The hash of a key; mostly the planner has made it.
     pub(crate) fn hash_of(&self, key: &[u8]) -> KeyHash {
         match self.planned.hashes.first() {
             Some(&hash) if std::ptr::eq(self.argv.get(self.planned.first as usize), key) => hash,
@@ -116,7 +116,8 @@ impl Ctx<'_> {
     }
 }
 
-/// Gives the present command, which has changed nothing, to the thread for long ones; its client is blocked meanwhile.
+/// Hands the present command, which has changed nothing, over to the thread for long commands; its client is blocked
+/// meanwhile.
 pub(crate) fn offload(ctx: &mut Ctx<'_>) {
     let waiter = Arc::new(Waiter {
         client: Arc::clone(&ctx.session.handle),

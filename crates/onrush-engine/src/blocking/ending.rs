@@ -12,12 +12,12 @@ use crate::shared::Shared;
 
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
-/// Keys of a waiter that leaves its queues at once when it has ended; of more it does so in the background, and is passed over
-/// until then.
+/// A waiter with at most this many keys leaves its queues as soon as it ends; with more keys it leaves them in the
+/// background, and is skipped until then.
 const LEAVE_AT_ONCE_MAX: usize = 1_000;
 
-/// Has a client's connection close, without replies that are still to come. When this returns nothing is executed for the
-/// client any more that it waited for. The caller holds no lock of a shard.
+/// Closes a client's connection, without the replies that are still to come. When this returns, nothing that the client
+/// waited for is executed any more. The caller holds no lock of a shard.
 pub fn kill(shared: &'static Shared, client: &ClientHandle) {
     client.kill();
     let waiter = client.waiter.lock().clone();
@@ -27,7 +27,7 @@ pub fn kill(shared: &'static Shared, client: &ClientHandle) {
 }
 
 impl Waiter {
-    /// Ends the waiting: it has its reply, or gets none. `state` is that of this waiter, who waited until now.
+    /// Ends the waiting: the client has its reply, or gets none. `state` is this waiter's state; it waited until now.
     pub(super) fn end(self: &Arc<Self>, shared: &'static Shared, state: &mut State, now: State) {
         *state = now;
         shared.waiters.count_end();
@@ -35,13 +35,13 @@ impl Waiter {
         if self.keys.len() > LEAVE_AT_ONCE_MAX {
             shared.lazyfree.free_later(Box::new(leaving), 0);
         }
-        // Until its connection has a turn it is neither waiting nor idle.
+        // Until its connection has a turn, the client is neither waiting nor idle.
         self.client.activity.last_interaction_ms.store(shared.clock.unix_ms(), Relaxed);
-        // Before the connection can see the reply: then it may wait anew.
+        // This must come before the connection can see the reply: after that it may wait again.
         self.client.waiter.lock().take_if(|waiter| Arc::ptr_eq(waiter, self));
     }
 
-    /// Ends the waiting with a reply made by `reply`; says whether the client still waited.
+    /// Ends the waiting with a reply that `reply` makes; returns whether the client still waited.
     pub(crate) fn finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
         let mut state = self.lock_state();
         if !matches!(*state, State::Waiting) {
@@ -65,10 +65,11 @@ impl Waiter {
         self.finish(shared, |out| out.error_bytes(UNBLOCKED.as_bytes()))
     }
 
-    /// The client is gone, or is to go: nothing is executed for it any more when this returns. No shard is locked.
+    /// The client is gone, or will be closed: when this returns, nothing is executed for it any more. No shard may be
+    /// locked.
     pub fn forget(self: &Arc<Self>, shared: &'static Shared) {
         if self.is_offloaded {
-            // It is executed, or will be, whatever becomes of the client; but it waits for no keys then.
+            // The command is or will be executed whatever happens to the client, but it will not wait for keys then.
             let before = std::mem::replace(&mut *self.lock_state(), State::Gone);
             if let State::Handed(waiter) = before {
                 waiter.forget(shared);
@@ -82,7 +83,7 @@ impl Waiter {
     }
 }
 
-/// A waiter that has ended, until it has left its queues.
+/// A waiter that has ended and still has to leave its queues.
 struct Leaving {
     shared: &'static Shared,
     waiter: Arc<Waiter>,

@@ -2,11 +2,11 @@
 //!
 //! A handler that finds nothing to reply with registers its client on its keys, while it holds their locks, and its
 //! connection stops executing. A command that changes such a key runs to its end, gives its locks back and then
-//! executes the waiters' commands on their behalf, who waited longest first ([`serve`]). So a waiter has its elements
-//! before the reply of the command that brought them is sent.
+//! executes the waiters' commands for them, the longest waiting first ([`serve`]). So a waiter has its elements before
+//! the reply of the command that brought them is sent.
 //!
-//! Nothing is executed for a client that cannot get the reply any more: CLIENT KILL ends the waiting before it replies, and a
-//! socket whose peer has closed it is noticed before its client is served.
+//! Nothing is executed for a client that can no longer get the reply: CLIENT KILL ends the waiting before it replies,
+//! and serving a client first checks whether its peer has closed the socket.
 //!
 //! Lock order: a waiter's state is locked outside of all shards, the table of waiters inside.
 

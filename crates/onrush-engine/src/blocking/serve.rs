@@ -16,10 +16,10 @@ use crate::session::Session;
 use crate::settings::Pause;
 
 impl Waiter {
-    /// Whether a pause holds its command back, which waits to be executed on the thread for long ones.
+    /// Whether a pause holds back its command, which waits for the thread for long commands.
     pub(crate) fn is_held_back(&self, engine: &Engine, pause: Pause) -> bool {
         let Ok(command) = engine.commands.resolve(&self.command.argv()) else { return false };
-        // A pause that began earlier does not keep another one from beginning.
+        // An earlier pause does not hold back another CLIENT PAUSE.
         if &*command.full_name == "client|pause" {
             return false;
         }
@@ -27,7 +27,7 @@ impl Waiter {
         pause == Pause::All || (command.flags | queued).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
-    /// Executes the command of a client on the thread for long ones. What the client waits for is executed also when it is gone.
+    /// Executes the command of a client on the thread for long commands, even if the client is gone.
     pub(crate) fn execute(&self, outer: &mut Ctx<'_>) {
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         let mut session = Session::new(Arc::clone(&self.client), true);
@@ -52,7 +52,7 @@ impl Waiter {
     }
 }
 
-/// Executes the commands of clients that wait for the keys that just changed. No locks are held.
+/// Executes the commands of clients that wait for the keys that just changed. No locks may be held.
 #[cold]
 pub(crate) fn serve(ctx: &mut Ctx<'_>) {
     let db_before = ctx.commit.db();
@@ -61,7 +61,7 @@ pub(crate) fn serve(ctx: &mut Ctx<'_>) {
             if ctx.engine.offload.is_busy() && ctx.commit.may_defer() {
                 ctx.commit.set_db(db);
                 if ctx.commit.is_held_long(&key) {
-                    // Who holds it serves them afterwards.
+                    // The thread that holds it serves them afterwards.
                     ctx.engine.offload.post(Task::Serve(db, key));
                     continue;
                 }
@@ -78,14 +78,14 @@ pub(crate) fn serve_later(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
     serve(ctx);
 }
 
-/// Serves who waits for a key as it is now, as long as it stays what they wait for. O(served).
+/// Serves the clients that wait for the key's present kind of value, as long as the key keeps it. O(served).
 fn serve_key(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
     let hash = ctx.engine.keyspace.hash(key);
     let ty = type_of(ctx, db, Key { bytes: key, hash, shard: None });
     for &what in WaitsFor::served_by(ty) {
         let wanted = Wanted { db, key, hash, what };
         let mut last = None;
-        // Groups that have nothing for the next either.
+        // Groups without anything for the next client either.
         let mut exhausted: Vec<Vec<u8>> = Vec::new();
         while let Some((place, waiter)) = ctx.engine.waiters.next(&wanted, last) {
             last = Some(place);
@@ -102,7 +102,7 @@ fn serve_key(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
                 }
             }
             if type_of(ctx, db, Key { bytes: key, hash, shard: None }) != ty {
-                // Whoever is behind waits on; what the key is now is a change of its own.
+                // The clients behind keep waiting; the key's new value counts as another change.
                 break;
             }
         }
@@ -115,14 +115,14 @@ fn type_of(ctx: &mut Ctx<'_>, db: u32, key: Key<'_>) -> Option<Type> {
     ty
 }
 
-/// What became of a waiter that was to be served.
+/// The result of serving a waiter.
 #[derive(PartialEq, Eq)]
 enum Served {
-    /// It waits no more, or did not before.
+    /// It no longer waits, or has not waited.
     Done,
     /// There was nothing for it.
     WaitsOn,
-    /// Its keys are held for long: whoever waits is served afterwards.
+    /// Its keys are held for long: the waiters are served afterwards.
     PutOff,
 }
 
@@ -131,7 +131,7 @@ fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
     if !matches!(*state, State::Waiting) {
         return Served::Done;
     }
-    // Its connection is there as long as it waits: it ends the waiting before it closes its socket.
+    // The connection exists as long as the client waits: it ends the waiting before it closes its socket.
     if waiter.client.is_killed() || ctx.engine.process.has_hung_up(waiter.client.fd) {
         waiter.end(ctx.engine, &mut state, State::Gone);
         drop(state);

@@ -11,10 +11,10 @@ use crate::argv::Argv;
 use crate::client::ClientHandle;
 use crate::transaction::Carried;
 
-/// Arguments from this length on may be owned, and are not copied then.
+/// Arguments from this length on may be owned; owned arguments are not copied.
 const OWNED_LEN_MIN: usize = 32 * 1024;
 
-/// What a client gets whose time is over.
+/// What a client gets when its time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTimeout {
     /// A null array (`*-1` in RESP2).
@@ -54,12 +54,12 @@ pub enum WaitsFor {
     SortedSet,
     /// A stream, with entries behind some identifier.
     Stream,
-    /// A stream with entries for a group; or that the stream or the group is gone, which is an error.
+    /// A stream with entries for a group. If the stream or the group is gone, the client gets an error.
     Group,
 }
 
 impl WaitsFor {
-    /// Who is to be served when a key has become a value of this type, or is gone.
+    /// The kinds of waiting that are served when a key has become a value of this type, or is gone.
     pub(super) fn served_by(ty: Option<Type>) -> &'static [Self] {
         match ty {
             Some(Type::List) => &[Self::List],
@@ -77,9 +77,17 @@ pub(super) struct Command {
     owned: Vec<Arc<Vec<u8>>>,
 }
 
+/// An argument that takes the place of one that was sent.
+pub struct ReplacedArg {
+    /// Its index among the arguments.
+    pub index: usize,
+    /// The argument.
+    pub arg: Vec<u8>,
+}
+
 impl Command {
     /// Copies the arguments, some of them replaced.
-    pub(super) fn copy(argv: &Argv<'_>, instead: &[(usize, Vec<u8>)]) -> Self {
+    pub(super) fn copy(argv: &Argv<'_>, instead: &[ReplacedArg]) -> Self {
         let mut command = Self {
             bytes: Vec::with_capacity(argv.iter().map(<[u8]>::len).filter(|len| *len < OWNED_LEN_MIN).sum()),
             ranges: Vec::with_capacity(argv.len()),
@@ -92,7 +100,7 @@ impl Command {
                 command.owned.push(Arc::clone(arg));
                 continue;
             }
-            let arg = instead.next_if(|(replaced, _)| *replaced == index).map_or(arg, |(_, arg)| arg);
+            let arg = instead.next_if(|replaced| replaced.index == index).map_or(arg, |replaced| &replaced.arg);
             command.ranges.push(ArgRange::new(command.bytes.len(), arg.len()));
             command.bytes.extend_from_slice(arg);
         }
@@ -117,7 +125,7 @@ pub struct Waiter {
     pub(super) on_timeout: OnTimeout,
     /// When it stops, in Unix milliseconds.
     pub deadline_ms: Option<i64>,
-    /// Whether it does not wait for keys but for its command to be executed on the thread for long ones.
+    /// Whether it waits for the thread for long commands to execute its command, not for keys.
     pub is_offloaded: bool,
     /// CLIENT NO-TOUCH is on; commands that would block reply at once instead.
     pub(super) no_touch: bool,
@@ -129,11 +137,11 @@ pub struct Waiter {
 
 pub(super) enum State {
     Waiting,
-    /// What its connection is to send.
+    /// What its connection must send.
     Done(Vec<u8>),
-    /// Its command was executed, and waits for keys now.
+    /// Its command was executed and now waits for keys.
     Handed(Arc<Waiter>),
-    /// Its connection knows, or is gone.
+    /// Its connection knows the end of the waiting, or is gone.
     Gone,
 }
 
@@ -147,7 +155,7 @@ impl Waiter {
         self.command.argv().get(index)
     }
 
-    /// The group of a command that waits for entries of one, XREADGROUP.
+    /// The group of a command that waits for a group's entries: XREADGROUP.
     pub(super) fn group(&self) -> Option<&[u8]> {
         let argv = self.command.argv();
         let mut index = 1;
@@ -166,10 +174,10 @@ impl Waiter {
         schedule::lock(&self.state, "the state of a waiter")
     }
 
-    /// Calls `take` unless the client's command is or was executed meanwhile: what the client is told from then on belongs behind
-    /// the reply.
+    /// Calls `take` unless the client's command is being executed or was executed meanwhile: later messages belong
+    /// after the reply then.
     pub(crate) fn while_waiting(&self, take: impl FnOnce()) {
-        // What is offloaded may be executed at any moment.
+        // An offloaded command may be executed at any moment.
         if self.is_offloaded {
             return;
         }
@@ -179,7 +187,7 @@ impl Waiter {
         }
     }
 
-    /// What has become of it, once.
+    /// The result of the waiting; returned once.
     pub fn take_outcome(&self) -> Option<Outcome> {
         let mut state = self.lock_state();
         match std::mem::replace(&mut *state, State::Gone) {
@@ -198,15 +206,15 @@ impl Waiter {
     }
 }
 
-/// What becomes of a client that waited.
+/// What happens to a client that has waited.
 pub enum Outcome {
-    /// Its connection is to send this.
+    /// Its connection sends this.
     Reply(Vec<u8>),
     /// It waits for keys now.
     Waits(Arc<Waiter>),
 }
 
-/// All bytes of a reply, one behind the other.
+/// All bytes of a reply, one after the other.
 pub(crate) fn flatten(out: &mut Reply) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(out.len());
     while !out.is_empty() {

@@ -1,11 +1,11 @@
 //! The table of clients that wait, by key.
 //!
-//! A key's queue holds its waiters by ticket, which is the order of their arrival; adding, finding the first and removing any
-//! one of them cost O(log waiters of the key). There is a queue for each kind of value that is waited for, so that a
-//! push looks at nobody who waits for something else.
+//! A key's queue holds its waiters by ticket, which is the order of their arrival; adding, finding the first and
+//! removing any one of them cost O(log waiters of the key). There is a queue for each kind of value, so that a push
+//! looks only at clients that wait for its kind.
 //!
-//! Who changes a key first asks a filter of counters whether anybody may wait for it: one load, no lock. A waiter
-//! is added, and a writer asks, under the lock of the key's shard; so the writer sees every waiter there is.
+//! A writer first asks a filter of counters whether a client may wait for the key: one load, no lock. Waiters are
+//! added, and writers ask, under the lock of the key's shard; so a writer sees every waiter.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::waiter::{Waiter, WaitsFor};
 
-/// Counters of the filter. With fewer waited-for keys than that most other keys are told apart by it.
+/// Counters of the filter. With fewer waited-for keys than that, it rules out most other keys.
 const FILTER_LEN: usize = 4096;
 
 /// Parts of the table with a lock each.
@@ -27,7 +27,7 @@ const STRIPES: usize = 64;
 /// An empty part with room for more queues than this gives its memory back.
 const KEPT_QUEUES_MAX: usize = 256;
 
-/// A key, and what is waited for of it.
+/// A key, and the kind of value that clients wait for.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'k> {
     pub(super) db: u32,
@@ -41,7 +41,7 @@ impl<'k> Wanted<'k> {
         Self { db: waiter.db, key, hash, what: waiter.waits_for }
     }
 
-    /// Number of its queue. Two may share one.
+    /// The number of its queue. Two keys may share a number.
     fn queue(&self) -> u64 {
         let salt = u64::from(self.db) << 8 | self.what as u64;
         self.hash.bits() ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -52,7 +52,7 @@ impl<'k> Wanted<'k> {
     }
 }
 
-/// Where a waiter stands in a queue: by ticket; the index of its key tells apart keys that share a queue.
+/// The place of a waiter in a queue: by ticket. The index of its key distinguishes keys that share a queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     ticket: u64,
@@ -81,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// Takes a waiter out; says whether it was there.
+    /// Removes a waiter; returns whether it was there.
     fn remove(&mut self, place: Place) -> bool {
         match self {
             Self::One(first, _) if *first == place => {
@@ -108,7 +108,7 @@ impl Queue {
     }
 }
 
-/// Numbers of queues are hashes already.
+/// The numbers of queues are already hashes.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -162,12 +162,12 @@ impl Waiters {
         self.len() == 0
     }
 
-    /// Number of keys that clients wait for; of those that are waited for in two ways, twice.
+    /// Number of keys that clients wait for; a key that is waited for in two ways counts twice.
     pub fn keys_len(&self) -> usize {
         self.queues_len.load(Relaxed)
     }
 
-    /// Whether anybody may wait for a key with this hash, in any database. The lock of the key's shard is held.
+    /// Whether a client may wait for a key with this hash, in any database. The lock of the key's shard is held.
     #[inline]
     pub(crate) fn may_have(&self, hash: KeyHash) -> bool {
         self.counter(hash).load(Relaxed) > 0
@@ -210,12 +210,12 @@ impl Waiters {
         self.waiting.fetch_add(1, Relaxed);
     }
 
-    /// Counts a client that waits no more.
+    /// Counts a client that no longer waits.
     pub(super) fn count_end(&self) {
         self.waiting.fetch_sub(1, Relaxed);
     }
 
-    /// Takes a client that has ended out of all queues. O(keys × log waiters of a key).
+    /// Removes a client that has ended from all queues. O(keys × log waiters of a key).
     pub(super) fn remove(&self, waiter: &Waiter, hash: impl Fn(&[u8]) -> KeyHash) {
         for (index, key) in waiter.keys() {
             let wanted = Wanted::of(waiter, key, hash(key));
@@ -243,12 +243,12 @@ impl Waiters {
         found.map(|(place, waiter)| (place, Arc::clone(waiter)))
     }
 
-    /// Every key that is waited for, with its database: after a change of whole databases. O(waiters).
+    /// Every key that clients wait for, with its database: for changes of whole databases. O(waiters).
     pub fn all_keys(&self) -> Vec<(u32, Vec<u8>)> {
         let mut keys = Vec::with_capacity(self.keys_len());
         for stripe in &self.stripes {
             for queue in stripe.lock().values() {
-                // The first one's key is that of most.
+                // Most have the first one's key.
                 let mut last: Option<(u32, &[u8])> = None;
                 for (place, waiter) in queue.after(None) {
                     let key = (waiter.db, waiter.key(place.index as usize));

@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name COMMAND DOCS tells.
+    /// The name COMMAND DOCS shows.
     pub const fn name(self) -> &'static str {
         match self {
             Self::String => "string",

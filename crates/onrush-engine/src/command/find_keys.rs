@@ -3,20 +3,20 @@
 use super::flags::Flags;
 use super::key_spec::{BeginSearch, FindKeys, Invalid, KeyFlags, KeyRef, KeySpec};
 use super::table::{Command, CommandTable};
-use crate::argv::Arguments;
+use crate::argv::{Arguments, Argv};
 use crate::error::CommandError;
 
-/// COMMAND GETKEYS of a command without keys.
+/// The reply of COMMAND GETKEYS for a command without keys.
 pub const NO_KEY_ARGUMENTS: CommandError = CommandError::fixed("ERR The command has no key arguments");
-/// COMMAND GETKEYS of an unknown command.
+/// The reply of COMMAND GETKEYS for an unknown command.
 pub const INVALID_COMMAND: CommandError = CommandError::fixed("ERR Invalid command specified");
-/// COMMAND GETKEYS with a number of arguments the command does not accept.
+/// The reply of COMMAND GETKEYS for a number of arguments that the command does not accept.
 pub const INVALID_NUMBER_OF_ARGUMENTS: CommandError =
     CommandError::fixed("ERR Invalid number of arguments specified for command");
-/// COMMAND GETKEYS with arguments that contradict the key specs.
+/// The reply of COMMAND GETKEYS for arguments that contradict the key specs.
 pub const INVALID_ARGUMENTS: CommandError = CommandError::fixed("ERR Invalid arguments specified for command");
 
-/// The keys of a call, in the order its key specs tell them. Linear in the arguments.
+/// The keys of a call, in the order of the key specs. Linear in the arguments.
 ///
 /// # Errors
 /// [`Invalid`] if no spec could be followed to its end.
@@ -34,7 +34,12 @@ pub fn find_keys<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<V
     Ok(found)
 }
 
-/// The keys of the call in `argv`, as COMMAND GETKEYS tells them.
+/// The keys of the call `argv` of `command`; none if its arguments contradict the key specs. Linear in the arguments.
+pub(crate) fn keys_of<'a>(command: &Command, argv: Argv<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
+    find_keys(command, &argv).unwrap_or_default().into_iter().map(move |key| argv.get(key.index))
+}
+
+/// The keys of the call in `argv`, as COMMAND GETKEYS returns them.
 ///
 /// # Errors
 /// The error to answer: the command is unknown, has no keys, or does not take these arguments.
@@ -53,7 +58,7 @@ pub fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A) -> Re
     }
 }
 
-/// Appends the keys one spec tells.
+/// Appends the keys of one spec.
 fn follow<A: Arguments + ?Sized>(spec: &KeySpec, argv: &A, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
     let Some(begin) = begin(spec.begin, argv) else {
         return Ok(());
@@ -86,7 +91,7 @@ fn begin<A: Arguments + ?Sized>(begin: BeginSearch, argv: &A) -> Option<usize> {
         BeginSearch::Index(index) => Some(index.into()),
         BeginSearch::Keyword { keyword, start_from } => {
             let is_keyword = |&index: &usize| argv.get(index).eq_ignore_ascii_case(keyword.as_bytes());
-            // The last argument is no keyword: no key could follow it.
+            // The last argument cannot be the keyword: no key could follow it.
             let end = argv.len().saturating_sub(1);
             let at = if start_from >= 0 {
                 (start_from as usize..end).find(is_keyword)
@@ -99,7 +104,7 @@ fn begin<A: Arguments + ?Sized>(begin: BeginSearch, argv: &A) -> Option<usize> {
     }
 }
 
-/// The last key's argument; not yet known to be one of `argc`.
+/// The last key's argument, which may be beyond `argc`.
 fn last_of_range(begin: usize, last: i16, limit: u16, argc: usize) -> i64 {
     if last >= 0 {
         begin as i64 + i64::from(last)

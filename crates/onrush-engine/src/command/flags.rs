@@ -3,7 +3,7 @@
 use super::words::{same, split_word};
 
 bitflags::bitflags! {
-    /// What a command does and when it may run. The first part has Redis's names and is told by COMMAND.
+    /// What a command does and when it may run. The first part has Redis's names; COMMAND shows it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Flags: u32 {
         /// May change the keyspace.
@@ -14,7 +14,7 @@ bitflags::bitflags! {
         const DENYOOM = 1 << 2;
         /// For operators.
         const ADMIN = 1 << 3;
-        /// Has to do with pub/sub.
+        /// Concerns pub/sub.
         const PUBSUB = 1 << 4;
         /// Not allowed in scripts.
         const NOSCRIPT = 1 << 5;
@@ -28,7 +28,7 @@ bitflags::bitflags! {
         const SKIP_MONITOR = 1 << 9;
         /// Never in the slow log.
         const SKIP_SLOWLOG = 1 << 10;
-        /// Acts as though ASKING had come before it.
+        /// Acts as if ASKING had come before it.
         const ASKING = 1 << 11;
         /// Constant or logarithmic time.
         const FAST = 1 << 12;
@@ -36,9 +36,9 @@ bitflags::bitflags! {
         const NO_AUTH = 1 << 13;
         /// May be propagated although it writes no key.
         const MAY_REPLICATE = 1 << 14;
-        /// May be called without any key although it has key specs.
+        /// May be called without a key although it has key specs.
         const NO_MANDATORY_KEYS = 1 << 15;
-        /// Refused while loading in the background with the old data still being served.
+        /// Refused while a replica loads in the background and still serves the old data.
         const NO_ASYNC_LOADING = 1 << 16;
         /// Not allowed inside MULTI.
         const NO_MULTI = 1 << 17;
@@ -46,18 +46,18 @@ bitflags::bitflags! {
         const MOVABLEKEYS = 1 << 18;
         /// Allowed while a script has run past its time limit.
         const ALLOW_BUSY = 1 << 19;
-        /// Internal: it waits for another server. So it is executed on the thread for long commands, and cannot be taken back.
+        /// Internal: waits for another server. So the thread for long commands executes it, and it cannot be undone.
         const REMOTE = 1 << 27;
-        /// Internal: it is executed at once, not queued, behind MULTI.
+        /// Internal: executed at once after MULTI, not queued.
         const NOT_QUEUED = 1 << 28;
-        /// Internal: it may work on keys that its key specs do not tell.
+        /// Internal: may work on keys that its key specs do not name.
         const OTHER_KEYS = 1 << 29;
-        /// Internal: its run time is negligible, so it is not timed by itself.
+        /// Internal: its run time is negligible, so it is not timed individually.
         const SHORT = 1 << 30;
     }
 }
 
-/// Names of the flags that COMMAND tells, in the order it tells them.
+/// Names of the flags that COMMAND shows, in its order.
 pub const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::WRITE, "write"),
     (Flags::READONLY, "readonly"),
@@ -171,7 +171,7 @@ bitflags::bitflags! {
     }
 }
 
-/// Names of the categories without `@`, in the order ACL CAT and COMMAND tell them.
+/// Names of the categories without `@`, in the order ACL CAT and COMMAND show them.
 pub const CATEGORY_NAMES: &[(Categories, &str)] = &[
     (Categories::KEYSPACE, "keyspace"),
     (Categories::READ, "read"),
@@ -196,7 +196,8 @@ pub const CATEGORY_NAMES: &[(Categories, &str)] = &[
     (Categories::SCRIPTING, "scripting"),
 ];
 
-/// Categories by their names without `@`, separated by single spaces; `not_of_group` keeps the group from implying its own.
+/// Categories by their names without `@`, separated by single spaces; with `not_of_group` the group implies no
+/// category.
 ///
 /// # Panics
 /// On a word that is no category.

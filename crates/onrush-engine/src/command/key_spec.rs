@@ -1,5 +1,8 @@
-//! Where a command's keys are among its arguments, in the model of Redis 7: a place where the search begins and a rule
-//! which arguments from there on are keys.
+//! Where a command's keys are among its arguments, in the model of Redis 7: a place where the search begins, and a rule
+//! for which of the following arguments are keys.
+
+use std::iter::StepBy;
+use std::ops::Range;
 
 use super::words::{same, split_word};
 use crate::argv::Arguments;
@@ -12,11 +15,11 @@ bitflags::bitflags! {
         const RO = 1 << 0;
         /// Changes the value or its metadata.
         const RW = 1 << 1;
-        /// Overwrites the value whatever it was.
+        /// Overwrites the value.
         const OW = 1 << 2;
         /// Deletes the key.
         const RM = 1 << 3;
-        /// Tells, copies or uses the value's data.
+        /// Returns, copies or uses the value's data.
         const ACCESS = 1 << 4;
         /// Changes data in the value, perhaps depending on it.
         const UPDATE = 1 << 5;
@@ -24,16 +27,16 @@ bitflags::bitflags! {
         const INSERT = 1 << 6;
         /// Removes data from the value.
         const DELETE = 1 << 7;
-        /// Not a key, but to be routed like one (sharded channels).
+        /// Not a key, but routed like one (sharded channels).
         const NOT_KEY = 1 << 8;
-        /// May leave out some of the keys.
+        /// May not cover all keys.
         const INCOMPLETE = 1 << 9;
-        /// What is done depends on the other arguments.
+        /// The access depends on the other arguments.
         const VARIABLE_FLAGS = 1 << 10;
     }
 }
 
-/// Names of the key flags in the order COMMAND tells them.
+/// Names of the key flags in the order COMMAND shows them.
 pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
     (KeyFlags::RO, "RO"),
     (KeyFlags::RW, "RW"),
@@ -80,11 +83,11 @@ pub enum BeginSearch {
         /// The argument to look at first; a negative one counts from the end and looks backwards.
         start_from: i16,
     },
-    /// Cannot be told.
+    /// Unknown.
     Unknown,
 }
 
-/// Which arguments from there on are keys.
+/// Which of the following arguments are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindKeys {
     /// Every `step`-th argument up to a last one.
@@ -105,7 +108,7 @@ pub enum FindKeys {
         /// Distance from a key to the next.
         step: u16,
     },
-    /// Cannot be told.
+    /// Unknown.
     Unknown,
 }
 
@@ -145,7 +148,7 @@ impl KeySpec {
         Self::new(words, begin, FindKeys::Range { last: 0, step: 1, limit: 0 })
     }
 
-    /// Keys whose place depends on the arguments in ways a spec cannot say.
+    /// Keys whose place depends on the arguments in ways that a spec cannot express.
     pub const fn unknown(words: &str) -> Self {
         Self::new(words, BeginSearch::Unknown, FindKeys::Unknown)
     }
@@ -171,19 +174,41 @@ pub struct KeyRef {
     pub flags: KeyFlags,
 }
 
-/// Finds the keys of a command whose key specs cannot; pushes them in the order of the arguments.
+/// Finds the keys of a command whose key specs cannot; appends them in the order of the arguments.
 ///
 /// # Errors
 /// [`Invalid`] if the arguments do not form a call.
 pub type GetKeys = fn(&dyn Arguments, &mut Vec<KeyRef>) -> Result<(), Invalid>;
 
-/// The arguments contradict the key specs: a number of keys that is none or too large.
+/// The arguments contradict the key specs: the number of keys is not a number, or too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
 
-/// First key, last key and the distance between keys, as argument numbers. The first and the distance are at least
-/// 1; a negative last counts from the end, -1 being the last argument.
-pub type KeyRange = (i32, i32, i32);
+/// Keys at fixed places, by the numbers of their arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The first key; at least 1.
+    pub first: i32,
+    /// The last key; a negative number counts from the end, -1 is the last argument.
+    pub last: i32,
+    /// The distance between keys; at least 1.
+    pub step: i32,
+}
+
+impl KeyRange {
+    /// The argument of the only key, if every call has exactly one.
+    #[inline]
+    pub fn only(self) -> Option<usize> {
+        (self.first == self.last).then_some(self.first as usize)
+    }
+
+    /// The arguments that are keys, in a call of `argc` arguments.
+    #[inline]
+    pub fn indexes(self, argc: usize) -> StepBy<Range<usize>> {
+        let last = if self.last < 0 { (argc as i32 + self.last).max(0) } else { self.last };
+        (self.first as usize..(last as usize + 1).min(argc)).step_by(self.step as usize)
+    }
+}
 
 /// The keys at fixed places as one range, if they form one. Keys elsewhere are left out.
 pub(super) fn fixed_range(specs: &[KeySpec]) -> Option<KeyRange> {
@@ -195,15 +220,17 @@ pub(super) fn fixed_range(specs: &[KeySpec]) -> Option<KeyRange> {
         let (begin, last, step) = (i32::from(begin), i32::from(last), i32::from(step));
         let last = if last >= 0 { begin + last } else { last };
         whole = match whole {
-            None => Some((begin, last, step.max(1))),
-            Some((first, before, 1)) if step == 1 && before + 1 == begin => Some((first, last, 1)),
+            None => Some(KeyRange { first: begin, last, step: step.max(1) }),
+            Some(KeyRange { first, last: before, step: 1 }) if step == 1 && before + 1 == begin => {
+                Some(KeyRange { first, last, step: 1 })
+            }
             Some(_) => return whole,
         };
     }
     whole
 }
 
-/// Whether a command's keys can be at places that [`fixed_range`] does not tell.
+/// Whether a command's keys can be at places that [`fixed_range`] does not cover.
 pub(super) fn are_movable(specs: &[KeySpec]) -> bool {
     !specs.iter().all(|spec| matches!((spec.begin, spec.find), (BeginSearch::Index(_), FindKeys::Range { .. })))
 }

@@ -1,8 +1,8 @@
-//! The command table: the single source of what commands exist and what is true of them.
+//! The command table: the single source of which commands exist and of their properties.
 //!
 //! Each family of commands has a file of specs ([`Spec`]) beside its handlers. At start [`CommandTable::new`] gathers
-//! the specs, numbers them and derives what the batch planner and COMMAND need. Start reading at [`spec`] for what a
-//! spec says and at [`table`] for how a name becomes a command.
+//! the specs, numbers them and derives what the batch planner and COMMAND need. [`spec`] explains what a spec says,
+//! [`table`] how a name becomes a command.
 
 pub mod argument;
 pub mod find_keys;

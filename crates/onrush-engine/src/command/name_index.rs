@@ -3,7 +3,7 @@
 /// Number of a command in its table: dense, from 0, containers and subcommands included.
 pub type CommandId = u16;
 
-/// What is to be found by its name.
+/// What the index finds by name.
 pub(super) trait Named {
     /// Its number, which is its place among all.
     fn id(&self) -> CommandId;
@@ -11,7 +11,7 @@ pub(super) trait Named {
     /// The container of a subcommand.
     fn parent(&self) -> Option<CommandId>;
 
-    /// What it answers to, in lower case; `None` when it was taken away.
+    /// Its name in this table, in lower case; `None` if `rename-command` removed it.
     fn name(&self) -> Option<&[u8]>;
 }
 
@@ -20,8 +20,8 @@ pub(super) const NO_PARENT: CommandId = CommandId::MAX;
 /// Not a command's number.
 pub(super) const NO_ID: CommandId = CommandId::MAX;
 
-/// Open addressing over packed names. A name of up to 16 bytes is told from any other by its slot alone; a longer
-/// one is compared once more in full.
+/// Open addressing over packed names. The slot alone identifies a name of up to 16 bytes; a longer name is compared in
+/// full.
 pub(super) struct NameIndex {
     slots: Box<[Slot]>,
     multiplier: u64,
@@ -45,7 +45,7 @@ struct PackedName {
     len: u32,
 }
 
-/// Names that are packed without loss.
+/// The longest name that is packed without loss.
 const PACKED_LEN_MAX: usize = 16;
 
 impl PackedName {
@@ -60,7 +60,7 @@ impl PackedName {
         } else {
             (name.first().map_or(0, |&byte| byte.into()), 0)
         };
-        // A length over 32 bits is cut off, but then the comparison in full follows.
+        // A length over 32 bits is cut, but then the full comparison follows.
         Self { head: lower_case(head), tail: lower_case(tail), len: name.len() as u32 }
     }
 
@@ -76,7 +76,7 @@ fn lower_case(bytes: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * EACH;
     let low = bytes & !HIGH;
-    // The high bit of each byte says: at least 'A', above 'Z'.
+    // The high bit of each byte is set if the byte is at least 'A', or above 'Z'.
     let from_a = low + (0x80 - b'A' as u64) * EACH;
     let above_z = low + (0x7f - b'Z' as u64) * EACH;
     bytes | ((from_a & !above_z & !bytes & HIGH) >> 2)
@@ -108,7 +108,7 @@ impl NameIndex {
             .expect("at least one attempt")
     }
 
-    /// Returns how many slots away from the first it came to lie.
+    /// Returns the distance of its slot from the first choice.
     fn insert<N: Named>(&mut self, commands: &[N], command: &N) -> usize {
         let parent = command.parent().unwrap_or(NO_PARENT);
         let Some(name) = command.name() else { return 0 };

@@ -1,9 +1,10 @@
-//! Replies of the COMMAND family, and HELP of every container, all told from the table's specs.
+//! Replies of the COMMAND family, and HELP of every container, all made from the table's specs.
 
 use onrush_resp::Reply;
 
 use super::argument::{self, Argument};
 use super::find_keys;
+use super::key_spec::KeyRange;
 use super::spec::{
     BeginSearch, CATEGORY_NAMES, Categories, FLAG_NAMES, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, Spec,
 };
@@ -76,7 +77,7 @@ enum Filter<'a> {
     All,
     Categories(Categories),
     Pattern(&'a [u8]),
-    /// No command belongs to a module, and none is in an unknown category.
+    /// No command belongs to a module or to an unknown category.
     Nothing,
 }
 
@@ -175,14 +176,14 @@ pub fn help(table: &CommandTable, command: &Command, out: &mut Reply) {
     }
 }
 
-/// What COMMAND and COMMAND INFO tell of a command, its subcommands included.
+/// What COMMAND and COMMAND INFO show of a command, its subcommands included.
 fn details(table: &CommandTable, command: &Command, out: &mut Reply) {
     out.array(10);
     out.bulk(command.full_name.as_bytes());
     out.int(command.arity.into());
     simple_set(FLAG_NAMES.iter().filter(|(flag, _)| command.flags.contains(*flag)).map(|(_, name)| *name), out);
-    let (first, last, step) = command.plan.unwrap_or((0, 0, 0));
-    for number in [first, last, step] {
+    let numbers = command.plan.map_or([0; 3], |KeyRange { first, last, step }| [first, last, step]);
+    for number in numbers {
         out.int(number.into());
     }
     let categories = CATEGORY_NAMES.iter().filter(|(category, _)| command.categories.contains(*category));
@@ -198,7 +199,7 @@ fn details(table: &CommandTable, command: &Command, out: &mut Reply) {
     for spec in command.spec.keys {
         key_spec(spec, out);
     }
-    // Redis tells no subcommands as an empty set, and some as an array.
+    // Redis returns an empty set if there are no subcommands, and otherwise an array.
     if command.is_container() {
         out.array(command.subcommands().len())
     } else {
@@ -254,7 +255,7 @@ fn key_spec(spec: &KeySpec, out: &mut Reply) {
     }
 }
 
-/// Half a key spec whose parts are numbers.
+/// One half of a key spec, if its parts are numbers.
 fn search(kind: &str, numbers: &[(&str, i64)], out: &mut Reply) {
     out.map(2);
     text("type", kind, out);
@@ -280,7 +281,7 @@ fn number(name: &str, value: i64, out: &mut Reply) {
 /// A command's name and documentation: a pair of a map.
 fn document(table: &CommandTable, command: &Command, out: &mut Reply) {
     let spec = command.spec;
-    // A line that does not parse would be left out; a test reads all of them.
+    // A line that does not parse is left out; a test parses all of them.
     let arguments = argument::arguments(spec).unwrap_or_default();
     let optional = [
         !spec.complexity.is_empty(),
@@ -347,7 +348,7 @@ fn document_arguments(arguments: &[Argument], out: &mut Reply) {
         let flags = flags.into_iter().filter(|(present, _)| *present).map(|(_, name)| name);
         let has_flags = flags.clone().count() > 0;
         let optional = [argument.key_spec_index.is_some(), argument.token.is_some(), has_flags];
-        // Besides: the children of a group, the text to show of any other.
+        // Also: the children of a group, or the display text of any other argument.
         out.map(3 + optional.into_iter().filter(|&present| present).count());
         text("name", &argument.name, out);
         text("type", argument.kind.name(), out);

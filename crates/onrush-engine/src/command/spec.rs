@@ -1,4 +1,4 @@
-//! The spec of a command: what the command table knows of it.
+//! The spec of a command: its entry in the command table.
 //!
 //! Specs are `static`, written as struct literals that end in `..Spec::DEFAULT`. Flags, categories and key flags are
 //! written as words ([`flags`], [`categories`], [`KeySpec::key`]) and checked by the compiler: a misspelt word does not build.
@@ -8,7 +8,7 @@ use super::key_spec::GetKeys;
 pub use super::key_spec::{BeginSearch, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, key_flags};
 use crate::ctx::{CommandResult, Ctx, Handler, RunHandler};
 
-/// The part of the documentation a command stands in.
+/// The part of the documentation that has a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Group {
@@ -31,7 +31,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The name COMMAND DOCS tells.
+    /// The name COMMAND DOCS shows.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Generic => "generic",
@@ -88,7 +88,7 @@ pub struct Deprecated {
 pub struct Spec {
     /// Lower-case; of a subcommand without its container's name.
     pub name: &'static str,
-    /// Number of arguments, the command's name (and a subcommand's) included; negative: at least so many.
+    /// Number of arguments, the command's name (and a subcommand's) included; a negative number is a minimum.
     pub arity: i32,
     /// What it does and when it may run.
     pub flags: Flags,
@@ -100,7 +100,7 @@ pub struct Spec {
     pub tips: &'static [&'static str],
     /// Part of the documentation.
     pub group: Group,
-    /// Redis version that brought it.
+    /// The Redis version that introduced it.
     pub since: &'static str,
     /// Time, in O notation.
     pub complexity: &'static str,
@@ -110,7 +110,7 @@ pub struct Spec {
     pub syntax: &'static str,
     /// Versions that changed it, and how.
     pub history: &'static [(&'static str, &'static str)],
-    /// Executes equal commands that follow each other, if that is cheaper than one by one.
+    /// Executes consecutive equal commands, if that is cheaper than one by one.
     pub run: Option<RunHandler>,
     /// The argument that is a member or field of a collection, for prefetching; 0 if there is none.
     pub member: u16,
@@ -120,14 +120,14 @@ pub struct Spec {
     pub syscmd: bool,
     /// Its subcommands.
     pub subcommands: &'static [Spec],
-    /// Runs it; of a container only what is left when no subcommand is given.
+    /// Runs it; for a container, runs the call without a subcommand.
     pub handler: Handler,
     /// Finds its keys when key specs cannot.
     pub get_keys: Option<GetKeys>,
 }
 
 impl Spec {
-    /// What a spec need not say.
+    /// Defaults for the fields of a spec.
     pub const DEFAULT: Self = Self {
         name: "",
         arity: -1,
@@ -150,7 +150,7 @@ impl Spec {
         get_keys: None,
     };
 
-    /// All ACL categories: its own and those its flags and group imply.
+    /// All ACL categories: its own and those that its flags and group imply.
     pub fn all_categories(&self) -> Categories {
         let mut all = self.categories.difference(Categories::NOT_OF_GROUP);
         let implied = [
@@ -171,7 +171,7 @@ impl Spec {
         all
     }
 
-    /// A container is only a name for its subcommands, which are in the group's category themselves.
+    /// A container is only a name for its subcommands; these are in the group's category.
     fn is_of_group(&self) -> bool {
         self.subcommands.is_empty() && !self.categories.contains(Categories::NOT_OF_GROUP)
     }

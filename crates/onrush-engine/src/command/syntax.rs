@@ -30,7 +30,7 @@ const DEPTH_MAX: usize = 16;
 /// The arguments a line describes; all that are neither tokens nor groups are [`Kind::String`].
 ///
 /// # Errors
-/// Where the line leaves the notation. Never panics, and the depth of brackets is bounded.
+/// The place where the line leaves the notation. Never panics; the depth of brackets is bounded.
 pub fn parse(line: &str) -> Result<Vec<Argument>, SyntaxError> {
     let mut parser = Parser { line, at: 0 };
     let (nodes, end) = parser.sequence(0)?;
@@ -205,7 +205,7 @@ fn token_len(rest: &[Node<'_>]) -> usize {
 fn with_token(token: &str, mut behind: Vec<Argument>) -> Argument {
     let mut argument = match behind.len() {
         0 => Argument::new(token_name(token), Kind::PureToken, Vec::new()),
-        // What is optional by itself cannot carry the token: leaving it out leaves the token.
+        // An optional argument cannot carry the token: without the argument the token would remain.
         1 if !behind[0].optional && behind[0].token.is_none() => behind.remove(0),
         _ => block(behind),
     };
@@ -241,7 +241,7 @@ fn group(optional: bool, mut choices: Vec<Vec<Argument>>) -> Argument {
         let only = choices.remove(0);
         match only.as_slice() {
             [single] if optional && !single.optional => one_or_block(only),
-            // `<a>` is a choice of one, `[[a]]` a block of what may be left out.
+            // `<a>` is a choice of one, `[[a]]` a block of optional arguments.
             _ if optional => block(only),
             _ => Argument::new(joined_names(&only), Kind::OneOf, vec![one_or_block(only)]),
         }
@@ -250,7 +250,7 @@ fn group(optional: bool, mut choices: Vec<Vec<Argument>>) -> Argument {
     argument
 }
 
-/// Folds a repetition into what it repeats.
+/// Merges a repetition into the arguments that it repeats.
 fn repeat(arguments: &mut Vec<Argument>, repeated: Vec<Argument>, at: usize) -> Result<(), SyntaxError> {
     if repeated.is_empty() || !arguments.ends_with(&repeated) {
         return Err(SyntaxError { at, problem: "a repetition of something else than stands before it" });
@@ -292,7 +292,7 @@ fn choice_name(children: &[Argument]) -> String {
     known.to_owned()
 }
 
-/// Names in a group's name at most, so that it stays one to read.
+/// Most names in a group's name, so that it stays readable.
 const JOINED_NAMES_MAX: usize = 4;
 
 fn joined_names(children: &[Argument]) -> String {

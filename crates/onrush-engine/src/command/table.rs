@@ -3,7 +3,7 @@
 use super::flags::{Categories, Flags};
 use super::key_spec::{self, KeyFlags, KeyRange, KeySpec};
 use super::name_index::{CommandId, NO_ID, NO_PARENT, NameIndex, Named};
-use super::spec::Spec;
+use super::spec::{Group, Spec};
 use crate::argv::Arguments;
 use crate::ctx::{Handler, RunHandler};
 use crate::error::{self, CommandError};
@@ -24,9 +24,9 @@ pub struct Command {
     pub first_key: u8,
     /// The keys at fixed places, for the planner. Of a command with [`Flags::MOVABLEKEYS`] there may be more.
     pub plan: Option<KeyRange>,
-    /// Whether it works on the keys that its key specs tell, and on nothing else of the keyspace.
+    /// Whether it works only on the keys that its key specs name, and on nothing else of the keyspace.
     pub names_all_keys: bool,
-    /// Whether it is short, works on keys at fixed places and on nothing else, and may stand in any transaction.
+    /// Whether it is short, works only on keys at fixed places, and is allowed in any transaction.
     pub is_simple: bool,
     /// ACL categories, implied ones included.
     pub categories: Categories,
@@ -37,7 +37,7 @@ pub struct Command {
     subcommand_count: u16,
     /// Lower-case; `container|subcommand` of subcommands.
     pub full_name: Box<str>,
-    /// What it answers to, in lower case and without its container's name; `None` when it was taken away.
+    /// Its name in this table, in lower case and without its container's name; `None` if `rename-command` removed it.
     pub(super) name: Option<Box<[u8]>>,
     /// The spec.
     pub spec: &'static Spec,
@@ -53,7 +53,7 @@ impl Command {
             arity: spec.arity,
             flags: if movable { spec.flags | Flags::MOVABLEKEYS } else { spec.flags },
             id,
-            first_key: plan.map_or(0, |(first, _, _)| u8::try_from(first).unwrap_or(0)),
+            first_key: plan.map_or(0, |keys| u8::try_from(keys.first).unwrap_or(0)),
             plan,
             names_all_keys: names_all_keys(spec),
             is_simple: plan.is_some()
@@ -84,15 +84,26 @@ impl Command {
         self.flags.contains(Flags::DENYOOM)
     }
 
-    /// Whether its run time is not worth timing by itself.
+    /// Whether its run time is too short to be timed individually.
     #[inline]
     pub fn is_short(&self) -> bool {
         self.flags.contains(Flags::SHORT)
     }
 
+    /// Whether it names keys, and all of them are at fixed places: the planner finds and hashes them.
+    #[inline]
+    pub fn has_only_fixed_keys(&self) -> bool {
+        self.plan.is_some() && !self.flags.contains(Flags::MOVABLEKEYS)
+    }
+
     /// Whether it names keys in its arguments.
     pub fn has_keys(&self) -> bool {
         has_keys(self.spec)
+    }
+
+    /// Whether it runs a script or a function.
+    pub fn runs_program(&self) -> bool {
+        self.spec.group == Group::Scripting && self.has_keys()
     }
 
     /// Whether it executes a transaction.
@@ -118,7 +129,7 @@ impl Command {
     }
 }
 
-/// What keeps a command from being simple.
+/// Flags that keep a command from being simple.
 const SPECIAL: Flags =
     Flags::OTHER_KEYS.union(Flags::NO_MULTI).union(Flags::NOT_QUEUED).union(Flags::BLOCKING).union(Flags::REMOTE);
 
@@ -176,11 +187,11 @@ impl CommandTable {
         Self { names: NameIndex::new(&commands), commands: commands.into() }
     }
 
-    /// The same commands under other names: each pair renames the command that answers to the first one; an empty
-    /// second one takes it away. What is told about a command keeps its own name.
+    /// The same commands under other names. Each pair is a command's present name and its new name; an empty new name
+    /// removes the command. Descriptions of a command keep its original name.
     ///
     /// # Errors
-    /// There is no command of a name, or there is one already of the new name.
+    /// A name has no command, or the new name already has one.
     pub fn renamed(mut self, renames: &[(Vec<u8>, Vec<u8>)]) -> Result<Self, String> {
         for (from, to) in renames {
             let quoted = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
@@ -245,8 +256,8 @@ impl CommandTable {
         }
     }
 
-    /// The command or subcommand that `argv` calls, whatever the number of its arguments: [`Command::accepts`] tells
-    /// whether that is right.
+    /// The command or subcommand that `argv` calls, whatever the number of its arguments: [`Command::accepts`] checks
+    /// that.
     ///
     /// # Errors
     /// The error to answer when the command or its subcommand is unknown.
@@ -269,10 +280,10 @@ fn next_id(commands: &[Command]) -> CommandId {
     CommandId::try_from(commands.len()).ok().filter(|&id| id != NO_ID).expect("fewer than 65,535 commands")
 }
 
-/// Bytes of what a client sent that errors quote.
+/// Bytes of a client's text that errors quote.
 const QUOTED_LEN_MAX: usize = 128;
 
-/// As much of `text` as an error quotes: like Redis's, it ends at a NUL.
+/// The part of `text` that an error quotes: as in Redis, it ends at a NUL.
 fn quoted(text: &[u8], len_max: usize) -> &[u8] {
     let text = &text[..text.len().min(len_max)];
     error::quoted(text)
@@ -400,8 +411,8 @@ mod tests {
     fn the_planner_gets_keys_at_fixed_places() {
         let table = table();
         let get = table.lookup(b"get").unwrap();
-        assert_eq!((get.first_key, get.plan), (1, Some((1, 1, 1))));
-        assert_eq!(table.lookup(b"mset").unwrap().plan, Some((1, -1, 2)));
+        assert_eq!((get.first_key, get.plan), (1, Some(KeyRange { first: 1, last: 1, step: 1 })));
+        assert_eq!(table.lookup(b"mset").unwrap().plan, Some(KeyRange { first: 1, last: -1, step: 2 }));
         assert_eq!(table.lookup(b"config").unwrap().plan, None);
     }
 }

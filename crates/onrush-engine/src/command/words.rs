@@ -1,6 +1,6 @@
 //! Words in texts that the compiler reads.
 
-/// The first word and what follows the space behind it.
+/// The first word, and the rest after the space.
 pub(super) const fn split_word(text: &[u8]) -> (&[u8], &[u8]) {
     let mut end = 0;
     while end < text.len() && text[end] != b' ' {

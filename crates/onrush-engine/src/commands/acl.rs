@@ -1,4 +1,4 @@
-//! ACL, with the one user that there is: `default`, who may do everything.
+//! ACL, with the only user: `default`, who may do everything.
 
 use crate::command::replies;
 use crate::command::spec::CATEGORY_NAMES;
@@ -26,7 +26,7 @@ const NO_RANDOMNESS: CommandError = CommandError::fixed("ERR the operating syste
 /// Bytes of an unknown category that the error shows.
 const QUOTED_LEN_MAX: usize = 128;
 
-/// Bits of a password that ACL GENPASS makes: unless said otherwise, and at most.
+/// Bits of a password that ACL GENPASS makes: the default, and the most.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 
@@ -117,7 +117,7 @@ pub fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `ACL DRYRUN username command [arg [arg ...]]`: the default user may do whatever there is
+/// `ACL DRYRUN username command [arg [arg ...]]`: the default user may do everything
 pub fn acl_dryrun(ctx: &mut Ctx<'_>) -> CommandResult {
     let user = ctx.arg(2);
     if user != DEFAULT_USER {
@@ -157,7 +157,7 @@ pub fn acl_setuser(_: &mut Ctx<'_>) -> CommandResult {
     Err(NO_USERS)
 }
 
-/// `ACL DELUSER username [username ...]`: there is nobody who can be deleted
+/// `ACL DELUSER username [username ...]`: there is no user who can be deleted
 pub fn acl_deluser(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argv.iter().skip(2).any(|user| user == DEFAULT_USER) {
         return Err(DEFAULT_STAYS);

@@ -1,4 +1,4 @@
-//! Failed logins, and ACL LOG, which tells of them.
+//! Failed logins, and ACL LOG, which shows them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,10 +11,10 @@ use crate::ctx::{CommandResult, Ctx};
 /// Bytes of a user's name that are kept.
 const USERNAME_LEN_MAX: usize = 1024;
 
-/// Entries that ACL LOG tells unless said otherwise.
+/// Entries that ACL LOG returns by default.
 const TOLD: i64 = 10;
 
-/// Notes that the client could not come in as `username`.
+/// Notes that the client failed to log in as `username`.
 pub fn note_failed_login(ctx: &Ctx<'_>, username: &[u8]) {
     let now_ms = ctx.now_ms();
     let denial = Denial {

@@ -41,7 +41,7 @@ impl Width {
     }
 }
 
-/// What becomes of a number that does not fit.
+/// What happens to a number that does not fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -69,7 +69,7 @@ impl Step {
         let old = self.width.wrap(i128::from(bitmap::get_number(bytes, self.at, self.width.bits)));
         let wanted = match self.action {
             Action::Get => return Some(old as i64),
-            // An unsigned field takes a negative number by its bits.
+            // An unsigned field takes the bits of a negative number.
             Action::Set(value) if self.width.signed => i128::from(value),
             Action::Set(value) => i128::from(value as u64),
             Action::Add(increment) => old + i128::from(increment),
@@ -139,7 +139,7 @@ pub fn bitfield(ctx: &mut Ctx<'_>) -> CommandResult {
     if changes > 0 || (grew && writes_any) {
         ctx.changed(EventClass::String, "setbit", key.bytes);
     } else if grew {
-        // Where all steps have failed the string may be longer all the same.
+        // Even if all steps have failed, the string may be longer.
         ctx.changed_untold();
     }
     ctx.out.array(results.len());

@@ -1,5 +1,6 @@
 //! Bits of strings: single ones, counts, positions, combinations. Bit fields are in `bit_fields`.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,8 +36,8 @@ pub(super) fn bit_offset(ctx: &Ctx<'_>, index: usize, width: u32) -> Result<usiz
     usize::try_from(offset).ok().filter(|_| offset >> 3 < bytes_max).ok_or(BAD_OFFSET)
 }
 
-/// Lets `edit` change the bytes of a string that is made at least `len` bytes long, and made if it is not there; also says
-/// whether it was made or became longer.
+/// Calls `edit` with the bytes of a string, which is created or lengthened to at least `len` bytes if necessary; also
+/// returns whether it was created or lengthened.
 pub(super) fn edit_string<R>(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
@@ -108,14 +109,14 @@ fn counts_bits(ctx: &Ctx<'_>, index: usize) -> Result<bool, CommandError> {
     }
 }
 
-/// The first and the last bit of a range of bits or bytes, if it has any.
-fn bit_range(start: i64, end: i64, bytes_len: usize, in_bits: bool) -> Option<(usize, usize)> {
+/// The bits of a range of bits or bytes, if it has any.
+fn bit_range(start: i64, end: i64, bytes_len: usize, in_bits: bool) -> Option<RangeInclusive<usize>> {
     let unit = if in_bits { 1 } else { 8 };
     let len = (bytes_len * 8 / unit) as i64;
-    // An end in front of the string is its first position.
+    // An end before the string counts as its first position.
     let absolute = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };
     let (first, last) = (absolute(start), absolute(end).min(len - 1));
-    (first <= last).then(|| (first as usize * unit, (last as usize + 1) * unit - 1))
+    (first <= last).then(|| first as usize * unit..=(last as usize + 1) * unit - 1)
 }
 
 /// `BITCOUNT key [start end [BYTE | BIT]]`
@@ -138,10 +139,10 @@ pub fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
     let bytes = bytes_of(entry, &mut buffer)?;
     let count = match range {
         None => bitmap::count_ones(bytes),
-        // Two positions from the end in the wrong order are no range even where clamping makes them one.
+        // Two positions counted from the end in the wrong order are no range, even if clamping would make them one.
         Some((start, end, _)) if start < 0 && end < 0 && start > end => 0,
         Some((start, end, in_bits)) => bit_range(start, end, bytes.len(), in_bits)
-            .map_or(0, |(first, last)| bitmap::count_ones_between(bytes, first, last)),
+            .map_or(0, |bits| bitmap::count_ones_between(bytes, *bits.start(), *bits.end())),
     };
     ctx.out.int(count as i64);
     Ok(())
@@ -159,7 +160,7 @@ pub fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
     let start = if ctx.argc() > 3 { ctx.int(3)? } else { 0 };
     let in_bits = if ctx.argc() == 6 { counts_bits(ctx, 5)? } else { false };
     let end = if ctx.argc() > 4 { ctx.int(4)? } else { -1 };
-    // Behind a string without an end that was asked for come zeros.
+    // Without a given end, zeros follow the string.
     let is_open = !bit && ctx.argc() <= 4;
     let key = ctx.key(1);
     let mut buffer = itoa::Buffer::new();
@@ -168,18 +169,18 @@ pub fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     };
     let bytes = bytes_of(entry, &mut buffer)?;
-    let Some((first, last)) = bit_range(start, end, bytes.len(), in_bits) else {
+    let Some(bits) = bit_range(start, end, bytes.len(), in_bits) else {
         ctx.out.int(-1);
         return Ok(());
     };
-    let found = bitmap::find_bit(bytes, bit, first, last);
+    let found = bitmap::find_bit(bytes, bit, *bits.start(), *bits.end());
     let open = is_open.then_some(bytes.len() * 8);
     ctx.out.int(found.or(open).map_or(-1, |at| at as i64));
     Ok(())
 }
 
-/// The memory of a string that is about to be replaced by one of `len` bytes, if it has about as many: fresh memory of
-/// a megabyte costs more than combining one. The key is gone for the moment.
+/// The memory of a string that is about to be replaced by one of about the same length, `len` bytes: a fresh megabyte
+/// of memory costs more than combining one. Removes the key for the moment.
 fn take_buffer(ctx: &mut Ctx<'_>, target: &Key<'_>, len: usize) -> Vec<u8> {
     let Some(slot) = ctx.commit.write(target) else { return Vec::new() };
     match slot.value() {
@@ -187,7 +188,7 @@ fn take_buffer(ctx: &mut Ctx<'_>, target: &Key<'_>, len: usize) -> Vec<u8> {
         _ => return Vec::new(),
     }
     match slot.remove().into_value() {
-        // A reply may still hold it.
+        // A reply may still share it.
         Value::Shared(bytes) => Arc::try_unwrap(bytes).unwrap_or_default(),
         _ => Vec::new(),
     }
@@ -230,7 +231,7 @@ pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     let is_large = len > onrush_store::EMBED_VALUE_LEN_MAX;
-    // To reuse the target's buffer takes the key away, so that it would be told as new.
+    // Reusing the target's buffer removes the key, so its event would say that it is new.
     let may_reuse = is_large && !keys.contains(&target) && !ctx.commit.tells_events();
     let spare = if may_reuse { take_buffer(ctx, &target, len) } else { Vec::new() };
     let mut digits: Vec<itoa::Buffer> = vec![itoa::Buffer::new(); keys.len()];

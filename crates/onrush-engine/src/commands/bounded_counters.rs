@@ -1,4 +1,4 @@
-//! INCREX: a counter with bounds and an expiry, as rate limiters need it, in one step.
+//! INCREX: a counter with bounds and an expiry in one step, for rate limiters.
 
 use onrush_store::NewValue;
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ use crate::long_double::LongDouble;
 const BOUNDS_CROSS: CommandError = CommandError::fixed("ERR LBOUND must not be greater than UBOUND");
 const NOT_FINITE: CommandError = CommandError::fixed("ERR increment would produce NaN or Infinity");
 
-/// What becomes of the key's expiry.
+/// What happens to the key's expiry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expiry {
     Stays,
@@ -29,7 +29,7 @@ struct Options {
     high: Option<usize>,
     saturates: bool,
     expiry: Expiry,
-    /// `ENX`: an expiry that there is already stays.
+    /// `ENX`: an existing expiry stays.
     only_new_expiry: bool,
 }
 
@@ -49,12 +49,13 @@ impl Options {
         while index < ctx.argc() {
             index += options.take(ctx, index).ok_or(error::SYNTAX)?;
         }
-        // There has to be something that it is a condition of.
+        // The condition needs an expiry to apply to.
         let is_vain = options.only_new_expiry && !matches!(options.expiry, Expiry::Is(..));
         if is_vain { Err(error::SYNTAX) } else { Ok(options) }
     }
 
-    /// Takes the option at `index`; returns how many arguments it has. `None` if it is none, or was there before.
+    /// Takes the option at `index`; returns how many arguments it has. `None` if this is not an option, or a repeated
+    /// one.
     fn take(&mut self, ctx: &Ctx<'_>, index: usize) -> Option<usize> {
         if ctx.is(index, "SATURATE") && !self.saturates {
             self.saturates = true;
@@ -95,9 +96,10 @@ impl Options {
     }
 }
 
-/// `INCREX key [BYFLOAT increment | BYINT increment] [LBOUND bound] [UBOUND bound] [SATURATE] [EX seconds | PX milliseconds |
-/// EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]`: replies with the new value and with what was added,
-/// which is 0 if the sum would be out of bounds, or need more than 64 bits: then nothing changes. With SATURATE the value goes to the bound instead.
+/// `INCREX key [BYFLOAT increment | BYINT increment] [LBOUND bound] [UBOUND bound] [SATURATE] [EX seconds | PX
+/// milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]`: replies with the new value
+/// and the amount added. If the sum would be out of bounds or need more than 64 bits, nothing changes and the amount is
+/// 0; with SATURATE the value becomes the bound instead.
 pub fn increx(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx)?;
     if options.is_float { add_float(ctx, &options) } else { add_int(ctx, &options) }
@@ -109,7 +111,14 @@ struct Found<T> {
     expire: Option<i64>,
 }
 
-/// When the key is to expire, which expires at `before` now; read before the key is touched.
+/// When a key expired before a command, and when it expires after it; in Unix milliseconds.
+#[derive(Clone, Copy)]
+struct ExpiryChange {
+    before: Option<i64>,
+    after: Option<i64>,
+}
+
+/// A function from the key's present expiry to its new one. It reads the arguments before the key is touched.
 fn expiry(ctx: &Ctx<'_>, options: &Options) -> Result<impl Fn(Option<i64>) -> Option<i64> + use<>, CommandError> {
     let at = match options.expiry {
         Expiry::Is(unit, index) => Some(unit.read(ctx, index)?),
@@ -140,25 +149,25 @@ fn add_int(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
     }
     let value = sum.clamp(low.into(), high.into()) as i64;
     let added = value.checked_sub(found.value).ok_or(error::OVERFLOW)?;
-    let expire = expiry(found.expire);
-    store_int(ctx, &key, value, (found.expire, expire));
-    note(ctx, &key, "incrby", itoa::Buffer::new().format(value).as_bytes(), (found.expire, expire));
+    let expiries = ExpiryChange { before: found.expire, after: expiry(found.expire) };
+    store_int(ctx, &key, value, expiries);
+    note(ctx, &key, "incrby", itoa::Buffer::new().format(value).as_bytes(), expiries);
     reply_ints(ctx, value, added);
     Ok(())
 }
 
-/// Stores an integer; an entry that holds one already is changed where it is.
-fn store_int(ctx: &mut Ctx<'_>, key: &Key<'_>, value: i64, (before, expire): (Option<i64>, Option<i64>)) {
+/// Stores an integer; an entry that already holds one is changed in place.
+fn store_int(ctx: &mut Ctx<'_>, key: &Key<'_>, value: i64, expiries: ExpiryChange) {
     if let Some(mut slot) = ctx.commit.write(key)
         && let Some(int) = slot.int_mut()
     {
         *int = value;
-        if before != expire {
-            slot.set_expire(expire);
+        if expiries.before != expiries.after {
+            slot.set_expire(expiries.after);
         }
         return;
     }
-    store(ctx, key, NewValue::Int(value), expire);
+    store(ctx, key, NewValue::Int(value), expiries.after);
 }
 
 fn reply_ints(ctx: &mut Ctx<'_>, value: i64, added: i64) {
@@ -198,15 +207,15 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
         return Err(NOT_FINITE);
     }
     let value = bounded.to_string();
-    let expire = expiry(found.expire);
-    store(ctx, &key, NewValue::Bytes(value.as_bytes()), expire);
-    note(ctx, &key, "incrbyfloat", value.as_bytes(), (found.expire, expire));
+    let expiries = ExpiryChange { before: found.expire, after: expiry(found.expire) };
+    store(ctx, &key, NewValue::Bytes(value.as_bytes()), expiries.after);
+    note(ctx, &key, "incrbyfloat", value.as_bytes(), expiries);
     let added = bounded.checked_add(found.value.negated()).unwrap_or(increment);
     reply_floats(ctx, &value, &added.to_string());
     Ok(())
 }
 
-/// Doubles in RESP3, with all digits that a string has in RESP2.
+/// Doubles in RESP3, with the same digits as the strings in RESP2.
 fn reply_floats(ctx: &mut Ctx<'_>, value: &str, added: &str) {
     ctx.out.array(2);
     for number in [value, added] {
@@ -218,14 +227,9 @@ fn reply_floats(ctx: &mut Ctx<'_>, value: &str, added: &str) {
     }
 }
 
-/// Notes what was done, and logs it without the increment: the value, and when it expires.
-fn note(
-    ctx: &mut Ctx<'_>,
-    key: &Key<'_>,
-    event: &'static str,
-    value: &[u8],
-    (before, expire): (Option<i64>, Option<i64>),
-) {
+/// Notes the change, and logs its result: the value, and when it expires.
+fn note(ctx: &mut Ctx<'_>, key: &Key<'_>, event: &'static str, value: &[u8], expiries: ExpiryChange) {
+    let ExpiryChange { before, after: expire } = expiries;
     ctx.changed(EventClass::String, event, key.bytes);
     if before != expire {
         let event = if expire.is_some() { "expire" } else { "persist" };

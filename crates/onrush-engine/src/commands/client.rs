@@ -1,4 +1,4 @@
-//! CLIENT: what connections say about themselves, and how an operator sees, holds back and closes them.
+//! CLIENT: what connections say about themselves, and how an operator lists, pauses and closes them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -76,21 +76,21 @@ fn name_of<'c>(ctx: &Ctx<'c>, id: usize) -> Option<&'c str> {
     ctx.engine.commands.all().nth(id).map(|command| &*command.full_name)
 }
 
-/// Brings what others see of this connection up to date in the middle of its batch.
+/// Updates the shared numbers of this connection in the middle of its batch.
 fn publish_self(ctx: &Ctx<'_>) {
     let handle = &ctx.session.handle;
     handle.activity.db.store(ctx.session.db, Relaxed);
     handle.activity.last_interaction_ms.store(ctx.engine.clock.unix_ms(), Relaxed);
 }
 
-/// What kind a client is, as filters tell them apart.
+/// The type of a client, for filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientType {
     /// Without subscriptions.
     Normal,
     /// With subscriptions.
     Pubsub,
-    /// `master` and `replica` (or `slave`): there are none.
+    /// `master` and `replica` (or `slave`): no client has this type.
     Other,
 }
 
@@ -109,7 +109,7 @@ impl ClientType {
     }
 }
 
-/// Which clients CLIENT KILL closes; what is `None` does not matter.
+/// Which clients CLIENT KILL closes; a field that is `None` matches all.
 #[derive(Default)]
 struct KillFilter<'a> {
     id: Option<u64>,
@@ -117,7 +117,7 @@ struct KillFilter<'a> {
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
-    /// Connected for at least so many seconds.
+    /// Connected for at least this many seconds.
     age_min_seconds: Option<i64>,
     skip_me: bool,
 }
@@ -220,7 +220,7 @@ pub fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Names the connection; an empty name takes the name away.
+/// Names the connection; an empty name removes the name.
 ///
 /// # Errors
 /// The name is not printable ASCII without spaces.
@@ -283,17 +283,17 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(TIMEOUT_NEGATIVE);
     }
     let now_ms = ctx.engine.clock.unix_ms();
-    // Nobody could end a pause without an end: it holds CLIENT UNPAUSE back too.
+    // The end must be finite: a pause holds back CLIENT UNPAUSE too.
     let until_ms = now_ms.checked_add(timeout_ms).ok_or(TIMEOUT_OUT_OF_RANGE)?;
     let hot = &ctx.engine.settings;
-    // Two pauses of the same moment come one after the other, too.
+    // This also puts two concurrent pauses in order.
     ctx.commit.lock_keyspace()?;
-    let old = (hot.pause_mode.load(Relaxed), hot.pause_until_ms.load(Relaxed));
-    let (mode, until_ms) = merge(now_ms, old, (mode, until_ms));
-    hot.pause_until_ms.store(until_ms, Relaxed);
-    hot.pause_mode.store(mode, Relaxed);
-    // What was under way without having seen it is over, but for commands that were let in and now wait for the whole
-    // keyspace: they have it first.
+    let old = Pause { mode: hot.pause_mode.load(Relaxed), until_ms: hot.pause_until_ms.load(Relaxed) };
+    let pause = merge(now_ms, old, Pause { mode, until_ms });
+    hot.pause_until_ms.store(pause.until_ms, Relaxed);
+    hot.pause_mode.store(pause.mode, Relaxed);
+    // Commands that began before the pause are over when this returns. Commands that were admitted and still wait for
+    // the whole keyspace come first.
     ctx.commit.lock_keyspace()?;
     ctx.out.ok();
     Ok(())
@@ -304,15 +304,21 @@ const PAUSE_NONE: u8 = 0;
 const PAUSE_WRITES: u8 = 1;
 const PAUSE_ALL: u8 = 2;
 
-/// A pause: its mode, and its end in Unix milliseconds.
-type Pause = (u8, i64);
+/// A pause of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pause {
+    /// [`PAUSE_NONE`], [`PAUSE_WRITES`] or [`PAUSE_ALL`].
+    mode: u8,
+    /// Its end, in Unix milliseconds.
+    until_ms: i64,
+}
 
-/// What two pauses are together: the stricter mode until the later end, unless the first is over.
-fn merge(now_ms: i64, (old_mode, old_until_ms): Pause, (mode, until_ms): Pause) -> Pause {
-    if old_until_ms <= now_ms {
-        return (mode, until_ms);
+/// What two pauses are together: the stricter mode until the later end, unless the old one is over.
+fn merge(now_ms: i64, old: Pause, new: Pause) -> Pause {
+    if old.until_ms <= now_ms {
+        return new;
     }
-    (mode.max(old_mode), until_ms.max(old_until_ms))
+    Pause { mode: new.mode.max(old.mode), until_ms: new.until_ms.max(old.until_ms) }
 }
 
 /// `CLIENT UNPAUSE`
@@ -402,10 +408,11 @@ mod tests {
 
     #[test]
     fn of_two_pauses_the_stricter_mode_and_the_later_end_count() {
-        assert_eq!(merge(100, (PAUSE_NONE, 0), (PAUSE_WRITES, 200)), (PAUSE_WRITES, 200));
-        assert_eq!(merge(100, (PAUSE_WRITES, 200), (PAUSE_ALL, 150)), (PAUSE_ALL, 200));
-        assert_eq!(merge(100, (PAUSE_ALL, 200), (PAUSE_WRITES, 300)), (PAUSE_ALL, 300));
-        assert_eq!(merge(300, (PAUSE_ALL, 300), (PAUSE_WRITES, 500)), (PAUSE_WRITES, 500));
+        let pause = |mode, until_ms| Pause { mode, until_ms };
+        assert_eq!(merge(100, pause(PAUSE_NONE, 0), pause(PAUSE_WRITES, 200)), pause(PAUSE_WRITES, 200));
+        assert_eq!(merge(100, pause(PAUSE_WRITES, 200), pause(PAUSE_ALL, 150)), pause(PAUSE_ALL, 200));
+        assert_eq!(merge(100, pause(PAUSE_ALL, 200), pause(PAUSE_WRITES, 300)), pause(PAUSE_ALL, 300));
+        assert_eq!(merge(300, pause(PAUSE_ALL, 300), pause(PAUSE_WRITES, 500)), pause(PAUSE_WRITES, 500));
     }
 
     #[test]

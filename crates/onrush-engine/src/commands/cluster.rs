@@ -1,4 +1,4 @@
-//! CLUSTER and the commands of its clients: this server is none of a cluster.
+//! CLUSTER and the commands of its clients: this server belongs to no cluster.
 
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::CommandError;

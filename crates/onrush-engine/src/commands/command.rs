@@ -1,4 +1,4 @@
-//! COMMAND: the command table told to clients.
+//! COMMAND: the command table for clients.
 
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
@@ -51,7 +51,7 @@ pub fn command_help(ctx: &mut Ctx<'_>) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use crate::command::spec::Flags;
-    use crate::command::{Command, CommandTable, argument, syntax};
+    use crate::command::{Command, CommandTable, KeyRange, argument, syntax};
 
     fn table() -> CommandTable {
         CommandTable::new(crate::commands::FAMILIES)
@@ -76,7 +76,7 @@ mod tests {
             assert_ne!(spec.arity, 0, "{full_name}: arity");
             assert!(!spec.flags.contains(Flags::WRITE | Flags::READONLY), "{full_name}: flags");
             assert!(!spec.flags.contains(Flags::MOVABLEKEYS), "{full_name}: movablekeys is derived");
-            if let Some((first, last, step)) = command.plan {
+            if let Some(KeyRange { first, last, step }) = command.plan {
                 assert!(first > 0 && step > 0 && (last < 0 || last >= first), "{full_name}: keys");
                 assert!(command.first_key > 0, "{full_name}: first key");
             }

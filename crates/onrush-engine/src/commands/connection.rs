@@ -39,7 +39,7 @@ pub fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Lets the connection in if the password is right; if not, it stays what it was.
+/// Authenticates the connection if the password is right; otherwise its state stays.
 fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> CommandResult {
     if !ctx.engine.process.authenticates(user, password) {
         note_failed_login(ctx, user);
@@ -86,7 +86,7 @@ pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Tells about the server.
+/// Replies with facts about the server.
 fn greet(ctx: &mut Ctx<'_>) {
     let proto = if ctx.out.is_resp3() { 3 } else { 2 };
     let out = &mut *ctx.out;
@@ -111,7 +111,7 @@ fn set_proto(ctx: &mut Ctx<'_>, proto: Proto) {
     let handle = &ctx.session.handle;
     let version = if proto == Proto::Resp3 { 3 } else { 2 };
     if handle.resp.swap(version, Relaxed) != version && !ctx.commit.is_nested() {
-        // Messages in the protocol that was spoken until now come before the reply in the new one.
+        // Messages in the old protocol must come before the reply in the new one.
         ctx.engine.tracking.settle();
         handle.take_mail(ctx.out, usize::MAX);
     }

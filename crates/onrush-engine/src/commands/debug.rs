@@ -60,8 +60,9 @@ const HELP: &[&str] = &[
     "    true, false.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Accepted and without effect: lists have no such nodes.",
-    "RELOAD [NOSAVE]",
-    "    Saves all data, deletes it and loads it again; with NOSAVE loads what was saved before.",
+    "RELOAD [NOSAVE] [NOFLUSH] [MERGE]",
+    "    Saves all data, deletes it and loads it again. NOSAVE loads what was saved before. NOFLUSH deletes nothing:",
+    "    a key that the file has, too, is an error. With MERGE such a key gets its value from the file.",
     "REPLAY <0|1>",
     "    Tells that this connection sends the commands of a log: nothing expires before them.",
     "SDSLEN <key>",
@@ -94,7 +95,7 @@ pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
         (b"object", 3) => object(ctx),
         (b"panic", 2) => panic!("DEBUG PANIC was called"),
         (b"panic", 3) => {
-            // As a command that panics in the middle of changing a key.
+            // Acts like a command that panics while it changes a key.
             let key = ctx.commit.key(ctx.argv.get(2));
             let _ = ctx.commit.write(&key);
             panic!("DEBUG PANIC was called with a key");
@@ -294,7 +295,7 @@ fn sds_len(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(NOT_SDS);
     }
     let (key_len, value_len) = (key.bytes.len(), entry.value().len());
-    // Key and value share the entry's allocation: its size stands for the value's.
+    // Key and value share the entry's allocation: its size is reported as the value's.
     let line = format!(
         "key_sds_len:{key_len}, key_sds_avail:0, key_zmalloc: {key_len}, val_sds_len:{value_len}, val_sds_avail:0, \
          val_zmalloc: {}",

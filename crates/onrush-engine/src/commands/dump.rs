@@ -1,14 +1,16 @@
 //! DUMP and RESTORE: a value as bytes that other servers read, and back.
 
+use std::cell::RefCell;
 use std::sync::atomic::Ordering::Relaxed;
 
-use onrush_persist::rdb::{Encoder, Scratch, decode_payload, open_payload, seal_payload};
+use onrush_persist::rdb::{Encoder, Scratch, decode_payload, open_payload};
 use onrush_resp::parse_i64;
 use onrush_store::{Entry, NewValue, clock};
 
 use super::keys::{is_lfu, work_on};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
+use crate::kept::KEPT_BYTES_MAX;
 use crate::types::rdb::{Restorer, encode};
 
 const BUSY_KEY: CommandError = CommandError::fixed("BUSYKEY Target key name already exists.");
@@ -18,9 +20,14 @@ const INVALID_FREQ: CommandError = CommandError::fixed("ERR Invalid FREQ value, 
 const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
 const BAD_CONTENT: CommandError = CommandError::fixed("ERR Bad data format");
 
-/// About how many bytes of a payload take as long as an element of a collection.
+/// Bytes of a payload that take about as long as an element of a collection.
 const BYTES_PER_ELEMENT: usize = 8;
 const BYTES_PER_ELEMENT_OF_STRING: usize = 256;
+
+thread_local! {
+    /// What a thread uses again for each payload: otherwise each DUMP clears the 32 KB of a compressor.
+    static OWN: RefCell<(Encoder, Scratch)> = RefCell::default();
+}
 
 /// `DUMP key`
 pub fn dump(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -32,19 +39,19 @@ pub fn dump(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.null();
         return Ok(());
     };
-    let payload = payload_of(entry, compresses);
-    ctx.out.bulk(&payload);
+    with_payload(entry, compresses, |payload| ctx.out.bulk(payload));
     Ok(())
 }
 
-/// What DUMP returns of an entry. O(bytes).
-pub(super) fn payload_of(entry: &Entry, compresses: bool) -> Vec<u8> {
-    let mut encoder = Encoder::new(compresses);
-    encode(entry.value(), encoder.payload());
-    let version = encoder.version();
-    let mut payload = encoder.take();
-    seal_payload(&mut payload, version);
-    payload
+/// Calls `take` with the payload that DUMP returns for an entry. O(bytes).
+pub(super) fn with_payload(entry: &Entry, compresses: bool, take: impl FnOnce(&[u8])) {
+    OWN.with_borrow_mut(|(encoder, _)| {
+        encoder.clear();
+        encoder.set_compress(compresses);
+        encode(entry.value(), encoder.payload());
+        take(encoder.seal());
+        encoder.shrink_to(KEPT_BYTES_MAX);
+    });
 }
 
 /// The options of RESTORE.
@@ -109,7 +116,7 @@ pub fn restore(ctx: &mut Ctx<'_>) -> CommandResult {
     let removed = ctx.commit.write(&key).map(|slot| slot.remove());
     let is_replaced = removed.is_some();
     ctx.commit.discard(removed);
-    // A time that is out of range has passed, as in Redis, where it wraps around.
+    // A time out of range counts as passed, as in Redis, where it wraps around.
     let base_ms = if options.absolute { 0 } else { ctx.now_ms() };
     let expire = (ttl_ms > 0).then(|| ttl_ms.wrapping_add(base_ms));
     if expire.is_some_and(|at| at <= ctx.due_ms()) {
@@ -138,6 +145,7 @@ pub fn restore(ctx: &mut Ctx<'_>) -> CommandResult {
 fn value_of(ctx: &Ctx<'_>, payload: &[u8]) -> Result<NewValue<'static>, CommandError> {
     let body = open_payload(payload).ok_or(BAD_FOOTER)?;
     let mut restorer = Restorer::new(&ctx.engine.settings.encodings);
-    decode_payload(body, &mut restorer, &mut Scratch::default()).map_err(|_| BAD_CONTENT)?;
+    let decoded = OWN.with_borrow_mut(|(_, scratch)| decode_payload(body, &mut restorer, scratch));
+    decoded.map_err(|_| BAD_CONTENT)?;
     restorer.into_value().ok_or(BAD_CONTENT)
 }

@@ -19,7 +19,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// `value` of this unit after `base_ms`; `None` if that is out of range.
+    /// The time `value` units after `base_ms`; `None` if that is out of range.
     fn after(self, value: i64, base_ms: i64) -> Option<i64> {
         let value_ms = match self {
             Self::Seconds => value.checked_mul(1000)?,
@@ -31,7 +31,7 @@ impl Unit {
     /// A time of 0 or more in this unit, seconds rounded to the nearest.
     fn of_ms(self, time_ms: i64) -> i64 {
         match self {
-            // Without a sign there is room for the rounding.
+            // As unsigned numbers they have room for the rounding.
             Self::Seconds => ((time_ms as u64 + 500) / 1000) as i64,
             Self::Milliseconds => time_ms,
         }
@@ -73,7 +73,7 @@ fn invalid_expire_time(ctx: &Ctx<'_>) -> CommandError {
     CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.command.full_name))
 }
 
-/// Lets a key expire at Unix time `at` in milliseconds, or deletes it when that is past; says whether it did.
+/// Makes a key expire at Unix time `at` in milliseconds, or deletes it if that is past; returns whether it did either.
 fn set_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64, condition: Condition) -> bool {
     let due_ms = ctx.due_ms();
     let Some(mut slot) = ctx.commit.write(key) else { return false };
@@ -136,7 +136,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Whether an expiry at `new` may replace the old one. No expiry counts as one that is later than any.
+    /// Whether an expiry at `new` may replace the old one. A key without an expiry counts as one with the latest
+    /// possible expiry.
     fn allows(self, old: Option<i64>, new: i64) -> bool {
         let barred = match old {
             Some(old) => self.nx || (self.gt && new <= old) || (self.lt && new >= old),

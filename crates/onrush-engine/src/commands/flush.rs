@@ -26,8 +26,8 @@ pub fn flushall(ctx: &mut Ctx<'_>) -> CommandResult {
     flush(ctx, 0..databases, true)
 }
 
-/// Empties databases at one moment. What they held is freed when others may go on already: before the reply is
-/// sent, or, with ASYNC, on the freeing thread.
+/// Empties databases at one moment. Their content is freed after the locks go back: before the reply is sent, or, with
+/// ASYNC, on the freeing thread.
 fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>, is_all: bool) -> CommandResult {
     let in_background = match ctx.argc() {
         1 => ctx.engine.settings.lazy_flush.load(Relaxed),
@@ -59,28 +59,28 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>, is_all: bool) -> Co
     Ok(())
 }
 
-/// FLUSHALL: what is under way would save what nobody wants any more.
+/// FLUSHALL ends a snapshot that is under way: it would save deleted data.
 fn abort_for_flush(ctx: &Ctx<'_>) {
     if let Some(underway) = ctx.engine.snapshots.underway()
         && underway.purpose == Purpose::File
     {
         underway.abort("all data was deleted meanwhile");
-        // What is left, nothing, is to be saved.
+        // The empty data must still be saved.
         ctx.engine.snapshots.schedule(Purpose::File);
     }
 }
 
-/// Tells who watches keys that these are about to change. The whole keyspace is locked.
+/// Notifies the watchers of keys that are about to change. The whole keyspace is locked.
 fn outdate(ctx: &mut Ctx<'_>, mut concerns: impl FnMut(&mut Ctx<'_>, u32, &[u8]) -> bool) {
     let engine = ctx.engine;
     if !engine.watched.is_unobserved() {
         engine.watched.changed_databases(|key| engine.keyspace.hash(key), |db, key| concerns(ctx, db, key));
-        // What is done to the databases takes the locks of shards by itself.
+        // Changing the databases takes the locks of shards by itself.
         ctx.commit.release();
     }
 }
 
-/// Tells who watches or tracks keys that everything is about to be deleted. The whole keyspace is locked.
+/// Notifies clients that watch or track keys that everything is about to be deleted. The whole keyspace is locked.
 pub(crate) fn outdate_all(ctx: &mut Ctx<'_>) {
     outdate(ctx, is_there);
     ctx.commit.outdate_everything();

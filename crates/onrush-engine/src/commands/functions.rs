@@ -1,17 +1,20 @@
 //! FUNCTION, FCALL.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use onrush_lua::Registered;
 
 use super::scripting::{number_of_keys, run_with_host};
+use crate::argv::Argv;
 use crate::command::replies;
-use crate::ctx::{CommandResult, Ctx};
+use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::glob::glob_match;
 use crate::messages::show::show_script;
-use crate::scripts::habit::Known;
+use crate::scripts::habit::{Habit, Known};
 use crate::scripts::host::rules;
 use crate::scripts::proof::Proof;
-use crate::scripts::{Library, Policy, compile, dump, restore, thread};
+use crate::scripts::{Library, LibraryCounts, Policy, compile, dump, restore, thread};
 
 const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
 const BAD_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
@@ -36,6 +39,15 @@ pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
     })
 }
 
+/// Calls `choose` with what is known of the function that a call of FCALL will run; returns its result.
+pub(super) fn with_known<R>(engine: &'static Engine, argv: &Argv<'_>, choose: impl FnOnce(Known<'_>) -> R) -> R {
+    let proof = Proof::default();
+    match engine.scripts.libraries.function(argv.get(1)) {
+        Some((library, function)) => choose(Known { proof, habit: &library.habits[function] }),
+        None => choose(Known { proof, habit: &Habit::default() }),
+    }
+}
+
 /// `FUNCTION LOAD [REPLACE] function-code`
 pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let last = ctx.argc() - 1;
@@ -54,7 +66,7 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let library = compile(ctx.engine, text)?;
     ctx.engine.scripts.libraries.add(vec![library], policy)?;
     ctx.changed_keyspace(1);
-    // Whoever executes the log may have the library from before.
+    // The server that executes the log may already have the library.
     ctx.log_instead(&[b"FUNCTION", b"LOAD", b"REPLACE", text]);
     ctx.out.bulk(&name);
     Ok(())
@@ -70,13 +82,18 @@ pub fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Logs which libraries there are now: whoever executes the log may have others from before.
+/// Logs the present libraries: the server that executes the log may still have earlier ones.
 fn log_all(ctx: &mut Ctx<'_>) {
     ctx.changed_keyspace(1);
     if ctx.is_logged() {
-        let payload = dump(&ctx.engine.scripts.libraries.all());
+        let payload = dump_all(ctx);
         ctx.log_instead(&[b"FUNCTION", b"RESTORE", &payload, b"FLUSH"]);
     }
+}
+
+/// A payload of all libraries.
+fn dump_all(ctx: &Ctx<'_>) -> Vec<u8> {
+    dump(&ctx.engine.scripts.libraries.all(), ctx.engine.settings.rdb_compression.load(Relaxed))
 }
 
 /// `FUNCTION FLUSH [ASYNC | SYNC]`
@@ -93,7 +110,7 @@ pub fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// An error that ends with what the client sent, without the ends of lines that it ends with.
+/// An error that ends with the argument the client sent; line ends at its end are left out.
 fn quoting(text: &str, arg: &[u8]) -> CommandError {
     let arg = error::quoted(arg);
     let len = arg.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
@@ -158,9 +175,9 @@ fn describe(ctx: &mut Ctx<'_>, function: &Registered) {
     function.flags.names().for_each(|name| ctx.out.simple(name));
 }
 
-/// `FUNCTION STATS`: a script runs alone, so there is none when this is executed.
+/// `FUNCTION STATS`: a script runs alone, so no script runs while this is executed.
 pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
-    let (libraries, functions) = ctx.engine.scripts.libraries.count();
+    let LibraryCounts { libraries, functions } = ctx.engine.scripts.libraries.count();
     ctx.out.map(2);
     ctx.out.bulk(b"running_script");
     match ctx.engine.scripts.running.what() {
@@ -189,7 +206,7 @@ pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `FUNCTION DUMP`
 pub fn function_dump(ctx: &mut Ctx<'_>) -> CommandResult {
-    let payload = dump(&ctx.engine.scripts.libraries.all());
+    let payload = dump_all(ctx);
     ctx.out.bulk(&payload);
     Ok(())
 }
@@ -215,7 +232,7 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `FUNCTION KILL`: as SCRIPT KILL.
+/// `FUNCTION KILL`: works as SCRIPT KILL does.
 pub fn function_kill(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.scripts.running.kill(true)?;
     ctx.out.ok();

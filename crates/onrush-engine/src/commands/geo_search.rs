@@ -47,13 +47,13 @@ struct Query<'a> {
     order: Order,
     /// The most to find; 0 is all.
     count: usize,
-    /// Any will do, not the nearest.
+    /// Any members will do, not only the nearest.
     any: bool,
     with_distance: bool,
     with_hash: bool,
     with_position: bool,
     target: Option<Key<'a>>,
-    /// Distances are stored in the place of geohashes.
+    /// Distances are stored in place of geohashes.
     stores_distances: bool,
 }
 
@@ -71,26 +71,32 @@ fn length(ctx: &Ctx<'_>, index: usize, not_a_number: &'static str) -> Result<f64
     parse_f64(ctx.arg(index)).ok_or(CommandError::fixed(not_a_number))
 }
 
-fn radius(ctx: &Ctx<'_>, index: usize) -> Result<(Shape, f64), CommandError> {
+/// A shape, and the unit of length that its size was given in, in meters.
+struct Area {
+    shape: Shape,
+    unit: f64,
+}
+
+fn radius(ctx: &Ctx<'_>, index: usize) -> Result<Area, CommandError> {
     let radius = length(ctx, index, "ERR need numeric radius")?;
     if radius < 0.0 {
         return Err(CommandError::fixed("ERR radius cannot be negative"));
     }
     let unit = unit(ctx, index + 1)?;
-    Ok((Shape::Circle { radius: radius * unit }, unit))
+    Ok(Area { shape: Shape::Circle { radius: radius * unit }, unit })
 }
 
-fn sides(ctx: &Ctx<'_>, index: usize) -> Result<(Shape, f64), CommandError> {
+fn sides(ctx: &Ctx<'_>, index: usize) -> Result<Area, CommandError> {
     let width = length(ctx, index, "ERR need numeric width")?;
     let height = length(ctx, index + 1, "ERR need numeric height")?;
     if width < 0.0 || height < 0.0 {
         return Err(CommandError::fixed("ERR height or width cannot be negative"));
     }
     let unit = unit(ctx, index + 2)?;
-    Ok((Shape::Box { width: width * unit, height: height * unit }, unit))
+    Ok(Area { shape: Shape::Box { width: width * unit, height: height * unit }, unit })
 }
 
-/// The place of a member; none if there is no such key.
+/// The place of a member; `None` if there is no such key.
 fn place_of(ctx: &mut Ctx<'_>, source: &Key<'_>, index: usize) -> Result<Option<Position>, CommandError> {
     let member = ctx.arg(index);
     match ctx.commit.look_as::<SortedSet>(source)? {
@@ -159,11 +165,11 @@ impl<'a> Query<'a> {
                 from_position = true;
                 index += 2;
             } else if is("BYRADIUS") && follow >= 2 && form.is_search() && !is_box {
-                let (shape, unit) = radius(ctx, index + 1)?;
+                let Area { shape, unit } = radius(ctx, index + 1)?;
                 (self.shape, self.unit) = (Some(shape), unit);
                 index += 2;
             } else if is("BYBOX") && follow >= 3 && form.is_search() && !is_circle {
-                let (shape, unit) = sides(ctx, index + 1)?;
+                let Area { shape, unit } = sides(ctx, index + 1)?;
                 (self.shape, self.unit) = (Some(shape), unit);
                 index += 3;
             } else {
@@ -262,7 +268,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Locks the source and whatever key may be stored in, which stands behind one of two words.
+/// Locks the source and the target key, if there is one: it follows one of two words.
 fn lock<'a>(ctx: &mut Ctx<'a>, source: &Key<'_>, options: usize) -> CommandResult {
     let targets: Vec<Key<'a>> = (options..ctx.argc().saturating_sub(1))
         .filter(|&index| ctx.is(index, "STORE") || ctx.is(index, "STOREDIST"))
@@ -289,7 +295,7 @@ fn search_radius(ctx: &mut Ctx<'_>, by_member: bool, may_store: bool) -> Command
         query.center = Some(position(ctx, 2)?);
     }
     if is_there || !by_member {
-        let (shape, unit) = radius(ctx, options - 2)?;
+        let Area { shape, unit } = radius(ctx, options - 2)?;
         (query.shape, query.unit) = (Some(shape), unit);
     }
     query.read_options(ctx, Form::Radius { may_store }, &source, options)?;

@@ -29,7 +29,7 @@ const TWO_CONDITIONS: CommandError = CommandError::fixed("ERR Only one of FXX or
 const TWO_LIFETIMES: CommandError =
     CommandError::fixed("ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified");
 
-/// When an expiry may replace what a field has.
+/// When a new expiry may replace a field's expiry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,
@@ -47,7 +47,7 @@ impl Condition {
             .map(|(_, condition)| condition)
     }
 
-    /// A field without an expiry lasts longer than any other.
+    /// No expiry counts as the latest one.
     fn holds(self, old: Option<i64>, new: i64) -> bool {
         match self {
             Self::Always => true,
@@ -59,7 +59,7 @@ impl Condition {
     }
 }
 
-/// Refuses a key of another type before what follows it is read.
+/// Refuses a key of another type before the arguments after it are read.
 fn check_type(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     match ctx.commit.peek(&key) {
@@ -88,7 +88,7 @@ fn counted_fields_at(ctx: &Ctx<'_>, at: usize, not_positive: CommandError) -> Re
     Ok(at + 2)
 }
 
-/// As [`fields_at`], for `FIELDS numfields field value [field value …]`, of which Redis says in other words what is wrong.
+/// As [`fields_at`], for `FIELDS numfields field value [field value …]`, for which Redis has other error texts.
 fn field_values_at(ctx: &Ctx<'_>, at: usize) -> Result<usize, CommandError> {
     if at >= ctx.argc() || !ctx.is(at, "FIELDS") {
         return Err(FIELDS_MISSING);
@@ -193,7 +193,7 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     Ok(())
 }
 
-/// Sees to it that a hash is looked at when a field expires: to be called while its lock is held.
+/// Makes active expiry look at a hash when a field expires. Its lock must be held.
 fn time_fields(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     if let Some(mut slot) = ctx.commit.write_again(key) {
         slot.time_fields();
@@ -318,10 +318,10 @@ pub fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// What is to become of times to live.
+/// What happens to fields' expiries.
 #[derive(Clone, Copy)]
 enum Lifetime {
-    /// They stay; of a field that is set anew there is none.
+    /// They stay; a new field has none.
     Unsaid,
     Keep,
     Persist,
@@ -394,7 +394,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// The options of HSETEX.
 struct SetOptions {
-    /// FXX and FNX: whether the fields have to be there.
+    /// FXX and FNX: whether the fields must exist.
     wants_found: Option<bool>,
     lifetime: Lifetime,
     /// Where `FIELDS` should be.

@@ -1,7 +1,7 @@
 //! Hashes: fields and values. Times to live of fields are in `hash_expiry`.
 //!
-//! A field past its time is not there: what changes a hash removes such fields first, what reads single fields looks at
-//! their times, and what reads whole hashes has them removed before.
+//! An expired field does not exist for clients: commands that change a hash or read all of it remove such fields first,
+//! and commands that read single fields check their times.
 
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{CollectionMut, Field, Hash, Random};
@@ -13,7 +13,7 @@ use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 use crate::long_double::LongDouble;
 
-/// Removes the fields of a hash that are past their time, and the hash if it becomes empty, before it is read as a whole.
+/// Removes the expired fields of a hash, and the hash if it becomes empty, before it is read as a whole.
 pub(super) fn remove_due(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.peek(key).and_then(|entry| entry.collection::<Hash>());
@@ -48,7 +48,7 @@ pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) 
     }
 }
 
-/// Removes what is due from a hash about to be changed. Hardly any hash has fields that expire.
+/// Removes expired fields from a hash that is about to be changed. Hardly any hash has fields that expire.
 #[inline(always)]
 pub(super) fn due_names(hash: &mut CollectionMut<'_, Hash>, due_ms: i64) -> Vec<Vec<u8>> {
     if hash.is_volatile() { remove_due_names(hash, due_ms) } else { Vec::new() }
@@ -61,7 +61,7 @@ fn remove_due_names(hash: &mut Hash, due_ms: i64) -> Vec<Vec<u8>> {
     names
 }
 
-/// The value of a field that is not past its time.
+/// The value of a field that has not expired.
 #[inline]
 fn live<'a>(hash: &'a Hash, name: &[u8], due_ms: i64) -> Option<&'a [u8]> {
     let (value, expiry) = hash.field(name)?;
@@ -279,7 +279,7 @@ pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
         let expiry = hash.and_then(|hash| hash.field(ctx.argv.get(2))).and_then(|(_, expiry)| expiry);
         ctx.log_instead(&[b"HSET", key.bytes, ctx.arg(2), &sum]);
         if let Some(at) = expiry {
-            // HSET has taken it.
+            // HSET has removed it.
             let at = at.to_string();
             ctx.log_instead(&[b"HPEXPIREAT", key.bytes, at.as_bytes(), b"FIELDS", b"1", ctx.arg(2)]);
         }
@@ -288,7 +288,7 @@ pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Replaces the value of field argument 2 by what `change` makes of it, spelled by `text`; its time to live stays.
+/// Replaces the value of the field in argument 2 by the result of `change`, spelled by `text`; its expiry stays.
 fn update<V>(
     ctx: &mut Ctx<'_>,
     change: impl FnOnce(Option<&[u8]>) -> Result<V, CommandError>,

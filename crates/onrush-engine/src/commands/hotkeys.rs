@@ -1,4 +1,4 @@
-//! HOTKEYS: sessions that find out which keys are hot.
+//! HOTKEYS: sessions that find hot keys.
 
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
@@ -13,7 +13,7 @@ const BAD_SAMPLE: CommandError = CommandError::fixed("ERR SAMPLE ratio must be p
 const BAD_DURATION: CommandError = CommandError::fixed("ERR DURATION must not be negative");
 const NO_SLOTS: CommandError = CommandError::fixed("ERR SLOTS parameter cannot be used in non-cluster mode");
 
-/// Keys told for each metric: unless said otherwise, and at most.
+/// Keys that are returned for each metric: the default, and the most.
 const COUNT: usize = 10;
 const COUNT_MAX: i64 = 64;
 
@@ -93,7 +93,7 @@ pub fn hotkeys_get(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.null();
         return Ok(());
     };
-    // What was looked at stands for the rest.
+    // The sample stands for all commands.
     let all = |sampled: u64| sampled.saturating_mul(found.wanted.sample.into()) as i64;
     let about = [("tracking-active", i64::from(found.is_active)), ("sample-ratio", found.wanted.sample.into())];
     let sums = [

@@ -33,7 +33,7 @@ fn bytes_of(entry: &Entry) -> Result<&[u8], CommandError> {
     }
 }
 
-/// Makes a HyperLogLog the value of a key, whose expiry stays.
+/// Sets the value of a key to a HyperLogLog; the key's expiry stays.
 fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, bytes: Vec<u8>) {
     let shared;
     let value = if bytes.len() > onrush_store::EMBED_VALUE_LEN_MAX {
@@ -59,7 +59,7 @@ pub fn pfadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let elements = || argv.iter().skip(2);
     let sparse_len_max = ctx.engine.settings.encodings.hll_sparse_bytes_max();
     let mut changed = false;
-    // A copy to change, of a sparse one: its length may change. A dense one is changed in place.
+    // A sparse one is copied, because its length may change. A dense one is changed in place.
     let copy = match ctx.commit.write(&key) {
         None => {
             changed = true;
@@ -111,7 +111,7 @@ pub fn pfcount(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// The estimate of one key, which is kept in it for the next time.
+/// The estimate of one key, which is then stored in the key.
 fn count_one(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let Some(entry) = ctx.commit.read(&key) else {
@@ -127,7 +127,7 @@ fn count_one(ctx: &mut Ctx<'_>) -> CommandResult {
                 hyperloglog::set_estimate(bytes, estimate);
                 Ok(estimate)
             })?;
-            // The bytes have changed.
+            // Storing the estimate changes the bytes.
             ctx.changed_without_event(key.bytes);
             estimate
         }
@@ -210,7 +210,7 @@ pub fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `PFSELFTEST`: tells whether estimates are as exact as they should be.
+/// `PFSELFTEST`: checks whether estimates are as exact as they should be.
 pub fn pfselftest(ctx: &mut Ctx<'_>) -> CommandResult {
     const ELEMENTS: u64 = 100_000;
     // Five standard errors of 1.04 / sqrt(registers).

@@ -10,6 +10,7 @@ use crate::commands::server::REDIS_VERSION;
 use crate::ctx::Engine;
 use crate::ctx::{CommandResult, Ctx};
 use crate::messages::kind::Kind;
+use crate::scripts::LibraryCounts;
 use crate::snapshot::Underway;
 use crate::snapshot::output::Purpose;
 use crate::stats::CommandCounters;
@@ -87,7 +88,7 @@ impl Text {
         self.push(format_args!("{field}:{value}\r\n"));
     }
 
-    /// Lines of fields that are always zero: nothing here could count them.
+    /// Lines of fields that are always zero: the server has nothing to count for them.
     fn zeros(&mut self, fields: &[&str]) {
         for field in fields {
             self.line(field, 0);
@@ -188,7 +189,7 @@ fn memory(engine: &Engine, text: &mut Text) {
     text.bytes("total_system_memory", engine.process.machine().memory_bytes);
     text.bytes("used_memory_lua", 0);
     text.zeros(&["used_memory_vm_eval", "used_memory_scripts_eval", "used_memory_vm_functions"]);
-    let (libraries, functions) = engine.scripts.libraries.count();
+    let LibraryCounts { libraries, functions } = engine.scripts.libraries.count();
     text.line("number_of_cached_scripts", engine.scripts.cache.len());
     text.line("number_of_functions", functions);
     text.line("number_of_libraries", libraries);
@@ -273,7 +274,7 @@ fn log_facts(engine: &Engine, underway: Option<&Underway>, text: &mut Text) {
     }
 }
 
-/// How far loading is.
+/// How far loading has come.
 fn loading(engine: &Engine, text: &mut Text) {
     let progress = engine.loading.progress();
     let (loaded, total) = (progress.loaded_bytes, progress.total_bytes);
@@ -474,7 +475,7 @@ fn latencystats(engine: &Engine, text: &mut Text) {
 
 fn errorstats(engine: &Engine, text: &mut Text) {
     for (code, count) in engine.stats.errors() {
-        // DEBUG ERROR makes codes of any bytes, which must not break the line into others.
+        // DEBUG ERROR allows codes of any bytes, which must not end the line.
         let code = String::from_utf8_lossy(&code).replace(['#', ':', '\r', '\n'], "_");
         text.push(format_args!("errorstat_{code}:count={count}\r\n"));
     }

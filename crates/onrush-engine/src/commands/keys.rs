@@ -39,7 +39,7 @@ pub fn unlink(ctx: &mut Ctx<'_>) -> CommandResult {
     del(ctx)
 }
 
-/// Deletes a key whose shard is locked or is the only one to be; says whether it was there.
+/// Deletes a key whose shard is locked, or which is the command's only key; returns whether it was there.
 fn delete(ctx: &mut Ctx<'_>, db: u32, key: &Key<'_>) -> bool {
     let Some(slot) = ctx.commit.write_in(db, key) else { return false };
     let removed = slot.remove();
@@ -90,17 +90,17 @@ fn lock_arguments(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// What `look` finds in a key's entry. Counts as a hit or a miss, but leaves the access clock as it is.
+/// The result of `look` on a key's entry. Counts as a hit or a miss, but keeps the access clock.
 pub(super) fn inspect<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&Entry) -> R) -> Option<R> {
     ctx.commit.untouched(|keys| keys.read(key).map(look))
 }
 
-/// As [`inspect`] for OBJECT, which asks about a key that may not be there: that is no event.
+/// As [`inspect`], for OBJECT: a missing key is no event.
 fn inspect_object<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&Entry) -> R) -> Option<R> {
     ctx.commit.untouched(|keys| keys.look(key).map(look))
 }
 
-/// What going through a whole value costs, in elements of a collection. O(1), of small collections O(elements).
+/// The cost of reading a whole value, in elements of a collection. O(1), of small collections O(elements).
 pub(super) fn work_on(entry: &Entry) -> usize {
     /// Bytes that take about as long as an element.
     const BYTES_PER_ELEMENT: usize = 256;
@@ -125,8 +125,8 @@ pub fn renamenx(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Renames the first key to the second, which may be overwritten or not; says whether it did (a key renamed to
-/// itself counts as far as it may be overwritten).
+/// Renames the first key to the second; `overwrite`: the second may exist. Returns whether it did. Renaming a key to
+/// itself returns `overwrite`.
 fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, CommandError> {
     let (source, target) = (ctx.key(1), ctx.key(2));
     let db = ctx.commit.db();
@@ -173,7 +173,7 @@ pub fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
     if db == target_db && source.bytes == target.bytes {
         return Err(error::SAME_OBJECT);
     }
-    let copied = copy_generic(ctx, &source, (target_db, &target), replace)?;
+    let copied = copy_generic(ctx, &source, target_db, &target, replace)?;
     ctx.out.int(i64::from(copied));
     Ok(())
 }
@@ -181,10 +181,11 @@ pub fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
 fn copy_generic(
     ctx: &mut Ctx<'_>,
     source: &Key<'_>,
-    (target_db, target): (u32, &Key<'_>),
+    target_db: u32,
+    target: &Key<'_>,
     replace: bool,
 ) -> Result<bool, CommandError> {
-    if !lock_across(ctx, source, (target_db, target))? {
+    if !lock_across(ctx, source, target_db, target)? {
         // It is not there.
         ctx.commit.read(source);
         return Ok(false);
@@ -221,7 +222,7 @@ pub fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool, CommandError> {
     let db = ctx.commit.db();
-    if !lock_across(ctx, key, (target_db, key))?
+    if !lock_across(ctx, key, target_db, key)?
         || ctx.commit.write(key).is_none()
         || ctx.commit.write_in(target_db, key).is_some()
     {
@@ -234,13 +235,9 @@ fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool
     Ok(true)
 }
 
-/// Locks a key here and one in another database. Does nothing and returns false when the key here is not there and
-/// the other database would be made for nothing.
-fn lock_across(
-    ctx: &mut Ctx<'_>,
-    source: &Key<'_>,
-    (target_db, target): (u32, &Key<'_>),
-) -> Result<bool, CommandError> {
+/// Locks a key of the present database and one of another. Does nothing and returns false if the first key does not
+/// exist and neither does the other database: it would be made for nothing.
+fn lock_across(ctx: &mut Ctx<'_>, source: &Key<'_>, target_db: u32, target: &Key<'_>) -> Result<bool, CommandError> {
     if ctx.engine.keyspace.db(target_db as usize).is_none() && ctx.commit.peek(source).is_none() {
         return Ok(false);
     }
@@ -256,18 +253,18 @@ fn db_argument(ctx: &Ctx<'_>, index: usize) -> Result<u32, CommandError> {
     check_db(ctx, number)
 }
 
-/// A number as that of a database, if there is one.
+/// A number as a database's number, if that database exists.
 pub(super) fn check_db(ctx: &Ctx<'_>, number: i32) -> Result<u32, CommandError> {
     let db = u32::try_from(number).map_err(|_| error::DB_INDEX)?;
     if (db as usize) < ctx.engine.keyspace.databases() { Ok(db) } else { Err(error::DB_INDEX) }
 }
 
-/// During a pause RANDOMKEY replies with an expired key when it has drawn this many.
+/// During a pause RANDOMKEY replies with an expired key after this many draws.
 const PAUSED_DRAWS_MAX: usize = 100;
 
 /// `RANDOMKEY`
 ///
-/// Deletes the expired keys it draws, so that each of them costs one draw ever.
+/// Deletes the expired keys that it draws, so each of them costs only one draw.
 pub fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.release();
     ctx.expect_shards(0)?;
@@ -281,7 +278,7 @@ pub fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     loop {
         let out = &mut *ctx.out;
         draws += 1;
-        // During a pause expired keys stay, and there may be no others.
+        // During a pause expired keys stay, and there may be only such keys.
         let any = is_paused && draws > PAUSED_DRAWS_MAX;
         let drawn = db.random_entry(ctx.engine.draw_seed(), |entry| {
             if entry.is_expired(now_ms) && !any {
@@ -306,9 +303,9 @@ pub fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `DBSIZE`: expired keys that nobody has deleted yet count.
+/// `DBSIZE`: counts expired keys that are not deleted yet.
 pub fn dbsize(ctx: &mut Ctx<'_>) -> CommandResult {
-    // A shard's number of keys is told when its lock is given back.
+    // A shard's number of keys is published when its lock goes back.
     ctx.commit.release();
     let db = ctx.engine.keyspace.db(ctx.commit.db() as usize);
     ctx.out.int(db.map_or(0, |db| db.len()) as i64);
@@ -327,8 +324,8 @@ pub fn object_encoding(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `OBJECT REFCOUNT key`
 ///
-/// Values have one reference. Redis shares small integers and says so with a number that tools know; it does not
-/// while eviction needs a clock for each key.
+/// Values have one reference. Redis shares small integers and returns a special number for them, which tools know,
+/// unless eviction needs a clock for each key.
 pub fn object_refcount(ctx: &mut Ctx<'_>) -> CommandResult {
     const SHARED: i64 = i32::MAX as i64;
     const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;

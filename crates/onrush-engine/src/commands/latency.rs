@@ -5,10 +5,10 @@ use std::fmt::Write;
 use crate::command::{Command, replies};
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
-use crate::histogram::Distribution;
+use crate::histogram::{CountBelow, Distribution};
 use crate::latency::{Event, Sample, Series};
 
-/// `LATENCY LATEST`: of each event its latest sample and its longest
+/// `LATENCY LATEST`: the latest and the longest sample of each event
 pub fn latency_latest(ctx: &mut Ctx<'_>) -> CommandResult {
     let events = ctx.engine.latency.all();
     ctx.out.array(events.len());
@@ -50,7 +50,8 @@ pub fn latency_reset(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `LATENCY HISTOGRAM [command [command ...]]`: how many calls took up to a power of two of microseconds
+/// `LATENCY HISTOGRAM [command [command ...]]`: for each power of two of microseconds, how many calls took at most that
+/// long
 pub fn latency_histogram(ctx: &mut Ctx<'_>) -> CommandResult {
     let table = &ctx.engine.commands;
     let asked: Vec<&Command> = match ctx.argc() {
@@ -77,9 +78,9 @@ pub fn latency_histogram(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.bulk(b"histogram_usec");
         let powers = times.by_powers();
         ctx.out.map(powers.len());
-        for (micros, calls) in powers {
+        for CountBelow { micros, times } in powers {
             ctx.out.int(micros as i64);
-            ctx.out.int(calls as i64);
+            ctx.out.int(times as i64);
         }
     }
     Ok(())
@@ -114,7 +115,7 @@ fn draw(name: &str, series: &Series, now_s: i64) -> String {
     text.push_str(&"-".repeat(COLUMNS_MAX));
     text.push('\n');
     for row in (0..ROWS).rev() {
-        // The lowest row is full for all.
+        // Every column has the lowest row.
         let is_in = |sample: &Sample| row == 0 || sample.took_ms * ROWS >= high * (row + 1);
         push_line(&mut text, shown.iter().map(|sample| if is_in(sample) { '#' } else { ' ' }));
     }
@@ -142,7 +143,7 @@ fn age(seconds: i64) -> String {
     }
 }
 
-/// `LATENCY DOCTOR`: what was slow, and what to do about it
+/// `LATENCY DOCTOR`: what was slow, and how to avoid it
 pub fn latency_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
     let text = diagnose(&ctx.engine.latency.all(), ctx.engine.settings.timing.latency_threshold_ms());
     ctx.out.verbatim("txt", text.as_bytes());

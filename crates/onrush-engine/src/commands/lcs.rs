@@ -21,14 +21,14 @@ const NO_MEMORY: CommandError =
 /// Strings of this length in bytes and above are refused.
 const STRING_LEN_LIMIT: usize = u32::MAX as usize - 1;
 
-/// Pairs of positions that take about as long as an element of a collection.
+/// Pairs of positions that take about as long as one element of a collection.
 const CELLS_PER_ELEMENT: usize = 1_000;
 
 /// A string that outlives its lock.
 type Bytes = Arc<Vec<u8>>;
 
-/// Bytes per pair of positions that Redis counts against `proto-max-bulk-len`. [`Table`] needs a bit, but what is
-/// refused has to be the same.
+/// Bytes per pair of positions that Redis counts against `proto-max-bulk-len`. [`Table`] needs only a bit, but must
+/// refuse the same strings.
 const COUNTED_CELL_BYTES: u64 = 4;
 
 /// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]`
@@ -36,7 +36,7 @@ pub fn lcs(ctx: &mut Ctx<'_>) -> CommandResult {
     let (a, b) = read_both(ctx)?;
     let options = Options::parse(ctx)?;
     check_size(ctx, a.len(), b.len())?;
-    // The strings are ours: nobody has to wait for the computation.
+    // The strings are copies: no lock is needed for the computation.
     ctx.commit.release();
     ctx.expect_work(a.len().saturating_mul(b.len()) / CELLS_PER_ELEMENT)?;
     let table = Table::compute(&a, &b, options.wanted != Wanted::Len).ok_or(NO_MEMORY)?;
@@ -64,7 +64,7 @@ pub fn lcs(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Both strings as of one moment; a key that is not there counts as empty.
+/// Both strings as of one moment; a missing key counts as empty.
 fn read_both(ctx: &mut Ctx<'_>) -> Result<(Bytes, Bytes), CommandError> {
     let db = ctx.commit.db();
     let keys = [ctx.key(1), ctx.key(2)];
@@ -124,9 +124,9 @@ enum Wanted {
 
 struct Options {
     wanted: Wanted,
-    /// MINMATCHLEN: the shortest run that is told of.
+    /// MINMATCHLEN: the shortest run that is returned.
     len_min: u64,
-    /// WITHMATCHLEN: whether each run's length is told too.
+    /// WITHMATCHLEN: whether each run's length is returned too.
     with_len: bool,
 }
 
@@ -227,8 +227,7 @@ impl Table {
                 yield_run(Run { a: i, b: j, len: run_len });
                 run_len = 0;
             }
-            // With the bytes different, `L(i, j)` is the larger of its neighbours: if it is not the left one, it
-            // is the one above.
+            // If the bytes differ, `L(i, j)` is the larger of its neighbours: the upper one if not the left one.
             if self.grows_at(i, j) { i -= 1 } else { j -= 1 }
         }
         if run_len > 0 {

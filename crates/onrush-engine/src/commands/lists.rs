@@ -1,5 +1,7 @@
 //! Lists: pushing, popping, reading, editing. What blocks is in `lists_blocking`.
 
+use std::ops::Range;
+
 use onrush_resp::Reply;
 use onrush_store::{Element, End, List};
 
@@ -139,7 +141,7 @@ fn pop_many(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     Ok(())
 }
 
-/// Pops up to `count` elements of a list that there is and replies with them as an array.
+/// Pops up to `count` elements of an existing list and replies with them as an array.
 pub(super) fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, end: End, count: usize) -> usize {
     let limits = ctx.engine.settings.encodings.list();
     let Ok(Some(mut list)) = ctx.commit.write_as::<List>(key) else { return 0 };
@@ -168,12 +170,12 @@ pub fn llen(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Where a range of elements begins and how many it has; negative positions count from the end.
-pub(super) fn clamp_range(start: i64, stop: i64, len: usize) -> (usize, usize) {
+/// The elements from `start` to `stop` of `len`; negative positions count from the end.
+pub(super) fn clamp_range(start: i64, stop: i64, len: usize) -> Range<usize> {
     let len = len as i64;
     let absolute = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
     let (start, stop) = (absolute(start).max(0), absolute(stop).min(len - 1));
-    if start > stop { (0, 0) } else { (start as usize, (stop - start + 1) as usize) }
+    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
 }
 
 /// `LRANGE key start stop`
@@ -184,10 +186,10 @@ pub fn lrange(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.array(0);
         return Ok(());
     };
-    let (start, count) = clamp_range(start, stop, list.len());
-    ctx.out.array(count);
-    if count > 0 {
-        list.iter_from(start).take(count).for_each(|element| reply_element(ctx.out, element));
+    let range = clamp_range(start, stop, list.len());
+    ctx.out.array(range.len());
+    if !range.is_empty() {
+        list.iter_from(range.start).take(range.len()).for_each(|element| reply_element(ctx.out, element));
     }
     Ok(())
 }
@@ -286,10 +288,10 @@ pub fn ltrim(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     };
-    let (start, count) = clamp_range(start, stop, list.len());
-    let emptied = count == 0;
+    let range = clamp_range(start, stop, list.len());
+    let emptied = range.is_empty();
     if !emptied {
-        list.trim(start, count, &limits);
+        list.trim(range.start, range.len(), &limits);
     }
     drop(list);
     ctx.changed(EventClass::List, "ltrim", key.bytes);

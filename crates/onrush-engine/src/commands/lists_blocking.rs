@@ -29,7 +29,8 @@ pub fn rpoplpush(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Moves an element from the list at argument 1 to the one at argument 2 and replies with it; says whether there was one.
+/// Moves an element from the list at argument 1 to the list at argument 2 and replies with it; returns whether there
+/// was one.
 fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, CommandError> {
     let (source, target) = (ctx.key(1), ctx.key(2));
     let db = ctx.commit.db();
@@ -78,7 +79,7 @@ fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, deadline_ms: Option<i64>)
         return Ok(());
     }
     if ctx.session.deny_blocking {
-        // Not the null array of other commands, nor that of its own timeout.
+        // Unlike other commands, and unlike its own timeout, this is not a null array.
         ctx.out.null();
         return Ok(());
     }
@@ -86,7 +87,7 @@ fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, deadline_ms: Option<i64>)
     Ok(())
 }
 
-/// Waits until one of the keys among some arguments is what is waited for.
+/// Waits until one of the keys among some arguments has the awaited kind of value.
 pub(super) fn wait(ctx: &mut Ctx<'_>, keys: Range<usize>, waits_for: WaitsFor, deadline_ms: Option<i64>) {
     let on_timeout = OnTimeout::NullArray;
     ctx.block(Block { keys, waits_for, deadline_ms, on_timeout, instead: Vec::new() });
@@ -137,7 +138,7 @@ pub(super) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Result<
     Ok(keys)
 }
 
-/// The first key that is there, which must be a list.
+/// The first existing key, which must be a list.
 fn first_list<'a>(ctx: &mut Ctx<'_>, keys: &[Key<'a>]) -> Result<Option<Key<'a>>, CommandError> {
     for key in keys {
         if ctx.commit.look_as::<List>(key)?.is_some() {
@@ -158,7 +159,7 @@ pub(super) struct PopArguments {
 }
 
 impl PopArguments {
-    /// Reads the numbers; what the word is, `is_word` says.
+    /// Reads the numbers; `is_word` checks the word.
     ///
     /// # Errors
     /// `ERR numkeys should be greater than 0`, `ERR count should be greater than 0`, `ERR syntax error`

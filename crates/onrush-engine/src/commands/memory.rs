@@ -1,4 +1,4 @@
-//! MEMORY: what the data and the server take.
+//! MEMORY: the memory of the data and of the server.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,10 +15,10 @@ const SHARD_BYTES: u64 = 64;
 /// Bytes of bucket space per entry: a word of eight at the usual fill of two thirds.
 const BUCKET_BYTES_PER_ENTRY: u64 = 12;
 
-/// Fewer bytes than these are too few for the doctor to judge.
+/// With fewer bytes than this the doctor makes no judgement.
 const DOCTOR_BYTES_MIN: u64 = 5 << 20;
 
-/// What one database takes beside its entries.
+/// The memory of one database beside its entries.
 #[derive(Clone, Copy, Debug)]
 pub struct DbOverhead {
     /// Its number.
@@ -67,7 +67,7 @@ impl Overview {
         }
     }
 
-    /// Bytes that are no data.
+    /// Bytes other than data.
     pub fn overhead(&self) -> u64 {
         self.startup + self.clients + self.dbs.iter().map(|db| db.main_bytes).sum::<u64>()
     }
@@ -82,7 +82,7 @@ impl Overview {
         self.dbs.iter().map(|db| db.keys).sum()
     }
 
-    /// Share of the data in what was allocated since the start, in percent.
+    /// Share of the data in the bytes allocated since the start, in percent.
     pub fn dataset_percent(&self) -> f64 {
         percent(self.dataset(), self.used.saturating_sub(self.startup))
     }
@@ -97,7 +97,7 @@ impl Overview {
         self.rss as f64 / self.used.max(1) as f64
     }
 
-    /// Resident bytes beyond those allocated; negative when pages were never touched or are swapped out.
+    /// Resident bytes minus allocated bytes; negative if pages were never touched or are swapped out.
     pub fn fragmentation_bytes(&self) -> i64 {
         self.rss as i64 - self.used as i64
     }
@@ -121,7 +121,7 @@ pub fn memory_usage(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Checks the options; a size is exact here, whatever the number of samples.
+/// Checks the options; sizes here are exact, whatever the number of samples.
 fn check_samples(ctx: &Ctx<'_>) -> Result<(), CommandError> {
     for index in (3..ctx.argc()).step_by(2) {
         if !ctx.is(index, "SAMPLES") || index + 1 >= ctx.argc() {
@@ -208,7 +208,7 @@ pub fn memory_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// What is wrong with the memory, in words for an operator.
+/// Memory problems, in words for an operator.
 fn diagnose(memory: &Overview, clients: u64) -> String {
     if memory.used < DOCTOR_BYTES_MIN {
         return "This instance is empty or uses very little memory: there is nothing to diagnose yet.\n".to_owned();

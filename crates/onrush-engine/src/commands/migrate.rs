@@ -1,16 +1,19 @@
-//! MIGRATE: keys go to another server, and are deleted here once that has them.
+//! MIGRATE: sends keys to another server, and deletes them here once the other server has them.
 //!
-//! The command runs on the thread for long ones and holds the locks of its keys until it ends: nobody changes a key that is on its
-//! way, and nobody sees some of them gone. Keys travel as RESTOREs in batches of about a megabyte; the replies to a batch are read
-//! before the next one is sent, so neither side has to keep many. A key is deleted only after a `+` from the other server. When a
-//! reply is lost, the key may be on both servers; it is never on neither.
+//! The command runs on the thread for long commands and holds the locks of its keys until it ends: no client changes a
+//! key that is on its way, or sees only some of the keys gone. Keys are sent as RESTOREs in batches of about a
+//! megabyte; the replies to a batch are read before the next batch is sent, so neither side buffers much. A key is
+//! deleted only after a `+` from the other server. When a reply is lost, the key may be on both servers; it is never on
+//! neither.
 
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::dump::payload_of;
+use onrush_persist::push_command;
+
+use super::dump::with_payload;
 use crate::argv::Arguments;
 use crate::command::key_spec::{Invalid, KeyRef, key_flags};
 use crate::commit::Key;
@@ -25,17 +28,17 @@ const WRITING: CommandError = CommandError::fixed("IOERR error or timeout writin
 const READING: CommandError = CommandError::fixed("IOERR error or timeout reading to target instance");
 const OF_TARGET: &[u8] = b"ERR Target instance replied with error: ";
 
-/// Where the single key is among the arguments, and where the options begin.
+/// The arguments with the single key, and with the first option.
 const KEY_AT: usize = 3;
 const OPTIONS_AT: usize = 6;
 
 /// Used in place of a timeout that is not positive.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Bytes of commands from which on they are sent and their replies are awaited.
+/// From this many bytes of commands on they are sent and their replies are read.
 const BATCH_LEN: usize = 1 << 20;
 
-/// Where the word KEYS is, if it is there. The words behind AUTH and AUTH2 are something else.
+/// The argument that is the word KEYS, if there is one. The values of AUTH and AUTH2 do not count.
 fn word_keys(argv: &(impl Arguments + ?Sized)) -> Option<usize> {
     let mut index = OPTIONS_AT;
     while index < argv.len() {
@@ -65,7 +68,7 @@ pub(super) fn migrate_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Res
     Ok(())
 }
 
-/// What is asked for.
+/// The request.
 struct Request<'a> {
     address: PeerAddress<'a>,
     db: i64,
@@ -113,7 +116,7 @@ pub fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.commit.db();
     ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
     if keys.iter().any(|key| ctx.commit.held_entry(key).is_some()) {
-        // It waits for another server, which no worker does.
+        // It waits for another server, and workers must not wait.
         ctx.expect_work(usize::MAX)?;
     }
     keys.retain(|key| ctx.commit.read(key).is_some());
@@ -128,7 +131,7 @@ pub fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
         let args: Vec<&[u8]> = [&b"DEL"[..]].into_iter().chain(moved).collect();
         ctx.log_instead(&args);
     }
-    // What the other server says is more than that the connection has failed afterwards.
+    // An error from the other server says more than a later failure of the connection.
     if let Some(error) = refused {
         return Err(error);
     }
@@ -137,7 +140,7 @@ pub fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Why a transfer came to no end.
+/// Why a transfer failed.
 struct Failure {
     error: CommandError,
     timed_out: bool,
@@ -156,7 +159,7 @@ struct Transfer<'t, 'c> {
     request: &'t Request<'c>,
     /// Replies to RESTORE that have come.
     answered: usize,
-    /// Keys that the other server has and that are gone here.
+    /// Keys that the other server has and that are deleted here.
     moved: Vec<&'c [u8]>,
     /// The first error of the other server.
     refused: Option<CommandError>,
@@ -166,13 +169,13 @@ impl<'c> Transfer<'_, 'c> {
     fn run(&mut self, keys: &[Key<'c>]) -> CommandResult {
         let connect = |this: &Self, anew| {
             let connected = this.ctx.engine.process.connect(&this.request.address, anew);
-            // What Redis notices when it writes.
+            // Redis notices this when it writes.
             connected
                 .map_err(|error| if error.kind() == io::ErrorKind::ConnectionRefused { WRITING } else { CONNECTING })
         };
         let mut peer = connect(self, false)?;
         let mut result = self.send_all(&mut *peer, keys);
-        // The other server closes connections that have been idle: it has seen nothing of this then.
+        // The other server may have closed the idle connection: then it has received nothing of this.
         if let Err(failure) = &result
             && peer.is_reused()
             && !failure.timed_out
@@ -182,7 +185,7 @@ impl<'c> Transfer<'_, 'c> {
             result = self.send_all(&mut *peer, keys);
         }
         result.map_err(|failure| failure.error)?;
-        // After an error nobody knows which database is selected there.
+        // After an error it is unknown which database is selected there.
         peer.keep(self.refused.is_none().then_some(self.request.db));
         Ok(())
     }
@@ -205,17 +208,20 @@ impl<'c> Transfer<'_, 'c> {
         Ok(())
     }
 
-    /// Authenticates and selects the database, as far as that is not done; says whether the other server took it. No key is sent
-    /// before: it would go into another database.
+    /// Authenticates and selects the database, unless that is done; returns whether the other server accepted it. No
+    /// key is sent before that: it would go into another database.
     fn introduce(&mut self, peer: &mut dyn Peer) -> Result<bool, Failure> {
         let request = self.request;
         let (mut commands, mut count) = (Vec::new(), 0);
         if !request.credentials.is_empty() {
-            push_command(&mut commands, &[&[&b"AUTH"[..]], &request.credentials[..]].concat());
+            push_command(&mut commands, [&[&b"AUTH"[..]], &request.credentials[..]].concat().into_iter());
             count += 1;
         }
         if peer.selected_db() != Some(request.db) {
-            push_command(&mut commands, &[b"SELECT", itoa::Buffer::new().format(request.db).as_bytes()]);
+            push_command(
+                &mut commands,
+                [&b"SELECT"[..], itoa::Buffer::new().format(request.db).as_bytes()].into_iter(),
+            );
             count += 1;
         }
         send(peer, &commands)?;
@@ -225,7 +231,7 @@ impl<'c> Transfer<'_, 'c> {
         Ok(self.refused.is_none())
     }
 
-    /// Appends what makes a key on the other server; says whether it is there.
+    /// Appends the command that makes a key on the other server; returns whether the key exists.
     fn push_restore(&mut self, key: &Key<'c>, commands: &mut Vec<u8>) -> bool {
         let engine = self.ctx.engine;
         let Some(entry) = self.ctx.commit.held_entry(key) else { return false };
@@ -233,14 +239,16 @@ impl<'c> Transfer<'_, 'c> {
         if ttl_ms.is_some_and(|ttl_ms| ttl_ms <= 0) {
             return false;
         }
-        let payload = payload_of(entry, engine.settings.rdb_compression.load(Relaxed));
-        let mut ttl = itoa::Buffer::new();
-        let args = [&b"RESTORE"[..], key.bytes, ttl.format(ttl_ms.unwrap_or(0)).as_bytes(), &payload, b"REPLACE"];
-        push_command(commands, &args[..if self.request.replaces { 5 } else { 4 }]);
+        let args_len = if self.request.replaces { 5 } else { 4 };
+        with_payload(entry, engine.settings.rdb_compression.load(Relaxed), |payload| {
+            let mut ttl = itoa::Buffer::new();
+            let args = [&b"RESTORE"[..], key.bytes, ttl.format(ttl_ms.unwrap_or(0)).as_bytes(), payload, b"REPLACE"];
+            push_command(commands, args[..args_len].iter().copied());
+        });
         true
     }
 
-    /// Sends a batch and deletes what has arrived.
+    /// Sends a batch and deletes the keys that have arrived.
     fn exchange(&mut self, peer: &mut dyn Peer, commands: &[u8], sent: &[Key<'c>]) -> Result<(), Failure> {
         send(peer, commands)?;
         for key in sent {
@@ -254,7 +262,7 @@ impl<'c> Transfer<'_, 'c> {
         Ok(())
     }
 
-    /// Reads a reply; says whether it is one of success. Anything else is an error of the other server.
+    /// Reads a reply; returns whether it reports success. Any other reply is an error of the other server.
     fn receive(&mut self, peer: &mut dyn Peer) -> Result<bool, Failure> {
         let line = peer.receive_line().map_err(|error| Failure::new(READING, &error))?;
         let is_success = line.first() == Some(&b'+');
@@ -268,13 +276,4 @@ impl<'c> Transfer<'_, 'c> {
 
 fn send(peer: &mut dyn Peer, commands: &[u8]) -> Result<(), Failure> {
     peer.send(commands).map_err(|error| Failure::new(WRITING, &error))
-}
-
-fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
-    out.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-    for arg in args {
-        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
-    }
 }

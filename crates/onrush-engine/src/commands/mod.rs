@@ -81,7 +81,7 @@ pub mod tracking;
 pub mod transactions;
 mod transactions_specs;
 
-/// The specs of all families, in the order in which COMMAND tells them.
+/// The specs of all families, in the order in which COMMAND shows them.
 pub static FAMILIES: &[&[Spec]] = &[
     strings_specs::SPECS,
     bits_specs::SPECS,

@@ -1,4 +1,4 @@
-//! SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF: snapshots.
+//! SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF: saving the data.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use crate::commands::flush::outdate_all;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::lazyfree::Garbage;
+use crate::loading::Present;
 use crate::snapshot::Underway;
 use crate::snapshot::output::{NoResult, Purpose};
 use crate::snapshot::run::{At, begin, run};
@@ -20,6 +21,8 @@ const REWRITE_IN_PROGRESS: CommandError =
 const NO_LOG: CommandError = CommandError::fixed("ERR there is no append-only file to rewrite (appendonly is no)");
 const NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the RDB dump, check server logs.");
 const LOG_NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the AOF files, check server logs.");
+const BAD_RELOAD: CommandError =
+    CommandError::fixed("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
 const FAILED: CommandError = CommandError::fixed("ERR");
 
 /// `LASTSAVE`: when the data was last saved; before that, when the server started
@@ -29,10 +32,10 @@ pub fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `SAVE`: others go on meanwhile
+/// `SAVE`: other clients are served meanwhile
 pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
     refuse_second(ctx)?;
-    // It takes long, so it does not belong on a worker.
+    // It takes long, so no worker must execute it.
     ctx.expect_work(usize::MAX)?;
     let underway = cut(ctx, Purpose::File, false)?;
     ctx.commit.leave();
@@ -51,14 +54,14 @@ pub fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error::SYNTAX);
     }
     let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
-    // What a transaction does is a whole, which a snapshot in its middle would cut.
+    // A snapshot in the middle of a transaction would save a part of it.
     if ctx.commit.is_nested() && runs != Some(Purpose::File) || schedules && runs == Some(Purpose::LogBase) {
         ctx.engine.snapshots.schedule(Purpose::File);
         ctx.out.simple("Background saving scheduled");
         return Ok(());
     }
     refuse_second(ctx)?;
-    // It makes a file, so it does not belong on a worker.
+    // It creates a file, so no worker must execute it.
     ctx.expect_work(usize::MAX)?;
     cut(ctx, Purpose::File, true)?;
     ctx.engine.snapshots.note(|facts| facts.tried_at_s = ctx.engine.clock.unix_ms() / 1000);
@@ -118,52 +121,87 @@ fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>
     Ok(underway)
 }
 
-/// Saves all data, and keeps everybody out from then on; says whether it is saved. On the thread for long commands, if there is one.
-pub(crate) fn save_all(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
+/// Saves all data, and keeps the whole keyspace locked from then on; returns whether it is saved. Ends the snapshot that is
+/// under way, if any. Runs on the thread for long commands, if there is one.
+pub(crate) fn save_all(ctx: &mut Ctx<'_>, why: &str) -> Result<bool, CommandError> {
     ctx.expect_work(usize::MAX)?;
+    lock_without_snapshot(ctx, why)?;
+    let Ok(underway) = cut(ctx, Purpose::File, false) else { return Ok(false) };
+    Ok(run(ctx.engine, &underway, At::Alone).is_ok())
+}
+
+/// Locks the whole keyspace while no snapshot is under way.
+fn lock_without_snapshot(ctx: &mut Ctx<'_>, why: &str) -> CommandResult {
     loop {
-        while let Some(underway) = ctx.engine.snapshots.underway() {
-            underway.abort("the server ends");
+        if ctx.engine.snapshots.underway().is_some() {
             ctx.commit.leave();
-            ctx.engine.snapshots.wait_for_end();
+            ctx.engine.snapshots.abort_and_wait(why);
             ctx.commit.enter();
         }
-        match cut(ctx, Purpose::File, false) {
-            Ok(underway) => return Ok(run(ctx.engine, &underway, At::Alone).is_ok()),
-            // Somebody has begun another one meanwhile.
-            Err(_) if ctx.engine.snapshots.underway().is_some() => ctx.commit.release(),
-            Err(_) => return Ok(false),
+        ctx.commit.lock_keyspace()?;
+        // Another thread may have begun one meanwhile.
+        if ctx.engine.snapshots.underway().is_none() {
+            return Ok(());
         }
     }
 }
 
-/// `DEBUG RELOAD [NOSAVE]`: saves the data, deletes it and loads it, while nobody else has the keyspace
+/// The options of DEBUG RELOAD.
+struct Reload {
+    saves: bool,
+    flushes: bool,
+    present: Present,
+}
+
+impl Reload {
+    fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
+        let mut options = Self { saves: true, flushes: true, present: Present::Refused };
+        for index in 2..ctx.argc() {
+            if ctx.is(index, "NOSAVE") {
+                options.saves = false;
+            } else if ctx.is(index, "NOFLUSH") {
+                options.flushes = false;
+            } else if ctx.is(index, "MERGE") {
+                options.present = Present::Replaced;
+            } else {
+                return Err(BAD_RELOAD);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`: saves the data, deletes it and loads it, with the whole keyspace locked.
+/// NOFLUSH deletes nothing: a key that is also in the file is then an error, or with MERGE gets its value from the file.
 pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
-    let saves = match ctx.argc() {
-        2 => true,
-        3 if ctx.is(2, "NOSAVE") => false,
-        _ => return Err(error::SYNTAX),
-    };
-    if saves && !save_all(ctx)? {
+    const WHY: &str = "the data is loaded anew";
+    let Reload { saves, flushes, present } = Reload::parse(ctx)?;
+    if saves && !save_all(ctx, WHY)? {
         return Err(FAILED);
     }
     ctx.expect_work(usize::MAX)?;
-    ctx.commit.lock_keyspace()?;
-    outdate_all(ctx);
-    for db in 0..ctx.engine.keyspace.databases() as u32 {
-        let (_, cleared) = ctx.commit.clear(db);
-        ctx.commit.discard(Some(Garbage::Tables(cleared)));
+    match flushes {
+        true => ctx.commit.lock_keyspace()?,
+        // Loading does not save an entry for a snapshot before it replaces the entry.
+        false => lock_without_snapshot(ctx, WHY)?,
     }
-    ctx.engine.scripts.libraries.clear();
-    let loaded = ctx.engine.process.load_snapshot();
+    outdate_all(ctx);
+    if flushes {
+        for db in 0..ctx.engine.keyspace.databases() as u32 {
+            let (_, cleared) = ctx.commit.clear(db);
+            ctx.commit.discard(Some(Garbage::Tables(cleared)));
+        }
+        ctx.engine.scripts.libraries.clear();
+    }
+    let loaded = ctx.engine.process.load_snapshot(present);
     if !saves {
-        // The append-only file has what was there before.
+        // The append-only file has the data from before.
         ctx.engine.snapshots.schedule(Purpose::LogBase);
     }
     reloaded(ctx, loaded, NOT_LOADED)
 }
 
-/// `DEBUG LOADAOF`: deletes all data and loads the append-only file, while clients are told to wait
+/// `DEBUG LOADAOF`: deletes all data and loads the append-only file, while clients get LOADING errors
 pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.expect_work(usize::MAX)?;
     ctx.commit.lock_keyspace()?;

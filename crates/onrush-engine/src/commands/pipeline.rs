@@ -1,4 +1,4 @@
-//! PIPELINE: which clients would gain by other batches.
+//! PIPELINE: which clients would gain from other batch sizes.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,18 +8,18 @@ use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::pipeline::{Summary, mean_depth};
 
-/// With fewer commands sent one by one, or less time between them, there is nothing to say of a client.
+/// With fewer commands sent one by one, or less time between them, the doctor says nothing about a client.
 const SINGLES_MIN: u64 = 100;
 const SINGLES_MS_MIN: u64 = 50;
 
-/// Batches that are spoken of as the better way, in commands.
+/// The recommended batch size, in commands.
 const GOOD_DEPTH: u64 = 16;
 
-/// Deferrals of a client from which its batches count as too large, and how many commands they have then at least.
+/// A client's batches count as too large from this many deferrals on, if they have at least this many commands.
 const DEFERRALS_MIN: u64 = 10;
 const LARGE_DEPTH: f64 = 64.0;
 
-/// Clients that are named for each reason, those with most to gain first.
+/// Most clients listed for each reason, those with most to gain first.
 const NAMED_MAX: usize = 10;
 
 /// What is known of a client.
@@ -68,7 +68,7 @@ impl Habits {
         self.gave_way + self.over_reply_limit
     }
 
-    /// Whether its batches are so large that they wait on themselves.
+    /// Whether its batches are so large that they often have to give way, or to wait until their replies are read.
     fn sends_too_much_at_once(&self) -> bool {
         self.deferrals() >= DEFERRALS_MIN && self.depth() >= LARGE_DEPTH
     }
@@ -110,7 +110,7 @@ fn diagnose(sum: &Summary, habits: Vec<Habits>) -> String {
         }
     }
     if slow.is_empty() && large.is_empty() {
-        text.push_str("No client that is connected would gain much by other batches.\n");
+        text.push_str("No connected client would gain much from other batch sizes.\n");
     }
     text
 }
@@ -137,7 +137,7 @@ fn too_large(client: &Habits) -> String {
         reasons.push(format!("{times} times it waited until it had read its replies (pipeline-reply-limit)"));
     }
     format!(
-        "{} sends batches that wait on themselves: {:.0} commands a read, and {}. Batches of some hundred commands cost as \
+        "{} sends batches that are too large: {:.0} commands a read, and {}. Batches of some hundred commands cost as \
          little; read replies while you write.",
         client.who,
         client.depth(),
@@ -176,8 +176,8 @@ mod tests {
             lines[1].starts_with("single sends one command at a time: 980 of its 1000 commands came alone, and 16.0 s")
         );
         assert!(lines[1].contains("would have saved about 15.0 s"), "{text}");
-        assert!(lines[2].starts_with("large sends batches that wait on themselves: 1000 commands a read, and 9 times"));
-        assert!(diagnose(&Summary::default(), vec![good, idle]).ends_with("would gain much by other batches.\n"));
+        assert!(lines[2].starts_with("large sends batches that are too large: 1000 commands a read, and 9 times"));
+        assert!(diagnose(&Summary::default(), vec![good, idle]).ends_with("would gain much from other batch sizes.\n"));
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn subscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
             session.subscriptions.get_or_insert_with(|| Box::new(Subscriptions::new(engine, &session.handle)));
         let is_new = !subscriptions.contains(kind, name);
         let count = subscriptions.count(kind) + usize::from(is_new);
-        // Before a message can come.
+        // This comes before any message.
         confirm(ctx, kind.subscribed(), Some(name), count);
         if is_new && let Some(subscriptions) = &mut ctx.session.subscriptions {
             subscriptions.add(kind, name);
@@ -76,7 +76,7 @@ fn unsubscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     Ok(())
 }
 
-/// Ends a subscription and confirms it, behind the messages that came before its end.
+/// Ends a subscription and confirms the end, after the messages that came before it.
 fn leave(ctx: &mut Ctx<'_>, kind: Kind, name: &[u8]) {
     let mut count = 0;
     if let Some(subscriptions) = &mut ctx.session.subscriptions {
@@ -86,7 +86,7 @@ fn leave(ctx: &mut Ctx<'_>, kind: Kind, name: &[u8]) {
     confirm(ctx, kind.unsubscribed(), Some(name), count);
 }
 
-/// Confirms that a subscription begins or has ended: behind all messages that have come so far.
+/// Confirms that a subscription has begun or ended, after all messages so far.
 fn confirm(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
     let encode = |out: &mut Reply| {
         out.push(3);

@@ -1,4 +1,4 @@
-//! Replication and persistence, as a primary without replicas, snapshots or an append-only file answers.
+//! Replication: the replies of a primary without replicas. Also WAITAOF.
 
 use std::sync::{Arc, Weak};
 
@@ -35,7 +35,7 @@ pub fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `WAIT numreplicas timeout`: no replica ever acknowledges a write, so the client waits until its time is over
+/// `WAIT numreplicas timeout`: no replica ever acknowledges a write, so the client waits until the timeout
 pub fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
     let wanted = ctx.int(1)?;
     let deadline_ms = ctx.deadline_from_ms(2)?;
@@ -62,7 +62,7 @@ pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     if !durability.is_on() {
         return Err(NOTHING_LOCAL);
     }
-    // What this client has written, and what others had by now.
+    // What this client has written, and what others have written so far.
     let lsn = ctx.engine.log.last_lsn();
     let on_timeout = if durability.durable_lsn() >= lsn { OnTimeout::OneAndZero } else { OnTimeout::Zeros };
     if wanted == 0 && on_timeout == OnTimeout::OneAndZero {
@@ -80,7 +80,7 @@ pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
                 late.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
             }
         };
-        // The session has its waiter for as long as it waits.
+        // The session has its waiter as long as it waits.
         if !durability.call_at(lsn, Box::new(wake), Box::new(move || waits.strong_count() > 0)) {
             waiter.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
         }
@@ -93,11 +93,11 @@ fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, o
         on_timeout.append_to(ctx.out);
         return;
     }
-    // It waits for no key, so only time ends this, or CLIENT UNBLOCK.
+    // It waits for no key, so only the timeout or CLIENT UNBLOCK ends this.
     ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
 }
 
-/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is nobody to take over
+/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is no replica to take over
 pub fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mut has_host, mut has_timeout, mut is_forced, mut aborts) = (false, false, false, false);
     let mut at = 1;

@@ -1,6 +1,6 @@
-//! KEYS and SCAN: going through the keys of a database.
+//! KEYS and SCAN: listing the keys of a database.
 //!
-//! Both lock one shard at a time, so that nobody waits for them longer than for one shard.
+//! Both lock one shard at a time, so other commands wait no longer than one shard takes.
 
 use onrush_resp::Reply;
 use onrush_store::{CollectionType, Entry};
@@ -11,7 +11,7 @@ use crate::glob::glob_match;
 
 const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
 
-/// Entries that SCAN looks at when it is not told how many.
+/// Entries that SCAN looks at by default.
 const COUNT_DEFAULT: usize = 10;
 
 /// `KEYS pattern`
@@ -76,9 +76,8 @@ pub(super) struct ElementScan<'a> {
 }
 
 impl<'a> ElementScan<'a> {
-    /// Reads `key cursor [MATCH pattern] [COUNT count] [NOVALUES]`; `no_values` is the last one's name where there is such an
-    /// option. Without such a key the
-    /// options do not count, and there is nothing to scan.
+    /// Reads `key cursor [MATCH pattern] [COUNT count] [NOVALUES]`; `no_values` is the name of the last option, if the
+    /// command has it. If the key does not exist, the options are not read, and there is nothing to scan.
     ///
     /// # Errors
     /// `ERR invalid cursor`, `WRONGTYPE …`, `ERR syntax error`, `ERR value is not an integer or out of range`
@@ -150,7 +149,7 @@ impl Filter<'_> {
     }
 }
 
-/// Keys found so far, encoded: how many there are stands in front of them.
+/// Keys found so far, encoded; their number comes before them.
 #[derive(Default)]
 pub(super) struct Found {
     keys: Reply,
@@ -176,8 +175,8 @@ impl Found {
     }
 }
 
-/// Reads a cursor as Redis does, with C's `strtoul`: a sign is allowed, a negative number wraps around, nothing at
-/// all is 0, and the text ends at a zero byte. Unlike there, white space in front is not allowed.
+/// Reads a cursor as Redis does, with C's `strtoul`: a sign is allowed, a negative number wraps around, the empty text
+/// is 0, and the text ends at a zero byte. Unlike in C, leading white space is not allowed.
 fn parse_cursor(text: &[u8]) -> Option<u64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {

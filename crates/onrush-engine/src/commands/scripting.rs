@@ -1,4 +1,4 @@
-//! EVAL and its kin, SCRIPT.
+//! EVAL and its variants, SCRIPT.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use onrush_resp::{Reply, parse_i64};
 use crate::argv::Argv;
 use crate::command::replies;
 use crate::commit::Refused;
-use crate::ctx::{CommandResult, Ctx};
+use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::messages::show::show_script;
-use crate::scripts::habit::{Known, Scope};
+use crate::scripts::habit::{Habit, Known, Scope};
 use crate::scripts::host::{Again, Rules, ScriptHost, rules};
+use crate::scripts::proof::Proof;
 use crate::scripts::{Script, thread};
 
 const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
@@ -41,14 +42,14 @@ pub fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and EVALSHA_RO
 pub fn evalsha(ctx: &mut Ctx<'_>) -> CommandResult {
     show_script(ctx);
-    // What cannot be a SHA-1 is refused first, as in Redis.
+    // An argument that cannot be a SHA-1 is refused first, as in Redis.
     let sha = read_sha(ctx.arg(1)).ok_or(NO_SCRIPT)?;
     let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
     let script = thread::find(ctx.engine, &sha).ok_or(NO_SCRIPT)?;
     run(ctx, &script, keys)
 }
 
-/// The number of keys behind a script or function. `not_integer` is said of what is none.
+/// The number of keys of a call of a script or function. `not_integer`: the error if it is not an integer.
 pub(super) fn number_of_keys(ctx: &Ctx<'_>, not_integer: CommandError) -> Result<usize, CommandError> {
     let keys = parse_i64(ctx.arg(NUMKEYS)).ok_or(not_integer)?;
     let given = ctx.argc() - NUMKEYS - 1;
@@ -66,7 +67,7 @@ fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
     Some(sha)
 }
 
-/// Compiles a script and adds it to those that are known.
+/// Compiles a script and adds it to the cache.
 fn add(ctx: &Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<Script>, CommandError> {
     let script = Arc::new(Script::new(sha, text, is_loaded, &ctx.engine.commands)?);
     let compiled = thread::compile(&script);
@@ -114,7 +115,23 @@ fn lists<'a>(ctx: &Ctx<'a>, keys: usize) -> (List<'a>, List<'a>) {
     (List { argv, rest: NUMKEYS + 1..first_arg }, List { argv, rest: first_arg..argv.len() })
 }
 
-/// Runs a script inside of the present command, with what it is known to need; again with more if it needs more.
+/// Calls `choose` with what is known of the script that a call of EVAL or, if `is_sha`, of EVALSHA will run; returns
+/// its result. O(length of the text).
+pub(super) fn with_known<R>(
+    engine: &'static Engine,
+    argv: &Argv<'_>,
+    is_sha: bool,
+    choose: impl FnOnce(Known<'_>) -> R,
+) -> R {
+    let sha = if is_sha { read_sha(argv.get(1)) } else { Some(sha1_hex(argv.get(1))) };
+    match sha.and_then(|sha| thread::find(engine, &sha)) {
+        Some(script) => choose(Known { proof: script.proof, habit: &script.habit }),
+        None => choose(Known { proof: Proof::default(), habit: &Habit::default() }),
+    }
+}
+
+/// Runs a script inside of the present command, with the locks that it is known to need. If it needs more, it runs
+/// again with more.
 pub(super) fn run_with_host<'a>(
     ctx: &mut Ctx<'a>,
     known: Known<'_>,
@@ -125,7 +142,7 @@ pub(super) fn run_with_host<'a>(
     loop {
         let scope = lock(ctx, known, keys)?;
         let (keys, args) = lists(ctx, keys);
-        // Commands inside have reply buffers of their own; this one's is out of the context meanwhile.
+        // The commands inside have their own reply buffers; this command's buffer is out of the context meanwhile.
         let mut out = std::mem::take(ctx.out);
         let mark = out.mark();
         let mut host = ScriptHost::new(ctx, known.habit, rules, scope);
@@ -134,13 +151,18 @@ pub(super) fn run_with_host<'a>(
         *ctx.out = out;
         match again {
             None => {}
+            Some(again) if ctx.commit.is_nested() => {
+                // The transaction begins anew.
+                let refused = if again == Again::Here { Refused::Undeclared } else { Refused::TakesLong };
+                return Err(ctx.commit.refuse(refused).into());
+            }
             Some(Again::Here) => {
                 ctx.out.rewind(mark);
                 continue;
             }
             Some(Again::Elsewhere) => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
         }
-        // What commands inside did is recorded as theirs.
+        // The log records the effects of the commands inside as theirs.
         ctx.logs_itself();
         return match ended {
             Ended::Finished => Ok(()),
@@ -155,10 +177,16 @@ pub(super) fn run_with_host<'a>(
 /// The script is to be executed later, or elsewhere.
 fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, CommandError> {
     if ctx.commit.is_nested() {
-        // A transaction with scripts has the whole keyspace.
-        return Ok(Scope::Keyspace { has_way_back: false });
+        // The transaction has locked the keys that its scripts are known to need.
+        let has_way_back = ctx.commit.has_way_back();
+        return Ok(match ctx.commit.has_keyspace() {
+            true => Scope::Keyspace { has_way_back },
+            false => Scope::Declared { has_way_back },
+        });
     }
-    let scope = known.habit.scope(known.proof, ctx.commit.may_go_elsewhere());
+    // MONITOR must show each command only once.
+    let may_go_elsewhere = ctx.commit.may_go_elsewhere() && !ctx.engine.messages.has_monitors();
+    let scope = known.habit.scope(known.proof, may_go_elsewhere);
     match scope {
         Scope::Declared { .. } => {
             let (db, keyspace) = (ctx.commit.db(), &ctx.engine.keyspace);

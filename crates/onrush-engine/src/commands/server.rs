@@ -10,7 +10,7 @@ use crate::error::{self, CommandError};
 use crate::messages::monitors::Monitor;
 use crate::session::States;
 
-/// The version of Redis whose commands and replies the server has: clients choose features by it.
+/// The Redis version that the server reports: clients choose features by it.
 pub const REDIS_VERSION: &str = "7.2.0";
 
 const NO_SHUTDOWN: CommandError = CommandError::fixed("ERR No shutdown in progress.");
@@ -25,7 +25,7 @@ pub fn time(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `MONITOR`: sent again it has no reply
+/// `MONITOR`: a second MONITOR has no reply
 pub fn monitor(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.monitor.is_none() {
         ctx.session.monitor = Some(Box::new(Monitor::new(&ctx.engine.messages.monitors, &ctx.session.handle)));
@@ -75,7 +75,7 @@ pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let saves = options.save || !options.nosave && ctx.engine.process.saves_at_end();
     if saves && !ctx.engine.loading.is_on() {
-        let is_saved = save_all(ctx)?;
+        let is_saved = save_all(ctx, "the server ends")?;
         if is_saved {
             tracing::warn!("User requested shutdown...");
             ctx.engine.process.end();

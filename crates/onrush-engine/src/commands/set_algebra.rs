@@ -8,7 +8,7 @@ use crate::commit::{Key, Refused};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
-/// Members of the smallest set that are looked up in the others before the limit is looked at.
+/// Look-ups in the other sets before the limit is checked.
 const LIMITED_LEN: usize = 1024;
 
 /// How sets are combined.
@@ -20,7 +20,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// Members that are looked at, at most, of sets of these lengths.
+    /// Most members that are looked at, for sets of these lengths.
     pub(super) fn work(self, mut lens: impl ExactSizeIterator<Item = usize>) -> usize {
         let sets = lens.len();
         match self {
@@ -97,7 +97,7 @@ fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
     let limits = ctx.engine.settings.encodings.set();
     if operation == Operation::Difference && members.len() <= limits.intset_entries_max.max(limits.listpack_entries_max)
     {
-        // A small difference comes in the order of a set that it is put into.
+        // A small difference comes in the order of a set that is built from it.
         let mut all = Set::default();
         for member in members {
             all.insert(member, &limits);
@@ -138,8 +138,8 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
     Ok(())
 }
 
-/// Whether an intersection is put into a set of integers at first: all integers, and not too many, become an intset,
-/// whatever they come from.
+/// Whether an intersection is first built as a set of integers: if all members are integers, and not too many, they
+/// become an intset, whatever the sources' encodings.
 fn is_intset(sets: &[Option<&Set>], members: &[&[u8]], limits: &SetLimits) -> bool {
     let smallest = sets.iter().flatten().min_by_key(|set| set.len());
     let from_integers = smallest.is_some_and(|set| set.encoding() == Encoding::Intset);
@@ -204,13 +204,13 @@ fn intersection<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>) -> Vec<&'a
     candidates
 }
 
-/// How many members all sets have, at most `limit`; `None` if that is not clear after so many looks.
+/// The number of members in all sets, at most `limit`; `None` if that is unknown after `looks_max` look-ups.
 fn count_common(sets: &[Option<&Set>], limit: usize, looks_max: usize) -> Option<usize> {
     let Some(mut ordered) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return Some(0) };
     ordered.sort_by_key(|set| set.len());
     let (smallest, others) = ordered.split_first()?;
     if smallest.encoding() == Encoding::Intset {
-        // Sets that keep integers are small.
+        // Sets of integers are small.
         return Some(intersection(sets, &mut Vec::new()).len().min(limit));
     }
     let mut rest = smallest.iter().filter_map(bytes_of);

@@ -7,7 +7,7 @@ use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
-/// The most elements that a negative count may ask for: they may repeat, so the number of members is no bound.
+/// The most elements for a negative count: elements may repeat, so the number of members is no bound.
 pub(super) const REPEATED_COUNT_MAX: u64 = 100_000_000;
 
 /// `SADD key member [member …]`

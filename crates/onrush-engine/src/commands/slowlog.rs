@@ -12,7 +12,7 @@ use crate::slowlog::Entry;
 
 const BAD_COUNT: CommandError = CommandError::fixed("ERR count should be greater than or equal to -1");
 
-/// Entries that GET tells unless said otherwise.
+/// Entries that GET returns by default.
 const TOLD: i64 = 10;
 
 /// `SLOWLOG GET [count]`: the latest ones first; -1 is all

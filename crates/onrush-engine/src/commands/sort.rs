@@ -1,6 +1,7 @@
-//! SORT: the elements of a list, set or sorted set in order, by themselves or by what other keys say of them.
+//! SORT: the elements of a list, set or sorted set in order, by their own values or by values of other keys.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, End, Hash, List, Type, ValueRef};
@@ -11,14 +12,23 @@ use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
+/// Which of the sorted elements are returned.
+#[derive(Clone, Copy)]
+struct Limit {
+    /// Elements to skip; a negative number skips none.
+    offset: i64,
+    /// The most to return; a negative number returns all.
+    count: i64,
+}
+
 /// The options.
 #[derive(Default)]
 struct Options<'a> {
     by: Option<&'a [u8]>,
-    /// Whether elements keep the order they have: some pattern without a star says the same of all.
+    /// Whether elements keep their order: some BY pattern without a star, which is the same for all.
     keeps_order: bool,
     get: Vec<&'a [u8]>,
-    limit: Option<(i64, i64)>,
+    limit: Option<Limit>,
     descending: bool,
     alpha: bool,
     store: Option<usize>,
@@ -37,7 +47,7 @@ impl<'a> Options<'a> {
             } else if ctx.is(index, "ALPHA") {
                 options.alpha = true;
             } else if ctx.is(index, "LIMIT") && left >= 2 {
-                options.limit = Some((ctx.int(index + 1)?, ctx.int(index + 2)?));
+                options.limit = Some(Limit { offset: ctx.int(index + 1)?, count: ctx.int(index + 2)? });
                 index += 2;
             } else if may_store && ctx.is(index, "STORE") && left >= 1 {
                 options.store = Some(index + 1);
@@ -57,15 +67,15 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Where the part of `len` elements that LIMIT leaves begins, and how many there are.
-    fn part(&self, len: usize) -> (usize, usize) {
-        let Some((offset, count)) = self.limit else { return (0, len) };
+    /// Those of `len` elements that LIMIT leaves.
+    fn part(&self, len: usize) -> Range<usize> {
+        let Some(Limit { offset, count }) = self.limit else { return 0..len };
         let offset = usize::try_from(offset).unwrap_or(0).min(len);
-        (offset, usize::try_from(count).unwrap_or(usize::MAX).min(len - offset))
+        offset..offset + usize::try_from(count).unwrap_or(usize::MAX).min(len - offset)
     }
 
-    /// Whether the elements of a collection stay in the order they are read in. A set has none, and neither what is stored nor
-    /// what a script gets should be a matter of chance.
+    /// Whether the elements of a collection keep the order in which they are read. A set has no order, and neither
+    /// stored results nor those in scripts may depend on chance.
     fn keeps_order_of(&self, ty: Type, in_script: bool) -> bool {
         self.keeps_order && (ty != Type::Set || self.store.is_none() && !in_script)
     }
@@ -106,9 +116,9 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     if !options.keeps_order_of(ty, ctx.in_script) {
         let (by, alpha) = if options.keeps_order { (None, true) } else { (options.by, options.alpha) };
         order(ctx, &mut elements, by, alpha, options.descending)?;
-        let (offset, count) = options.part(elements.len());
-        elements.drain(..offset);
-        elements.truncate(count);
+        let part = options.part(elements.len());
+        elements.truncate(part.end);
+        elements.drain(..part.start);
     }
     let results = results(ctx, elements, &options.get);
     match target {
@@ -126,40 +136,41 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     Ok(())
 }
 
-/// The elements of a list, set or sorted set, and its type. When they are not to be sorted, only the part that is asked
-/// for, already turned around: finding it costs no more than reading it, but for a set.
+/// The elements of a list, set or sorted set, and its type. Without sorting, only the requested part, already reversed
+/// if necessary: except in a set, finding it costs no more than reading it.
 fn elements(ctx: &mut Ctx<'_>, key: &Key<'_>, options: &Options<'_>) -> Result<(Vec<Vec<u8>>, Type), CommandError> {
     let Some(entry) = ctx.commit.read(key) else { return Ok((Vec::new(), Type::List)) };
     let keeps_order = options.keeps_order_of(entry.ty(), ctx.in_script);
-    let part = |len| if keeps_order { options.part(len) } else { (0, len) };
+    let part = |len| if keeps_order { options.part(len) } else { 0..len };
     let backwards = keeps_order && options.descending;
     let elements = match entry.value() {
         ValueRef::Collection(CollectionRef::List(list)) => match part(list.len()) {
-            (_, 0) => Vec::new(),
-            (offset, count) => {
+            part if part.is_empty() => Vec::new(),
+            part => {
                 let last = list.len() - 1;
-                let iter = if backwards { list.iter_back_from(last - offset) } else { list.iter_from(offset) };
-                iter.take(count).map(|element| element.as_bytes().to_vec()).collect()
+                let iter = if backwards { list.iter_back_from(last - part.start) } else { list.iter_from(part.start) };
+                iter.take(part.len()).map(|element| element.as_bytes().to_vec()).collect()
             }
         },
         ValueRef::Collection(CollectionRef::Set(set)) => {
-            let (offset, count) = part(set.len());
-            let members = set.iter().skip(offset).take(count);
+            let part = part(set.len());
+            let members = set.iter().skip(part.start).take(part.len());
             members.map(|member| member.to_bytes(&mut itoa::Buffer::new()).to_vec()).collect()
         }
         ValueRef::Collection(CollectionRef::SortedSet(set)) => match part(set.len()) {
-            (_, 0) => Vec::new(),
-            (offset, count) if backwards => {
-                set.iter_back_from(set.len() - 1 - offset).take(count).map(|(member, _)| member.to_vec()).collect()
+            part if part.is_empty() => Vec::new(),
+            part if backwards => {
+                let members = set.iter_back_from(set.len() - 1 - part.start).take(part.len());
+                members.map(|(member, _)| member.to_vec()).collect()
             }
-            (offset, count) => set.iter_from(offset).take(count).map(|(member, _)| member.to_vec()).collect(),
+            part => set.iter_from(part.start).take(part.len()).map(|(member, _)| member.to_vec()).collect(),
         },
         _ => return Err(error::WRONG_TYPE),
     };
     Ok((elements, entry.ty()))
 }
 
-/// What a pattern says of an element: the element itself, a string, or a field of a hash.
+/// The value of a pattern for an element: the element itself, a string, or a field of a hash.
 fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if pattern == b"#" {
         return Some(element.to_vec());
@@ -184,7 +195,7 @@ fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>>
     }
 }
 
-/// Puts elements in order, by themselves or by what a pattern says of them.
+/// Sorts elements by their own values or by a pattern's values.
 fn order(
     ctx: &mut Ctx<'_>,
     elements: &mut Vec<Vec<u8>>,
@@ -205,7 +216,7 @@ fn order(
     }
     let not_a_number = CommandError::fixed("ERR One or more scores can't be converted into double");
     let number = |weight: Option<Vec<u8>>| match weight {
-        // As C reads it: nothing at all is 0, and blanks in front do not count.
+        // As C reads it: the empty text is 0, and leading blanks are ignored.
         Some(text) if text.is_empty() => Ok(0.0),
         Some(text) => parse_f64(text.trim_ascii_start()).ok_or(not_a_number.clone()),
         None => Ok(0.0),
@@ -219,7 +230,7 @@ fn order(
     Ok(())
 }
 
-/// The elements, or what the GET patterns say of each.
+/// The elements, or the values of the GET patterns for each.
 fn results(ctx: &mut Ctx<'_>, elements: Vec<Vec<u8>>, patterns: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
     if patterns.is_empty() {
         return elements.into_iter().map(Some).collect();

@@ -35,13 +35,13 @@ pub static SPECS: &[Spec] = &[
     },
 ];
 
-/// The key that is sorted; what patterns name cannot be told.
+/// The key that is sorted; the keys in patterns are unknown.
 fn sort_ro_keys(_: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
     found.push(KeyRef { index: 1, flags: key_flags("RO access") });
     Ok(())
 }
 
-/// As of SORT_RO, and the destination: the one that is said last.
+/// As for SORT_RO, and the last destination.
 fn sort_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
     sort_ro_keys(argv, found)?;
     let mut index = 2;

@@ -26,7 +26,7 @@ enum Aggregate {
 impl Aggregate {
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
-            // Infinities of both signs make nothing.
+            // Infinities of both signs have no sum.
             Self::Sum | Self::Count => Some(a + b).filter(|sum| !sum.is_nan()).unwrap_or(0.0),
             Self::Min => a.min(b),
             Self::Max => a.max(b),
@@ -83,7 +83,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether two are one and the same.
+    /// Whether two are the same set.
     fn is_same(self, other: Self) -> bool {
         match (self, other) {
             (Self::Set(a), Self::Set(b)) => std::ptr::eq(a, b),
@@ -93,7 +93,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Everything the commands of this family may be told.
+/// The arguments of this family's commands.
 struct Query<'a> {
     keys: Vec<Key<'a>>,
     weights: Vec<f64>,
@@ -117,7 +117,8 @@ impl<'a> Query<'a> {
         ctx: &mut Ctx<'a>,
         at: usize,
         target: Option<Key<'a>>,
-        (operation, options): (Operation, Options),
+        operation: Operation,
+        options: Options,
     ) -> Result<Self, CommandError> {
         let count = ctx.int(at)?;
         if count < 1 {
@@ -195,12 +196,12 @@ impl<'a> Query<'a> {
         result
     }
 
-    /// What a source has to say about a member it holds.
+    /// A source's weighted score for one of its members.
     fn share(&self, source: usize, score: f64) -> f64 {
         if matches!(self.aggregate, Aggregate::Count) { self.weights[source] } else { self.weights[source] * score }
     }
 
-    /// The same where it stands alone: what is no number counts as 0.
+    /// The same if it is the only score: NaN counts as 0.
     fn first_share(&self, source: usize, score: f64) -> f64 {
         Some(self.share(source, score)).filter(|share| !share.is_nan()).unwrap_or(0.0)
     }
@@ -214,7 +215,7 @@ impl<'a> Query<'a> {
             let mut sum = self.first_share(smallest, score);
             for &other in others {
                 let Some(score) = sources[other].score(member) else { return true };
-                // As in Redis only the first score counts as 0 if it is nothing.
+                // As in Redis, only the first score counts as 0 if it is NaN.
                 sum = self.aggregate.of(sum, self.share(other, score));
             }
             result.push((member.to_vec(), sum));
@@ -223,7 +224,7 @@ impl<'a> Query<'a> {
         result
     }
 
-    /// How many members all sources have, at most the limit; `None` if that is not clear after so many looks.
+    /// The number of members in all sources, at most the limit; `None` if that is unknown after `looks_max` look-ups.
     fn count_common(&self, sources: &[Source<'_>], looks_max: usize) -> Option<usize> {
         let mut sources = sources.to_vec();
         sources.sort_by_key(|source| source.len());
@@ -261,7 +262,7 @@ fn difference(sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
     }
     let mut result = Vec::new();
     if others.len() > 1 && others.iter().map(|other| other.len()).sum::<usize>() <= first.len() {
-        // Many small ones are gone through once, and not asked for every member.
+        // Many small sources are read once instead of looking up every member in each.
         let mut gone: HashSet<Vec<u8>> = HashSet::new();
         others.iter().for_each(|other| other.for_each(&mut |member, _| _ = gone.insert(member.to_vec())));
         first.for_each(&mut |member, score| {
@@ -280,7 +281,7 @@ fn difference(sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
 }
 
 fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options) -> CommandResult {
-    let query = Query::parse(ctx, 1, None, (operation, options))?;
+    let query = Query::parse(ctx, 1, None, operation, options)?;
     let result = query.combine(ctx, operation);
     let members = result.iter().map(|(member, score)| (&member[..], *score));
     reply_members(ctx.out, result.len(), query.with_scores, members);
@@ -289,7 +290,7 @@ fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options) -> 
 
 fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options, event: &'static str) -> CommandResult {
     let target = ctx.key(1);
-    let query = Query::parse(ctx, 2, Some(target), (operation, options))?;
+    let query = Query::parse(ctx, 2, Some(target), operation, options)?;
     let limits = ctx.engine.settings.encodings.sorted_set();
     let mut result = SortedSet::default();
     for (member, score) in query.combine(ctx, operation) {
@@ -331,7 +332,7 @@ pub fn zdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `ZINTERCARD numkeys key [key …] [LIMIT limit]`
 pub fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
-    let query = Query::parse(ctx, 1, None, (Operation::Intersection, Options::Limit))?;
+    let query = Query::parse(ctx, 1, None, Operation::Intersection, Options::Limit)?;
     let looks_max = ctx.commit.work_max();
     let sources: Vec<Source<'_>> = query.keys.iter().map(|key| Source::of(ctx, key)).collect();
     let found = query.count_common(&sources, looks_max).ok_or_else(|| ctx.commit.refuse(Refused::TakesLong))?;

@@ -1,4 +1,5 @@
-//! Sorted sets: popping the least or the greatest, from one set or the first of several, and waiting for members.
+//! Sorted sets: popping the least or the greatest members, from one set or the first of several, and waiting for
+//! members.
 
 use onrush_store::SortedSet;
 
@@ -38,7 +39,7 @@ fn pop(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     Ok(())
 }
 
-/// Pops `count` members of a set that has them and replies with each, in an array of its own if `nested`.
+/// Pops `count` members of a set that has at least as many, and replies with each, in an array of its own if `nested`.
 fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize, nested: bool) {
     if count == 0 {
         return;
@@ -61,7 +62,7 @@ fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize, 
     }
 }
 
-/// The first key that is there, which must be a sorted set.
+/// The first existing key, which must be a sorted set.
 fn first_set<'a>(ctx: &mut Ctx<'_>, keys: &[Key<'a>]) -> Result<Option<Key<'a>>, CommandError> {
     for key in keys {
         if ctx.commit.look_as::<SortedSet>(key)?.is_some() {

@@ -1,4 +1,4 @@
-//! Sorted sets: ranges by rank, score and bytes; to reply with, to count, to store and to remove.
+//! Sorted sets: returning, counting, storing and removing ranges by rank, score and bytes.
 
 use onrush_resp::parse_f64;
 use onrush_store::SortedSet;
@@ -12,7 +12,7 @@ use crate::error::{self, CommandError};
 const NOT_A_SCORE: CommandError = CommandError::fixed("ERR min or max is not a float");
 const NOT_A_LEX_BOUND: CommandError = CommandError::fixed("ERR min or max not valid string range item");
 
-/// What a range is a range of.
+/// What the bounds of a range are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -28,7 +28,7 @@ struct ScoreBound {
 }
 
 impl ScoreBound {
-    /// Reads a bound as Redis does: nothing at all is 0, and blanks in front do not count.
+    /// Reads a bound as Redis does: the empty text is 0, and leading blanks are ignored.
     fn parse(text: &[u8]) -> Result<Self, CommandError> {
         let (text, exclusive) = match text.strip_prefix(b"(") {
             Some(rest) => (rest, true),
@@ -104,13 +104,12 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// The first rank of the range in a set, and how many members are in it.
-    fn locate(self, set: &SortedSet, reverse: bool) -> (usize, usize) {
+    /// The ranks of the range's members in a set.
+    fn locate(self, set: &SortedSet, reverse: bool) -> std::ops::Range<usize> {
         let (start, end) = match self {
             Self::Rank(start, stop) => {
-                let (start, count) = clamp_range(start, stop, set.len());
-                let start = if reverse { set.len() - start - count } else { start };
-                return (start, count);
+                let ranks = clamp_range(start, stop, set.len());
+                return if reverse { set.len() - ranks.end..set.len() - ranks.start } else { ranks };
             }
             Self::Score(min, max) => (
                 set.partition_point(&|score, _| score < min.score || min.exclusive && score == min.score),
@@ -121,33 +120,48 @@ impl<'a> Range<'a> {
                 set.partition_point(&|_, member| max.is_within(member)),
             ),
         };
-        (start, end.saturating_sub(start))
+        start..end.max(start)
     }
 }
 
 /// Members with their scores.
 type Members<'s> = Box<dyn Iterator<Item = (&'s [u8], f64)> + 's>;
 
+/// Which members of a range are returned.
+#[derive(Clone, Copy)]
+struct Limit {
+    /// Members to skip; a negative number skips all.
+    offset: i64,
+    /// The most to return; a negative number returns all.
+    count: i64,
+}
+
+/// The properties of a range that the command's name fixes, so that no option sets them.
+#[derive(Clone, Copy)]
+struct Fixed {
+    by: By,
+    reverse: bool,
+}
+
 /// A range with all its options.
 struct Query<'a> {
     range: Range<'a>,
     reverse: bool,
-    /// Members to skip, and the most to return.
-    limit: Option<(i64, i64)>,
+    limit: Option<Limit>,
     with_scores: bool,
 }
 
 impl<'a> Query<'a> {
-    /// Reads `min max [options]` from argument `at` on. What `fixed` says is not left to the options.
-    fn parse(ctx: &Ctx<'a>, at: usize, fixed: Option<(By, bool)>, may_have_scores: bool) -> Result<Self, CommandError> {
-        let (mut by, mut reverse) = fixed.unzip();
+    /// Reads `min max [options]` from argument `at` on.
+    fn parse(ctx: &Ctx<'a>, at: usize, fixed: Option<Fixed>, may_have_scores: bool) -> Result<Self, CommandError> {
+        let (mut by, mut reverse) = (fixed.map(|fixed| fixed.by), fixed.map(|fixed| fixed.reverse));
         let (mut limit, mut with_scores) = (None, false);
         let mut index = at + 2;
         while index < ctx.argc() {
             if ctx.is(index, "WITHSCORES") && may_have_scores {
                 with_scores = true;
             } else if ctx.is(index, "LIMIT") && index + 2 < ctx.argc() {
-                limit = Some((ctx.int(index + 1)?, ctx.int(index + 2)?));
+                limit = Some(Limit { offset: ctx.int(index + 1)?, count: ctx.int(index + 2)? });
                 index += 2;
             } else if reverse.is_none() && ctx.is(index, "REV") {
                 reverse = Some(true);
@@ -161,7 +175,7 @@ impl<'a> Query<'a> {
             index += 1;
         }
         let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
-        if limit.is_some_and(|(_, count)| count != -1) && by == By::Rank {
+        if limit.is_some_and(|limit| limit.count != -1) && by == By::Rank {
             return Err(CommandError::fixed(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
             ));
@@ -173,30 +187,28 @@ impl<'a> Query<'a> {
         Ok(Self { range, reverse, limit: limit.filter(|_| by != By::Rank), with_scores })
     }
 
-    /// The members that are asked for, in the order asked for, and how many.
+    /// The requested members, in the requested order, and their number.
     fn select<'s>(&self, set: &'s SortedSet) -> (usize, Members<'s>) {
-        let (start, count) = self.range.locate(set, self.reverse);
+        let ranks = self.range.locate(set, self.reverse);
         let (skipped, count) = match self.limit {
-            None => (0, count),
-            Some((offset, wanted)) => {
-                // A negative offset is behind the end.
-                let skipped = usize::try_from(offset).unwrap_or(usize::MAX).min(count);
-                let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-                (skipped, (count - skipped).min(wanted))
+            None => (0, ranks.len()),
+            Some(Limit { offset, count }) => {
+                let skipped = usize::try_from(offset).unwrap_or(usize::MAX).min(ranks.len());
+                let wanted = usize::try_from(count).unwrap_or(usize::MAX);
+                (skipped, (ranks.len() - skipped).min(wanted))
             }
         };
         if count == 0 {
             return (0, Box::new(std::iter::empty()));
         }
         if self.reverse {
-            let (_, whole) = self.range.locate(set, self.reverse);
-            return (count, Box::new(set.iter_back_from(start + whole - 1 - skipped).take(count)));
+            return (count, Box::new(set.iter_back_from(ranks.end - 1 - skipped).take(count)));
         }
-        (count, Box::new(set.iter_from(start + skipped).take(count)))
+        (count, Box::new(set.iter_from(ranks.start + skipped).take(count)))
     }
 }
 
-fn reply_range(ctx: &mut Ctx<'_>, fixed: Option<(By, bool)>, may_have_scores: bool) -> CommandResult {
+fn reply_range(ctx: &mut Ctx<'_>, fixed: Option<Fixed>, may_have_scores: bool) -> CommandResult {
     let query = Query::parse(ctx, 2, fixed, may_have_scores)?;
     let key = ctx.key(1);
     let Some(set) = ctx.commit.read_as::<SortedSet>(&key)? else {
@@ -215,27 +227,27 @@ pub fn zrange(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `ZREVRANGE key start stop [WITHSCORES]`
 pub fn zrevrange(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some((By::Rank, true)), true)
+    reply_range(ctx, Some(Fixed { by: By::Rank, reverse: true }), true)
 }
 
 /// `ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]`
 pub fn zrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some((By::Score, false)), true)
+    reply_range(ctx, Some(Fixed { by: By::Score, reverse: false }), true)
 }
 
 /// `ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]`
 pub fn zrevrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some((By::Score, true)), true)
+    reply_range(ctx, Some(Fixed { by: By::Score, reverse: true }), true)
 }
 
 /// `ZRANGEBYLEX key min max [LIMIT offset count]`
 pub fn zrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some((By::Lex, false)), true)
+    reply_range(ctx, Some(Fixed { by: By::Lex, reverse: false }), true)
 }
 
 /// `ZREVRANGEBYLEX key max min [LIMIT offset count]`
 pub fn zrevrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some((By::Lex, true)), true)
+    reply_range(ctx, Some(Fixed { by: By::Lex, reverse: true }), true)
 }
 
 /// `ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
@@ -254,7 +266,8 @@ pub fn zrangestore(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Puts a result in the place of a key, whose lock is held, and replies with its length; an empty one deletes the key.
+/// Replaces a key, whose lock is held, by a result, and replies with the result's length; an empty result deletes the
+/// key.
 pub(super) fn store_result(ctx: &mut Ctx<'_>, target: &crate::commit::Key<'_>, result: SortedSet, event: &'static str) {
     let len = result.len();
     if len > 0 {
@@ -279,7 +292,7 @@ pub fn zlexcount(ctx: &mut Ctx<'_>) -> CommandResult {
 fn count(ctx: &mut Ctx<'_>, by: By) -> CommandResult {
     let range = Range::parse(by, ctx.arg(2), ctx.arg(3), false)?;
     let key = ctx.key(1);
-    let count = ctx.commit.read_as::<SortedSet>(&key)?.map_or(0, |set| range.locate(set, false).1);
+    let count = ctx.commit.read_as::<SortedSet>(&key)?.map_or(0, |set| range.locate(set, false).len());
     ctx.out.int(count as i64);
     Ok(())
 }
@@ -304,9 +317,9 @@ fn remove(ctx: &mut Ctx<'_>, by: By, event: &'static str) -> CommandResult {
     let key = ctx.key(1);
     let (mut removed, mut emptied) = (0, false);
     if let Some(mut set) = ctx.commit.write_as::<SortedSet>(&key)? {
-        let (start, count) = range.locate(&set, false);
-        emptied = count == set.len();
-        removed = if emptied { count } else { set.remove_range(start, count) };
+        let ranks = range.locate(&set, false);
+        emptied = ranks.len() == set.len();
+        removed = if emptied { ranks.len() } else { set.remove_range(ranks.start, ranks.len()) };
     }
     if removed > 0 {
         ctx.changed(EventClass::SortedSet, event, key.bytes);

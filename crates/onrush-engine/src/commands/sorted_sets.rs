@@ -45,7 +45,7 @@ impl AddOptions {
         (options, index)
     }
 
-    /// Whether every member gets the score given with it, whatever it had.
+    /// Whether every member gets the given score, whatever it had.
     fn sets_all(self) -> bool {
         !(self.nx || self.xx || self.gt || self.lt || self.incr)
     }
@@ -63,7 +63,7 @@ impl AddOptions {
         Ok(())
     }
 
-    /// The score a member gets, if the options let it have another than it has.
+    /// The new score of a member, if the options allow a change.
     fn apply(self, old: Option<f64>, score: f64) -> Result<Option<f64>, CommandError> {
         let Some(old) = old else { return Ok((!self.xx).then_some(score)) };
         if self.nx {

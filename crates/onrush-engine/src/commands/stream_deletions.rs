@@ -1,4 +1,4 @@
-//! Deleting entries of streams with regard to the consumer groups that know of them: XDELEX, XACKDEL.
+//! Deleting entries of streams with regard to the consumer groups that refer to them: XDELEX, XACKDEL.
 
 use onrush_store::{References, Stream, StreamId};
 
@@ -6,7 +6,7 @@ use super::streams::{parse_id, parse_references};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
-/// What became of an entry, as the reply tells it.
+/// What happened to an entry, as the reply shows it.
 const NOT_FOUND: i64 = -1;
 const DELETED: i64 = 1;
 const STILL_REFERENCED: i64 = 2;
@@ -51,7 +51,7 @@ impl Request {
         (self.first..self.first + self.len).map(|index| parse_id(ctx.arg(index), 0)).collect()
     }
 
-    /// Deletes an entry as far as its references allow it; says what became of it.
+    /// Deletes an entry if its references allow it; returns what happened to it.
     fn delete(&self, stream: &mut Stream, id: StreamId) -> i64 {
         match self.references {
             References::Acknowledged if stream.is_referenced(id) => return STILL_REFERENCED,
@@ -82,7 +82,7 @@ pub fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
     if outcomes.contains(&DELETED) {
         ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);
     } else if request.references == References::Delete {
-        // Of an entry that is gone there may have been references.
+        // A deleted entry may still have had references.
         ctx.changed_untold();
     }
     reply(ctx, &outcomes);
@@ -105,7 +105,7 @@ pub fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
         let was_pending = stream.groups_mut().get_mut(name).is_some_and(|group| group.acknowledge(id));
         let outcome = if was_pending { request.delete(stream, id) } else { NOT_FOUND };
         any_deleted |= outcome == DELETED;
-        // What was acknowledged counts as deleted, too, if the entry was gone before.
+        // An acknowledged entry that was deleted before counts as deleted, too.
         outcomes.push(if was_pending { outcome.max(DELETED) } else { outcome });
     }
     if outcomes.iter().any(|&outcome| outcome != NOT_FOUND) {

@@ -1,4 +1,4 @@
-//! Consumer groups of streams: XGROUP, and what XINFO tells.
+//! Consumer groups of streams: XGROUP and XINFO.
 
 use onrush_resp::Reply;
 use onrush_store::{Group, Stream, StreamId};
@@ -9,10 +9,10 @@ use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError, quoted};
 
-/// Entries and pending ones that XINFO STREAM FULL shows if it is not told how many.
+/// Entries and pending entries that XINFO STREAM FULL shows by default.
 const FULL_COUNT_DEFAULT: usize = 10;
 
-/// Arguments with each option said once.
+/// The most arguments: each option once.
 const CREATE_ARGS_MAX: usize = 8;
 const SETID_ARGS_MAX: usize = 7;
 
@@ -31,7 +31,7 @@ fn no_group(key: &[u8], group: &[u8]) -> CommandError {
 #[derive(Default)]
 struct Options {
     mkstream: bool,
-    /// `Some(None)` if it was said that it is not known.
+    /// `Some(None)` if the option says that it is unknown.
     entries_read: Option<Option<u64>>,
 }
 
@@ -177,7 +177,7 @@ fn reply_number(out: &mut Reply, number: Option<u64>) {
     }
 }
 
-/// How many entries a group has still to be given, if that can be told.
+/// How many entries a group still has to deliver, if that is known.
 fn lag(stream: &Stream, group: &Group) -> Option<u64> {
     let added = stream.entries_added();
     if added == 0 {

@@ -1,7 +1,7 @@
-//! Producers that send a message again do not add it again: IDMP and IDMPAUTO of XADD, XCFGSET, XIDMPRECORD.
+//! A message that its producer sends again is not added again: IDMP and IDMPAUTO of XADD, XCFGSET, XIDMPRECORD.
 
 use onrush_resp::Reply;
-use onrush_store::{Idempotency, Stream, StreamId};
+use onrush_store::{Idempotency, Stream, StreamId, Tracked};
 
 use super::streams::parse_id;
 use crate::commit::Key;
@@ -17,11 +17,11 @@ const GIVEN_ID: CommandError = CommandError::fixed("ERR IDMP and IDMPAUTO need *
 const OTHER_ENTRY: CommandError = CommandError::fixed("ERR idempotent ID already belongs to another entry");
 const NO_ENTRY: CommandError = CommandError::fixed("ERR no such entry");
 
-/// What XADD's options say of its message.
+/// The message's identity, as XADD's options give it.
 #[derive(Clone, Copy)]
 pub(super) struct Message<'a> {
     producer: &'a [u8],
-    /// `None` if its content says which message it is.
+    /// `None` if its content identifies it.
     id: Option<&'a [u8]>,
 }
 
@@ -46,7 +46,8 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Which message it is, with fields and values from argument `fields` on, if the server is to choose an identifier.
+    /// The message's identity, with fields and values from argument `fields` on, if the server chooses the entry's
+    /// identifier.
     pub(super) fn named(self, ctx: &Ctx<'a>, fields: usize, is_any_id: bool) -> Result<Named<'a>, CommandError> {
         if !is_any_id {
             return Err(GIVEN_ID);
@@ -59,7 +60,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What tells a message from others of its content: it is the same in every run and every version, as logs have it.
+/// The digest that identifies a message by its content: logs contain it, so it must stay the same in every run and
+/// version.
 fn digest<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut content = Vec::new();
     for part in parts {
@@ -76,7 +78,7 @@ pub(super) struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// The entry that the message has become before, if it is remembered; counts it then.
+    /// The entry that the message became earlier, if that is remembered; counts the duplicate then.
     pub(super) fn find(&self, ctx: &mut Ctx<'_>, key: &Key<'_>) -> Result<Option<StreamId>, CommandError> {
         let now_ms = ctx.now_ms();
         let Some(stream) = ctx.commit.read_as::<Stream>(key)? else { return Ok(None) };
@@ -131,7 +133,7 @@ pub fn xcfgset(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `XIDMPRECORD key producer-id idempotent-id id`: what the command log says of a message that was added.
+/// `XIDMPRECORD key producer-id idempotent-id id`: the command log has this for each added message.
 pub fn xidmprecord(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, producer, name) = (ctx.key(1), ctx.arg(2), ctx.arg(3));
     if producer.is_empty() {
@@ -158,12 +160,12 @@ pub fn xidmprecord(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Fields of XINFO STREAM that a stream has once a producer has cared.
+/// The number of fields in XINFO STREAM about producers.
 pub(super) const INFO_FIELDS: usize = 6;
 
 /// Appends them.
 pub(super) fn reply_info(out: &mut Reply, table: &Idempotency, now_ms: i64) {
-    let (producers, messages) = table.tracked(now_ms);
+    let Tracked { producers, messages } = table.tracked(now_ms);
     let numbers: [(&str, i64); INFO_FIELDS] = [
         ("idmp-duration", table.duration_s().into()),
         ("idmp-maxsize", table.messages_max().into()),

@@ -1,4 +1,4 @@
-//! What consumers of a group have and have not acknowledged: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
+//! Entries that consumers of a group have and have not acknowledged: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
 
 use onrush_store::{Group, Pending, Stream, StreamId};
 
@@ -7,11 +7,11 @@ use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
-/// Entries that XAUTOCLAIM claims if it is not told how many, and how many more it looks at.
+/// Entries that XAUTOCLAIM claims by default, and how many more it looks at.
 const AUTOCLAIM_COUNT_DEFAULT: usize = 100;
 const AUTOCLAIM_ATTEMPTS: usize = 10;
 
-/// How many it may be told: as many as Redis has room for their identifiers.
+/// The greatest COUNT: as many identifiers as Redis has room for.
 const AUTOCLAIM_COUNTS: std::ops::RangeInclusive<usize> = 1..=i64::MAX as usize / size_of::<StreamId>();
 
 pub(super) fn no_group(key: &[u8], group: &[u8]) -> CommandError {
@@ -69,7 +69,7 @@ pub fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
     let found: Vec<(&StreamId, &Pending)> = match consumer.map(|name| group.consumers.get(name)) {
         _ if start > end => Vec::new(),
         None => group.pending.range(start..=end).filter(is_wanted).take(count).collect(),
-        // What others have is not looked at.
+        // Other consumers' entries are not looked at.
         Some(Some(consumer)) => {
             let own = consumer.pending.range(start..=end);
             own.filter_map(|id| group.pending.get_key_value(id)).filter(is_wanted).take(count).collect()
@@ -111,7 +111,7 @@ fn summary(ctx: &mut Ctx<'_>, key: &Key<'_>, name: &[u8]) -> CommandResult {
     Ok(())
 }
 
-/// What XCLAIM is told about the entries it claims.
+/// XCLAIM's options for the entries that it claims.
 #[derive(Default)]
 struct Claim {
     delivered_ms: Option<i64>,
@@ -154,7 +154,7 @@ impl Claim {
             }
             index += 1;
         }
-        // A time that is yet to come, or none at all, is now.
+        // A time in the future, or an invalid one, counts as now.
         claim.delivered_ms = claim.delivered_ms.filter(|at| (0..=now_ms).contains(at));
         Ok(claim)
     }
@@ -213,7 +213,7 @@ pub fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     finish(ctx, &key, name, consumer, &claimed, &gone, claim.just_id)
 }
 
-/// Notes that a consumer, who is made if he is not there, was heard of; says whether he was made.
+/// Notes that a consumer is active; creates it if necessary, and returns whether it did.
 fn touch(group: &mut Group, consumer: &[u8], now_ms: i64) -> bool {
     let is_new = !group.consumers.contains_key(consumer);
     group.consumer(consumer, now_ms);

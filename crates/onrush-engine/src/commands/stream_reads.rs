@@ -6,21 +6,21 @@ use smallvec::SmallVec;
 
 use super::streams::{count_argument, parse_id, reply_entry, reply_id};
 use crate::blocking::Block;
-use crate::blocking::waiter::{OnTimeout, WaitsFor, flatten};
+use crate::blocking::waiter::{OnTimeout, ReplacedArg, WaitsFor, flatten};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
-/// From where on a stream is read.
+/// Where reading a stream starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
-    /// Behind an identifier.
+    /// After an identifier.
     Behind(StreamId),
-    /// Behind the last entry there is now.
+    /// After the present last entry.
     Last,
     /// The last entry itself.
     LastEntry,
-    /// What no member of the group has got.
+    /// Entries that no member of the group has got.
     New,
 }
 
@@ -193,13 +193,15 @@ pub fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Waits if that was asked for, else replies that there is nothing.
+/// Waits if the command has BLOCK; otherwise replies that there is nothing.
 fn wait(ctx: &mut Ctx<'_>, query: &Query<'_>, ids: &[String], waits_for: WaitsFor) -> CommandResult {
     let Some(deadline_ms) = query.deadline_ms else {
         ctx.out.null_array();
         return Ok(());
     };
-    let instead = ids.iter().enumerate().map(|(offset, id)| (query.ids + offset, id.clone().into_bytes())).collect();
+    let replaced =
+        |(offset, id): (usize, &String)| ReplacedArg { index: query.ids + offset, arg: id.clone().into_bytes() };
+    let instead = ids.iter().enumerate().map(replaced).collect();
     let keys = query.ids - query.keys.len()..query.ids;
     ctx.block(Block { keys, waits_for, deadline_ms, on_timeout: OnTimeout::NullArray, instead });
     Ok(())
@@ -211,7 +213,7 @@ pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some((group_name, consumer_name)) = query.group else { return Err(error::SYNTAX) };
     let now_ms = ctx.now_ms();
     let count = if query.count == 0 { usize::MAX } else { query.count };
-    // How many streams have something to say shows at the end.
+    // The number of streams with a reply is known only at the end.
     let proto = ctx.out.proto();
     let before = std::mem::replace(ctx.out, Reply::with_buffer(Vec::new(), proto));
     let mut created = Vec::new();
@@ -227,6 +229,7 @@ pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
                 consumer.seen_ms = now_ms;
             }
         }
+        let reader = Reader { group: group_name, consumer: consumer_name };
         if from == From::New && !has_news(ctx, key, group_name) {
             continue;
         }
@@ -236,8 +239,8 @@ pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         ctx.out.bulk(key.bytes);
         match from {
-            From::Behind(id) => reply_history(ctx, key, (group_name, consumer_name), id, count)?,
-            _ => deliver(ctx, key, (group_name, consumer_name), count, query.no_ack)?,
+            From::Behind(id) => reply_history(ctx, key, reader, id, count)?,
+            _ => deliver(ctx, key, reader, count, query.no_ack)?,
         }
     }
     let mut body = std::mem::replace(ctx.out, before);
@@ -266,17 +269,24 @@ fn has_news(ctx: &Ctx<'_>, key: &Key<'_>, group: &[u8]) -> bool {
     })
 }
 
-/// Replies with what a consumer has from behind an identifier on; entries that are gone have null for fields.
+/// Who reads: a consumer of a group.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    group: &'a [u8],
+    consumer: &'a [u8],
+}
+
+/// Replies with a consumer's pending entries after an identifier; deleted entries have null for fields.
 fn reply_history(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
-    (group, consumer): (&[u8], &[u8]),
+    reader: Reader<'_>,
     behind: StreamId,
     count: usize,
 ) -> CommandResult {
     let stream = ctx.commit.read_as::<Stream>(key)?;
-    let group = stream.and_then(|stream| stream.groups().get(group));
-    let pending = group.and_then(|group| group.consumers.get(consumer)).map(|consumer| &consumer.pending);
+    let group = stream.and_then(|stream| stream.groups().get(reader.group));
+    let pending = group.and_then(|group| group.consumers.get(reader.consumer)).map(|consumer| &consumer.pending);
     let ids: Vec<StreamId> = match (pending, behind.next()) {
         (Some(pending), Some(start)) => pending.range(start..).take(count).copied().collect(),
         _ => Vec::new(),
@@ -296,13 +306,8 @@ fn reply_history(
 }
 
 /// Gives a consumer entries that no member of its group has got, and replies with them.
-fn deliver(
-    ctx: &mut Ctx<'_>,
-    key: &Key<'_>,
-    (group_name, consumer_name): (&[u8], &[u8]),
-    count: usize,
-    no_ack: bool,
-) -> CommandResult {
+fn deliver(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, count: usize, no_ack: bool) -> CommandResult {
+    let Reader { group: group_name, consumer: consumer_name } = reader;
     let now_ms = ctx.now_ms();
     let Some(stream) = ctx.commit.write_as::<Stream>(key)? else { return Ok(()) };
     let last_id = stream.groups().get(group_name).map_or(StreamId::MIN, |group| group.last_id);

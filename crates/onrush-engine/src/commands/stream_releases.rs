@@ -1,4 +1,4 @@
-//! XNACK: consumers that give back what they have not worked off.
+//! XNACK: consumers give back entries that they have not processed.
 
 use onrush_store::{Pending, Stream, StreamId};
 
@@ -7,14 +7,14 @@ use super::streams::parse_id;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
-/// What giving back makes of the number of deliveries.
+/// How giving back changes the delivery count.
 #[derive(Clone, Copy)]
 enum Mode {
     /// The last delivery does not count.
     Silent,
     /// It counts.
     Fail,
-    /// Nobody is to try again.
+    /// No consumer should try again.
     Fatal,
 }
 
@@ -60,7 +60,7 @@ impl Request {
         Ok(Self { mode, ids, retry_count, force })
     }
 
-    /// How often an entry counts as delivered that was delivered `before` times.
+    /// The new delivery count of an entry that was delivered `before` times.
     fn count(&self, before: u64) -> u64 {
         self.retry_count.unwrap_or(match self.mode {
             Mode::Silent => before.saturating_sub(1),
@@ -70,8 +70,8 @@ impl Request {
     }
 }
 
-/// `XNACK key group <SILENT | FAIL | FATAL> IDS numids id [id …] [RETRYCOUNT count] [FORCE]`: entries that are pending belong to
-/// nobody from then on, and whoever claims them gets them. With FORCE so do entries that are not pending.
+/// `XNACK key group <SILENT | FAIL | FATAL> IDS numids id [id …] [RETRYCOUNT count] [FORCE]`: pending entries then
+/// belong to no consumer, and the next claim gets them. With FORCE this also applies to entries that are not pending.
 pub fn xnack(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name) = (ctx.key(1), ctx.arg(2));
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));

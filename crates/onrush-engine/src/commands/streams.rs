@@ -1,4 +1,4 @@
-//! Streams: adding, reading, deleting and cutting off. Groups are in `stream_groups`, what is pending in `stream_pending`.
+//! Streams: adding, reading, deleting and trimming. Groups are in `stream_groups`, pending entries in `stream_pending`.
 
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{References, Stream, StreamEntry, StreamId, Trim};
@@ -11,7 +11,7 @@ use crate::error::{self, CommandError};
 pub(super) const INVALID_ID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");
 
-/// A number as C's `strtoull` reads it: blanks in front do not count, and a sign wraps it around.
+/// A number as C's `strtoull` reads it: leading blanks are ignored, and a negative number wraps around.
 fn number(text: &[u8]) -> Option<u64> {
     match parse_i64(text) {
         Some(number) => return u64::try_from(number).ok(),
@@ -37,7 +37,7 @@ pub(super) fn parse_id(text: &[u8], seq: u64) -> Result<StreamId, CommandError> 
     found.ok_or(INVALID_ID)
 }
 
-/// The least or the greatest identifier of an interval: `-`, `+`, an identifier, or one behind `(` that is left out.
+/// The least or the greatest identifier of an interval: `-`, `+`, an identifier, or, after `(`, one that is excluded.
 pub(super) fn parse_bound(text: &[u8], is_end: bool) -> Result<StreamId, CommandError> {
     let (text, excluded) = match text.strip_prefix(b"(") {
         Some(rest) => (rest, true),
@@ -75,7 +75,7 @@ pub(super) fn reply_entry(out: &mut Reply, entry: StreamEntry<'_>) {
     }
 }
 
-/// How a stream is to be cut off.
+/// How a stream is trimmed.
 #[derive(Clone, Copy)]
 pub(super) struct TrimOption {
     trim: Trim,
@@ -95,7 +95,9 @@ pub(super) fn parse_references(ctx: &Ctx<'_>, index: usize) -> Option<References
 /// The options that XADD and XTRIM share.
 #[derive(Default)]
 struct Options<'a> {
-    trim: Option<(Trim, bool)>,
+    trim: Option<Trim>,
+    /// Trimming may leave more entries: `~` was given.
+    approximate: bool,
     limit: Option<u64>,
     references: Option<References>,
     no_mkstream: bool,
@@ -148,7 +150,7 @@ impl<'a> Options<'a> {
         if !is_add && options.trim.is_none() {
             return Err(CommandError::fixed("ERR syntax error, XTRIM must be called with a trimming strategy"));
         }
-        if options.limit.is_some() && options.trim.is_some_and(|(_, approximate)| !approximate) {
+        if options.limit.is_some() && options.trim.is_some() && !options.approximate {
             return Err(CommandError::fixed("ERR syntax error, LIMIT cannot be used without the special ~ option"));
         }
         Ok((options, index))
@@ -163,7 +165,7 @@ impl<'a> Options<'a> {
         }
         let by_len = ctx.is(index, "MAXLEN");
         let marked = index + 2 < ctx.argc() && matches!(ctx.arg(index + 1), b"~" | b"=");
-        let approximate = marked && ctx.arg(index + 1) == b"~";
+        self.approximate = marked && ctx.arg(index + 1) == b"~";
         let at = index + 1 + usize::from(marked);
         let trim = if by_len {
             let negative = CommandError::fixed("ERR The MAXLEN argument must be >= 0.");
@@ -171,14 +173,14 @@ impl<'a> Options<'a> {
         } else {
             Trim::MinId(parse_id(ctx.arg(at), 0)?)
         };
-        self.trim = Some((trim, approximate));
+        self.trim = Some(trim);
         Ok(at + 1)
     }
 
     fn trim_option(&self, ctx: &Ctx<'_>) -> Option<TrimOption> {
-        let (trim, approximate) = self.trim?;
+        let (trim, approximate) = (self.trim?, self.approximate);
         let limit = self.limit.unwrap_or_else(|| {
-            // A hundred nodes, unless nodes have no bound.
+            // A hundred nodes' worth, unless nodes are unlimited.
             let entries_max = ctx.engine.settings.encodings.stream().node_entries_max as u64;
             if !approximate {
                 0
@@ -197,7 +199,7 @@ impl TrimOption {
         stream.trim_with(self.trim, self.approximate, self.limit, self.references)
     }
 
-    /// Logs what was cut off, where `len` entries are left, in a way that does not depend on how entries share nodes.
+    /// Logs a trim that left `len` entries, in a way that does not depend on how entries share nodes.
     fn log(self, ctx: &mut Ctx<'_>, key: &[u8], len: usize) {
         if !ctx.is_logged() {
             return;
@@ -205,7 +207,7 @@ impl TrimOption {
         let left = (&b"MAXLEN"[..], len.to_string());
         let (threshold, references) = match (self.references, self.trim) {
             (References::Delete, _) => (left, &b"DELREF"[..]),
-            // An exact cut passes over entries.
+            // An exact trim skips entries.
             (References::Acknowledged, Trim::MaxLen(len_max)) if !self.approximate => {
                 ((&b"MAXLEN"[..], len_max.to_string()), &b"ACKED"[..])
             }
@@ -221,7 +223,7 @@ impl TrimOption {
     }
 }
 
-/// What XADD's identifier leaves open.
+/// An identifier for XADD, which may leave parts to the server.
 enum NewId {
     Any,
     InMs(u64),
@@ -476,7 +478,7 @@ pub fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Argument `index` as a count that negative numbers make unlimited, or 0 of a text.
+/// Argument `index` as a count; a negative number becomes 0.
 pub(super) fn count_argument(ctx: &Ctx<'_>, index: usize) -> Result<usize, CommandError> {
     let count = parse_i64(ctx.arg(index)).ok_or(error::NOT_INTEGER)?;
     Ok(usize::try_from(count).unwrap_or(0))

@@ -1,6 +1,6 @@
 //! Conditions on what a key holds, and the digest of a string: the conditions of SET and MSETEX, DELEX, DIGEST.
 //!
-//! A digest is the XXH3 hash of the string, 64 bits, with seed 0. Clients reckon it themselves, so it may not change.
+//! A digest is the XXH3 hash of the string, 64 bits, with seed 0. Clients compute it themselves, so it must not change.
 
 use onrush_store::Entry;
 use xxhash_rust::xxh3::xxh3_64;
@@ -14,7 +14,7 @@ const DIGEST_LEN: usize = 16;
 
 const BAD_DIGEST: CommandError = CommandError::fixed("ERR must be exactly 16 hexadecimal characters");
 
-/// What has to be true of a key for it to be written.
+/// What must be true of a key before it is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition<'a> {
     /// `NX`: there is no such key.
@@ -32,7 +32,7 @@ pub(super) enum Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// The condition argument `index` names, of those about whether there is a key.
+    /// The condition that argument `index` names, if it is about the key's existence.
     pub(super) fn existence(ctx: &Ctx<'a>, index: usize) -> Option<Self> {
         if ctx.is(index, "NX") {
             Some(Self::Absent)
@@ -43,7 +43,7 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// The condition argument `index` names, of those that compare with the argument behind it.
+    /// The condition that argument `index` names, if it compares with the next argument.
     pub(super) fn comparison(ctx: &Ctx<'a>, index: usize) -> Option<Self> {
         if index + 1 >= ctx.argc() {
             return None;
@@ -63,11 +63,11 @@ impl<'a> Condition<'a> {
         !matches!(self, Self::Absent | Self::Present)
     }
 
-    /// Whether it is true of a key with this entry. No string equals what an absent key holds. O(1), of a digest
-    /// O(length of the string).
+    /// Whether it is true of a key with this entry. A missing key equals no string. O(1), for a digest O(length of the
+    /// string).
     ///
     /// # Errors
-    /// A digest that is none, or a value to compare that is no string.
+    /// The digest is malformed, or the key's value is not a string.
     pub(super) fn is_met(self, entry: Option<&Entry>) -> Result<bool, CommandError> {
         match self {
             Self::Absent => Ok(entry.is_none()),
@@ -86,7 +86,7 @@ impl<'a> Condition<'a> {
     }
 }
 
-/// What `look` says to an entry's string.
+/// The result of `look` on an entry's string.
 fn with_string(entry: Option<&Entry>, look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, CommandError> {
     let Some(entry) = entry else { return Ok(look(None)) };
     check_string(entry)?;
@@ -96,7 +96,7 @@ fn with_string(entry: Option<&Entry>, look: impl FnOnce(Option<&[u8]>) -> bool) 
 
 /// A digest as DIGEST spells it, in either case.
 fn parse_digest(text: &[u8]) -> Result<u64, CommandError> {
-    // Reading a number alone would allow a sign.
+    // Parsing a number would allow a sign.
     if text.len() != DIGEST_LEN || !text.iter().all(u8::is_ascii_hexdigit) {
         return Err(BAD_DIGEST);
     }

@@ -99,13 +99,13 @@ pub(super) fn check_string(entry: &Entry) -> CommandResult {
     if entry.ty() == Type::String { Ok(()) } else { Err(error::WRONG_TYPE) }
 }
 
-/// Overwrites or creates a key, with its locks held; an old expiry goes.
+/// Overwrites or creates a key, with its locks held; removes an old expiry.
 #[inline]
 pub(super) fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
     ctx.commit.set(key, value, expire);
 }
 
-/// What the options of SET, MSETEX and GETEX say.
+/// The options of SET, MSETEX and GETEX.
 #[derive(Default)]
 pub(super) struct Options<'a> {
     pub(super) condition: Option<Condition<'a>>,
@@ -148,7 +148,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Takes an option that SET and MSETEX have in common, unless it contradicts one before; returns how many arguments it
+    /// Takes an option that SET and MSETEX share, unless it contradicts an earlier one; returns how many arguments it
     /// has.
     #[inline]
     fn take_common(&mut self, ctx: &Ctx<'a>, index: usize) -> Option<usize> {
@@ -189,7 +189,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Takes an expiry option and the argument behind it, unless there was another kind of it before.
+    /// Takes an expiry option and its argument, unless an earlier expiry option has another unit.
     fn expiry_at(&mut self, ctx: &Ctx<'_>, index: usize) -> bool {
         let Some(unit) = ExpiryUnit::from_option(ctx.arg(index)) else { return false };
         let same = self.expiry.is_none_or(|(before, _)| before == unit);
@@ -247,7 +247,7 @@ fn set_generic(ctx: &mut Ctx<'_>, options: &Options<'_>, value_index: usize) -> 
         ctx.notify(EventClass::Generic, "expire", key.bytes);
     }
     if ctx.is_logged() {
-        log_set(ctx, options, &key, (value_index, expire));
+        log_set(ctx, options, &key, value_index, expire);
     }
     if !options.get {
         ctx.out.ok();
@@ -255,9 +255,9 @@ fn set_generic(ctx: &mut Ctx<'_>, options: &Options<'_>, value_index: usize) -> 
     Ok(())
 }
 
-/// Logs a SET whose expiry counts from now, or that compares, as one that does neither.
+/// Logs a SET with an expiry or a comparison as a SET with an absolute time and without a comparison.
 #[cold]
-fn log_set(ctx: &mut Ctx<'_>, options: &Options<'_>, key: &Key<'_>, (value_index, expire): (usize, Option<i64>)) {
+fn log_set(ctx: &mut Ctx<'_>, options: &Options<'_>, key: &Key<'_>, value_index: usize, expire: Option<i64>) {
     let value = ctx.arg(value_index);
     if let (Some(at), Some(_)) = (expire, options.expiry) {
         let mut text = itoa::Buffer::new();
@@ -561,7 +561,8 @@ pub fn decrby_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
     ctx.int(2).ok().and_then(i64::checked_neg).map_or(0, |increment| add_run(ctx, increment, times))
 }
 
-/// Adds to the integer of an existing key `times` times; does nothing and returns 0 if not all of them succeed.
+/// Adds to the integer of an existing key `times` times; if one of the additions would fail, does nothing and returns
+/// 0.
 fn add_run(ctx: &mut Ctx<'_>, increment: i64, times: u32) -> u32 {
     if ctx.commit.counts_accesses() {
         // Each access counts.

@@ -64,7 +64,8 @@ fn lock_keys(ctx: &mut Ctx<'_>, step: usize) -> CommandResult {
     Ok(())
 }
 
-/// Pairs ahead of the present one whose bucket, and whose entry, are fetched: planning does that for few keys only.
+/// How many pairs ahead of the present one a bucket, and an entry, are prefetched: planning does that only for few
+/// keys.
 const BUCKET_AHEAD: usize = 24;
 const ENTRY_AHEAD: usize = 8;
 
@@ -123,7 +124,7 @@ pub fn msetex(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     if ctx.is_logged() {
-        log_pairs(ctx, &options, (end, expire));
+        log_pairs(ctx, &options, end, expire);
     }
     ctx.out.int(1);
     Ok(())
@@ -137,7 +138,7 @@ fn end_of_pairs(ctx: &Ctx<'_>) -> Result<usize, CommandError> {
     if end > ctx.argc() { Err(BAD_PAIRS) } else { Ok(end) }
 }
 
-/// Fetches buckets and entries of keys behind the `nth`: nothing of MSETEX's keys is planned.
+/// Prefetches buckets and entries of keys after the `nth`: MSETEX's keys are not planned.
 fn fetch_ahead(ctx: &mut Ctx<'_>, keys: &[Key<'_>], nth: usize) {
     if let Some(ahead) = keys.get(nth + BUCKET_AHEAD) {
         ctx.commit.prefetch_bucket(ahead);
@@ -147,9 +148,9 @@ fn fetch_ahead(ctx: &mut Ctx<'_>, keys: &[Key<'_>], nth: usize) {
     }
 }
 
-/// Logs MSETEX without its condition and with the point in time its expiry comes to.
+/// Logs MSETEX without its condition and with an absolute expiry.
 #[cold]
-fn log_pairs(ctx: &mut Ctx<'_>, options: &Options<'_>, (end, expire): (usize, Option<i64>)) {
+fn log_pairs(ctx: &mut Ctx<'_>, options: &Options<'_>, end: usize, expire: Option<i64>) {
     let mut at = itoa::Buffer::new();
     let mut args: Vec<&[u8]> = vec![b"MSETEX"];
     args.extend(ctx.argv.iter().take(end).skip(1));

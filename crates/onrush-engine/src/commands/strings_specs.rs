@@ -340,7 +340,7 @@ pub static SPECS: &[Spec] = &[
     },
 ];
 
-/// SET reads its key only with the option GET or to compare.
+/// SET reads its key only with the option GET or a comparison.
 fn set_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
     let reads = |index| is_one_of(argv.get(index), &["get", "ifeq", "ifne", "ifdeq", "ifdne"]);
     let flags = if (3..argv.len()).any(reads) { key_flags("RW access update") } else { key_flags("OW update") };

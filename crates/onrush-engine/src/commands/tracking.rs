@@ -1,4 +1,4 @@
-//! CLIENT TRACKING and its kin: clients that keep copies of what they read, and are told when it changes.
+//! CLIENT TRACKING and related commands: clients that keep copies of what they read get a message when it changes.
 
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -27,7 +27,7 @@ const CACHING_YES_NEEDS_OPTIN: CommandError =
 const CACHING_NO_NEEDS_OPTOUT: CommandError =
     CommandError::fixed("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
 
-/// What CLIENT TRACKING asks for.
+/// The arguments of CLIENT TRACKING.
 struct Request<'a> {
     options: Mode,
     /// The client that gets the messages; 0 if that is the client itself.
@@ -59,7 +59,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Whether a client with this mode may change to what is asked for.
+    /// Whether a client with this mode may change to the requested one.
     fn check(&self, now: Mode) -> CommandResult {
         let wants = |mode: Mode| self.options.contains(mode);
         let is_on = now.contains(Mode::ON);

@@ -1,16 +1,16 @@
 //! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
-use std::sync::Arc;
-
+use super::{functions, scripting};
 use crate::admission::abort;
 use crate::command::Flags;
-use crate::commit::Refused;
+use crate::commit::{Outside, Refused, WAY_BACK_KEYS_MAX};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::inside::execute_all;
+use crate::inside::{Executed, execute_all};
 use crate::offload::ARGS_MAX;
+use crate::scripts::habit::{Known, Scope};
 use crate::transaction::Transaction;
-use crate::watched::{WatchedKey, Watching};
+use crate::watched::WatchedKey;
 
 const NESTED_MULTI: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
 const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without MULTI");
@@ -43,17 +43,14 @@ pub fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.transaction.is_some() {
         return Err(WATCH_IN_MULTI);
     }
-    let client = ctx.session.handle.id;
-    let mut watching = ctx.session.watching.take().unwrap_or_else(|| Box::new(Watching::new(client)));
     let (db, now_ms) = (ctx.commit.db(), ctx.now_ms());
     for index in 1..ctx.argc() {
         let key = ctx.key(index);
         // The lock that this takes is held until the next key is looked at, or the command ends.
         let was_expired = ctx.commit.peek_expired(&key, now_ms);
-        watching.add(&ctx.engine.watched, WatchedKey { db, key: key.bytes.into(), hash: key.hash, was_expired });
+        let watched = WatchedKey { db, key: key.bytes.into(), hash: key.hash, was_expired };
+        ctx.session.watch(ctx.engine, [watched]);
     }
-    *ctx.session.handle.watcher.lock() = Some(Arc::clone(watching.watcher()));
-    ctx.session.watching = Some(watching);
     ctx.out.ok();
     Ok(())
 }
@@ -65,7 +62,7 @@ pub fn unwatch(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `EXEC`: one commit, which has the locks of all keys that the commands name and of those that are watched
+/// `EXEC`: one commit, which has the locks of all keys that the commands name and of all watched keys
 pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
     let transaction = ctx.session.end_transaction().ok_or(EXEC_WITHOUT_MULTI)?;
     if ctx.commit.is_stuck() && transaction.flags().contains(Flags::DENYOOM) {
@@ -75,26 +72,64 @@ pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.session.unwatch(ctx.engine);
         return Err(ABORTED);
     }
-    if let Err(refused) = lock(ctx, &transaction) {
-        // It is executed later, perhaps elsewhere.
+    let executed = execute_locked(ctx, &transaction);
+    if ctx.commit.is_refused() {
+        // The transaction is executed later, perhaps on another thread.
         ctx.session.resume_transaction(transaction);
-        return Err(refused);
+    } else {
+        ctx.commit.keep_transaction(transaction);
     }
-    let outdated = is_outdated(ctx);
-    ctx.session.unwatch(ctx.engine);
-    if outdated {
-        ctx.out.null_array();
-        return Ok(());
-    }
-    let executed = execute_all(ctx, &transaction);
-    ctx.commit.keep_transaction(transaction);
-    executed.map_err(|_| {
-        tracing::error!("A transaction has worked on a key that it has not locked");
-        error::UNDECLARED
-    })
+    executed
 }
 
-fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
+/// A transaction with scripts begins anew at most this often; then it is executed where nothing makes it begin anew.
+const ATTEMPTS_MAX: usize = 3;
+
+/// Executes a transaction with the locks that it is known to need. If one of its scripts needs more, it is executed
+/// again with more.
+///
+/// # Errors
+/// It is to be executed later, or elsewhere.
+fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
+    let (mark, db) = (ctx.out.mark(), ctx.session.db);
+    let mut may_go_back = true;
+    for attempt in 1.. {
+        let scope = lock(ctx, transaction, may_go_back && attempt <= ATTEMPTS_MAX)?;
+        let outdated = is_outdated(ctx);
+        let watched = ctx.session.unwatch(ctx.engine);
+        if outdated {
+            ctx.out.null_array();
+            return Ok(());
+        }
+        match execute_all(ctx, transaction, scope.has_way_back()) {
+            Executed::AsAWhole => return Ok(()),
+            Executed::WithoutAKey => {
+                tracing::error!("A transaction has worked on a key that it has not locked");
+                return Err(error::UNDECLARED);
+            }
+            Executed::NotAtAll(reason) => {
+                ctx.out.rewind(mark);
+                ctx.select(db);
+                // Its own changes were undone and do not count as changes of watched keys; the locks are still held.
+                if !watched.is_empty() {
+                    ctx.session.watch(ctx.engine, watched);
+                }
+                match reason {
+                    Some(outside) => may_go_back = outside == Outside::Undeclared,
+                    None => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Locks the keys that a transaction is known to need. Unless it `may_go_back`, a script that may need more than its keys
+/// is executed elsewhere.
+///
+/// # Errors
+/// It is to be executed later, or elsewhere.
+fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Result<Scope, CommandError> {
     let takes_long = transaction.len() > ARGS_MAX || transaction.flags().contains(Flags::REMOTE);
     if takes_long && transaction.final_db().is_some() && ctx.commit.may_defer() {
         return Err(ctx.commit.refuse(Refused::TakesLong).into());
@@ -102,11 +137,45 @@ fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
     if transaction.needs_keyspace() {
         match transaction.final_db() {
             Some(_) => ctx.commit.lock_keyspace()?,
-            // It belongs to its connection, so no other thread can execute it.
+            // The transaction changes its connection, so no other thread can execute it.
             None => ctx.commit.wait_for_keyspace()?,
         }
-        return Ok(());
+        return Ok(Scope::Keyspace { has_way_back: false });
     }
+    let scope = scope(ctx, transaction, may_go_back);
+    match scope {
+        Scope::Declared { .. } => lock_keys(ctx, transaction)?,
+        Scope::Keyspace { .. } => ctx.commit.lock_keyspace()?,
+        Scope::Elsewhere => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+    }
+    Ok(scope)
+}
+
+/// The scope that all scripts and functions of a transaction together are known to need.
+fn scope(ctx: &Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Scope {
+    let no_scripts = Scope::Declared { has_way_back: false };
+    if !transaction.has_programs() {
+        return no_scripts;
+    }
+    let keys_len = transaction.keys().take(WAY_BACK_KEYS_MAX + 1).count();
+    let has_way_back = may_go_back && keys_len <= WAY_BACK_KEYS_MAX;
+    let may_go_elsewhere = ctx.commit.may_go_elsewhere() && !ctx.engine.messages.has_monitors();
+    let scopes = transaction.programs().map(|(id, argv)| {
+        let name = ctx.engine.commands.command(id).spec.name;
+        let choose = |known: Known<'_>| match has_way_back {
+            true => known.habit.scope(known.proof, may_go_elsewhere),
+            false => known.habit.scope_without_way_back(known.proof, may_go_elsewhere),
+        };
+        if name.starts_with("fcall") {
+            functions::with_known(ctx.engine, &argv, choose)
+        } else {
+            scripting::with_known(ctx.engine, &argv, name.starts_with("evalsha"), choose)
+        }
+    });
+    scopes.fold(no_scripts, Scope::and)
+}
+
+fn lock_keys(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
     let keys = transaction.keys();
     match &ctx.session.watching {
         Some(watching) => ctx.commit.lock_all(keys.chain(watching.keys().iter().map(|key| (key.db, key.hash))))?,
@@ -115,7 +184,7 @@ fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
     Ok(())
 }
 
-/// Whether a watched key has changed, or has passed its time. Its locks are held.
+/// Whether a watched key has changed or has expired. The locks of watched keys must be held.
 fn is_outdated(ctx: &mut Ctx<'_>) -> bool {
     let now_ms = ctx.now_ms();
     let Some(watching) = &ctx.session.watching else { return false };

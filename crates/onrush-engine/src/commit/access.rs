@@ -1,6 +1,6 @@
 //! Reading and changing entries.
 //!
-//! Whatever changes an entry gets hold of it here: so a commit knows of each key before it changes.
+//! All access to entries for changing them goes through here, so a commit sees each key before it changes.
 
 use std::hint::cold_path;
 
@@ -18,50 +18,50 @@ impl Commit {
         Key { bytes, hash: self.shared.keyspace.hash(bytes), shard: None }
     }
 
-    /// A key's locked table, to look into. Takes the lock unless [`Commit::lock_all`] has it.
+    /// A key's locked table, for reading. Takes the lock unless [`Commit::lock_all`] has it.
     #[inline(always)]
     fn table(&mut self, db: u32, key: &Key<'_>) -> &Table {
         self.locks.table(&mut self.record, db, key)
     }
 
-    /// A key's locked table, to change the key in.
+    /// A key's locked table, for changing the key.
     #[inline(always)]
     fn table_for_change(&mut self, db: u32, key: &Key<'_>) -> &mut Table {
         self.locks.table_for_change(&mut self.record, db, key)
     }
 
-    /// Brings the bucket of a key that is soon to be written into the cache.
+    /// Prefetches the bucket of a key that will soon be written.
     #[inline]
     pub fn prefetch_bucket(&self, key: &Key<'_>) {
         self.database(self.db).shard_of(key.hash).prefetch_bucket(key.hash);
     }
 
-    /// Brings the entry of a key whose bucket has come, and whose lock is held, into the cache.
+    /// Prefetches the entry of a key whose bucket has arrived and whose lock is held.
     #[inline]
     pub fn prefetch_entry(&mut self, key: &Key<'_>) {
         self.table(self.db, key).prefetch_entry(key.hash);
     }
 
-    /// A key's entry for reading: an expired one is deleted, a hit or miss counted, the access noted.
+    /// A key's entry for reading: deletes an expired one, counts a hit or miss, notes the access.
     #[inline]
     pub fn read(&mut self, key: &Key<'_>) -> Option<&Entry> {
         self.find::<false, true>(self.db, key).map(Slot::into_entry)
     }
 
-    /// As [`Commit::read`], where a miss is no event: a command that changes keys looks, or one that asks about a key.
+    /// As [`Commit::read`], but a miss is no event: for commands that change keys or ask about a key.
     #[inline]
     pub fn look(&mut self, key: &Key<'_>) -> Option<&Entry> {
         self.find::<false, false>(self.db, key).map(Slot::into_entry)
     }
 
-    /// A key's entry without any trace of the access, in database `db`; an expired one is not there.
+    /// A key's entry in database `db`, without a trace of the access; `None` if it has expired.
     #[inline]
     pub fn peek_in(&mut self, db: u32, key: &Key<'_>) -> Option<&Entry> {
         let due_ms = self.moment.due_ms;
         self.table(db, key).get(key.bytes, key.hash).filter(|entry| !entry.is_expired(due_ms))
     }
 
-    /// Whether a key of the present database is there only because nobody has looked for it since its time passed.
+    /// Whether a key of the present database has expired and is not deleted yet.
     pub fn peek_expired(&mut self, key: &Key<'_>, now_ms: i64) -> bool {
         let db = self.db;
         self.table(db, key).get(key.bytes, key.hash).is_some_and(|entry| entry.is_expired(now_ms))
@@ -81,7 +81,7 @@ impl Commit {
         self.peek_in(self.db, key)
     }
 
-    /// A key's entry for changing it: an expired one is deleted first, the access noted.
+    /// A key's entry for changing it: deletes an expired one first, notes the access.
     #[inline]
     pub fn write(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
         self.find::<true, false>(self.db, key)
@@ -93,7 +93,7 @@ impl Commit {
         self.find::<true, false>(db, key)
     }
 
-    /// A key's entry for changing it once more, which was found before in the same command.
+    /// The entry, for changing it, of a key that the same command has found before.
     #[inline]
     pub fn write_again(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
         self.table_for_change(self.db, key).find(key.bytes, key.hash)
@@ -117,8 +117,8 @@ impl Commit {
         self.look(key).map(|entry| entry.collection().ok_or(error::WRONG_TYPE)).transpose()
     }
 
-    /// As [`Commit::read_as`], for changing it: a small one goes back into its entry when what is returned is dropped. One that
-    /// is empty afterwards has to be deleted with [`Commit::delete`].
+    /// As [`Commit::read_as`], for changing it: a small collection goes back into its entry on drop. If it is empty
+    /// then, delete it with [`Commit::delete`].
     ///
     /// # Errors
     /// `WRONGTYPE …` when the key holds something else.
@@ -136,7 +136,7 @@ impl Commit {
         self.open_or_create::<T>(key).ok_or(error::WRONG_TYPE)
     }
 
-    /// Apart, since two words are returned in registers and an error is not.
+    /// A function of its own: two words are returned in registers, an error is not.
     #[inline]
     fn open_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Option<T::Mut<'_>> {
         let Self { locks, record, moment, left, db, .. } = self;
@@ -160,13 +160,13 @@ impl Commit {
         slot.into_collection_mut::<T>()
     }
 
-    /// The collection of a key that [`Commit::lock_all`] has locked, for reading several at a time. No trace of the access;
-    /// one that is past its time, or of another type, is not there.
+    /// The collection of a key that [`Commit::lock_all`] has locked, for reading several at a time. Leaves no trace of
+    /// the access; `None` if it has expired or has another type.
     pub fn held<T: CollectionType>(&self, key: &Key<'_>) -> Option<&T> {
         self.held_entry(key)?.collection()
     }
 
-    /// As [`Commit::held`], the whole entry.
+    /// As [`Commit::held`], but the whole entry.
     pub fn held_entry(&self, key: &Key<'_>) -> Option<&Entry> {
         let entry = self.locks.held(self.db, key.hash)?.get(key.bytes, key.hash)?;
         (!entry.is_expired(self.moment.due_ms)).then_some(entry)
@@ -184,7 +184,7 @@ impl Commit {
         self.discard(displaced);
     }
 
-    /// Adds a key to the present database that is not there, as [`Commit::write`] has found.
+    /// Adds a key to the present database; [`Commit::write`] has found that it does not exist.
     #[inline(always)]
     pub fn insert(&mut self, key: &Key<'_>, value: NewValue<'_>) {
         let clock = self.moment.clock.fresh();
@@ -201,7 +201,7 @@ impl Commit {
         self.table_for_change(db, key).insert(key.bytes, key.hash, value, expire, clock);
     }
 
-    /// A key is about to be overwritten: it may be new, or be past its time.
+    /// Prepares overwriting a key, which may be new or expired.
     #[inline(never)]
     fn note_overwritten(&mut self, db: u32, key: &Key<'_>) {
         let due_ms = self.moment.due_ms;
@@ -214,7 +214,7 @@ impl Commit {
         }
     }
 
-    /// Adds an entry that [`Commit::remove`] took out to database `db`, where its key is not there.
+    /// Adds an entry that [`Commit::remove`] took out to database `db`, which must not have the key.
     pub fn insert_entry(&mut self, db: u32, key: &Key<'_>, entry: Removed) {
         if self.record.tells_new() {
             self.record.note_new(db, key.bytes);
@@ -228,7 +228,7 @@ impl Commit {
         self.table_for_change(self.db, key).remove(key.bytes, key.hash)
     }
 
-    /// Deletes a key of the present database; it is freed off the lock. Says whether it was there.
+    /// Deletes a key of the present database; it is freed off the lock. Returns whether it was there.
     pub fn delete(&mut self, key: &Key<'_>) -> bool {
         if self.record.tells_new() {
             self.record.forget_new(self.db, key.bytes);
@@ -239,7 +239,8 @@ impl Commit {
         found
     }
 
-    /// Finds a key, to change it or to read it; only a lookup for reading counts as a hit or a miss. `TELLS`: a miss is an event.
+    /// Finds a key, for changing or for reading; only a lookup for reading counts as a hit or a miss. `TELLS`: a miss
+    /// is an event.
     #[inline(always)]
     fn find<const CHANGES: bool, const TELLS: bool>(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
         let Self { locks, record, moment, left, is_paused, hits, misses, .. } = self;
@@ -255,7 +256,7 @@ impl Commit {
         };
         if slot.is_expired(moment.due_ms) {
             cold_path();
-            // While writes are paused it is gone for who looks, but stays.
+            // While writes are paused, an expired key stays but clients do not see it.
             if !*is_paused {
                 let removed = slot.remove();
                 record.expired(db, removed, &mut left.expired);

@@ -1,4 +1,4 @@
-//! Eviction as commits: each lock that it takes is one.
+//! Eviction as commits: each lock that it takes is a commit.
 
 use onrush_store::{Removed, Shard, Table};
 
@@ -8,7 +8,7 @@ use crate::latency::Event;
 use crate::messages::events::EventClass;
 
 impl Commit {
-    /// The same, which evicts with `evictor` where too much memory is in use.
+    /// The same commit, which evicts with `evictor` when too much memory is in use.
     pub fn with_evictor(mut self, evictor: Box<dyn Evicts>) -> Self {
         self.evictor = Some(evictor);
         self
@@ -23,7 +23,7 @@ impl Commit {
         memory
     }
 
-    /// Whether commands that use memory are refused, as [`Commit::keep_within_memory`] has found.
+    /// Whether commands that use memory are refused, as of the last [`Commit::keep_within_memory`].
     #[inline]
     pub fn is_stuck(&self) -> bool {
         self.is_stuck
@@ -32,7 +32,7 @@ impl Commit {
     #[cold]
     fn evict(&mut self) -> Memory {
         if self.shared.loading.is_on() {
-            // What is loaded was evicted before, as far as it had to be.
+            // Loaded data was evicted, as far as necessary, before it was saved.
             return Memory::Within;
         }
         let Some(mut evictor) = self.evictor.take() else { return Memory::Within };
@@ -50,8 +50,8 @@ impl Commit {
         self.evicting_ns
     }
 
-    /// Takes entries out of a shard that are evicted: `pick` puts them into the list, which is empty before. They are recorded
-    /// as deleted, and who waits for them is noted, while the shard is locked. A commit of its own.
+    /// Evicts entries of a shard: `pick` puts them into the list, which must be empty before. While the shard is
+    /// locked, they are recorded as deleted and clients that wait for them are noted. A commit of its own.
     pub(crate) fn evict_in<R>(
         &mut self,
         db: u32,
@@ -76,7 +76,7 @@ impl Commit {
         result
     }
 
-    /// The thread that this belongs to.
+    /// The thread that owns this.
     pub(crate) fn thread(&self) -> usize {
         self.thread
     }

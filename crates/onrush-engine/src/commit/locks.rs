@@ -16,10 +16,10 @@ use crate::gate::{Entered, Exclusive};
 use crate::kept::shrink;
 use crate::shared::Shared;
 
-/// From so many keys of a command on, their shards are put in order by marking them instead of sorting.
+/// From this many keys of a command on, marking their shards replaces sorting them.
 const MARKED_KEYS_MIN: usize = 1_000;
 
-/// Up to so many locks are gone through one by one to find one of them.
+/// Up to this many locks are searched one by one.
 const FEW_LOCKS: usize = 16;
 
 /// One of the locks of a command with several keys.
@@ -35,7 +35,7 @@ enum Gate {
     Exclusive(Exclusive<'static>),
 }
 
-/// Who decides which locks are held.
+/// What decides which locks are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     /// The command that runs.
@@ -49,16 +49,16 @@ enum Scope {
 /// Why a commit does not get the locks it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It runs inside of another commit, which has not declared a key it asks for.
+    /// It runs inside of another commit, which has not declared the key.
     Undeclared,
-    /// Somebody holds them who will take long: the command is to be tried again when he is done.
+    /// A long command holds them: try the command again when that is done.
     HeldLong,
-    /// The command will take long: it is to be executed on the thread for such ones.
+    /// The command will take long: the thread for long commands must execute it.
     TakesLong,
 }
 
 impl From<Refused> for CommandError {
-    /// Seen only by who sent a command to run inside of another commit: who asked for too much there.
+    /// A command inside of this commit has asked for too much. Only the outer command sees this.
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Undeclared => error::UNDECLARED,
@@ -76,13 +76,13 @@ pub(super) struct Locks {
     pub(super) planned_db: u32,
     one: Option<ShardGuard<'static>>,
     many: Vec<Held>,
-    /// Whether keys are looked for among `many` only: it has locks, or an outer commit has declared no key.
+    /// Whether keys are looked up only in `many`: it has locks, or an outer commit has declared no key.
     several: bool,
-    /// Stands in for the table of a key that was not declared or is not to be changed: empty, and dropped at the end.
+    /// Replaces the table of a key that was not declared or must not be changed: empty, and dropped at the end.
     limbo: Option<Box<Table>>,
-    /// Whether it was asked for.
+    /// Whether it was used.
     went_outside: bool,
-    /// Whether it refuses rather than waits for who takes long.
+    /// Whether it refuses instead of waiting for a long command.
     pub(super) defers: bool,
     /// Whether the locks it takes will be held for long.
     marks_long: bool,
@@ -110,7 +110,7 @@ impl Locks {
         self.gate = Gate::Shared(self.shared.gate.enter(self.thread));
     }
 
-    /// Enters the gate, unless a script that takes too long has the keyspace; says whether it has.
+    /// Enters the gate, unless a script that takes too long has the keyspace; returns whether it did.
     #[inline]
     pub(super) fn enter_unless_busy(&mut self) -> bool {
         let shared = self.shared;
@@ -165,7 +165,7 @@ impl Locks {
         }
     }
 
-    /// As [`Locks::table`], to change the key in. A table of its own stands in for it where the change could not be taken back.
+    /// As [`Locks::table`], for changing the key. If the change could not be undone, returns the empty table instead.
     #[inline(always)]
     pub(super) fn table_for_change<'a>(&'a mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &'a mut Table {
         if record.sees_changes() {
@@ -200,7 +200,7 @@ impl Locks {
                 None => self.table_outside(),
             };
         }
-        // Where it is if the shards are spread evenly, as they are when a command with very many keys has them all.
+        // The likely place if the shards are spread evenly, as in a command with very many keys.
         let guess = shard * self.many.len() / database.shard_count();
         if self.many.get(guess).is_some_and(|held| held.shard == shard && held.db == db) {
             return &mut self.many[guess].guard;
@@ -211,7 +211,8 @@ impl Locks {
         }
     }
 
-    /// Stands in for the table of a key that an outer commit has not declared, or that is not to be changed.
+    /// The empty table that replaces the table of a key that an outer commit has not declared, or that must not be
+    /// changed.
     #[cold]
     fn table_outside(&mut self) -> &mut Table {
         self.went_outside = true;
@@ -232,7 +233,7 @@ impl Locks {
     /// gone back.
     ///
     /// # Errors
-    /// An outer commit decides, and has not declared one of the keys; or somebody holds one of them for long.
+    /// An outer commit decides, and has not declared one of the keys; or another thread holds one of them for long.
     pub(super) fn lock_all(&mut self, mut keys: impl Iterator<Item = (u32, KeyHash)>) -> Result<(), Refused> {
         if self.scope == Scope::Declared {
             return if keys.all(|(db, hash)| self.held(db, hash).is_some()) { Ok(()) } else { self.refuse() };
@@ -290,10 +291,11 @@ impl Locks {
         self.one.insert(shard.lock())
     }
 
-    /// Takes the whole keyspace, again if it has it, after those that wanted it before. The shards' locks have gone back.
+    /// Takes the whole keyspace, after those that wanted it before; gives it back first if it has it. The shards' locks
+    /// have gone back.
     ///
     /// # Errors
-    /// An outer commit decides, and has declared keys only; or a long command runs, which is to be over first.
+    /// An outer commit decides, and has declared only keys; or a long command runs, which must end first.
     pub(super) fn lock_keyspace(&mut self) -> Result<(), Refused> {
         match self.scope {
             Scope::Command if self.defers && self.shared.offload.is_busy() => Err(Refused::TakesLong),
@@ -308,7 +310,7 @@ impl Locks {
         }
     }
 
-    /// Whether a command inside of a commit got a table that stands in for another one.
+    /// Whether a command inside of a commit got the empty table instead of the one it wanted.
     #[inline]
     pub(super) fn went_outside(&self) -> bool {
         self.went_outside
@@ -348,7 +350,7 @@ impl Locks {
         if self.scope == Scope::Command && self.has_keyspace() {
             self.one = None;
             if let Gate::Exclusive(exclusive) = std::mem::replace(&mut self.gate, Gate::Outside) {
-                // Who is served because of this command is served before anybody else has the keyspace.
+                // Clients that this command serves are served before another thread gets the keyspace.
                 self.gate = Gate::Shared(exclusive.share(self.thread));
                 schedule::point();
             }
@@ -360,8 +362,8 @@ impl Locks {
         self.several = false;
     }
 
-    /// From here on what is locked is an outer commit's: commands run inside of it and neither lock anything outside of it
-    /// nor give any of it back, until [`Locks::take_back`].
+    /// From here on the held locks belong to an outer commit: commands inside of it can neither take other locks nor
+    /// give these back, until [`Locks::take_back`].
     pub(super) fn lend(&mut self) {
         self.scope = if self.has_keyspace() { Scope::Everything } else { Scope::Declared };
         self.several = self.scope == Scope::Declared;
@@ -371,7 +373,7 @@ impl Locks {
     /// Ends what [`Locks::lend`] began.
     ///
     /// # Errors
-    /// A key was asked for that was not declared: whatever was done to it is dropped.
+    /// A command asked for a key that was not declared: changes to it are dropped.
     pub(super) fn take_back(&mut self) -> Result<(), Refused> {
         self.scope = Scope::Command;
         self.several = !self.many.is_empty();
@@ -384,7 +386,7 @@ impl Locks {
         Err(Refused::Undeclared)
     }
 
-    /// A database, made if it was not there yet.
+    /// A database, made if necessary.
     pub(super) fn database(&self, db: u32) -> &'static Db {
         self.shared.keyspace.db_or_create(db as usize)
     }

@@ -1,9 +1,10 @@
 //! Commits: the one way to the keyspace.
 //!
-//! Everything that reads or changes keys goes through a [`Commit`]: commands, runs of them, commands of clients that waited,
-//! expiry, eviction. It owns the locks of its keys, sees every entry before it changes, and ends at one point with its locks still
-//! held: what it did is put into the command log as one record with one number, and who is concerned is noted. Then the
-//! locks go back. A lock that goes back earlier closes the record first, so the numbers are always a serial order.
+//! Everything that reads or changes keys goes through a [`Commit`]: commands, runs of them, commands of clients that
+//! waited, expiry, eviction. It owns the locks of its keys, sees every entry before it changes, and ends at one point
+//! with its locks still held: its effects go into the command log as one record with one number, and clients to notify
+//! are noted. Then the locks go back. A lock that goes back earlier closes the record first, so the numbers are always
+//! a serial order.
 //!
 //! When a command panics, the keys that it may have changed are recorded as they are, before its locks go back.
 
@@ -39,17 +40,28 @@ pub use moment::AccessClock;
 use moment::Moment;
 pub use rebuild::{rebuild, rebuild_value};
 use record::Recorder;
-pub(crate) use undo::Outside;
+pub(crate) use undo::{KEYS_MAX as WAY_BACK_KEYS_MAX, Outside};
 
-/// What is left to do when the locks have gone back.
+/// Work that remains after the locks have gone back.
 #[derive(Default)]
 struct Leftovers {
     /// Keys that have expired, to be counted and freed.
     expired: Vec<Removed>,
-    /// What is to be freed.
+    /// Garbage to be freed.
     garbage: Vec<Garbage>,
-    /// Keys that changed and that somebody may wait for, with their databases.
+    /// Keys that changed and that clients may wait for, with their databases.
     ready: Vec<(u32, Vec<u8>)>,
+}
+
+/// What [`Commit::expire_shard`] has removed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expired {
+    /// Keys.
+    pub keys: usize,
+    /// Fields of hashes.
+    pub fields: usize,
+    /// Whether more fields are due.
+    pub has_more: bool,
 }
 
 /// What evicts keys when too much memory is in use.
@@ -72,9 +84,9 @@ pub struct Commit {
     spare: Option<Box<Transaction>>,
     /// What makes room when too much memory is in use.
     evictor: Option<Box<dyn Evicts>>,
-    /// Whether CLIENT PAUSE was on when the present command was let in: what has expired stays then.
+    /// Whether CLIENT PAUSE was on when the present command was admitted: expired keys stay then.
     is_paused: bool,
-    /// Whether too much memory is in use, and nothing may be evicted, as far as was found out last.
+    /// Whether too much memory is in use and nothing may be evicted, as of the last check.
     is_stuck: bool,
     /// Nanoseconds that eviction has taken since the present chunk began.
     evicting_ns: u64,
@@ -118,7 +130,7 @@ impl Commit {
         }
     }
 
-    /// Takes a transaction back that is over, for its memory.
+    /// Takes back a finished transaction, to reuse its memory.
     pub(crate) fn keep_transaction(&mut self, transaction: Box<Transaction>) {
         self.spare = Some(transaction).filter(|transaction| transaction.is_kept());
     }
@@ -128,7 +140,7 @@ impl Commit {
         self.locks.enter();
     }
 
-    /// As [`Commit::enter`], unless a script that takes too long has the keyspace; says whether it has entered.
+    /// As [`Commit::enter`], unless a script that takes too long has the keyspace; returns whether it has entered.
     #[inline]
     pub fn enter_unless_busy(&mut self) -> bool {
         self.locks.enter_unless_busy()
@@ -140,8 +152,8 @@ impl Commit {
         self.locks.has_entered()
     }
 
-    /// Leaves the gate: every lock goes back, what was recorded goes to the log, what was deleted is freed, what was found and
-    /// what not is added up.
+    /// Leaves the gate: gives all locks back, hands records to the log, frees deleted entries, and counts hits and
+    /// misses.
     pub fn leave(&mut self) {
         let stats = &self.shared.stats.threads[self.thread];
         if self.hits + self.misses > 0 {
@@ -173,7 +185,7 @@ impl Commit {
         self.moment.now_ms
     }
 
-    /// What is due at this time, in Unix milliseconds, has expired for the present command.
+    /// Keys due at this time, in Unix milliseconds, have expired for the present command.
     #[inline(always)]
     pub fn due_ms(&self) -> i64 {
         self.moment.due_ms
@@ -196,7 +208,7 @@ impl Commit {
         &mut self.moment.random
     }
 
-    /// Begins with a chunk; `now_ms` is the time it takes for now.
+    /// Begins a chunk; `now_ms` is its present time.
     #[inline]
     pub fn begin_chunk(&mut self, now_ms: i64) {
         self.note_pause(self.shared.settings.pause(now_ms));
@@ -205,7 +217,7 @@ impl Commit {
         (self.evicting_ns, self.draw) = (0, None);
     }
 
-    /// Chooses, and tells, whether the short commands that follow in the chunk are timed one by one.
+    /// Chooses, and returns, whether the next short commands of the chunk are timed one by one.
     #[inline]
     pub(crate) fn choose_timing(&mut self) -> bool {
         let Self { shared, moment, draw, .. } = self;
@@ -218,18 +230,19 @@ impl Commit {
         self.times_each
     }
 
-    /// The commands that follow are let in under this pause. One that begins while they are under way does not concern them.
+    /// The next commands are admitted under this pause. A pause that begins while they are under way does not affect
+    /// them.
     #[inline]
     pub(crate) fn note_pause(&mut self, pause: Pause) {
         self.is_paused = pause != Pause::None;
     }
 
-    /// Takes another time for now, in the middle of a chunk.
+    /// Changes the present time in the middle of a chunk.
     pub(crate) fn set_time(&mut self, now_ms: i64) {
         self.moment.set_time(&self.shared.settings, now_ms);
     }
 
-    /// Begins with commands of a session that were planned for its database.
+    /// Begins the commands of a session, which were planned for its database.
     #[inline]
     pub(crate) fn begin_part(&mut self, session: &Session) {
         (self.db, self.locks.planned_db) = (session.db, session.db);
@@ -242,7 +255,7 @@ impl Commit {
         self.moment.set_no_touch(&self.shared.settings, no_touch);
     }
 
-    /// Whether every single access is noted, or would be if it left traces.
+    /// Whether every access is noted, or would be if it left traces.
     #[inline]
     pub(crate) fn counts_accesses(&self) -> bool {
         !matches!(self.moment.clock, AccessClock::Lru(_) | AccessClock::Lrm(_))
@@ -256,13 +269,13 @@ impl Commit {
         result
     }
 
-    /// Whether anybody follows the command log.
+    /// Whether there is a follower of the command log.
     #[inline(always)]
     pub fn is_logged(&self) -> bool {
         self.record.is_on()
     }
 
-    /// Whether anybody follows the command log or is told of keyspace events.
+    /// Whether there is a follower of the command log, or keyspace events are published.
     #[inline(always)]
     pub(crate) fn is_observed(&self) -> bool {
         self.record.is_on() || self.record.tells_events()
@@ -274,47 +287,49 @@ impl Commit {
         self.record.tells_events()
     }
 
-    /// Tells of a keyspace event of a class that is published, when the commit ends.
+    /// Publishes a keyspace event, if its class is published, when the commit ends.
     pub(crate) fn notify(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.record.notify(db, class, event, key);
     }
 
-    /// Tells clients that track keys, when the commit ends, that `writer` has changed one.
+    /// Notifies clients that track keys, when the commit ends, that `writer` has changed one.
     pub(crate) fn outdate(&mut self, key: &[u8], hash: KeyHash, writer: u64) {
         self.record.outdate(key, hash, writer);
     }
 
-    /// Tells them that all keys may have changed. The whole keyspace is this commit's.
+    /// Notifies them that all keys may have changed. This commit has the whole keyspace.
     pub(crate) fn outdate_everything(&mut self) {
         if self.shared.tracking.is_on() {
             self.record.outdate_everything();
         }
     }
 
-    /// Forgets, of too many keys that clients are known to have read, up to `max` that are not this one. Their clients are told
-    /// when the commit ends.
+    /// If too many keys are tracked, forgets up to `max` of them, but not this one. Their clients are notified when the
+    /// commit ends.
     pub(crate) fn forget_read(&mut self, key: &[u8], hash: KeyHash, max: usize) {
         self.record.forget_read(key, hash, max);
     }
 
-    /// Tells clients that track prefixes which keys have changed since the last call. No locks of shards are held.
+    /// Notifies clients that track prefixes of the keys that have changed since the last call. No locks of shards may
+    /// be held.
     #[inline]
     pub(crate) fn broadcast(&mut self) {
         self.record.broadcast();
     }
 
-    /// Tells of keys that are new.
+    /// Publishes events for new keys.
     pub(crate) fn notify_new(&mut self) {
         self.record.notify_new();
     }
 
-    /// Looks again whether anybody follows the command log or is told of events, after a command that may have changed it.
+    /// Updates whether there is a follower of the command log and which events are published, after a command that may
+    /// have changed this.
     #[inline]
     pub(crate) fn look_for_log(&mut self) {
         self.record.look(&self.shared.settings);
     }
 
-    /// Records a part of what the present command did, in its database.
+    /// Records a part of the present command's effects, in its database.
     pub(crate) fn log_also(&mut self, args: &[&[u8]]) {
         self.record.also(self.db, args.iter().copied());
     }
@@ -325,8 +340,8 @@ impl Commit {
         self.record.logs_itself();
     }
 
-    /// Publishes a message on a channel, which is handed out when the commit ends; `owned` is the message if it is a value of its own.
-    /// Returns how many clients get it. O(subscribers + patterns).
+    /// Publishes a message on a channel; it is sent when the commit ends. `owned` is the message if it is in a buffer
+    /// of its own. Returns how many clients get it. O(subscribers + patterns).
     pub(crate) fn publish(
         &mut self,
         kind: Kind,
@@ -337,7 +352,7 @@ impl Commit {
         self.record.publish(kind, channel, message, owned)
     }
 
-    /// Hands out what the commands so far have to tell. No command is under way, or what it did is a whole.
+    /// Sends the messages of the commands so far. No command may be under way, unless its effects so far are complete.
     pub(crate) fn tell(&mut self) {
         if !self.is_nested() {
             self.record.close();
@@ -360,21 +375,21 @@ impl Commit {
         self.note(locked)
     }
 
-    /// Takes the whole keyspace for this command. References into tables end before.
+    /// Takes the whole keyspace for this command. References into tables must end before.
     ///
     /// # Errors
-    /// The command runs inside of another commit, which has declared keys only.
+    /// The command runs inside of another commit, which has declared only keys.
     pub fn lock_keyspace(&mut self) -> Result<(), Refused> {
         self.release();
-        // Nobody who has the keyspace for himself misses a record of ours.
+        // A thread that has the keyspace must not miss one of our records.
         self.record.submit();
         let locked = self.locks.lock_keyspace();
-        // Somebody else may have had it in between, and begun a snapshot, or to follow the log.
+        // Another thread may have had it in between and begun a snapshot, or begun to follow the log.
         self.look_for_log();
         self.note(locked)
     }
 
-    /// As [`Commit::lock_keyspace`], after whatever long command runs.
+    /// As [`Commit::lock_keyspace`], but waits for a running long command.
     ///
     /// # Errors
     /// As of [`Commit::lock_keyspace`].
@@ -395,10 +410,11 @@ impl Commit {
         locked
     }
 
-    /// Says that the present command, which has changed nothing yet, goes through so many elements.
+    /// Announces that the present command, which has changed nothing yet, will go through this many elements.
     ///
     /// # Errors
-    /// They are too many for a worker: the command is executed again from its beginning on the thread for long ones.
+    /// They are too many for a worker: the command is executed again from its beginning on the thread for long
+    /// commands.
     #[inline]
     pub fn expect_work(&mut self, elements: usize) -> Result<(), Refused> {
         if elements <= self.shared.offload.elements_max || !self.may_defer() {
@@ -407,39 +423,41 @@ impl Commit {
         self.note(Err(Refused::TakesLong))
     }
 
-    /// So many elements a command may go through to find out whether there are too many for a worker.
+    /// A command may go through this many elements to find out whether there are too many for a worker.
     #[inline]
     pub fn work_max(&self) -> usize {
         if self.may_defer() { self.shared.offload.elements_max } else { usize::MAX }
     }
 
-    /// Says that the present command, which has changed nothing yet, looks into shards one after the other.
+    /// Announces that the present command, which has changed nothing yet, will look into shards one after the other.
     ///
     /// # Errors
-    /// As of [`Commit::expect_work`]; also when somebody holds shards for long.
+    /// As of [`Commit::expect_work`]; also if another thread holds shards for long.
     pub fn expect_shards(&mut self, elements: usize) -> Result<(), Refused> {
         let is_busy = self.shared.offload.is_busy();
         self.expect_work(if is_busy { usize::MAX } else { elements })
     }
 
-    /// Whether commands may be put off, or go to the thread for long ones: inside of a script with all of it, if it has a way back.
+    /// Whether commands may be postponed, or go to the thread for long commands. Inside of a script, that means the
+    /// whole script, which must have a way back.
     #[inline]
     pub(crate) fn may_defer(&self) -> bool {
         self.locks.defers && self.shared.offload.is_there() && (!self.locks.is_lent() || self.record.undo.is_on())
     }
 
-    /// Whether the command that runs others inside of its commit could be executed on the thread for long ones as well.
+    /// Whether the outer command, which runs others inside of its commit, could also be executed on the thread for long
+    /// commands.
     pub(crate) fn may_go_elsewhere(&self) -> bool {
         self.locks.defers && self.shared.offload.is_there()
     }
 
-    /// Whether the shard of a key in the present database is held by somebody who takes long.
+    /// Whether another thread holds the shard of a key in the present database for long.
     pub(crate) fn is_held_long(&self, key: &[u8]) -> bool {
         let hash = self.shared.keyspace.hash(key);
         self.shared.keyspace.db(self.db as usize).is_some_and(|db| db.shard_of(hash).is_held_long())
     }
 
-    /// Notes a refusal of the present command.
+    /// Notes why the present command is refused.
     pub(crate) fn refuse(&mut self, refused: Refused) -> Refused {
         *self.refused.insert(refused)
     }
@@ -454,8 +472,8 @@ impl Commit {
         self.refused.take()
     }
 
-    /// Lets commands run inside of this commit, with the locks that it holds: several keys' or the whole keyspace. Until
-    /// [`Commit::end_nested`] they can neither lock anything else nor give a lock back.
+    /// Begins running commands inside of this commit, with its locks: several keys' or the whole keyspace. Until
+    /// [`Commit::end_nested`] they can neither take other locks nor give locks back.
     pub fn begin_nested(&mut self) {
         self.locks.lend();
         self.record.hold(true);
@@ -464,13 +482,13 @@ impl Commit {
     /// Ends what [`Commit::begin_nested`] began; the locks are still held.
     ///
     /// # Errors
-    /// A command asked for a key that was not declared. It found none, and what it did to it is dropped.
+    /// A command asked for a key that was not declared. It found no key, and its changes to it are dropped.
     pub fn end_nested(&mut self) -> Result<(), Refused> {
         self.record.hold(false);
         self.locks.take_back()
     }
 
-    /// Ends a command that made `changes` inside of another one's commit, whose record it becomes a part of.
+    /// Ends a command that made `changes` inside of another commit; it becomes a part of that commit's record.
     pub(crate) fn end_inside(&mut self, argv: &Argv<'_>, changes: u64) {
         if changes > 0 && self.record.is_on() {
             self.record.sent(self.db, argv);
@@ -482,20 +500,19 @@ impl Commit {
         }
     }
 
-    /// A database, made if it was not there yet. The caller locks its shards by itself, and only reads.
+    /// A database, made if necessary. The caller locks its shards by itself, and only reads.
     pub fn database(&self, db: u32) -> &'static Db {
         self.locks.database(db)
     }
 
-    /// Gives back the locks of shards, unless they are an outer commit's. What was done is recorded first.
+    /// Gives back the locks of shards, unless they belong to an outer commit. Records the effects first.
     #[inline]
     pub fn release(&mut self) {
         self.record.close();
         self.locks.release();
     }
 
-    /// Whether the present command leaves something to do: keys that have expired, locks to be given back, somebody to be
-    /// served, something to record.
+    /// Whether the present command leaves work: expired keys, locks to give back, clients to serve, effects to record.
     #[inline(always)]
     pub(crate) fn has_aftermath(&self) -> bool {
         self.left.expired.len() | self.left.ready.len() != 0
@@ -528,24 +545,24 @@ impl Commit {
         shrink(&mut self.left.expired);
     }
 
-    /// Notes that somebody may wait for a key that has changed.
+    /// Notes a changed key that clients may wait for.
     pub(crate) fn note_ready(&mut self, db: u32, key: Vec<u8>) {
         self.left.ready.push((db, key));
     }
 
-    /// Whether somebody may wait for a key that has changed.
+    /// Whether there are changed keys that clients may wait for.
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
         !self.left.ready.is_empty()
     }
 
-    /// Keys that have changed and that somebody may wait for.
+    /// Takes the changed keys that clients may wait for.
     pub(crate) fn take_ready(&mut self) -> Vec<(u32, Vec<u8>)> {
         std::mem::take(&mut self.left.ready)
     }
 
-    /// Empties a database; returns how many keys it had, and what is to be freed, unless a snapshot has not got it yet. The whole
-    /// keyspace is this commit's.
+    /// Empties a database; returns how many keys it had, and the tables to free, unless a snapshot still needs them.
+    /// This commit has the whole keyspace.
     pub fn clear(&mut self, db: u32) -> (usize, Vec<Cleared>) {
         debug_assert!(self.locks.has_keyspace());
         let cleared = self.shared.keyspace.db(db as usize).map_or_else(Vec::new, Db::clear);
@@ -559,7 +576,7 @@ impl Commit {
         }
     }
 
-    /// Exchanges two databases. The whole keyspace is this commit's.
+    /// Exchanges two databases. This commit has the whole keyspace.
     pub fn swap(&mut self, a: u32, b: u32) {
         debug_assert!(self.locks.has_keyspace());
         self.shared.keyspace.swap_dbs(a as usize, b as usize);
@@ -568,18 +585,12 @@ impl Commit {
         }
     }
 
-    /// Removes keys of a shard that are due, and up to `fields_max` fields of its hashes; returns how many keys and fields it
-    /// were, and whether more fields are due. A commit of its own, as a thread that executes no commands makes it.
-    pub fn expire_shard(
-        &mut self,
-        db: u32,
-        shard: &'static Shard,
-        now_ms: i64,
-        fields_max: usize,
-    ) -> (usize, usize, bool) {
+    /// Removes keys of a shard that are due, and up to `fields_max` fields of its hashes. A commit of its own, for a thread that
+    /// executes no commands.
+    pub fn expire_shard(&mut self, db: u32, shard: &'static Shard, now_ms: i64, fields_max: usize) -> Expired {
         self.record.look(&self.shared.settings);
         if shard.is_held_long() {
-            return (0, 0, false);
+            return Expired::default();
         }
         let Self { locks, record, left, .. } = self;
         let table = locks.lock_shard(shard);
@@ -591,7 +602,7 @@ impl Commit {
         });
         let mut fields = 0;
         let told = RefCell::new(record);
-        let more = table.expire_fields(
+        let has_more = table.expire_fields(
             now_ms,
             fields_max,
             &mut |key: &[u8], names: &[Vec<u8>]| {
@@ -609,10 +620,10 @@ impl Commit {
         );
         self.record.end_command();
         self.release();
-        (keys, fields, more)
+        Expired { keys, fields, has_more }
     }
 
-    /// Sees to it that something taken out of the store is freed off its shard's lock.
+    /// Frees something that was taken out of the store, after its shard's lock is released.
     #[inline]
     pub fn discard(&mut self, garbage: Option<impl Into<Garbage>>) {
         if let Some(garbage) = garbage {
@@ -620,7 +631,7 @@ impl Commit {
         }
     }
 
-    /// Frees what was discarded; large things in the background. No locks may be held.
+    /// Frees discarded garbage; large values in the background. No locks may be held.
     #[inline]
     pub fn free_garbage(&mut self) {
         if !self.left.garbage.is_empty() {
@@ -642,14 +653,14 @@ impl Commit {
         self.locks.shrink();
     }
 
-    /// Gives closed records to the log, as a long command is about to begin.
+    /// Hands closed records to the log before a long command.
     pub(crate) fn submit(&mut self) {
         self.record.submit();
     }
 }
 
 impl Drop for Commit {
-    /// After a panic: what was applied is recorded, and what was published is told, while the locks are still held.
+    /// After a panic: records the applied changes and sends published messages, while the locks are still held.
     fn drop(&mut self) {
         let Self { shared, locks, record, moment, .. } = self;
         if record.is_on() {

@@ -1,4 +1,4 @@
-//! The moment of a commit: the time it takes for now, and how it notes accesses.
+//! The moment of a commit: its present time, and how it notes accesses.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,12 +10,12 @@ use crate::settings::Settings;
 pub(crate) struct Moment {
     /// Unix time in milliseconds.
     pub(crate) now_ms: i64,
-    /// What is due at this time has expired: now, or never while commands of a log are replayed.
+    /// Keys due at this time have expired: the present time, or the beginning of time while a log is replayed.
     pub(crate) due_ms: i64,
     is_replay: bool,
     /// The access clock for entries touched now.
     pub(crate) clock: AccessClock,
-    /// One stream of random numbers for as long as the thread lives.
+    /// One stream of random numbers for the life of the thread.
     pub(crate) random: Random,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Moment {
 pub enum AccessClock {
     /// The LRU clock ([`clock::lru`], [`clock::lru_fine`]).
     Lru(u32),
-    /// The same, where only changes leave a trace.
+    /// The same, but only changes leave a trace.
     Lrm(u32),
     /// A logarithmic counter of accesses that decays, and its settings.
     Lfu {
@@ -99,14 +99,14 @@ impl Moment {
         Self { now_ms: 0, due_ms: 0, is_replay: false, clock: AccessClock::Lru(0), random: Random::new(seed) }
     }
 
-    /// Begins with a chunk; `now_ms` is the time it takes for now.
+    /// Begins a chunk; `now_ms` is its present time.
     #[inline]
     pub(super) fn begin(&mut self, settings: &Settings, now_ms: i64) {
         (self.now_ms, self.due_ms, self.is_replay) = (now_ms, now_ms, false);
         self.clock = AccessClock::at(settings, now_ms, false);
     }
 
-    /// Takes another time for now.
+    /// Changes the present time.
     pub(super) fn set_time(&mut self, settings: &Settings, now_ms: i64) {
         if now_ms != self.now_ms {
             self.now_ms = now_ms;
@@ -115,7 +115,7 @@ impl Moment {
         }
     }
 
-    /// Begins or ends replaying a log: its commands were executed before, when nothing of what they found had expired.
+    /// Begins or ends replaying a log: when its commands were first executed, nothing that they found had expired.
     #[inline]
     pub(super) fn set_replay(&mut self, is_replay: bool) {
         self.is_replay = is_replay;

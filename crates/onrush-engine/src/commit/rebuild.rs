@@ -1,18 +1,18 @@
-//! Entries as commands: what has to be executed so that a key that is not there becomes what it is.
+//! Entries as commands that create them.
 
 use onrush_store::{Entry, ValueRef};
 
 use crate::types;
 use crate::types::batch::Emit;
 
-/// Emits the commands that make an entry: its value, then its expiry. O(size of the value).
+/// Emits the commands that create an entry: its value, then its expiry. O(size of the value).
 ///
-/// Not told are what no command can set: access clocks, and when consumers of a stream were last heard of.
+/// Leaves out what no command can set: access clocks, and when consumers of a stream were last active.
 pub fn rebuild(entry: &Entry, emit: Emit<'_>) {
     rebuild_value(entry.key(), entry.value(), entry.expire_at(), emit);
 }
 
-/// As [`rebuild`], of the parts of an entry.
+/// As [`rebuild`], from the parts of an entry.
 pub fn rebuild_value(key: &[u8], value: ValueRef<'_>, expires_at_ms: Option<i64>, emit: Emit<'_>) {
     match value {
         ValueRef::Collection(collection) => types::of(collection).rebuild(key, &mut *emit),

@@ -18,22 +18,22 @@ use crate::shared::Shared;
 use crate::snapshot::Underway;
 use crate::tracking::invalidations::{Invalidations, NOBODY};
 
-/// Records a thread's commits while somebody follows the log, and does nothing otherwise.
+/// Records a thread's commits while the log has a follower, and does nothing otherwise.
 ///
-/// A record is closed, that is, gets its number, while the locks of what it is about are held: at the end of the
-/// commit, or before a lock goes back in the middle of one.
+/// A record is closed, that is, gets its number, while the locks of its keys are held: at the end of the commit, or
+/// before a lock goes back in the middle of it.
 pub(super) struct Recorder {
     shared: &'static Shared,
     log: Arc<CommandLog>,
-    /// Whether anybody follows the log.
+    /// Whether the log has a follower.
     is_on: bool,
     /// Keyspace events that are published.
     events: EventClasses,
-    /// Whether there is something in the open record, or something to tell.
+    /// Whether the open record has effects or messages.
     is_open: bool,
     /// Whether the record stays open until an outer commit ends.
     is_held: bool,
-    /// Whether the present command has said by itself what it did.
+    /// Whether the present command has recorded its effects by itself.
     is_rewritten: bool,
     effects: Effects,
     /// Whether the open record has effects.
@@ -41,24 +41,24 @@ pub(super) struct Recorder {
     touched: Touched,
     /// The way back, while there is one.
     pub(super) undo: Undo,
-    /// The snapshot that has not got all entries yet, and its number.
+    /// The snapshot that does not have all entries yet, and its number.
     snapshot: Option<Arc<Underway>>,
     snapshot_number: u64,
-    /// Whether somebody follows the log, there is a way back, or a snapshot is under way.
+    /// Whether the log has a follower, there is a way back, or a snapshot is under way.
     sees_changes: bool,
     thread: usize,
-    /// What is to be told when the record is closed.
+    /// Messages to send when the record is closed.
     outgoing: Outgoing,
-    /// What clients that track keys are to be told then.
+    /// Notifications for clients that track keys, to send then.
     invalidations: Invalidations,
-    /// Keys that are new, with their databases, until their first event.
+    /// New keys, with their databases, until their first event.
     fresh: Vec<(u32, Vec<u8>)>,
 }
 
-/// Keys that the present command has got hold of for changing them.
+/// Keys that the present command has accessed for changing them.
 #[derive(Default)]
 struct Touched {
-    /// Their bytes, one behind the other.
+    /// Their bytes, one after the other.
     bytes: Vec<u8>,
     /// Their databases, and where they end.
     keys: Vec<(u32, usize)>,
@@ -116,7 +116,7 @@ impl Recorder {
         }
     }
 
-    /// Whether anybody follows the log.
+    /// Whether the log has a follower.
     #[inline(always)]
     pub(super) fn is_on(&self) -> bool {
         self.is_on
@@ -128,19 +128,19 @@ impl Recorder {
         !self.events.is_empty()
     }
 
-    /// Whether it is published when a key is new.
+    /// Whether events for new keys are published.
     #[inline(always)]
     pub(super) fn tells_new(&self) -> bool {
         self.events.contains(EventClasses::NEW)
     }
 
-    /// Whether it is published when a key is not found.
+    /// Whether events for missing keys are published.
     #[inline(always)]
     pub(super) fn tells_misses(&self) -> bool {
         self.events.contains(EventClasses::KEY_MISS)
     }
 
-    /// Looks again whether anybody follows the log or is told of events.
+    /// Updates whether the log has a follower and which events are published.
     #[inline]
     pub(super) fn look(&mut self, settings: &Settings) {
         self.is_on = self.log.is_listening();
@@ -151,13 +151,13 @@ impl Recorder {
         self.look_for_changes();
     }
 
-    /// Whether it has to know of keys before they change.
+    /// Whether it must see keys before they change.
     #[inline(always)]
     pub(super) fn sees_changes(&self) -> bool {
         self.sees_changes
     }
 
-    /// Looks again whether it has to.
+    /// Updates whether it must.
     pub(super) fn look_for_changes(&mut self) {
         self.sees_changes = self.is_on | self.undo.is_on() | (self.snapshot_number != 0);
     }
@@ -169,7 +169,8 @@ impl Recorder {
         self.snapshot = is_on.then(|| self.shared.snapshots.underway()).flatten();
     }
 
-    /// Notes that a key of this table is about to be changed; false if it must not be, as there would be no way back.
+    /// Notes that a key of this table is about to be changed; returns false if it must not be, because the change could
+    /// not be undone.
     pub(super) fn touch(&mut self, db: u32, key: &Key<'_>, table: &mut Table) -> bool {
         if self.is_on {
             self.touched.push(db, key.bytes);
@@ -180,19 +181,20 @@ impl Recorder {
         !self.undo.is_on() || self.undo.keep(db, key.bytes, key.hash, table)
     }
 
-    /// A key is new. It is told with its first event, if there is one: a command may take it back before.
+    /// Notes a new key. Its event is published with the key's first other event, if there is one: a command may remove
+    /// the key before.
     #[cold]
     pub(super) fn note_new(&mut self, db: u32, key: &[u8]) {
         self.fresh.push((db, key.to_vec()));
     }
 
-    /// A key that was new is gone before anybody was told.
+    /// A new key is gone before its event was published.
     #[cold]
     pub(super) fn forget_new(&mut self, db: u32, key: &[u8]) {
         self.fresh.retain(|(other, name)| *other != db || name != key);
     }
 
-    /// Tells of an event when the record is closed, if its class is published.
+    /// Publishes an event when the record is closed, if its class is published.
     pub(super) fn notify(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.notify_new();
         if self.events.contains(class.flag()) {
@@ -201,7 +203,7 @@ impl Recorder {
         self.is_open |= !self.outgoing.is_empty();
     }
 
-    /// Tells of keys that are new when the record is closed.
+    /// Publishes events for new keys when the record is closed.
     pub(super) fn notify_new(&mut self) {
         for (db, key) in std::mem::take(&mut self.fresh) {
             self.outgoing.publish_event(self.events, db, "new", &key);
@@ -209,25 +211,25 @@ impl Recorder {
         self.is_open |= !self.outgoing.is_empty();
     }
 
-    /// Tells clients that track keys, when the record is closed, that `writer` has changed one.
+    /// Notifies clients that track keys, when the record is closed, that `writer` has changed one.
     pub(super) fn outdate(&mut self, key: &[u8], hash: KeyHash, writer: u64) {
         self.invalidations.changed(key, hash, writer);
         self.is_open |= !self.invalidations.is_empty();
     }
 
-    /// Tells them that all keys may have changed.
+    /// Notifies them that all keys may have changed.
     pub(super) fn outdate_everything(&mut self) {
         self.invalidations.everything_changed();
         self.is_open = true;
     }
 
-    /// Throws other keys than this one out of those that clients are known to have read, if there are too many.
+    /// If too many keys are tracked, forgets some, but not this one.
     pub(super) fn forget_read(&mut self, key: &[u8], hash: KeyHash, max: usize) {
         self.invalidations.throw_out(hash, key, max);
         self.is_open |= !self.invalidations.is_empty();
     }
 
-    /// Tells clients that track prefixes which keys have changed. No lock of a shard is held.
+    /// Notifies clients that track prefixes of the keys that have changed. No lock of a shard may be held.
     #[inline]
     pub(super) fn broadcast(&mut self) {
         if self.invalidations.has_broadcasts() {
@@ -235,7 +237,7 @@ impl Recorder {
         }
     }
 
-    /// Tells who watches a key, or has read it, that it has changed otherwise than by a command.
+    /// Notifies clients that watch or track a key that it has changed without a command.
     pub(super) fn changed_by_itself(&mut self, db: u32, key: &[u8]) {
         if !self.shared.watched.is_unobserved() {
             let hash = self.shared.keyspace.hash(key);
@@ -244,7 +246,8 @@ impl Recorder {
         }
     }
 
-    /// A key has expired and was taken out of its table. It is put into the list of such keys, unless there is a way back.
+    /// Notes a key that has expired and was taken out of its table: in the list of such keys, or, if there is a way
+    /// back, there.
     pub(super) fn expired(&mut self, db: u32, removed: Removed, list: &mut Vec<Removed>) {
         self.note_expired(db, removed.key());
         if self.undo.is_on() {
@@ -267,7 +270,7 @@ impl Recorder {
         }
     }
 
-    /// Saves an entry that was taken out of this table, if the snapshot that is under way has not got it.
+    /// Saves an entry that was taken out of this table, if the snapshot under way does not have it.
     pub(super) fn save_removed(&self, db: u32, removed: &mut Removed, table: &Table) {
         if let Some(snapshot) = &self.snapshot
             && table.is_unsaved(removed)
@@ -277,37 +280,38 @@ impl Recorder {
         }
     }
 
-    /// The snapshot that has not got all entries yet.
+    /// The snapshot that does not have all entries yet.
     pub(super) fn snapshot(&self) -> Option<&Arc<Underway>> {
         self.snapshot.as_ref()
     }
 
-    /// Forgets what is in the open record, and what was to be told with it.
+    /// Drops the open record and its messages.
     pub(super) fn abandon(&mut self) {
         self.effects.truncate_open(0);
         self.outgoing.clear();
         self.fresh.clear();
         self.touched.clear();
         (self.has_effects, self.is_rewritten) = (false, false);
-        // Who has read a key is not known any more, so whoever it was is told, though the key is what it was.
+        // The readers of a key are no longer known, so they are notified now, although the key is unchanged.
         self.is_open = !self.invalidations.is_empty();
         self.look_for_changes();
     }
 
-    /// Records a part of what the present command did.
+    /// Records a part of the present command's effects.
     pub(super) fn also<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
         if self.is_on {
             self.command(db, args);
         }
     }
 
-    /// The present command is not recorded as it was sent: what it did is told in parts, and may be nothing.
+    /// The present command is not recorded as it was sent: it records its effects, if any, in parts.
     #[inline]
     pub(super) fn logs_itself(&mut self) {
         self.is_rewritten = self.is_on;
     }
 
-    /// Ends a command that changed something: it is recorded as it was sent, unless it has said by itself what it did.
+    /// Ends a command that changed something: it is recorded as it was sent, unless it has recorded its effects by
+    /// itself.
     pub(super) fn sent(&mut self, db: u32, argv: &Argv<'_>) {
         if self.is_rewritten {
             return;
@@ -339,19 +343,19 @@ impl Recorder {
         receivers
     }
 
-    /// Ends what is remembered of the present command.
+    /// Clears what is remembered of the present command.
     pub(super) fn end_command(&mut self) {
         self.is_rewritten = false;
         self.touched.clear();
     }
 
-    /// Keeps the record open, however often it is closed, until this is called again with `false`: what several commands do
-    /// inside of one commit is one record.
+    /// With `true`, keeps the record open until a call with `false`: the effects of several commands inside of one
+    /// commit are one record.
     pub(super) fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;
     }
 
-    /// Gives the open record its number, if there is one, and tells what is to be told. Its locks are still held.
+    /// Gives the open record its number, if there is one, and sends its messages. Its locks are still held.
     #[inline(always)]
     pub(super) fn close(&mut self) {
         if self.is_open {
@@ -385,8 +389,8 @@ impl Recorder {
         }
     }
 
-    /// Records the keys that a command has touched as they are now: it panicked and cannot say what it did. `table` finds a
-    /// key's locked table.
+    /// Records the keys that a command has touched as they are now: it panicked and could not record its effects.
+    /// `table` finds a key's locked table.
     #[cold]
     pub(super) fn record_as_is<'t>(
         &mut self,

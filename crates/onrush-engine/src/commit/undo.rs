@@ -1,8 +1,8 @@
 //! A way back: entries as they were before a script changed them.
 //!
-//! Who gets hold of an entry for changing it passes [`Recorder::touch`](super::record::Recorder::touch), which keeps a copy here the
-//! first time. What cannot be copied, as it is too large, is not changed: the command works on a table that stands in for the
-//! real one, and its script is taken back.
+//! Each access for changing an entry calls [`Recorder::touch`](super::record::Recorder::touch), which keeps a copy here
+//! the first time. An entry that is too large to copy is not changed: the command works on an empty table instead, and
+//! its script is undone.
 
 use std::hint::cold_path;
 
@@ -11,22 +11,22 @@ use onrush_store::{KeyHash, NewValue, Removed, Table, Value, ValueRef};
 use super::{Commit, Key};
 use crate::lazyfree::Garbage;
 
-/// Bytes of keys and values that are kept.
+/// Most bytes of keys and values that one way back keeps.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// Keys that are kept.
-const KEYS_MAX: usize = 128;
+/// Most keys that one way back keeps.
+pub(crate) const KEYS_MAX: usize = 128;
 
-/// Elements of a collection that is kept.
+/// Most elements of a collection that a way back can keep.
 const ELEMENTS_MAX: usize = 512;
 
 /// A key as it was.
 struct Image {
     db: u32,
     hash: KeyHash,
-    /// Where its name ends among all names.
+    /// Where the key's name ends among all names.
     name_end: usize,
-    /// `None` if it was not there.
+    /// `None` if the key did not exist.
     was: Option<Was>,
 }
 
@@ -43,11 +43,11 @@ pub(super) struct Undo {
     images: Vec<Image>,
     names: Vec<u8>,
     bytes: usize,
-    /// Keys that were found to have expired, with their databases.
+    /// Keys that have expired, with their databases.
     expired: Vec<(u32, Removed)>,
     /// Whether a key could not be kept.
     is_full: bool,
-    /// How many keys somebody may wait for had changed before.
+    /// Number of keys noted before as changed for waiting clients.
     ready_before: usize,
 }
 
@@ -58,7 +58,8 @@ impl Undo {
         self.is_on
     }
 
-    /// Keeps a key of this table as it is, unless it is kept already; false if it is too large. O(value + keys kept).
+    /// Keeps a key of this table as it is, unless it is already kept; returns false if it is too large. O(value + keys
+    /// kept).
     #[cold]
     pub(super) fn keep(&mut self, db: u32, key: &[u8], hash: KeyHash, table: &Table) -> bool {
         if self.has(db, key, hash) {
@@ -108,17 +109,17 @@ fn value_bytes(value: ValueRef<'_>) -> usize {
     }
 }
 
-/// Why a command inside of a commit has worked on a table that stands in for the real one.
+/// Why a command inside of a commit has worked on an empty table instead of the real one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outside {
-    /// It wants a key that was not declared.
+    /// It wanted a key that was not declared.
     Undeclared,
-    /// It wants to change what is too large for a way back.
+    /// It wanted to change an entry that is too large for a way back.
     TooLarge,
 }
 
 impl Commit {
-    /// Lets [`Commit::go_back`] undo what the commands do that run inside of this commit from now on.
+    /// From now on [`Commit::go_back`] can undo the commands that run inside of this commit.
     pub(crate) fn keep_way_back(&mut self) {
         let undo = &mut self.record.undo;
         debug_assert!(!undo.is_on && undo.images.is_empty());
@@ -133,7 +134,13 @@ impl Commit {
         self.record.undo.is_on
     }
 
-    /// What the commands inside have done so far stays.
+    /// Whether the effects of the commands inside must be undone.
+    #[inline]
+    pub(crate) fn is_to_go_back(&self) -> bool {
+        self.record.undo.is_on && (self.refused.is_some() || self.locks.went_outside())
+    }
+
+    /// Ends the way back: changes so far stay.
     pub(crate) fn give_up_way_back(&mut self) {
         let undo = &mut self.record.undo;
         if undo.is_on {
@@ -146,7 +153,7 @@ impl Commit {
         }
     }
 
-    /// Whether a command inside got another table than it wanted.
+    /// Whether a command inside got an empty table instead of the one it wanted.
     #[inline]
     pub(crate) fn went_outside(&self) -> Option<Outside> {
         if !self.locks.went_outside() {
@@ -156,8 +163,8 @@ impl Commit {
         Some(if self.record.undo.is_full { Outside::TooLarge } else { Outside::Undeclared })
     }
 
-    /// Makes all keys what they were when the way back began, and forgets what was to be told of their changes. Their locks are
-    /// still held. O(what was kept).
+    /// Restores all keys to their state when the way back began, and drops messages about their changes. Their locks
+    /// are still held. O(what was kept).
     #[cold]
     pub(crate) fn go_back(&mut self) {
         let mut undo = std::mem::take(&mut self.record.undo);

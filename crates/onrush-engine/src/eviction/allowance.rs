@@ -1,9 +1,9 @@
 //! How much memory may be in use so that resident memory stays near `maxmemory` too.
 //!
-//! The allocator keeps more than is in use: rests of blocks and pages, holes that evicted values leave. The allowance is what
-//! may be in use; it begins at `maxmemory`. When resident memory grows past a mark just below `maxmemory`, the allowance
-//! goes down by twice what it grew, and when there is room again it goes up. Only growth counts: evicting more does not make
-//! the allocator's holes smaller, but in them there is room for what comes next.
+//! The allocator keeps more memory than is in use: unused parts of blocks and pages, holes that evicted values leave.
+//! The allowance is the memory that may be in use; it begins at `maxmemory`. When resident memory grows past a mark
+//! just below `maxmemory`, the allowance falls by twice the growth; when there is room again, it rises. Only growth
+//! counts: evicting more does not make the allocator's holes smaller, but new values fit into them.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -12,22 +12,22 @@ use onrush_alloc as alloc;
 /// Below this `maxmemory`, in bytes, resident memory is mostly what every process needs, and is left alone.
 const MAXMEMORY_MIN: u64 = 64 << 20;
 
-/// Resident memory is to end between these marks, which are so many percent of `maxmemory`: it grows a little further until
-/// holes have taken the place of new memory.
+/// The goal for resident memory, as percentages of `maxmemory`: it grows a little further until new values fit into
+/// holes.
 const HIGH_MARK_PERCENT: u64 = 97;
 const LOW_MARK_PERCENT: u64 = 95;
 
 /// The allowance is at least this part of `maxmemory`.
 const FLOOR_PART: u64 = 2;
 
-/// It goes up by this part of the room there is, each time it is looked at.
+/// Each look raises it by this part of the free room.
 const RISE_PART: u64 = 16;
 
 /// See the module's text.
 #[derive(Default)]
 pub(super) struct Allowance {
     bytes: AtomicU64,
-    /// Resident memory when the allowance went down last, in bytes; 0 when it went up since.
+    /// Resident memory when the allowance last fell, in bytes; 0 if it has risen since.
     stepped_at: AtomicU64,
     looked_ms: AtomicI64,
 }
@@ -39,7 +39,7 @@ impl Allowance {
         self.stepped_at.store(0, Relaxed);
     }
 
-    /// Memory in use from which on resident memory has to be looked at, in bytes: no allowance is lower.
+    /// From this memory in use on, in bytes, resident memory must be checked: no allowance is lower.
     #[inline]
     pub(super) fn watched_from(&self) -> u64 {
         self.bytes.load(Relaxed) / FLOOR_PART
@@ -101,10 +101,10 @@ mod tests {
     #[test]
     fn the_allowance_follows_the_growth_of_resident_memory() {
         let adjusted = |state: State, resident, used| state.adjusted(resident * MB, used * MB, 100 * MB);
-        // In use before it is allowed: what is in use counts.
+        // More is in use than allowed: only memory in use counts.
         assert_eq!(adjusted(state(100, 0), 103, 90), state(78, 103));
         assert_eq!(adjusted(state(78, 103), 104, 78), state(76, 104));
-        // Where it stays or shrinks, however far above, nothing changes.
+        // If it stays or shrinks, even far above the mark, nothing changes.
         assert_eq!(adjusted(state(86, 104), 104, 86), state(86, 104));
         assert_eq!(adjusted(state(86, 300), 250, 86), state(86, 300));
         assert_eq!(adjusted(state(86, 104), 102, 86), state(86, 104));

@@ -18,17 +18,17 @@ use crate::shared::Shared;
 /// Entries shown under one lock, at least.
 const LOOKS_PER_LOCK: usize = 32;
 
-/// The clock is read only after so many steps or evicted keys, so that the shortest budget gets somewhere.
+/// The clock is read only after this many steps or evicted keys, so that even the shortest budget makes progress.
 const STEPS_MIN: u32 = 16;
 const EVICTED_MIN: usize = 16;
 
-/// After so many looks for each key there is all have been looked at.
+/// After this many looks per existing key, all keys have been looked at.
 const ROUNDS_MIN: usize = 2;
 
-/// How long it is remembered how many keys the databases have, in milliseconds.
+/// How long the counts of the databases' keys are valid, in milliseconds.
 const WEIGHTS_KEPT_MS: i64 = 1000;
 
-/// What is known of entries is forgotten after so many milliseconds without a look.
+/// Ranks are forgotten after this many milliseconds without a look.
 const RANKING_KEPT_MS: i64 = 100;
 
 /// One thread's eviction.
@@ -39,7 +39,7 @@ pub(crate) struct Evictor {
     ranking: Ranking,
     last_ms: i64,
     random: Random,
-    /// What was taken out under the present lock.
+    /// Entries taken out under the present lock.
     evicted: Vec<Removed>,
 }
 
@@ -108,7 +108,7 @@ impl Evicts for Evictor {
                 _ => self.walk(commit, among, order, excess),
             };
             let Some(step) = step else {
-                // What a long command has locked may be evicted when it is done.
+                // Keys that a long command has locked can be evicted when it is done.
                 let is_all = !shared.offload.is_busy();
                 eviction.fruitless_at.store(if is_all { changes + 1 } else { 0 }, Relaxed);
                 return Memory::Stuck;
@@ -123,11 +123,11 @@ impl Evicts for Evictor {
 }
 
 impl Evictor {
-    /// Looks at the entries the hand comes to, and evicts those that rank high, up to about `excess` bytes of them. Returns
-    /// how many; `None` when there is nothing that could be evicted.
+    /// Looks at the entries that the hand reaches, and evicts those that rank high, up to about `excess` bytes. Returns
+    /// how many; `None` if nothing can be evicted.
     fn walk(&mut self, commit: &mut Commit, among: Among, order: Order, excess: u64) -> Option<usize> {
         let Self { shared, hand, ranking, random, evicted, .. } = self;
-        let (db, shard) = hand.seek(shared, among, (random, false))?;
+        let (db, shard) = hand.seek(shared, among, random, false)?;
         let (now_ms, decay_minutes) = (commit.now_ms(), shared.settings.lfu_decay_minutes.load(Relaxed));
         let samples = shared.eviction.samples.load(Relaxed) as usize;
         let looks = samples * order.looks_per_sample();
@@ -150,20 +150,20 @@ impl Evictor {
         Some(self.free(commit))
     }
 
-    /// Evicts an entry by chance. Returns how many it were; `None` when there is nothing that could be evicted.
+    /// Evicts a random entry. Returns how many were evicted; `None` if nothing can be evicted.
     fn draw(&mut self, commit: &mut Commit, among: Among) -> Option<usize> {
         let Self { shared, hand, random, evicted, .. } = self;
-        let (db, shard) = hand.seek(shared, among, (random, true))?;
+        let (db, shard) = hand.seek(shared, among, random, true)?;
         commit.evict_in(db, shard, evicted, |table, evicted| evicted.extend(table.evict_any(random, among)));
         Some(self.free(commit))
     }
 
-    /// Counts and frees what was taken out.
+    /// Counts and frees the entries taken out.
     fn free(&mut self, commit: &Commit) -> usize {
         let (shared, stats) = (self.shared, &self.shared.stats.threads[commit.thread()]);
         let len = self.evicted.len();
         if len > 0 && self.ranking.is_partial() {
-            // There are few entries at all, and the ranks of those that are gone would be remembered for long.
+            // With few entries, the ranks of evicted ones would be remembered for long.
             self.ranking = Ranking::default();
         }
         let expired = self.evicted.iter().filter(|removed| removed.is_expired(commit.now_ms())).count();
@@ -180,8 +180,8 @@ impl Evictor {
     }
 }
 
-/// Frees what is expensive to free in the background. Until that is done it does not count as memory in use: or else
-/// more would be evicted in its place.
+/// Frees values that are expensive to free in the background. Until then they do not count as memory in use: otherwise
+/// more would be evicted instead of them.
 fn free_lazily(shared: &'static Shared, removed: Removed) {
     let garbage = Garbage::from(removed);
     if garbage.is_expensive()
@@ -193,7 +193,7 @@ fn free_lazily(shared: &'static Shared, removed: Removed) {
     }
 }
 
-/// How much an entry deserves to go: the highest first. What is past its time goes before all others.
+/// The rank of an entry: the highest goes first. Expired entries go before all others.
 #[inline]
 fn rank(entry: &Entry, order: Order, now_ms: i64, decay_minutes: u32) -> u64 {
     let expire_at = entry.expire_at();

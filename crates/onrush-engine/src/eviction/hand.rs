@@ -4,30 +4,30 @@ use onrush_store::{Among, Db, Random, Shard};
 
 use crate::shared::Shared;
 
-/// Where a thread is in its walk through all shards of all databases. Each step is in a database drawn by how many keys it has,
-/// so that all of them are compared with one another.
+/// Where a thread is in its walk through all shards of all databases. Each step is in a database drawn by its number of
+/// keys, so that the keys of all databases compete with each other.
 #[derive(Default)]
 pub(super) struct Hand {
     /// By database.
     cursors: Vec<Cursor>,
     /// The database of the present step.
     db: usize,
-    /// Keys that may be evicted in all databases, when they were counted.
+    /// Keys that may be evicted in all databases, at the last count.
     pub(super) total: usize,
-    /// When that was, in Unix milliseconds.
+    /// When they were counted, in Unix milliseconds.
     pub(super) counted_ms: i64,
 }
 
 #[derive(Clone, Default)]
 struct Cursor {
-    /// Keys that may be evicted in this database, when they were counted.
+    /// Keys that may be evicted in this database, at the last count.
     keys: usize,
     shard: usize,
     position: u32,
 }
 
 impl Hand {
-    /// A hand that starts in this shard of every database.
+    /// A hand that starts at this shard of every database.
     pub(super) fn new(databases: usize, shard: usize) -> Self {
         Self { cursors: vec![Cursor { shard, ..Cursor::default() }; databases], ..Self::default() }
     }
@@ -42,7 +42,7 @@ impl Hand {
         self.total = self.cursors.iter().map(|cursor| cursor.keys).sum();
     }
 
-    /// The database of the next step; the keys were counted, and there are some.
+    /// The database of the next step. The keys must have been counted, and there must be some.
     fn choose_db(&mut self, random: &mut Random) -> usize {
         let mut rest = random.below(self.total);
         self.db = self
@@ -57,12 +57,14 @@ impl Hand {
         self.db
     }
 
-    /// A shard with something to evict, and its database: the next one, or one `by_chance`. `None` when there is none.
+    /// A shard with something to evict, and its database: the next one, or, with `by_chance`, a random one. `None` if
+    /// there is none.
     pub(super) fn seek(
         &mut self,
         shared: &'static Shared,
         among: Among,
-        (random, by_chance): (&mut Random, bool),
+        random: &mut Random,
+        by_chance: bool,
     ) -> Option<(u32, &'static Shard)> {
         if self.total == 0 {
             self.count(shared, among, self.counted_ms);
@@ -91,7 +93,7 @@ impl Hand {
         self.cursors[self.db].position
     }
 
-    /// Goes on behind what was shown; `next` is the position in the same shard, if there is one.
+    /// Moves on after the entries shown; `next` is the next position in the same shard, if there is one.
     pub(super) fn go_on(&mut self, next: Option<u32>) {
         let cursor = &mut self.cursors[self.db];
         cursor.shard += usize::from(next.is_none());
@@ -99,7 +101,8 @@ impl Hand {
     }
 }
 
-/// A shard drawn by how many of the `keys` that may be evicted it has; `None` where a few draws find none, for there are few.
+/// A shard drawn by how many of the `keys` that may be evicted it has; `None` if a few draws find none, because there
+/// are few such keys.
 fn draw(db: &'static Db, keys: usize, among: Among, random: &mut Random) -> Option<(usize, &'static Shard)> {
     const DRAWS: usize = 64;
     // Hardly a shard has more than this.
@@ -116,7 +119,7 @@ fn first_with(db: &'static Db, from: usize, among: Among) -> Option<(usize, &'st
     db.shards_from(from).find(|(_, shard)| candidates(shard, among) > 0)
 }
 
-/// How many entries of a shard may be evicted now: none that a long command has locked.
+/// How many entries of a shard may be evicted now: none if a long command has locked it.
 fn candidates(shard: &Shard, among: Among) -> usize {
     match among {
         _ if shard.is_held_long() => 0,

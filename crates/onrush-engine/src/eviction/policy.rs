@@ -14,9 +14,9 @@ pub enum Policy {
 /// Which keys go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Least recently used; under an LRM policy least recently modified, for then reads do not touch the clock.
+    /// Least recently used; under an LRM policy least recently modified, because reads do not touch the clock then.
     Lru,
-    /// Least frequently used; of equals the one that was not used for longer.
+    /// Least frequently used; of equal ones the one unused for longer.
     Lfu,
     /// Those that expire soonest.
     Ttl,
@@ -25,13 +25,13 @@ pub enum Order {
 }
 
 impl Order {
-    /// Entries looked at for each one evicted, for each of `maxmemory-samples`.
+    /// Looks per evicted entry and per unit of `maxmemory-samples`.
     pub(super) fn looks_per_sample(self) -> usize {
         match self {
-            // The part of all entries that ranks high is also what room there is for new ones to be used a second time: with
-            // much less of it a cache whose keys change keeps to what it knows.
+            // The share of entries that rank high is also the room in which new entries can be used a second time: with
+            // much less, a cache whose keys change keeps its old keys.
             Self::Lfu => 1,
-            // Within a thousandth of the hits that exact LRU has.
+            // Within a thousandth of exact LRU's hit rate.
             Self::Lru | Self::Ttl | Self::Random => 4,
         }
     }
@@ -51,7 +51,7 @@ impl Policy {
         Self::Evicts(among, order)
     }
 
-    /// Whether it goes by the access clock of entries.
+    /// Whether it uses the access clock of entries.
     pub fn reads_clock(self) -> bool {
         matches!(self, Self::Evicts(_, Order::Lru | Order::Lfu))
     }

@@ -1,10 +1,10 @@
-//! Who ranks high among the entries that were looked at last.
+//! Which of the last entries looked at rank high.
 
-/// Looks that are remembered, and after how many it is found anew who ranks high.
+/// Looks that are remembered, and looks after which the bar is set anew.
 const RANKING_LEN: usize = 256;
 const RANKING_PERIOD: usize = 128;
 
-/// Of the entries that rank high this part ranks so high that it goes whoever allocated it.
+/// This part of the high-ranking entries is evicted whichever thread has allocated them.
 const FOREIGN_PART: usize = 4;
 
 /// The ranks of the last entries looked at.
@@ -21,9 +21,10 @@ pub(super) struct Ranking {
 /// The rank from which on an entry goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bar {
-    /// One that this thread has allocated. A thread that frees as much of its own as it allocates needs no more memory.
+    /// For an entry that this thread has allocated. A thread that frees as much of its own memory as it allocates needs
+    /// no more memory.
     pub(super) own: u64,
-    /// One of another thread, which mostly evicts it first; this thread does if the other has nothing to do.
+    /// For an entry of another thread, which mostly evicts it first; this thread does if the other is idle.
     pub(super) foreign: u64,
 }
 
@@ -53,7 +54,7 @@ impl Ranking {
         self.bar
     }
 
-    /// Whether it has forgotten nothing yet.
+    /// Whether it still remembers all looks.
     pub(super) fn is_partial(&self) -> bool {
         self.len < RANKING_LEN
     }

@@ -9,7 +9,7 @@ use onrush_store::Removed;
 use super::allowance::Allowance;
 use super::policy::Policy;
 
-/// How it stands about the memory after an attempt to evict.
+/// The state of the memory after an attempt to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// No more is in use than allowed, or eviction is paused.
@@ -20,7 +20,7 @@ pub enum Memory {
     Stuck,
 }
 
-/// More of `maxmemory-samples` have no effect.
+/// Greater values of `maxmemory-samples` have no effect.
 const SAMPLES_MAX: u64 = 64;
 
 /// Microseconds a worker evicts at a tenacity of 10, and how much each step beyond adds, as in Redis.
@@ -62,19 +62,19 @@ pub struct Eviction {
     pub(super) allowance: Allowance,
     /// Bytes that have been evicted and that the freeing thread has still to free.
     pub(super) pending_bytes: AtomicU64,
-    /// Since when more memory is in use than allowed, in Unix microseconds; 0 while it is not.
+    /// When memory in use passed the limit, in Unix microseconds; 0 while it is within the limit.
     exceeded_since_us: AtomicI64,
     exceeded_us: AtomicU64,
     /// Changes to the keyspace when a walk through all of it found nothing to evict, plus one.
     pub(super) fruitless_at: AtomicU64,
 }
 
-/// How long more memory was in use than allowed.
+/// How long memory in use was over the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// All in all, in milliseconds.
+    /// In total, in milliseconds.
     pub total_ms: u64,
-    /// Since it last began, in milliseconds; 0 while it is not.
+    /// Since it last passed the limit, in milliseconds; 0 while it is within the limit.
     pub current_ms: u64,
 }
 
@@ -106,7 +106,7 @@ impl Eviction {
         alloc::allocated_bytes().saturating_sub(self.not_counted_bytes(log))
     }
 
-    /// Whether memory has to be looked at: nearly as much is in use as allowed, or more was at the last look.
+    /// Whether memory must be checked: memory in use is near the limit, or was over it at the last look.
     #[inline]
     pub fn is_due(&self) -> bool {
         alloc::allocated_bytes() > self.allowance.watched_from() || self.exceeded_since_us.load(Relaxed) != 0

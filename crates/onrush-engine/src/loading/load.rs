@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_persist::rdb::{Batch, Item, Items, Key, RdbError};
 use onrush_store::clock;
 
+use super::Present;
 use crate::commit::AccessClock;
 use crate::ctx::Engine;
-use crate::scripts::load_library;
+use crate::scripts::{Policy, load_library};
 use crate::types::rdb::Restorer;
 
 /// Why a file cannot be loaded.
@@ -16,10 +17,10 @@ pub enum LoadError {
     /// It cannot be read, or is malformed.
     #[error(transparent)]
     File(#[from] RdbError),
-    /// A key that it has twice.
+    /// A key that the file has twice.
     #[error("the key '{0}' of database {1} comes twice")]
     Duplicate(String, u64),
-    /// A database that there is not.
+    /// A database that does not exist.
     #[error("database {0} is out of range: there are {1} databases")]
     Database(u64, usize),
     /// A library of functions that does not compile.
@@ -32,15 +33,31 @@ pub enum LoadError {
 pub enum Expired {
     /// They are left out.
     LeftOut,
-    /// They are loaded: commands of a log follow, for which they were there.
+    /// They are loaded: commands of a log follow, which may depend on them.
     Loaded,
+}
+
+/// How a file is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// For keys that have expired.
+    pub expired: Expired,
+    /// For keys that are there already.
+    pub present: Present,
+}
+
+impl Rules {
+    /// Into an empty keyspace, without keys that have expired.
+    pub const SNAPSHOT: Self = Self { expired: Expired::LeftOut, present: Present::Refused };
+    /// Into an empty keyspace, before commands of a log.
+    pub const LOG_BASE: Self = Self { expired: Expired::Loaded, present: Present::Refused };
 }
 
 /// Loads a part of a file. Any number of threads may load parts of one file at a time; no other commands are executed meanwhile.
 ///
 /// # Errors
-/// Why it cannot be loaded; keys before that are there.
-pub fn load_batch(engine: &'static Engine, batch: &Batch, expired: Expired) -> Result<(), LoadError> {
+/// Why it cannot be loaded; keys before that stay.
+pub fn load_batch(engine: &'static Engine, batch: &Batch, rules: Rules) -> Result<(), LoadError> {
     let now_ms = engine.clock.unix_ms();
     let (mut keys, mut expired_keys) = (0, 0);
     let mut items = batch.items();
@@ -48,14 +65,15 @@ pub fn load_batch(engine: &'static Engine, batch: &Batch, expired: Expired) -> R
         match item {
             Item::Key(key) => {
                 let is_expired = key.expires_at_ms.is_some_and(|at| at <= now_ms);
-                if is_expired && expired == Expired::LeftOut {
+                if is_expired && rules.expired == Expired::LeftOut {
                     expired_keys += 1;
                 } else {
-                    keys += u64::from(load_key(engine, &mut items, &key, now_ms)?);
+                    keys += u64::from(load_key(engine, &mut items, &key, now_ms, rules)?);
                 }
             }
             Item::Function(text) => {
-                load_library(engine, &text)
+                let policy = if rules.present == Present::Replaced { Policy::Replace } else { Policy::Append };
+                load_library(engine, &text, policy)
                     .map_err(|error| LoadError::Library(String::from_utf8_lossy(error.as_bytes()).into_owned()))?;
             }
             _ => {}
@@ -65,12 +83,18 @@ pub fn load_batch(engine: &'static Engine, batch: &Batch, expired: Expired) -> R
     Ok(())
 }
 
-/// Loads a key; says whether there is anything to load.
-fn load_key(engine: &Engine, items: &mut Items<'_>, key: &Key<'_>, now_ms: i64) -> Result<bool, LoadError> {
+/// Loads a key; returns whether there is anything to load.
+fn load_key(
+    engine: &Engine,
+    items: &mut Items<'_>,
+    key: &Key<'_>,
+    now_ms: i64,
+    rules: Rules,
+) -> Result<bool, LoadError> {
     let mut restorer = Restorer::new(&engine.settings.encodings);
     match items.value(&mut restorer) {
         Ok(()) => {}
-        // Old servers saved collections that had become empty.
+        // Old servers have saved empty collections.
         Err(RdbError::Empty { .. }) => return Ok(false),
         Err(error) => return Err(error.into()),
     }
@@ -82,11 +106,16 @@ fn load_key(engine: &Engine, items: &mut Items<'_>, key: &Key<'_>, now_ms: i64) 
     }
     let hash = engine.keyspace.hash(&key.name);
     let mut table = engine.keyspace.db_or_create(number).shard_of(hash).lock();
-    if table.get(&key.name, hash).is_some() {
+    let is_present = table.get(&key.name, hash).is_some();
+    if is_present && rules.present == Present::Refused {
         return Err(LoadError::Duplicate(key.name.escape_ascii().to_string(), key.db));
     }
+    let replaced = if is_present { table.remove(&key.name, hash) } else { None };
     let clock = clock_of(engine, key, now_ms);
     table.insert(&key.name, hash, value, key.expires_at_ms, clock);
+    drop(table);
+    // Freeing may take long, so it comes after the lock has gone back.
+    drop(replaced);
     Ok(true)
 }
 

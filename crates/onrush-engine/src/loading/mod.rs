@@ -4,7 +4,7 @@ pub mod load;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// Whether data is being loaded, and how far that is.
+/// Whether data is being loaded, and the progress.
 #[derive(Debug, Default)]
 pub struct Loading {
     is_on: AtomicBool,
@@ -15,7 +15,16 @@ pub struct Loading {
     expired: AtomicU64,
 }
 
-/// How far loading is.
+/// What to do with keys and libraries of functions that are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Present {
+    /// They stay; one that is also in the file is an error.
+    Refused,
+    /// The file replaces them. No snapshot may be under way.
+    Replaced,
+}
+
+/// How far loading has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// When it began, in Unix seconds.
@@ -26,7 +35,7 @@ pub struct Progress {
     pub loaded_bytes: u64,
     /// Keys that were loaded.
     pub keys: u64,
-    /// Keys that were not, as they had expired.
+    /// Keys that were left out because they had expired.
     pub expired: u64,
 }
 
@@ -47,7 +56,7 @@ impl Loading {
         self.is_on.store(true, Relaxed);
     }
 
-    /// Notes that so many bytes more are loaded.
+    /// Adds to the loaded bytes.
     pub fn add_bytes(&self, bytes: u64) {
         self.loaded_bytes.fetch_add(bytes, Relaxed);
     }

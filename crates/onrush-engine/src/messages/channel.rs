@@ -1,4 +1,4 @@
-//! A channel or a pattern that somebody listens to.
+//! A channel or a pattern with subscribers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -17,7 +17,7 @@ pub struct Channel {
     pub(super) kind: Kind,
     /// Its name, or the pattern.
     pub name: Arc<[u8]>,
-    /// How many bytes of a pattern stand for themselves, from its beginning on.
+    /// The length of the pattern's literal beginning, in bytes.
     plain_len: usize,
     pub(super) subscribers: Mutex<Subscribers>,
 }
@@ -54,7 +54,7 @@ impl Hasher for NameHasher {
         self.0 = xxh3_64_with_seed(bytes, self.0);
     }
 
-    /// The length of a name says nothing that its bytes do not.
+    /// The length of a name adds nothing to its bytes.
     fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {
@@ -65,7 +65,7 @@ impl Hasher for NameHasher {
 /// Channels by their names.
 pub(super) type Names = HashMap<Arc<[u8]>, Arc<Channel>, NameHash>;
 
-/// Room for so many names is kept while few are there.
+/// Room for this many names is kept even if there are few.
 const KEPT_NAMES_MAX: usize = 256;
 
 /// Adds a client to the subscribers of a channel among others, which holds the channel then.
@@ -95,7 +95,7 @@ pub(super) fn leave(names: &mut Names, channel: &Channel, client: &ClientHandle)
     }
 }
 
-/// Gives memory back that many names needed, in steps that keep the work constant for each name that has gone.
+/// Gives back memory that many names needed, in steps with constant work per removed name.
 pub(super) fn shrink(names: &mut Names) {
     if names.capacity() > KEPT_NAMES_MAX && names.len() < names.capacity() / 8 {
         names.shrink_to(names.len() * 2);

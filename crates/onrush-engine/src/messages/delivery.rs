@@ -1,7 +1,7 @@
 //! The way of messages through a client's outbox.
 //!
-//! Whoever publishes puts references into it; the client's own worker takes them into its reply buffer while that is short. A client
-//! that passes `client-output-buffer-limit` with what it has not read is closed.
+//! Publishers put references into it; the client's own worker moves the messages into the reply buffer while that is
+//! short. A client whose unread bytes pass `client-output-buffer-limit` is closed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::client::ClientHandle;
 use crate::settings::OutputLimits;
 use crate::shared::Shared;
 
-/// Unread replies of a client up to which messages are taken over from its outbox, in bytes.
+/// Messages move from the outbox while a client has at most this many bytes of unread replies.
 pub const TAKEN_BYTES_MAX: usize = 64 * 1024;
 
 /// An outbox that is empty and has room for more parcels than this gives its memory back.
 const KEPT_PARCELS_MAX: usize = 64;
 
 impl ClientHandle {
-    /// Puts a message into the outbox; the first one since the worker has emptied it wakes the connection. A client that passes its
-    /// limit is closed. O(1).
+    /// Puts a message into the outbox; the first message after the worker has emptied it wakes the connection. Closes a
+    /// client that passes its limit. O(1).
     pub(crate) fn send(&self, parcel: &Arc<Parcel>, limits: &OutputLimits, shared: &'static Shared, thread: usize) {
         let mut contents = self.outbox.0.lock();
         if contents.is_closed {
@@ -46,7 +46,7 @@ impl ClientHandle {
         limit.is_passed(bytes, &mut contents.strained_since_ms, || shared.clock.unix_ms())
     }
 
-    /// Closes the client, which has too much to read, unless it is being closed already.
+    /// Closes the client, which has too many unread bytes, unless it is already being closed.
     #[cold]
     fn close_slow(&self, shared: &'static Shared, thread: usize) {
         if self.is_killed() {
@@ -64,8 +64,8 @@ impl ClientHandle {
         self.kill();
     }
 
-    /// Whether the client, which has so many unread bytes of replies, has passed its limit; it is closed then. For its own worker
-    /// and the maintenance thread. `thread`: who asks.
+    /// Whether the client, with this many unread bytes of replies, has passed its limit; closes it then. For its own
+    /// worker and the maintenance thread. `thread`: the calling thread.
     pub fn closes_as_slow(&self, reply_bytes: u64, shared: &'static Shared, thread: usize) -> bool {
         let limits = shared.settings.output_limits();
         let is_over = self.is_over_limit(&mut self.outbox.0.lock(), reply_bytes, &limits, shared);
@@ -75,8 +75,8 @@ impl ClientHandle {
         is_over
     }
 
-    /// Takes messages over into the client's replies: all of them if both together are no more than `all_bytes_max`, else as long as
-    /// the replies are short. For the client's own worker, between commands.
+    /// Moves messages into the client's replies: all of them if both together have at most `all_bytes_max` bytes,
+    /// otherwise while the replies are short. For the client's own worker, between commands.
     pub fn take_mail(&self, out: &mut Reply, all_bytes_max: usize) {
         let mut contents = self.outbox.0.lock();
         let takes_all = contents.bytes + out.len() <= all_bytes_max;
@@ -94,7 +94,7 @@ impl ClientHandle {
         }
     }
 
-    /// Puts bytes of the client's own replies behind the messages that wait. For the client's own worker.
+    /// Appends the client's own replies to the waiting messages. For the client's own worker.
     pub(crate) fn send_behind(&self, bytes: Vec<u8>, shared: &'static Shared, thread: usize) {
         self.send(&Parcel::new(bytes, &shared.messages.parcel_bytes), &shared.settings.output_limits(), shared, thread);
     }
@@ -105,7 +105,7 @@ impl ClientHandle {
         Waiting { parcels: contents.parcels.len(), bytes: contents.bytes }
     }
 
-    /// Drops what is in the outbox, and whatever comes later.
+    /// Drops the outbox's messages, and all later ones.
     pub(crate) fn close_outbox(&self) {
         let mut contents = self.outbox.0.lock();
         let dropped = std::mem::take(&mut *contents);

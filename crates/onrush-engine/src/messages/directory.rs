@@ -31,7 +31,7 @@ impl Directory {
     }
 
     fn stripe(&self, name: &[u8]) -> &Mutex<Names> {
-        // The table of a part goes by other bits of the hash.
+        // The table of a part uses other bits of the hash.
         &self.stripes[(self.hash.hash_one(name) >> 40) as usize % STRIPES]
     }
 

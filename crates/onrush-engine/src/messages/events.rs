@@ -28,13 +28,13 @@ bitflags! {
         const STREAM = 1 << 8;
         /// `d`: commands of modules.
         const MODULE = 1 << 9;
-        /// `n`: keys that are new.
+        /// `n`: new keys.
         const NEW = 1 << 10;
         /// `K`: publish to the channel of the key.
         const KEYSPACE = 1 << 11;
         /// `E`: publish to the channel of the event.
         const KEYEVENT = 1 << 12;
-        /// `m`: keys looked for and not found.
+        /// `m`: look-ups of missing keys.
         const KEY_MISS = 1 << 13;
         /// `A`: what `g$lshzxetd` names.
         const ALL = (1 << 10) - 1;
@@ -63,7 +63,7 @@ impl EventClasses {
     /// Reads a string of class letters.
     ///
     /// # Errors
-    /// A letter stands for no class: what to tell the user.
+    /// A letter that names no class: the text for the user.
     pub fn parse(letters: &[u8]) -> Result<Self, &'static str> {
         letters.iter().try_fold(Self::empty(), |classes, &letter| match letter {
             b'A' => Ok(classes | Self::ALL),
@@ -74,7 +74,7 @@ impl EventClasses {
         })
     }
 
-    /// Whether any event is published at all: some class, and some channel.
+    /// Whether any event is published: at least one class and one channel.
     pub fn publishes(self) -> bool {
         self.intersects(Self::KEYSPACE | Self::KEYEVENT)
     }
@@ -116,9 +116,9 @@ pub enum EventClass {
     Expired,
     /// `e`: eviction.
     Evicted,
-    /// `n`: keys that are new.
+    /// `n`: new keys.
     New,
-    /// `m`: keys looked for and not found.
+    /// `m`: look-ups of missing keys.
     KeyMiss,
 }
 

@@ -21,7 +21,7 @@ impl Kind {
         }
     }
 
-    /// The first word of the confirmation that one has ended.
+    /// The first word of the confirmation that a subscription has ended.
     pub(crate) fn unsubscribed(self) -> &'static str {
         match self {
             Self::Channel => "unsubscribe",

@@ -1,12 +1,13 @@
-//! Messages that clients get without asking each time: pub/sub.
+//! Messages that clients get without a command for each: pub/sub.
 //!
-//! A client subscribes to channels and patterns (`subscriptions`); [`Messages`] knows who listens to what. A message is put into
-//! the open record of its publisher's commit ([`outgoing`]) and handed out when that record is closed: what a transaction publishes is
-//! heard when the transaction is done. It is encoded once for each protocol and shared by all its subscribers: each client has an
-//! outbox ([`outbox`]) of references, which only the client's own worker empties into its reply buffer, between two commands.
+//! A client subscribes to channels and patterns (`subscriptions`); [`Messages`] knows who listens to what. A message
+//! goes into the open record of its publisher's commit ([`outgoing`]) and is sent when that record is closed:
+//! subscribers get a transaction's messages when the transaction is done. It is encoded once for each protocol and
+//! shared by all its subscribers: each client has an outbox ([`outbox`]) of references, which only the client's own
+//! worker empties into its reply buffer, between two commands.
 //!
-//! Order: a thread hands its messages out one after the other, so a client gets the messages of one publisher in the order in which
-//! they were published. No message of a channel comes before the confirmation of its subscription or behind that of its end.
+//! Order: a thread sends its messages one after the other, so a client gets the messages of one publisher in the order
+//! of publication. No message of a channel comes before the confirmation of its subscription or after that of its end.
 //!
 //! Lock order: a part of the directory, then a channel's subscribers, then an outbox; a client's waker comes last.
 
@@ -54,7 +55,8 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Nobody listens. Names of channels are hashed with `seed`: who knows it can choose names that make a table slow.
+    /// No subscriptions. `seed` hashes the names of channels: somebody who knows it could choose names that make a
+    /// table slow.
     pub(crate) fn new(seed: u64) -> Self {
         let hash = NameHash(seed);
         Self {
@@ -70,7 +72,7 @@ impl Messages {
         }
     }
 
-    /// How many channels of a kind somebody listens to.
+    /// The number of channels of a kind with subscribers.
     pub fn len(&self, kind: Kind) -> usize {
         match kind {
             Kind::Channel => self.channels.len(),
@@ -79,7 +81,7 @@ impl Messages {
         }
     }
 
-    /// Whether nobody listens to any channel that is not a shard channel.
+    /// Whether no channel but shard channels has subscribers.
     fn is_deaf(&self) -> bool {
         self.len(Kind::Channel) + self.len(Kind::Pattern) == 0
     }
@@ -95,7 +97,7 @@ impl Messages {
         self.clients.load(Relaxed)
     }
 
-    /// Bytes of messages that wait in outboxes, each counted once however many clients are to get it.
+    /// Bytes of messages that wait in outboxes, each counted once, however many clients will get it.
     pub fn waiting_bytes(&self) -> u64 {
         self.parcel_bytes.load(Relaxed)
     }
@@ -138,7 +140,7 @@ impl Messages {
         patterns.values().filter(|pattern| pattern.takes(name)).map(Arc::clone).collect()
     }
 
-    /// Adds a client to the subscribers of a channel, which it is not among. O(log subscribers).
+    /// Adds a client to the subscribers of a channel; it must not be one yet. O(log subscribers).
     fn join(&self, kind: Kind, name: &[u8], client: &Arc<ClientHandle>) -> Arc<Channel> {
         let channel = match kind {
             Kind::Channel | Kind::Shard => self.directory(kind).join(kind, name, client),
@@ -153,7 +155,7 @@ impl Messages {
         channel
     }
 
-    /// Takes a client out of the subscribers of a channel: none of its messages comes any more when this returns.
+    /// Removes a client from the subscribers of a channel: when this returns, none of its messages comes any more.
     /// O(log subscribers).
     fn leave(&self, channel: &Channel, client: &ClientHandle) {
         match channel.kind {

@@ -1,4 +1,4 @@
-//! Clients that see every command which is executed: MONITOR.
+//! Clients that see every executed command: MONITOR.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,6 +1,6 @@
-//! A client's outbox: messages on their way to it that its worker has not taken over yet.
+//! A client's outbox: messages that its worker has not moved into its replies yet.
 //!
-//! It holds references to encoded messages: what a slow client has not read is shared with all others who get it. An outbox
+//! It holds references to encoded messages: clients share the messages that a slow client has not read. An outbox
 //! together with the unread replies is bounded by an [`OutputLimit`] (`client-output-buffer-limit`).
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-/// Encoded messages that are handed out together.
+/// Encoded messages that are sent together.
 pub(crate) struct Parcel {
     pub(super) bytes: Arc<Vec<u8>>,
     /// Bytes of all parcels.
@@ -17,7 +17,7 @@ pub(crate) struct Parcel {
 }
 
 impl Parcel {
-    /// With encoded messages, whose bytes are counted in `sum` while it is there.
+    /// Makes one from encoded messages, whose bytes count in `sum` as long as it exists.
     pub(crate) fn new(bytes: Vec<u8>, sum: &'static AtomicU64) -> Arc<Self> {
         sum.fetch_add(bytes.len() as u64, Relaxed);
         Arc::new(Self { bytes: Arc::new(bytes), sum })
@@ -38,11 +38,11 @@ pub(crate) struct Outbox(pub(super) Mutex<Contents>);
 pub(super) struct Contents {
     pub(super) parcels: VecDeque<Arc<Parcel>>,
     pub(super) bytes: usize,
-    /// Whether the client's worker knows that there is something.
+    /// Whether the client's worker knows that there are messages.
     pub(super) is_told: bool,
-    /// Whether nothing is put in any more.
+    /// Whether it no longer accepts messages.
     pub(super) is_closed: bool,
-    /// Since when there has been more than the soft limit allows, in Unix milliseconds.
+    /// When the bytes passed the soft limit, in Unix milliseconds.
     pub(super) strained_since_ms: Option<i64>,
 }
 
@@ -55,19 +55,19 @@ pub struct Waiting {
     pub bytes: usize,
 }
 
-/// Bounds on what a client has not read, of one class of clients.
+/// Limits on unread bytes for one class of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// Bytes from which on the client is closed at once; 0 is no limit.
+    /// From this many bytes on the client is closed at once; 0 is no limit.
     pub hard_bytes: u64,
-    /// Bytes from which on it is closed after [`soft_seconds`](Self::soft_seconds); 0 is no limit.
+    /// From this many bytes on it is closed after [`soft_seconds`](Self::soft_seconds); 0 is no limit.
     pub soft_bytes: u64,
     /// How long it may stay at the soft limit.
     pub soft_seconds: u64,
 }
 
 impl OutputLimit {
-    /// Whether somebody with so many unread bytes is to be closed. `since_ms`: since when it has been at the soft limit.
+    /// Whether a client with this many unread bytes must be closed. `since_ms`: when it reached the soft limit.
     pub(super) fn is_passed(&self, bytes: u64, since_ms: &mut Option<i64>, now_ms: impl Fn() -> i64) -> bool {
         if self.hard_bytes > 0 && bytes >= self.hard_bytes {
             return true;

@@ -1,7 +1,7 @@
-//! What a commit has to tell, until it ends.
+//! The messages of a commit, until it ends.
 //!
-//! Messages that follow each other on one channel are encoded together: a subscriber gets one reference for all of them. Who
-//! listens to a channel is looked up once for as long as no subscription begins or ends.
+//! Consecutive messages on one channel are encoded together: a subscriber gets one reference for all of them. The
+//! subscribers of a channel are looked up once, as long as no subscription begins or ends.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::outbox::Parcel;
 use crate::kept::shrink;
 use crate::shared::Shared;
 
-/// Messages on one channel that were published one behind the other.
+/// Messages on one channel that were published one after the other.
 struct Group {
     kind: Kind,
     channel: Option<Arc<Channel>>,
@@ -24,7 +24,7 @@ struct Group {
     payloads: Range<usize>,
 }
 
-/// A channel as it was when something was published on it last.
+/// A channel as of the last message on it.
 struct Known {
     kind: Kind,
     name: Vec<u8>,
@@ -63,8 +63,8 @@ impl Outgoing {
         self.groups.is_empty()
     }
 
-    /// Publishes a message on a channel; `owned` is the message if it is a value of its own. Returns how many will get it: 0 if
-    /// nothing has to be told.
+    /// Publishes a message on a channel; `owned` is the message if it is in a buffer of its own. Returns how many
+    /// clients will get it.
     pub(crate) fn publish(&mut self, kind: Kind, name: &[u8], payload: &[u8], owned: Option<&Arc<Vec<u8>>>) -> usize {
         let version = self.shared.messages.version();
         let known = match &mut self.known {
@@ -116,7 +116,7 @@ impl Outgoing {
         }
     }
 
-    /// Hands out what was published, in order.
+    /// Sends the published messages, in order.
     #[cold]
     pub(crate) fn deliver(&mut self) {
         for group in std::mem::take(&mut self.groups) {
@@ -134,7 +134,7 @@ impl Outgoing {
         self.clear();
     }
 
-    /// Forgets what was published and not handed out.
+    /// Drops published messages that were not sent.
     pub(crate) fn clear(&mut self) {
         self.groups.clear();
         self.payloads.clear();
@@ -152,7 +152,7 @@ impl Outgoing {
         }
     }
 
-    /// Puts messages into the outboxes of a channel's subscribers, or of those of the pattern that its name matches.
+    /// Puts messages into the outboxes of the subscribers of a channel, or of a pattern that matches its name.
     fn tell(&self, to: &Channel, group: &Group, pattern: Option<&[u8]>, payloads: Range<usize>) {
         let encode = |is_resp3| {
             let name = &self.bytes[group.name.clone()];
@@ -188,7 +188,7 @@ fn look_up(shared: &Shared, kind: Kind, name: &[u8], version: u64) -> Known {
     Known { kind, name: name.to_vec(), version, channel, patterns: patterns.into(), receivers, is_last: false }
 }
 
-/// What all messages of a channel begin with.
+/// The common beginning of a channel's messages.
 fn head(kind: Kind, pattern: Option<&[u8]>, name: &[u8], is_resp3: bool) -> Vec<u8> {
     let mut head = vec![if is_resp3 { b'>' } else { b'*' }];
     head.extend_from_slice(if pattern.is_some() { b"4\r\n" } else { b"3\r\n" });

@@ -1,6 +1,6 @@
-//! Showing commands to those who monitor.
+//! Showing commands to clients that monitor.
 //!
-//! While there are any, commands are executed one by one: each is shown behind its execution, before its locks go back.
+//! While there are any, commands are executed one by one: each is shown after its execution, before its locks go back.
 
 use std::fmt::Write;
 use std::hint::cold_path;
@@ -18,16 +18,17 @@ pub(crate) fn show(ctx: &Ctx<'_>) {
     }
 }
 
-/// As [`show`], of a command that is about to run a script: those of the script come behind it.
+/// As [`show`], for a command that is about to run a script, whose commands come after it.
 pub(crate) fn show_script(ctx: &Ctx<'_>) {
-    // What comes to the thread for long commands its worker has shown.
-    if ctx.engine.messages.has_monitors() && ctx.thread != ctx.engine.long_thread() {
+    // Its worker has already shown a command that comes to the thread for long commands, unless it is in a transaction.
+    let is_shown = ctx.thread == ctx.engine.long_thread() && !ctx.commit.is_nested();
+    if ctx.engine.messages.has_monitors() && !is_shown {
         cold_path();
         send(ctx, &line(ctx, None));
     }
 }
 
-/// As [`show`], of a command that a script calls.
+/// As [`show`], for a command that a script calls.
 #[cold]
 pub(crate) fn show_of_script(ctx: &Ctx<'_>) {
     if !ctx.command.flags.intersects(Flags::ADMIN | Flags::SKIP_MONITOR) {
@@ -44,7 +45,7 @@ fn send(ctx: &Ctx<'_>, line: &str) {
     }
 }
 
-/// The line that tells of the present command; `source` is who sent it, if that is not the client.
+/// The line for the present command; `source` is its source, if that is not the client.
 fn line(ctx: &Ctx<'_>, source: Option<&str>) -> String {
     let (client, us) = (&ctx.session.handle, ctx.engine.clock.unix_us());
     let (seconds, us) = (us / 1_000_000, us % 1_000_000);
@@ -64,7 +65,7 @@ fn line(ctx: &Ctx<'_>, source: Option<&str>) -> String {
     line
 }
 
-/// Appends an argument between quotation marks, what is not printable as an escape.
+/// Appends an argument in quotation marks, with escapes for bytes that are not printable.
 fn push_quoted(line: &mut String, arg: &[u8]) {
     line.push_str(" \"");
     for &byte in arg {

@@ -9,7 +9,7 @@ use super::kind::Kind;
 use crate::client::ClientHandle;
 use crate::shared::Shared;
 
-/// Subscriptions that end at once when a connection does; more of them end in the background.
+/// When a connection ends, up to this many subscriptions end at once; more of them end in the background.
 const LEFT_AT_ONCE_MAX: usize = 1_000;
 
 /// The subscriptions of a client. They end when this is dropped: the client is gone then.
@@ -39,7 +39,8 @@ impl Subscriptions {
         Self { shared, client: Arc::clone(client), sets }
     }
 
-    /// What the confirmation of a subscription tells: how many there are of its kind, where channels and patterns count together.
+    /// The number in a subscription's confirmation: all subscriptions of its kind, where channels and patterns count
+    /// together.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         let len = |kind: Kind| self.sets.by_kind[kind as usize].len();
         match kind {
@@ -61,7 +62,7 @@ impl Subscriptions {
         self.sets.by_kind[kind as usize].values().map(Arc::clone).collect()
     }
 
-    /// Begins to listen to what the client does not listen to yet.
+    /// Adds a subscription that the client does not have yet.
     pub(crate) fn add(&mut self, kind: Kind, name: &[u8]) {
         let channel = self.shared.messages.join(kind, name, &self.client);
         let names = &mut self.sets.by_kind[kind as usize];
@@ -69,7 +70,7 @@ impl Subscriptions {
         self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
     }
 
-    /// Ends a subscription if there is one: none of its messages comes any more when this returns.
+    /// Ends a subscription if it exists: when this returns, none of its messages comes any more.
     pub(crate) fn remove(&mut self, kind: Kind, name: &[u8]) {
         let names = &mut self.sets.by_kind[kind as usize];
         if let Some(channel) = names.remove(name) {
@@ -79,7 +80,7 @@ impl Subscriptions {
         }
     }
 
-    /// Ends all subscriptions of a client that goes on.
+    /// Ends all subscriptions of a client that stays connected.
     pub(crate) fn leave_all(&mut self) {
         leave_all(&mut self.sets, &self.client);
     }
@@ -109,7 +110,7 @@ impl Drop for Subscriptions {
     }
 }
 
-/// Subscriptions of a client that is gone, until they have ended.
+/// Subscriptions of a client that is gone, to be ended in the background.
 struct Leaving {
     client: Arc<ClientHandle>,
     sets: Sets,

@@ -12,7 +12,7 @@ use super::proof::Proof;
 use crate::command::table::CommandTable;
 use crate::error::CommandError;
 
-/// Scripts that came with EVAL and are kept; of more, one goes that has not been used for long.
+/// Most scripts from EVAL that are kept; beyond that, one that has not been used for long is dropped.
 const EVALUATED_MAX: usize = 500;
 
 /// A script.
@@ -22,13 +22,13 @@ pub(crate) struct Script {
     text: Box<[u8]>,
     /// Where the code begins: at the end of the line with the shebang.
     code_at: usize,
-    /// What its shebang says; `None` without one.
+    /// The flags in its shebang; `None` without a shebang.
     pub(crate) flags: Option<FunctionFlags>,
     /// What its text proves.
     pub(crate) proof: Proof,
-    /// What is known of it.
+    /// What earlier runs have shown.
     pub(crate) habit: Habit,
-    /// Whether it came with SCRIPT LOAD: then it stays.
+    /// Whether it came with SCRIPT LOAD: such a script is never dropped alone.
     is_loaded: AtomicBool,
     used_ms: AtomicI64,
     /// Whether the cache has forgotten it.
@@ -61,18 +61,18 @@ impl Script {
         Ok(Self { sha, text: text.into(), code_at, flags, proof, habit, is_loaded, used_ms, is_forgotten })
     }
 
-    /// What is compiled.
+    /// The text to compile: all after the shebang.
     pub(crate) fn code(&self) -> &[u8] {
         &self.text[self.code_at..]
     }
 
-    /// Whether the cache has forgotten it: then no thread knows it any more.
+    /// Whether the cache has dropped it: then threads must drop it too.
     #[inline]
     pub(crate) fn is_forgotten(&self) -> bool {
         self.is_forgotten.load(Relaxed)
     }
 
-    /// Notes that it is used.
+    /// Notes a use of the script.
     #[inline]
     pub(crate) fn touch(&self, now_ms: i64) {
         self.used_ms.store(now_ms, Relaxed);
@@ -107,7 +107,7 @@ fn read_shebang(line: &[u8]) -> Result<FunctionFlags, CommandError> {
     Ok(flags)
 }
 
-/// All scripts. Threads keep what they have found here for as long as the epoch stays the same.
+/// All scripts. Threads keep the scripts they found here as long as the epoch stays the same.
 #[derive(Default)]
 pub(crate) struct Cache {
     /// Changes whenever all scripts go.
@@ -118,14 +118,14 @@ pub(crate) struct Cache {
 #[derive(Default)]
 struct Sources {
     scripts: HashMap<Sha1Hex, Arc<Script>, ShaHasher>,
-    /// Those that came with EVAL, and when each had been used last when it was put here.
+    /// Scripts from EVAL, each with the time of its last use when it was put into this queue.
     evaluated: VecDeque<(Arc<Script>, i64)>,
 }
 
 impl Sources {
-    /// Forgets one that came with EVAL and was not used since it was looked at last, if there are too many. Amortized O(1).
+    /// If there are too many scripts from EVAL, drops one that was not used since the last look at it. Amortized O(1).
     fn shrink(&mut self) {
-        // Each is looked at twice at most.
+        // Looks at each at most twice.
         let mut looks = 2 * self.evaluated.len();
         while self.evaluated.len() > EVALUATED_MAX
             && let Some((script, known_ms)) = self.evaluated.pop_front()
@@ -146,7 +146,7 @@ impl Sources {
 }
 
 impl Cache {
-    /// Changes whenever all scripts go. One that goes alone is marked ([`Script::is_forgotten`]).
+    /// Changes whenever all scripts are dropped. A script that is dropped alone is marked ([`Script::is_forgotten`]).
     #[inline]
     pub(crate) fn epoch(&self) -> &AtomicU64 {
         &self.epoch
@@ -160,7 +160,8 @@ impl Cache {
         self.sources.lock().scripts.get(sha).cloned()
     }
 
-    /// Adds a script that has been compiled, unless it is there; one that was loaded stays loaded. Amortized O(1).
+    /// Adds a compiled script, unless the cache has it; a script from SCRIPT LOAD stays marked as loaded. Amortized
+    /// O(1).
     pub(crate) fn add(&self, script: Arc<Script>) {
         let mut sources = self.sources.lock();
         if let Some(known) = sources.scripts.get(&script.sha) {
@@ -175,7 +176,7 @@ impl Cache {
         }
     }
 
-    /// Forgets all of them.
+    /// Drops all scripts.
     pub(crate) fn clear(&self) {
         *self.sources.lock() = Sources::default();
         self.epoch.fetch_add(1, Relaxed);

@@ -1,27 +1,24 @@
-//! What FUNCTION DUMP returns: a payload as DUMP's, of libraries and not of a value.
+//! The payload that FUNCTION DUMP returns: like DUMP's, but of libraries instead of a value.
 
 use std::sync::Arc;
 
-use onrush_persist::rdb::{Encoder, Item, open_payload, payload_items, seal_payload};
+use onrush_persist::rdb::{Encoder, Item, open_payload, payload_items};
 
 use super::Library;
 
-/// The payload for some libraries.
-pub(crate) fn dump(libraries: &[Arc<Library>]) -> Vec<u8> {
-    let mut encoder = Encoder::new(false);
+/// The payload for some libraries; `compresses`: the setting `rdbcompression`.
+pub(crate) fn dump(libraries: &[Arc<Library>], compresses: bool) -> Vec<u8> {
+    let mut encoder = Encoder::new(compresses);
     libraries.iter().for_each(|library| encoder.function(&library.text));
-    let version = encoder.version();
-    let mut payload = encoder.take();
-    seal_payload(&mut payload, version);
-    payload
+    encoder.seal().to_vec()
 }
 
-/// Why a payload is none.
+/// Why a payload cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {
-    /// Its version is too new, or it has been changed.
+    /// Its version is too new, or its checksum is wrong.
     Footer,
-    /// There is something else than a library in it.
+    /// It holds something other than libraries.
     Content,
 }
 
@@ -39,21 +36,24 @@ pub(crate) fn restore(payload: &[u8]) -> Result<Vec<Vec<u8>>, Bad> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onrush_persist::rdb::VERSION_DEFAULT;
+    use onrush_persist::rdb::{VERSION_DEFAULT, seal_payload};
 
     #[test]
     fn what_is_dumped_is_restored() {
         let texts = [vec![b'x'; 10], vec![b'y'; 300], vec![b'z'; 70_000]];
         let library = |text: &Vec<u8>| Arc::new(Library::new(1, Vec::new(), text.clone(), Vec::new()));
-        let payload = dump(&texts.each_ref().map(library));
-        assert_eq!(restore(&payload), Ok(texts.to_vec()));
-        for at in [0, 5, payload.len() - 1] {
-            let mut changed = payload.clone();
-            changed[at] ^= 1;
-            assert_eq!(restore(&changed), Err(Bad::Footer));
+        for (compresses, lens) in [(false, 70_310..71_000), (true, 10..2_000)] {
+            let payload = dump(&texts.each_ref().map(library), compresses);
+            assert!(lens.contains(&payload.len()), "{}", payload.len());
+            assert_eq!(restore(&payload), Ok(texts.to_vec()));
+            for at in [0, 5, payload.len() - 1] {
+                let mut changed = payload.clone();
+                changed[at] ^= 1;
+                assert_eq!(restore(&changed), Err(Bad::Footer));
+            }
         }
         assert_eq!(restore(b"x"), Err(Bad::Footer));
-        assert_eq!(dump(&[]), b"\n\0]\x9b\\@\x0f\x7f\xa2\xda");
+        assert_eq!(dump(&[], true), b"\n\0]\x9b\\@\x0f\x7f\xa2\xda");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The engine as scripts see it.
+//! The script host: the engine's side of a script that runs.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,12 +29,12 @@ const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command cal
 const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
 const NOT_ALLOWED: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
-/// Nobody sees it: the script ends here.
+/// No client sees this: the script ends here.
 const BEGINS_ANEW: CommandError = CommandError::fixed("ERR the script begins anew");
 const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
 
-/// What a script may do, by its flags and by how it was called. `flags` is `None` of a script without a shebang: of such a one
-/// nothing is known.
+/// What a script may do, by its flags and by how it was called. `flags` is `None` for a script without a shebang, which
+/// declares nothing.
 ///
 /// # Errors
 /// It must not run.
@@ -59,7 +59,7 @@ pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules
     })
 }
 
-/// Where a script that did not get to its end is executed from its beginning.
+/// Where a stopped script is executed again from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     /// Here, with more.
@@ -68,11 +68,11 @@ pub(crate) enum Again {
     Elsewhere,
 }
 
-/// The host of a script whose commit has what the script needs, as far as that is known.
+/// The host of a script. Its commit has the locks that the script is known to need.
 pub(crate) struct ScriptHost<'a, 'c> {
     ctx: &'a mut Ctx<'c>,
     habit: &'a Habit,
-    /// The client's database, which is selected again in the end.
+    /// The client's database; selected again at the end.
     db: u32,
     denied_blocking: bool,
     rules: Rules,
@@ -82,14 +82,14 @@ pub(crate) struct ScriptHost<'a, 'c> {
     has_written: bool,
     is_recorded: bool,
     changes: u64,
-    /// Set when it was ended to be executed again.
+    /// Set when the script was stopped in order to execute it again.
     again: Option<Again>,
-    /// Whether others are told that it takes too long.
+    /// Whether it is marked as busy.
     is_told: bool,
 }
 
-/// So long a script runs on a worker. One that takes longer is executed again from its beginning on the thread for long commands, so
-/// that its worker goes on.
+/// Longest run of a script on a worker. A script that takes longer is executed again from its beginning on the thread
+/// for long commands, so that the worker is free again.
 const ON_WORKER_MAX: Duration = Duration::from_millis(5);
 
 const KILLED_SCRIPT: &[u8] = b"ERR Error running script: Script killed by user with SCRIPT KILL.";
@@ -125,8 +125,8 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         }
     }
 
-    /// Ends the script: the commit is the outer command's again. Says whether the script is to be executed again: what it did has
-    /// been taken back then.
+    /// Ends the script and gives the commit back to the outer command. If the script must be executed again, its
+    /// effects have been undone; returns where.
     pub(crate) fn finish(self) -> Option<Again> {
         let ctx = &mut *self.ctx;
         if self.is_outermost {
@@ -134,7 +134,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
                 ctx.commit.go_back();
             }
             ctx.commit.give_up_way_back();
-            // Who went outside is executed again.
+            // A script that went outside is executed again.
             let _ = ctx.commit.end_nested();
         }
         ctx.session.deny_blocking = self.denied_blocking;
@@ -142,8 +142,12 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             ctx.select(self.db);
         }
         if self.again.is_none() {
-            ctx.engine.stats.threads[ctx.thread].changes.add(self.changes);
-            if self.is_outermost && !ctx.commit.may_go_elsewhere() {
+            if self.is_outermost {
+                ctx.engine.stats.threads[ctx.thread].changes.add(self.changes);
+            } else {
+                ctx.changes += self.changes;
+            }
+            if !ctx.commit.may_go_elsewhere() {
                 cold_path();
                 self.habit.note_time(ctx.engine.clock.now() - ctx.started > ON_WORKER_MAX);
             }
@@ -155,7 +159,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         self.ctx.command.spec.name.starts_with("fcall")
     }
 
-    /// What runs, for those who ask.
+    /// Describes what runs, for other clients.
     fn what(&self) -> What {
         What {
             function: self.is_function().then(|| self.ctx.arg(1).to_vec()),
@@ -196,7 +200,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         } else if let Some(outside) = self.ctx.commit.went_outside() {
             self.habit.note_outside(outside);
             if has_changed && !self.ctx.commit.has_way_back() {
-                // A proof that does not hold.
+                // The proof does not hold.
                 tracing::error!("A script has worked on a key that it was not given, and cannot be taken back");
                 reply.rewind(mark);
                 return Err(error::UNDECLARED);
@@ -206,11 +210,11 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         Ok(())
     }
 
-    /// Whether the script goes on with a command that may work on keys that it does not name.
+    /// Whether the script may go on with a command that may work on keys that it does not name.
     fn goes_on_uncovered(&mut self, writes: bool) -> bool {
         let has_way_back = self.ctx.commit.has_way_back();
         if self.is_scoped || writes && has_way_back {
-            // A way back knows of entries that are changed one by one.
+            // A way back keeps only entries that are changed one by one.
             let outside = if writes { Outside::TooLarge } else { Outside::Undeclared };
             self.habit.note_outside(outside);
             self.again = Some(Again::Here);
@@ -220,7 +224,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
 }
 
 impl Drop for ScriptHost<'_, '_> {
-    /// Also after a panic: nobody is told any more that a script takes too long.
+    /// Also after a panic: no script is marked as busy any more.
     fn drop(&mut self) {
         if self.is_told {
             self.ctx.engine.scripts.running.end();
@@ -250,7 +254,7 @@ impl Host for ScriptHost<'_, '_> {
     }
 
     fn may_execute(&mut self, args: &[&[u8]]) -> Option<bool> {
-        // Every user may do everything.
+        // There are no restricted users here: every command is allowed.
         self.ctx.engine.commands.resolve(args).ok().map(|_| true)
     }
 
@@ -258,7 +262,7 @@ impl Host for ScriptHost<'_, '_> {
         let ctx = &*self.ctx;
         let running = &ctx.engine.scripts.running;
         let took = ctx.engine.clock.now() - ctx.started;
-        let may_restart = self.is_outermost && (ctx.commit.has_way_back() || !self.has_written);
+        let may_restart = ctx.commit.has_way_back() || (self.is_outermost && !self.has_written);
         if may_restart && ctx.commit.may_go_elsewhere() {
             if took > ON_WORKER_MAX {
                 self.habit.note_time(true);

@@ -9,8 +9,9 @@ use crate::ctx::Ctx;
 use crate::inside;
 use crate::messages::show::show_of_script;
 
-/// Executes a command that a script calls, inside of the script's commit. Its effects are recorded as its own; its reply, an error
-/// or not, is appended to `out`. Says whether it takes long, and was not executed.
+/// Executes a command that a script calls, inside of the script's commit. The log records its effects as its own; its
+/// reply, which may be an error, is appended to `out`. Returns true if the command was not executed because it takes
+/// long.
 pub(super) fn execute_called(
     outer: &mut Ctx<'_>,
     command: &'static Command,

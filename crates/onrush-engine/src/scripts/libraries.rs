@@ -13,25 +13,25 @@ use crate::error::CommandError;
 
 /// A library.
 pub(crate) struct Library {
-    /// Tells it from all other libraries of this process, of the same name or not.
+    /// Unique among all libraries of this process, those of the same name included.
     pub(crate) id: u64,
     pub(crate) name: Vec<u8>,
     /// The text, shebang included.
     pub(crate) text: Vec<u8>,
-    /// What it has registered.
+    /// The functions that it has registered.
     pub(crate) functions: Vec<Registered>,
-    /// What is known of each of them.
+    /// What earlier runs of each function have shown.
     pub(crate) habits: Vec<Habit>,
 }
 
 impl Library {
-    /// A library with this text, which has registered some functions.
+    /// A library with this text, which has registered these functions.
     pub(crate) fn new(id: u64, name: Vec<u8>, text: Vec<u8>, functions: Vec<Registered>) -> Self {
         let habits = functions.iter().map(|_| Habit::default()).collect();
         Self { id, name, text, functions, habits }
     }
 
-    /// What is compiled: the text without the shebang.
+    /// The text to compile: all after the shebang.
     pub(crate) fn code(text: &[u8]) -> &[u8] {
         &text[memchr::memchr(b'\n', text).unwrap_or(text.len())..]
     }
@@ -78,21 +78,21 @@ impl Library {
     }
 }
 
-/// What happens to libraries that are there when others are restored.
+/// What happens to the present libraries when others are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// They stay; one of the same name is an error.
+    /// They stay; a library of the same name is an error.
     Append,
-    /// One of the same name is replaced.
+    /// A library of the same name is replaced.
     Replace,
-    /// All of them go.
+    /// All are removed.
     Flush,
 }
 
 /// All libraries.
 #[derive(Default)]
 pub(crate) struct Libraries {
-    /// Changes whenever a library comes or goes.
+    /// Changes whenever a library is added or removed.
     generation: AtomicU64,
     all: RwLock<All>,
 }
@@ -140,17 +140,23 @@ impl All {
     }
 }
 
+/// Number of libraries, and of functions in all of them.
+pub(crate) struct LibraryCounts {
+    pub(crate) libraries: usize,
+    pub(crate) functions: usize,
+}
+
 impl Libraries {
-    /// Changes whenever a library comes or goes.
+    /// Changes whenever a library is added or removed.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
     }
 
-    /// The number of libraries and of functions.
-    pub(crate) fn count(&self) -> (usize, usize) {
+    /// How many libraries and functions there are.
+    pub(crate) fn count(&self) -> LibraryCounts {
         let all = self.all.read();
-        (all.libraries.len(), all.functions.len())
+        LibraryCounts { libraries: all.libraries.len(), functions: all.functions.len() }
     }
 
     /// The library that has a function, and the function's number in it.
@@ -160,7 +166,7 @@ impl Libraries {
         all.functions.get(name).or_else(|| all.functions.get(&name.to_ascii_lowercase())).cloned()
     }
 
-    /// All of them in the order of their names.
+    /// All libraries in the order of their names.
     pub(crate) fn all(&self) -> Vec<Arc<Library>> {
         self.all.read().libraries.clone()
     }
@@ -178,7 +184,7 @@ impl Libraries {
     /// Adds libraries, all or none.
     ///
     /// # Errors
-    /// A library or a function of a name is there already.
+    /// A library or a function of the same name exists already.
     pub(crate) fn add(&self, libraries: Vec<Library>, policy: Policy) -> Result<(), CommandError> {
         let mut all = self.all.write();
         let mut new = if policy == Policy::Flush { All::default() } else { all.clone() };
@@ -190,14 +196,14 @@ impl Libraries {
         Ok(())
     }
 
-    /// Removes a library; says whether it was there.
+    /// Removes a library; returns whether it existed.
     pub(crate) fn remove(&self, name: &[u8]) -> bool {
         let removed = self.all.write().remove(name).is_some();
         self.generation.fetch_add(1, Relaxed);
         removed
     }
 
-    /// Removes all of them.
+    /// Removes all libraries.
     pub(crate) fn clear(&self) {
         *self.all.write() = All::default();
         self.generation.fetch_add(1, Relaxed);

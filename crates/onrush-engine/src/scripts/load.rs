@@ -4,10 +4,10 @@ use super::{Library, Policy, thread};
 use crate::ctx::Engine;
 use crate::error::CommandError;
 
-/// Compiles a library and has it register its functions.
+/// Compiles a library and runs it so that it registers its functions.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text is not a library, or its code fails.
 pub(crate) fn compile(engine: &'static Engine, text: &[u8]) -> Result<Library, CommandError> {
     let name = Library::read_name(text)?;
     let id = Library::next_id();
@@ -16,11 +16,11 @@ pub(crate) fn compile(engine: &'static Engine, text: &[u8]) -> Result<Library, C
     Ok(Library::new(id, name, text.to_vec(), functions))
 }
 
-/// Loads a library from a file; it takes the place of one with its name.
+/// Loads a library from a file.
 ///
 /// # Errors
-/// As of [`compile`].
-pub(crate) fn load_library(engine: &'static Engine, text: &[u8]) -> Result<(), CommandError> {
+/// Those of [`compile`]; or the policy refuses the library.
+pub(crate) fn load_library(engine: &'static Engine, text: &[u8], policy: Policy) -> Result<(), CommandError> {
     let library = compile(engine, text)?;
-    engine.scripts.libraries.add(vec![library], Policy::Replace)
+    engine.scripts.libraries.add(vec![library], policy)
 }

@@ -1,6 +1,6 @@
 //! Scripts and libraries of functions: their sources, which all threads share, and how they are run.
 //!
-//! Every thread has an interpreter of its own ([`thread`]), which compiles what it runs and has not compiled yet.
+//! Every thread has its own interpreter ([`thread`]), which compiles each script when it first runs it.
 
 mod cache;
 mod dump;
@@ -15,23 +15,23 @@ pub(crate) mod thread;
 
 pub(crate) use cache::{Cache, Script};
 pub(crate) use dump::{Bad, dump, restore};
-pub(crate) use libraries::{Libraries, Library, Policy};
+pub(crate) use libraries::{Libraries, Library, LibraryCounts, Policy};
 pub(crate) use load::{compile, load_library};
 pub(crate) use running::{Running, What};
 
-/// What all threads share of scripts.
+/// The state of scripts that all threads share.
 #[derive(Default)]
 pub struct Scripts {
     /// Sources of scripts.
     pub(crate) cache: Cache,
     /// Libraries of functions.
     pub(crate) libraries: Libraries,
-    /// The one that runs.
+    /// The script that runs.
     pub(crate) running: Running,
 }
 
 impl Scripts {
-    /// Forgets all libraries of functions.
+    /// Removes all libraries of functions.
     pub fn forget_libraries(&self) {
         self.libraries.clear();
     }

@@ -1,25 +1,26 @@
-//! What the text of a script proves of all its runs.
+//! Facts about all runs of a script, proved from its text.
 //!
-//! A text is read as words, strings and signs, without its comments. What it proves is little and certain: anything that is not
-//! understood proves nothing.
+//! The text is read as words, strings and signs, without its comments. A proof is certain but rare: text that this
+//! module does not understand proves nothing.
 
 use crate::command::flags::Flags;
+use crate::command::key_spec::KeyRange;
 use crate::command::table::CommandTable;
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proof {
-    /// It works on keys that it is given, and is over after as many steps as its text has: what it does never has to be taken
-    /// back.
+    /// The script works only on keys that it is given, and ends after at most as many steps as its text has: its
+    /// effects never have to be undone.
     pub(crate) keeps_to_keys: bool,
-    /// It only reads the elements of KEYS and ARGV, so the next script may have the same tables.
+    /// The script only reads the elements of KEYS and ARGV, so the next script can use the same tables.
     pub(crate) keeps_lists: bool,
 }
 
 /// Longer texts are not looked at.
 const TEXT_LEN_MAX: usize = 64 * 1024;
 
-/// Words by which a text could do more than is written in it, or do it again and again.
+/// Words by which a script could do more than its text says, or loop.
 const STRONG: &[&[u8]] = &[
     b"while",
     b"for",
@@ -40,7 +41,7 @@ const STRONG: &[&[u8]] = &[
     b"getmetatable",
 ];
 
-/// What a script may take from `redis` beside calls.
+/// Fields of `redis` beside the calls that a script may use.
 const HARMLESS: &[&[u8]] = &[
     b"error_reply",
     b"status_reply",
@@ -58,13 +59,13 @@ const HARMLESS: &[&[u8]] = &[
 enum Token<'a> {
     Word(&'a [u8]),
     Number(&'a [u8]),
-    /// What stands between the quotes.
+    /// A string: the text between the quotes.
     Text(&'a [u8]),
     Sign(u8),
 }
 
 impl Proof {
-    /// What a text proves, without its shebang, if `commands` are the commands that it can call. O(length).
+    /// The proof of a text without its shebang. `commands`: the commands that it can call. O(length).
     pub(crate) fn of(text: &[u8], commands: &CommandTable) -> Self {
         if text.len() > TEXT_LEN_MAX {
             return Self::default();
@@ -76,7 +77,8 @@ impl Proof {
     }
 }
 
-/// Whether every call of a command is written with the command's name and, in the place of its only key, an element of KEYS.
+/// Whether every call of a command is written with the command's name and, in place of its only key, an element of
+/// KEYS.
 fn calls_are_on_keys(tokens: &[Token<'_>], commands: &CommandTable) -> bool {
     tokens.iter().enumerate().filter(|(_, token)| **token == Token::Word(b"redis")).all(|(at, _)| {
         let follows = &tokens[at + 1..];
@@ -110,7 +112,10 @@ fn is_key(tokens: &[Token<'_>]) -> bool {
 fn is_on_one_key(name: &[u8], commands: &CommandTable) -> bool {
     let Ok(command) = commands.resolve(&[name][..]) else { return false };
     let has_others = command.flags.contains(Flags::MOVABLEKEYS) || command.spec.keys.len() != 1;
-    command.plan == Some((1, 1, 1)) && !has_others && command.names_all_keys && !command.is_container()
+    command.plan == Some(KeyRange { first: 1, last: 1, step: 1 })
+        && !has_others
+        && command.names_all_keys
+        && !command.is_container()
 }
 
 /// Whether KEYS and ARGV stand only where an element or the number of elements is read.
@@ -123,7 +128,7 @@ fn are_only_read(tokens: &[Token<'_>]) -> bool {
             Token::Word(b"KEYS" | b"ARGV") => {
                 let before = at.checked_sub(1).map(|before| tokens[before]);
                 let is_counted = before == Some(Token::Sign(b'#'));
-                // Nothing is assigned to what stands inside of parentheses, or behind one of these.
+                // Nothing can be assigned to a value inside of parentheses, or after one of these tokens.
                 let is_value = depth > 0
                     || matches!(
                         before,
@@ -141,7 +146,7 @@ fn are_only_read(tokens: &[Token<'_>]) -> bool {
     true
 }
 
-/// The pieces of a text; `None` if it ends within one, or has a string that is not written plainly.
+/// The pieces of a text; `None` if the text ends within a piece, or has a string with an escape or a line end.
 fn tokens(text: &[u8]) -> Option<Vec<Token<'_>>> {
     let mut tokens = Vec::new();
     let mut rest = text;

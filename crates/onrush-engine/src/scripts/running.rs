@@ -1,7 +1,8 @@
-//! The script that runs now: whether others have to be told that it takes too long, and whether it is to end.
+//! The script that runs now: whether it takes too long for other clients, and whether it must end.
 //!
-//! A script has the whole keyspace, so at most one runs at a time. While it is *busy*, that is, past `busy-reply-threshold`,
-//! nobody waits for it: workers refuse commands without entering the gate, but for those that may end it.
+//! A script has the whole keyspace, so at most one runs at a time. While it is *busy*, that is, past
+//! `busy-reply-threshold`, no command waits for it: workers refuse all commands without entering the gate, except those
+//! that can end the script.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -48,8 +49,8 @@ impl Running {
         self.is_busy.load(Relaxed)
     }
 
-    /// The script that runs takes too long. `has_written`: it has executed a command that writes. `what` tells which it is, the
-    /// first time.
+    /// Marks the script that runs as busy. `has_written`: it has executed a command that writes. `what` describes it,
+    /// and is called the first time only.
     pub(crate) fn take_too_long(&self, has_written: bool, what: impl FnOnce() -> What) {
         self.has_written.store(has_written, Relaxed);
         if self.is_busy() {
@@ -64,12 +65,12 @@ impl Running {
         self.is_busy.store(true, Relaxed);
     }
 
-    /// Whether somebody has asked for the end of the script that runs, which has written nothing.
+    /// Whether SCRIPT KILL has asked for the end of the running script, which has written nothing.
     pub(crate) fn is_to_end(&self) -> bool {
         self.is_to_end.load(Relaxed)
     }
 
-    /// The script is over.
+    /// Notes the end of the script.
     pub(crate) fn end(&self) {
         if self.is_busy() {
             self.is_busy.store(false, Relaxed);
@@ -83,15 +84,15 @@ impl Running {
         self.what.lock().clone()
     }
 
-    /// What other commands are answered meanwhile.
+    /// The error that other commands get while it is busy.
     pub(crate) fn refusal(&self) -> CommandError {
         if self.is_function.load(Relaxed) { BUSY_FUNCTION } else { BUSY_SCRIPT }
     }
 
-    /// Has the script that runs end: SCRIPT KILL, or FUNCTION KILL of a function.
+    /// Ends the running script: SCRIPT KILL, or FUNCTION KILL for a function.
     ///
     /// # Errors
-    /// None runs for too long; it is of the other kind; or it has written something.
+    /// No script is busy; the busy script is of the other kind; or it has written something.
     pub(crate) fn kill(&self, function: bool) -> Result<(), CommandError> {
         if !self.is_busy() {
             return Err(NOT_BUSY);

@@ -1,4 +1,4 @@
-//! The interpreter of a thread, and what the thread knows of the scripts that all share.
+//! The interpreter of a thread, and the shared scripts that the thread has found.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,17 +12,17 @@ use onrush_resp::{ArgRange, Reply};
 use super::{Library, Script};
 use crate::ctx::Engine;
 
-/// Scripts that a thread remembers to be in the cache; with more it looks all of them up anew.
+/// Most scripts that a thread remembers to be in the cache; beyond that it forgets all and looks each up again.
 const KNOWN_MAX: usize = 4096;
 
-/// What a thread runs scripts with.
+/// The state with which a thread runs scripts.
 struct Own {
     interpreter: Interpreter,
-    /// What was found in the cache in the epoch below.
+    /// Scripts found in the cache in the epoch below.
     scripts: HashMap<Sha1Hex, Arc<Script>, ShaHasher>,
     /// The engine, by its address, and the epoch of its cache.
     found_in: (usize, u64),
-    /// The generation of the libraries when those of the interpreter were looked through.
+    /// The generation of the libraries at the last check of the interpreter's libraries.
     generation: u64,
 }
 
@@ -36,7 +36,7 @@ thread_local! {
 }
 
 impl Own {
-    /// Forgets scripts that are not in the cache any more, or of another engine.
+    /// Forgets scripts that are no longer in the cache, or that belong to another engine.
     #[inline]
     fn look(&mut self, engine: &'static Engine) {
         let now = (std::ptr::from_ref(engine) as usize, engine.scripts.cache.epoch().load(Relaxed));
@@ -80,7 +80,7 @@ pub(crate) fn compile(script: &Script) -> Result<(), Vec<u8>> {
     OWN.with_borrow_mut(|own| own.interpreter.compile(&script.sha, script.code()).map(|_| ()))
 }
 
-/// Runs a script, compiled here if it is not yet.
+/// Runs a script; compiles it if this thread has not.
 #[inline]
 pub(crate) fn run<'a>(
     script: &Script,
@@ -113,7 +113,7 @@ pub(crate) fn load(engine: &'static Engine, name: &[u8], id: u64, text: &[u8]) -
     OWN.with_borrow_mut(|own| own.interpreter.load_library(name, id, Library::code(text), &mut Loading::new(engine)))
 }
 
-/// Calls a function of a library, which is loaded here if it is not yet.
+/// Calls a function of a library; loads the library if this thread has not.
 pub(crate) fn call<'a>(
     engine: &'static Engine,
     library: &Library,
@@ -143,10 +143,10 @@ pub(crate) fn call<'a>(
     })
 }
 
-/// So long a library may take to register its functions.
+/// Longest time that a library may take to register its functions.
 const LOADING_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// The host of a library that is loaded: it executes nothing.
+/// The host of a library while it is loaded: it executes no commands.
 struct Loading {
     engine: &'static Engine,
     started: Instant,

@@ -1,4 +1,4 @@
-//! What is known of the snapshots so far, for INFO and for the save points.
+//! Facts about the snapshots so far, for INFO and for the save points.
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]

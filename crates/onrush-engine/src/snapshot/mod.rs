@@ -1,8 +1,9 @@
-//! Snapshots: the data as it is at one moment, saved while writers go on.
+//! Snapshots: the data at one moment, saved while writers go on.
 //!
-//! A snapshot begins with a *cut*, for which one thread has the whole keyspace for a moment. From then on every entry is unsaved
-//! ([`onrush_store::Table::is_unsaved`]). One thread goes through all entries and saves what is unsaved ([`run::run`]); who is about to
-//! change an unsaved entry saves it first ([`Underway::save`]). So each entry is saved once, as it was at the cut.
+//! A snapshot begins with a *cut*, for which one thread has the whole keyspace for a moment. From then on every entry
+//! is unsaved ([`onrush_store::Table::is_unsaved`]). One thread goes through all entries and saves the unsaved ones
+//! ([`run::run`]); a thread that is about to change an unsaved entry saves it first ([`Underway::save`]). So each entry
+//! is saved once, as it was at the cut.
 
 pub mod facts;
 pub mod output;
@@ -18,10 +19,11 @@ use facts::Facts;
 use output::Purpose;
 pub use underway::{Beginning, Underway};
 
-/// The snapshot that is under way, and what is known of those before.
+/// The snapshot under way, and facts about earlier ones.
 #[derive(Default)]
 pub struct Snapshots {
-    /// The number of the snapshot that has not got all entries yet; 0 if there is none. It is set while nobody is in the keyspace.
+    /// The number of the snapshot that does not have all entries yet; 0 if there is none. It is set while no other
+    /// thread is in the keyspace.
     number: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
@@ -32,15 +34,15 @@ struct State {
     /// How many there have been.
     count: u64,
     underway: Option<Arc<Underway>>,
-    /// Whether a thread is to go on with it.
+    /// Whether a thread must go on with it.
     waits: bool,
-    /// What is to begin when this one is done.
+    /// What to begin when this one is done.
     scheduled: Vec<Purpose>,
     facts: Facts,
 }
 
 impl Snapshots {
-    /// The number of the snapshot that has not got all entries yet; 0 if there is none.
+    /// The number of the snapshot that does not have all entries yet; 0 if there is none.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Relaxed)
@@ -51,7 +53,7 @@ impl Snapshots {
         self.state.lock().underway.clone()
     }
 
-    /// What is known of the snapshots so far.
+    /// Facts about the snapshots so far.
     pub fn facts(&self) -> Facts {
         self.state.lock().facts.clone()
     }
@@ -61,7 +63,7 @@ impl Snapshots {
         change(&mut self.state.lock().facts);
     }
 
-    /// Begins one; `None` if one is under way. The caller keeps everybody else out of the keyspace, and has made the cut.
+    /// Begins one; `None` if one is under way. The caller has the whole keyspace, and has made the cut.
     pub(crate) fn begin(&self, make: impl FnOnce() -> Underway, waits: bool) -> Option<Arc<Underway>> {
         let mut state = self.state.lock();
         if state.underway.is_some() {
@@ -83,7 +85,7 @@ impl Snapshots {
         self.number.store(0, Relaxed);
     }
 
-    /// It is written, or has failed: what came of it goes into the facts.
+    /// It is written, or has failed: puts the result into the facts.
     fn end(&self, change: impl FnOnce(&mut Facts)) {
         let mut state = self.state.lock();
         state.underway = None;
@@ -91,7 +93,7 @@ impl Snapshots {
         self.changed.notify_all();
     }
 
-    /// Waits for a snapshot that somebody is to go on with.
+    /// Waits for a snapshot to go on with.
     fn wait(&self) -> Arc<Underway> {
         let mut state = self.state.lock();
         loop {
@@ -110,7 +112,15 @@ impl Snapshots {
         self.changed.wait_while(&mut self.state.lock(), |state| state.underway.is_some());
     }
 
-    /// Asks for one as soon as none is under way (BGSAVE SCHEDULE).
+    /// Ends the snapshot that is under way without a result, and returns when there is none. The caller has left the gate.
+    pub fn abort_and_wait(&self, why: &str) {
+        while let Some(underway) = self.underway() {
+            underway.abort(why);
+            self.wait_for_end();
+        }
+    }
+
+    /// Requests one for when none is under way (BGSAVE SCHEDULE).
     pub fn schedule(&self, purpose: Purpose) {
         let mut state = self.state.lock();
         if !state.scheduled.contains(&purpose) {
@@ -118,12 +128,12 @@ impl Snapshots {
         }
     }
 
-    /// Whether one was asked for that has not begun.
+    /// Whether a requested one has not begun.
     pub fn is_scheduled(&self, purpose: Purpose) -> bool {
         self.state.lock().scheduled.contains(&purpose)
     }
 
-    /// None is asked for any more.
+    /// Withdraws the request.
     pub fn unschedule(&self, purpose: Purpose) {
         self.state.lock().scheduled.retain(|scheduled| *scheduled != purpose);
     }

@@ -14,23 +14,23 @@ pub enum Purpose {
     LogBase,
 }
 
-/// Why nothing comes of a snapshot.
+/// Why a snapshot has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoResult {
     /// It could not be written.
     Failed(String),
-    /// Nobody wants it any more.
+    /// It is no longer wanted.
     Unwanted(String),
 }
 
-/// Takes what a snapshot encodes, as items of the RDB format in any order.
+/// Takes the encoded items of a snapshot, in the RDB format, in any order.
 pub trait Output: Send {
     /// Whether it takes commands of the protocol instead of items.
     fn takes_commands(&self) -> bool {
         false
     }
 
-    /// Writes what stands before the items. The whole keyspace is locked.
+    /// Writes the header before the items. The whole keyspace is locked.
     ///
     /// # Errors
     /// The system's; so with the others.
@@ -39,14 +39,14 @@ pub trait Output: Send {
     /// Writes whole items.
     fn write(&mut self, items: &[u8]) -> io::Result<()>;
 
-    /// The file, if so much was written that it is to be synced by now. The caller does that with no lock held.
+    /// The file, if so much was written that it should be synced now. The caller does that without a lock.
     fn take_due_sync(&mut self) -> Option<Arc<dyn StorageFile>> {
         None
     }
 
-    /// Ends it: what was written is complete, and stays if the machine fails. Returns its length in bytes.
+    /// Completes it, so that it survives a failure of the machine. Returns its length in bytes.
     fn finish(self: Box<Self>) -> io::Result<u64>;
 
-    /// What was written is of no use.
+    /// Discards it: what was written is of no use.
     fn abandon(self: Box<Self>, why: &NoResult);
 }

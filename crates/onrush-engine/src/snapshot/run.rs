@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
 
 use onrush_store::Shard;
 
@@ -11,21 +10,19 @@ use super::underway::{Beginning, Cut, Underway, Usage};
 use crate::commands::server::REDIS_VERSION;
 use crate::eviction::policy::{Order, Policy};
 use crate::gate::Entered;
+use crate::progress::Report;
 use crate::shared::Shared;
 
-/// A shard's lock goes back after so many entries, or so many bytes.
+/// A shard's lock goes back after this many entries, or this many bytes.
 const ENTRIES_PER_LOCK: u64 = 128;
 const BYTES_PER_LOCK: usize = 32 << 10;
 
-/// How often the log tells how far a snapshot is.
-const REPORT_PERIOD: Duration = Duration::from_secs(5);
-
-/// Whether the thread has to enter the gate.
+/// Whether the thread must enter the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// It enters for each piece of work, as this thread.
     Gate(usize),
-    /// It has the keyspace for itself.
+    /// It has the whole keyspace.
     Alone,
 }
 
@@ -88,21 +85,21 @@ fn aux(shared: &Shared, cut: &Cut, purpose: Purpose) -> Vec<(&'static str, Strin
 pub fn serve(shared: &'static Shared) {
     loop {
         let underway = shared.snapshots.wait();
-        // What came of it is in the facts, and in the log.
+        // The result is in the facts, and in the log.
         let _ = run(shared, &underway, At::Gate(shared.snapshot_thread()));
     }
 }
 
-/// Goes through all entries, saves what is unsaved, and ends the snapshot.
+/// Goes through all entries, saves the unsaved ones, and ends the snapshot.
 ///
 /// # Errors
 /// Why it failed, which is logged.
 pub fn run(shared: &Shared, underway: &Underway, at: At) -> Result<(), String> {
-    let mut report = Report { last: Instant::now(), keys: 0 };
+    let mut report = Report::new();
     loop {
         let swaps = underway.swaps();
         go_through(shared, underway, at, &mut report);
-        // What a database has that was exchanged for one that was done is still to be saved.
+        // A database that SWAPDB has put in place of a finished one must still be saved.
         if underway.swaps() == swaps {
             break;
         }
@@ -175,17 +172,17 @@ fn go_through(shared: &Shared, underway: &Underway, at: At, report: &mut Report)
                 underway.sync_due();
             }
             underway.save_taken();
-            report.tell(underway);
+            tell(report, underway);
         }
     }
 }
 
-/// Has a collection that was saved read as fast as before: its parts are its own again.
+/// Makes reading a saved collection as fast as before: its parts are its own again.
 fn thaw(shared: &Shared, underway: &Underway, at: At, number: u32, key: &[u8]) {
     let _entered = at.enter(shared);
     let Some(database) = underway.database_of(number).and_then(|db| shared.keyspace.db(db as usize)) else { return };
     let hash = shared.keyspace.hash(key);
-    // It may be gone by now, or be another one.
+    // It may be gone by now, or be replaced.
     if let Some(mut slot) = database.shard_of(hash).lock().find(key, hash) {
         slot.thaw();
     }
@@ -213,26 +210,13 @@ fn save_some(shared: &Shared, underway: &Underway, at: At, (db, shard): (u32, &S
     next
 }
 
-/// Tells now and then in the log how far a snapshot is.
-struct Report {
-    last: Instant,
-    keys: u64,
-}
-
-impl Report {
-    fn tell(&mut self, underway: &Underway) {
-        let took = self.last.elapsed();
-        if took < REPORT_PERIOD {
-            return;
-        }
-        let saved = underway.saved();
-        let rate = (saved - self.keys) as f64 / took.as_secs_f64();
-        let left_s = underway.keys.saturating_sub(saved) as f64 / rate.max(1.0);
+/// Logs from time to time how far a snapshot has come.
+fn tell(report: &mut Report, underway: &Underway) {
+    let (saved, keys) = (underway.saved(), underway.keys);
+    report.tell(saved, keys, |rate, left_s| {
         tracing::info!(
-            "Saving: {saved} of {} keys, {:.1} MB, {rate:.0} keys per second, about {left_s:.0} seconds left",
-            underway.keys,
+            "Saving: {saved} of {keys} keys, {:.1} MB, {rate:.0} keys per second, about {left_s:.0} seconds left",
             underway.written_bytes() as f64 / 1e6,
         );
-        (self.last, self.keys) = (Instant::now(), saved);
-    }
+    });
 }

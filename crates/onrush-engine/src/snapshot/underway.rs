@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
+use onrush_persist::push_command;
 use onrush_persist::rdb::{Encoder, KeyRecord, Text, VERSION_DEFAULT, VERSION_FIELD_EXPIRY};
 use onrush_store::{Cleared, CutFacts, Entry, Frozen, ValueRef, clock};
 use parking_lot::{Mutex, MutexGuard};
@@ -16,13 +17,13 @@ use crate::types::rdb::encode;
 /// A thread hands over what it has encoded in blocks of about this many bytes.
 const BLOCK_LEN: usize = 64 << 10;
 
-/// Encoded bytes that wait to be written; who adds more writes by itself first.
+/// Most encoded bytes that wait to be written; a thread that would add more first writes them itself.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// Strings of this length on are encoded when their shard is not locked any more: who changes one copies it.
+/// Strings from this length on are encoded after their shard is unlocked: writers copy a string that is shared.
 const STRING_LEN_LATER_MIN: usize = 64 << 10;
 
-/// What saved keys tell of their use.
+/// Which access clock saved keys have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Usage {
     Untold,
@@ -36,7 +37,7 @@ pub struct Beginning {
     pub purpose: Purpose,
     /// Where it goes.
     pub output: Box<dyn Output>,
-    /// Whether what the snapshot's own thread encodes is compressed. What writers encode never is: it holds them up.
+    /// Whether the snapshot's own thread compresses what it encodes. Writers never compress: it would delay them.
     pub compresses: bool,
     /// Facts about the server, with their names in the format.
     pub aux: Vec<(&'static str, String)>,
@@ -68,20 +69,6 @@ impl Buffer {
     }
 }
 
-fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
-    fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
-        out.push(kind);
-        out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-    push_header(out, b'*', args.len());
-    for arg in args {
-        push_header(out, b'$', arg.len());
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
 /// Tables that were taken out of their database, and its number at the cut.
 type Taken = (u32, Vec<Cleared>);
 
@@ -98,7 +85,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A large value as it was, which writers do not change.
+/// A frozen large value, which writers do not change.
 enum Later {
     Collection(Frozen),
     String(Arc<Vec<u8>>),
@@ -135,7 +122,7 @@ pub struct Underway {
     waiting_bytes: AtomicUsize,
     waiting_bytes_max: AtomicUsize,
     written_bytes: AtomicU64,
-    /// The number at the cut of what is now in a database.
+    /// For each database, the number that its present content had at the cut.
     numbers: Box<[AtomicU32]>,
     /// How often databases were exchanged.
     swaps: AtomicU64,
@@ -146,7 +133,7 @@ pub struct Underway {
     why: Mutex<Option<NoResult>>,
 }
 
-/// What is known at the moment of the cut.
+/// Facts at the moment of the cut.
 pub(super) struct Cut {
     pub(super) facts: CutFacts,
     pub(super) started: Instant,
@@ -203,7 +190,9 @@ impl Underway {
         let mut buffer = self.buffers[self.own()].lock();
         let Buffer { encoder, commands, .. } = &mut *buffer;
         if let Some(commands) = commands {
-            libraries.iter().for_each(|text| push_command(commands, &[b"FUNCTION", b"LOAD", b"REPLACE", text]));
+            for text in libraries {
+                push_command(commands, [&b"FUNCTION"[..], b"LOAD", b"REPLACE", text].into_iter());
+            }
             return;
         }
         for (name, value) in aux {
@@ -223,7 +212,8 @@ impl Underway {
         self.buffers.len() - 1
     }
 
-    /// Encodes an entry of a database for a thread; its shard is locked. What is large is encoded later. O(size of the value).
+    /// Encodes an entry of a database for a thread; its shard is locked. Large values are encoded later. O(size of the
+    /// value).
     pub(crate) fn save(&self, thread: usize, db: u32, entry: &Entry, frozen: Option<Frozen>) {
         let number = self.numbers[db as usize].load(Relaxed);
         match frozen {
@@ -242,8 +232,8 @@ impl Underway {
         self.later.lock().push(Waiting { number, key, expires_at_ms, clock, value });
     }
 
-    /// Encodes large values as they were, and tells of each collection that is done, by the number of its database at the cut and its key.
-    /// No shard is locked.
+    /// Encodes frozen large values, and calls `done` for each finished collection, with the number of its database at
+    /// the cut and its key. No shard may be locked.
     pub(super) fn save_late(&self, mut done: impl FnMut(u32, &[u8])) {
         loop {
             let Some(Waiting { number, key, expires_at_ms, clock, value }) = self.later.lock().pop() else { return };
@@ -273,9 +263,11 @@ impl Underway {
         let is_elsewhere = last.replace(number) != Some(number);
         if let Some(commands) = commands {
             if is_elsewhere {
-                push_command(commands, &[b"SELECT", itoa::Buffer::new().format(number).as_bytes()]);
+                push_command(commands, [&b"SELECT"[..], itoa::Buffer::new().format(number).as_bytes()].into_iter());
             }
-            rebuild_value(record.key, value, record.expires_at_ms, &mut |args| push_command(commands, args));
+            rebuild_value(record.key, value, record.expires_at_ms, &mut |args| {
+                push_command(commands, args.iter().copied())
+            });
             return self.hand_over_if_full(buffer);
         }
         if is_elsewhere {
@@ -314,7 +306,7 @@ impl Underway {
         }
     }
 
-    /// Writes what waits.
+    /// Writes the waiting bytes.
     pub(super) fn write_waiting(&self) {
         if self.waiting_bytes.load(Relaxed) == 0 {
             return;
@@ -334,7 +326,8 @@ impl Underway {
         }
     }
 
-    /// Has written bytes taken to the disk if there are many by now. It may take long: no lock is held meanwhile, so that others can write.
+    /// Syncs written bytes if there are many by now. This may take long: no lock is held meanwhile, so that others can
+    /// write.
     pub(super) fn sync_due(&self) {
         let due = self.output.lock().as_mut().and_then(|output| output.take_due_sync());
         if let Some(file) = due
@@ -361,18 +354,18 @@ impl Underway {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Ends it without a result. The entries are gone through to the end, so that the next one can begin.
+    /// Ends it without a result. The scan still goes through all entries, so that the next snapshot can begin.
     pub fn abort(&self, reason: &str) {
         self.why.lock().get_or_insert_with(|| NoResult::Unwanted(reason.to_owned()));
         self.is_over.store(true, Relaxed);
     }
 
-    /// Takes the output, and tells why there is nothing to be made of it, if so.
+    /// Takes the output, and the reason if there is no result.
     pub(super) fn take_output(&self) -> (Option<Box<dyn Output>>, Option<NoResult>) {
         (self.output.lock().take(), self.why.lock().clone())
     }
 
-    /// Two databases are exchanged. Nobody else is in the keyspace.
+    /// Notes that two databases are exchanged. No other thread is in the keyspace.
     pub(crate) fn swap(&self, a: u32, b: u32) {
         let [a, b] = [a, b].map(|db| &self.numbers[db as usize]);
         let number = a.swap(b.load(Relaxed), Relaxed);
@@ -380,7 +373,7 @@ impl Underway {
         self.swaps.fetch_add(1, Relaxed);
     }
 
-    /// Which database has what had a number at the cut.
+    /// The database that now has the content of a number at the cut.
     pub(super) fn database_of(&self, number: u32) -> Option<u32> {
         (0..).zip(&self.numbers).find_map(|(db, now)| (now.load(Relaxed) == number).then_some(db))
     }
@@ -390,7 +383,7 @@ impl Underway {
         self.swaps.load(Relaxed)
     }
 
-    /// Tables are taken out of a database: they are kept until they are saved. Nobody else is in the keyspace.
+    /// Takes over tables of an emptied database until they are saved. No other thread is in the keyspace.
     pub(crate) fn take_over(&self, db: u32, cleared: Vec<Cleared>) {
         if !cleared.is_empty() {
             self.taken.lock().push((self.numbers[db as usize].load(Relaxed), cleared));

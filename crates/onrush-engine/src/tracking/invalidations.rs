@@ -1,7 +1,7 @@
-//! What a commit has to tell clients that track keys, until it ends.
+//! Messages of a commit for clients that track keys, until it ends.
 //!
-//! Who has read a key that changes is told when the record is closed, in a message for each key. Who is told of prefixes gets one
-//! message for all keys with a prefix that have changed in a chunk.
+//! Clients that have read a changed key get a message for each key when the record is closed. Clients that track
+//! prefixes get one message for all keys with a prefix that have changed in a chunk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::messages::outgoing::push_bulk;
 use crate::settings::OutputLimits;
 use crate::shared::Shared;
 
-/// Stands for the client that changes a key where it is none: the key has expired, or was evicted.
+/// Stands for the writer of a change that no client has made: the key has expired, or was evicted.
 pub(crate) const NOBODY: u64 = 0;
 
-/// The channel by which clients in RESP2 are told what is redirected to them.
+/// The channel of redirected messages to clients in RESP2.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// Something that is to be told.
+/// A change to report.
 enum Told {
     /// A key has changed.
     Key { key: Box<[u8]>, readers: Readers, writer: u64 },
-    /// All keys may have.
+    /// All keys may have changed.
     Everything,
 }
 
@@ -50,7 +50,7 @@ impl Invalidations {
         Self { teller: Teller { shared, thread }, told: Vec::new(), changed: BTreeMap::new() }
     }
 
-    /// Whether nothing has to be told when the record is closed.
+    /// Whether there is nothing to send when the record is closed.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.told.is_empty()
@@ -71,7 +71,7 @@ impl Invalidations {
         }
     }
 
-    /// Throws keys out of the table while there are too many, `max` of them at most, but not this one.
+    /// Drops keys from the table while there are too many, at most `max`, but not this one.
     pub(crate) fn throw_out(&mut self, hash: KeyHash, other_than: &[u8], max: usize) {
         let tracking = &self.teller.shared.tracking;
         for _ in 0..max {
@@ -90,7 +90,7 @@ impl Invalidations {
         self.told.push(Told::Everything);
     }
 
-    /// Tells clients of what they have read.
+    /// Sends messages to the readers of changed keys.
     #[cold]
     pub(crate) fn deliver(&mut self) {
         let told = std::mem::take(&mut self.told);
@@ -122,7 +122,7 @@ impl Invalidations {
         !self.changed.is_empty()
     }
 
-    /// Tells clients of keys with their prefixes. No lock of a shard is held.
+    /// Sends messages about prefixes to the clients that track them. No lock of a shard may be held.
     #[cold]
     pub(crate) fn broadcast(&mut self) {
         let limits = self.teller.shared.settings.output_limits();
@@ -147,14 +147,14 @@ impl Invalidations {
     }
 }
 
-/// Whether a client that has read a key is told that `writer` has changed it.
+/// Whether a client that has read a key gets a message when `writer` changes it.
 fn concerns(client: &ClientHandle, writer: u64) -> bool {
     let mode = client.tracking.mode();
     let is_own = mode.contains(Mode::NOLOOP) && client.id == writer;
     mode.contains(Mode::ON) && !mode.contains(Mode::BCAST) && !is_own
 }
 
-/// A message, encoded once for each way of telling it.
+/// A message, encoded once for each protocol.
 struct Message {
     /// The keys as an array; `None` stands for all keys.
     keys: Option<Vec<u8>>,
@@ -190,7 +190,7 @@ impl Message {
     }
 }
 
-/// Who puts messages into outboxes.
+/// Puts messages into outboxes.
 #[derive(Clone, Copy)]
 struct Teller {
     shared: &'static Shared,
@@ -198,7 +198,8 @@ struct Teller {
 }
 
 impl Teller {
-    /// Tells a client, or the one that it redirects to, if that can be told: RESP2 has messages for subscribers only.
+    /// Sends a message to a client, or to the client that it redirects to, if that client can get it: RESP2 has
+    /// messages only for subscribers.
     fn tell(self, client: &ClientHandle, message: &mut Message, limits: &OutputLimits) {
         let Self { shared, thread } = self;
         match client.tracking.redirect() {
@@ -231,8 +232,8 @@ impl Teller {
     }
 }
 
-/// Throws keys out of the table that are too many, `max` at most, and tells who has read them. For the maintenance thread:
-/// clients that read keep to the limit by themselves. `thread`: who asks.
+/// Drops keys beyond the table's limit, at most `max`, and notifies their readers. For the maintenance thread: commands
+/// that read keep the limit by themselves. `thread`: the calling thread.
 pub fn trim(shared: &'static Shared, thread: usize, max: usize) {
     if shared.tracking.is_over_limit() {
         let mut invalidations = Invalidations::new(shared, thread);

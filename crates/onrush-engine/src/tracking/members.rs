@@ -12,11 +12,11 @@ use crate::client::ClientHandle;
 #[derive(Default)]
 pub(super) struct ById {
     pub(super) clients: HashMap<u64, Arc<ClientHandle>>,
-    /// How many of them are told of what they have read.
+    /// How many of them track what they read.
     readers: usize,
 }
 
-/// See the module's text. Whoever tells clients something holds the lock for reading meanwhile.
+/// See the module's text. A thread that sends messages holds the lock for reading meanwhile.
 #[derive(Default)]
 pub(super) struct Members {
     by_id: RwLock<ById>,
@@ -37,7 +37,7 @@ impl Members {
         drop(self.by_id.write());
     }
 
-    /// Adds a client that is not there.
+    /// Adds a client, which must not be there.
     pub(super) fn join(&self, client: &Arc<ClientHandle>, is_reader: bool) {
         let mut by_id = self.by_id.write();
         by_id.clients.insert(client.id, Arc::clone(client));
@@ -45,8 +45,8 @@ impl Members {
         self.len.store(by_id.clients.len(), Relaxed);
     }
 
-    /// Takes a client out that is there: it is told nothing more when this returns. Calls `forget` if it was the last one that is
-    /// told of what it has read, before another one can join.
+    /// Removes a client, which must be there: when this returns, it gets no more messages. If it was the last one that
+    /// tracks what it reads, calls `forget` before another one can join.
     pub(super) fn leave<R>(&self, client: &ClientHandle, is_reader: bool, forget: impl FnOnce() -> R) -> Option<R> {
         let mut by_id = self.by_id.write();
         by_id.clients.remove(&client.id);

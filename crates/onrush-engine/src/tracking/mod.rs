@@ -1,12 +1,13 @@
-//! Client-side caching: clients that keep copies of what they have read, and are told when it changes.
+//! Client-side caching: clients keep copies of keys that they have read, and get a message when these change.
 //!
-//! A client that tracks keys (CLIENT TRACKING) is told once of each key that it has read and that changes then ([`table`]), or, with
-//! BCAST, of every key with its prefixes that changes ([`prefixes`]). What is to be told is put into the open record of the commit
-//! that changes the key ([`invalidations`]).
+//! A client that tracks keys (CLIENT TRACKING) gets one message when a key changes that it has read ([`table`]), or,
+//! with BCAST, a message for every change of a key with its prefixes ([`prefixes`]). Messages go into the open record
+//! of the commit that changes the key ([`invalidations`]).
 //!
-//! No change is missed: a command notes what it reads, and a command that changes a key looks for who has read it, both while they
-//! hold the lock of the key. So either the reader has the new value, or the writer finds the reader. A client gets the message
-//! behind the reply that it makes outdated: its own worker takes messages over between commands only.
+//! No change is missed: a command notes what it reads, and a command that changes a key looks for its readers, both
+//! while they hold the lock of the key. So either the reader has the new value, or the writer finds the reader. A
+//! client gets the message after the reply that it makes outdated: its own worker takes messages over only between
+//! commands.
 //!
 //! Lock order: the members, then a prefix's clients, then the registry of clients or an outbox; the parts of the table stand alone.
 
@@ -28,7 +29,7 @@ use table::Table;
 
 use crate::client::ClientHandle;
 
-/// Who tracks what. See the module's text.
+/// Which clients track which keys. See the module's text.
 #[derive(Default)]
 pub struct Tracking {
     members: Members,
@@ -50,22 +51,22 @@ impl Tracking {
         self.members.len()
     }
 
-    /// How many keys are known to be read by clients.
+    /// How many keys are in the table.
     pub fn keys_len(&self) -> usize {
         self.table.keys_len()
     }
 
-    /// How many clients those have, all keys together.
+    /// The sum of the clients of all these keys.
     pub fn items_len(&self) -> usize {
         self.table.items_len()
     }
 
-    /// How many prefixes clients are told of.
+    /// How many prefixes clients track.
     pub fn prefixes_len(&self) -> usize {
         self.prefixes.len()
     }
 
-    /// Sets the most keys that are known to be read; 0 is no limit. More are thrown out bit by bit.
+    /// Sets the limit of keys in the table; 0 is no limit. Keys beyond it are dropped little by little.
     pub(crate) fn set_keys_max(&self, keys_max: usize) {
         self.keys_max.store(keys_max, Relaxed);
     }
@@ -76,7 +77,7 @@ impl Tracking {
         keys_max > 0 && self.keys_len() > keys_max
     }
 
-    /// Waits until whoever is telling clients something is done: what comes then goes by the clients as they are now.
+    /// Waits until all threads that are sending messages are done: later messages use the present clients.
     pub(crate) fn settle(&self) {
         if self.is_on() {
             self.members.settle();

@@ -1,26 +1,26 @@
-//! How a client tracks keys, as every thread may ask.
+//! How a client tracks keys, readable by every thread.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// The options of CLIENT TRACKING, and what has become of them.
+    /// The options of CLIENT TRACKING, and their state.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Mode: u8 {
         /// The client tracks keys.
         const ON = 1 << 0;
-        /// It is told of all keys with its prefixes, whether it has read them or not.
+        /// It gets messages about all keys with its prefixes, whether it has read them or not.
         const BCAST = 1 << 1;
         /// Keys are tracked only if CLIENT CACHING YES comes before the command that reads them.
         const OPTIN = 1 << 2;
         /// Keys are tracked unless CLIENT CACHING NO comes before the command that reads them.
         const OPTOUT = 1 << 3;
-        /// The client is not told of what it changes by itself.
+        /// The client gets no messages about its own changes.
         const NOLOOP = 1 << 4;
         /// CLIENT CACHING has been sent, for the next command.
         const CACHING = 1 << 5;
-        /// The client that messages are redirected to was gone when there was one.
+        /// A message could not be redirected, because the target client was gone.
         const BROKEN = 1 << 6;
     }
 }
@@ -37,7 +37,7 @@ impl Mode {
     }
 }
 
-/// The mode of a client. Its own session sets it; whoever has something to tell it reads it.
+/// The mode of a client. Its own session sets it; threads that send messages read it.
 #[derive(Default)]
 pub struct TrackingState {
     mode: AtomicU8,

@@ -1,4 +1,4 @@
-//! Prefixes of keys, and which clients are told of all keys that begin with them (BCAST).
+//! Prefixes of keys, and the clients that get messages about all keys that begin with them (BCAST).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -45,8 +45,8 @@ impl<C> Prefixes<C> {
         self.len.store(by_name.len(), Relaxed);
     }
 
-    /// Takes a client out of a prefix, which goes with its last one: the client gets no message of it any more when this
-    /// returns. O(log prefixes + log clients).
+    /// Removes a client from a prefix, and the prefix with its last client: when this returns, the client gets no more
+    /// messages about it. O(log prefixes + log clients).
     pub(super) fn leave(&self, name: &[u8], id: u64) {
         let mut by_name = self.by_name.write();
         let Some(prefix) = by_name.get(name) else { return };
@@ -79,12 +79,12 @@ impl<C> Prefixes<C> {
     }
 }
 
-/// Two prefixes of one client, one of which begins with the other.
+/// Two prefixes of one client of which one begins with the other.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Overlap<'p> {
-    /// A new one, and one that the client has.
+    /// A new prefix, and one that the client has.
     WithExisting(&'p [u8], &'p [u8]),
-    /// Two new ones.
+    /// Two new prefixes.
     WithNew(&'p [u8], &'p [u8]),
 }
 
@@ -92,7 +92,7 @@ pub(crate) enum Overlap<'p> {
 pub(crate) fn overlap<'p>(existing: &'p BTreeSet<Box<[u8]>>, new: &[&'p [u8]]) -> Option<Overlap<'p>> {
     let mut all: Vec<&[u8]> = existing.iter().map(|name| &**name).chain(new.iter().copied()).collect();
     all.sort_unstable();
-    // Whatever begins with a name stands behind it, and so does everything in between.
+    // In the order of names, everything that begins with a name follows it directly.
     if !all.windows(2).any(|pair| pair[1].starts_with(pair[0])) {
         return None;
     }

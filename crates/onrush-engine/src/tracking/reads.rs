@@ -1,15 +1,15 @@
-//! Noting what a client reads that tracks keys.
+//! Noting the reads of clients that track keys.
 
 use onrush_store::KeyHash;
 
 use super::mode::Mode;
-use crate::command::find_keys::find_keys;
+use crate::command::find_keys::keys_of;
 use crate::command::{Flags, Group};
 use crate::ctx::Ctx;
 use crate::planned_keys::PlannedKeys;
 use crate::session::States;
 
-/// Keys thrown out of a full table for one that comes in.
+/// Keys dropped from a full table for one new key.
 const THROWN_OUT_MAX: usize = 100;
 
 /// Notes the keys that the present command has read, if its client tracks them. Their locks are held. O(keys).
@@ -24,12 +24,11 @@ pub(crate) fn note_reads(ctx: &mut Ctx<'_>) {
         return;
     }
     let PlannedKeys { first, step, hashes, .. } = ctx.planned;
-    if command.plan.is_some() && !command.flags.contains(Flags::MOVABLEKEYS) && !hashes.is_empty() {
+    if command.has_only_fixed_keys() && !hashes.is_empty() {
         let indexes = (first as usize..).step_by(step as usize);
         hashes.iter().zip(indexes).for_each(|(&hash, index)| note(ctx, ctx.arg(index), hash, client));
     } else if command.has_keys() {
-        for key in find_keys(command, &ctx.argv).unwrap_or_default() {
-            let key = ctx.arg(key.index);
+        for key in keys_of(command, ctx.argv) {
             note(ctx, key, ctx.engine.keyspace.hash(key), client);
         }
     }
@@ -43,7 +42,7 @@ fn note(ctx: &mut Ctx<'_>, key: &[u8], hash: KeyHash, client: u64) {
     }
 }
 
-/// Ends what CLIENT CACHING has said about the present command, if that is one that it was about.
+/// Ends the effect of CLIENT CACHING, if the present command is the one that it applied to.
 #[cold]
 pub(crate) fn end_caching(ctx: &Ctx<'_>) {
     let tracking = &ctx.session.handle.tracking;

@@ -1,4 +1,4 @@
-//! The keys that clients have read and may keep a copy of, and which clients those are.
+//! The keys that clients have read and may keep copies of, and these clients.
 //!
 //! Keys go by their names alone: a key of another database with the same name counts as the same. A key leaves the table with its
 //! first change, so that later changes cost one look. Clients are known by their ids: what a client has read stays in the
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 /// Parts of the table with a lock each.
 const STRIPES: usize = 64;
 
-/// A part with room for no more keys than this keeps it.
+/// A part with room for at most this many keys keeps its memory.
 const KEPT_KEYS_MAX: usize = 64;
 
 /// Stands for no entry.
@@ -29,7 +29,7 @@ pub(crate) enum Readers {
 }
 
 impl Readers {
-    /// Adds a client; says whether it was not there before. O(log clients).
+    /// Adds a client; returns whether it is new. O(log clients).
     fn add(&mut self, client: u64) -> bool {
         match self {
             Self::One(first) if *first == client => false,
@@ -58,7 +58,7 @@ impl Readers {
     }
 }
 
-/// A key and who has read it.
+/// A key and its readers.
 struct Entry {
     hash: u64,
     /// The next entry with the same hash.
@@ -129,7 +129,7 @@ impl Stripe {
         removed
     }
 
-    /// Lets whatever leads to the entry at a place lead to another one.
+    /// Changes the link that leads to the entry at a place, so that it leads to another one.
     fn relink(&mut self, from: usize, to: u32) {
         let hash = self.entries[from].hash;
         let Some(first) = self.first.get_mut(&hash) else { return };
@@ -148,7 +148,7 @@ impl Stripe {
         self.entries[at].next = to;
     }
 
-    /// A place that a number chooses, other than that of a key.
+    /// A place chosen by a number, but not that of a key.
     fn choose(&self, number: u64, other_than: &[u8]) -> Option<usize> {
         let len = self.entries.len();
         let at = number.checked_rem(len as u64)? as usize;
@@ -188,7 +188,7 @@ impl Table {
     }
 
     fn place(hash: KeyHash) -> usize {
-        // The map of a part goes by other bits of the hash.
+        // The map of a part uses other bits of the hash.
         (hash.bits() >> 40) as usize % STRIPES
     }
 
@@ -211,7 +211,7 @@ impl Table {
         self.items.fetch_sub(entry.readers.len(), Relaxed);
     }
 
-    /// Takes a key out that changes, and whose lock is held.
+    /// Removes a key that changes; its lock is held.
     pub(super) fn take(&self, key: &[u8], hash: KeyHash) -> Option<Readers> {
         if self.keys_len() == 0 {
             return None;
@@ -223,7 +223,7 @@ impl Table {
         Some(entry.readers)
     }
 
-    /// Takes some key out, chosen by the hash of another one, which is left in. O(1) unless most parts are empty.
+    /// Removes some key, chosen by the hash of another key, which stays. O(1) unless most parts are empty.
     pub(super) fn throw_out(&self, hash: KeyHash, other_than: &[u8]) -> Option<(Box<[u8]>, Readers)> {
         (0..STRIPES).find_map(|distance| {
             let mut stripe = self.stripes[(Self::place(hash) + distance) % STRIPES].lock();

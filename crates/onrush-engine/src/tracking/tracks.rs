@@ -1,4 +1,4 @@
-//! What one client tracks, for as long as it does.
+//! What one client tracks, as long as it does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Tracks {
 }
 
 impl Tracks {
-    /// Begins to track; [`Tracks::set`] comes next. A client is told of its prefixes, or else of what it has read, to the end.
+    /// Begins to track; [`Tracks::set`] comes next. A client tracks either prefixes or what it reads, to the end.
     pub(crate) fn new(shared: &'static Shared, client: &Arc<ClientHandle>, is_bcast: bool) -> Self {
         shared.tracking.members.join(client, !is_bcast);
         shared.watched.begin_observing();
@@ -32,7 +32,7 @@ impl Tracks {
         self.client.tracking.set(options | Mode::ON | caching, redirect);
     }
 
-    /// The prefixes that it is told of.
+    /// The prefixes that it tracks.
     pub(crate) fn prefixes(&self) -> &BTreeSet<Box<[u8]>> {
         &self.prefixes
     }
@@ -50,7 +50,7 @@ impl Drop for Tracks {
         let Self { shared, client, .. } = self;
         client.tracking.set(Mode::empty(), 0);
         let tracking = &shared.tracking;
-        // Nobody is told of what was read any more.
+        // Nothing that was read is tracked any more.
         let forgotten = tracking.members.leave(client, !self.is_bcast, || tracking.table.clear());
         shared.watched.end_observing();
         if let Some(forgotten) = forgotten {
@@ -63,7 +63,7 @@ impl Drop for Tracks {
     }
 }
 
-/// Prefixes of a client that tracks no more, until it has left them.
+/// Prefixes of a client that no longer tracks, to be left in the background.
 struct Leaving {
     shared: &'static Shared,
     client: u64,

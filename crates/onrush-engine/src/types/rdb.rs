@@ -9,8 +9,8 @@ use onrush_persist::rdb::{
 };
 use onrush_resp::parse_i64;
 use onrush_store::{
-    CollectionRef, Consumer, Encoding, End, Frozen, Group, Hash, List, ListLimits, Member, NewValue, PairLimits,
-    Pending, Set, SetLimits, SortedSet, Stream, StreamId, StreamLimits, ValueRef,
+    CollectionRef, Consumer, Encoding, End, Filling, Frozen, Group, Hash, List, ListLimits, Member, NewValue,
+    PairLimits, Pending, Set, SetLimits, SortedSet, Stream, StreamId, StreamLimits, ValueRef,
 };
 use smallvec::SmallVec;
 
@@ -25,8 +25,8 @@ const NAMES_LEN_FREE: usize = 1 << 20;
 /// What an entry takes without its values.
 const ENTRY_LEN_MIN: usize = 8;
 
-/// In the format everybody who has pending entries has a name. Entries that were given back belong to a consumer with the
-/// empty name that nobody has heard of since then, so any server lets them be claimed.
+/// In the format everybody who has pending entries has a name. Entries that were given back belong to a consumer with
+/// the empty name, which was never active since, so every server allows claiming them.
 const NOBODY_SEEN_MS: i64 = 0;
 
 const LONG_NAMES: Refused = Refused("a stream whose entries share names that are too long for them");
@@ -36,6 +36,7 @@ const NOT_EXPECTED: Refused = Refused("a piece of another type of value");
 pub struct Restorer<'l> {
     limits: &'l Encodings,
     value: Restored,
+    filling: Filling,
 }
 
 enum Restored {
@@ -52,7 +53,7 @@ enum Restored {
 impl<'l> Restorer<'l> {
     /// Nothing yet.
     pub fn new(limits: &'l Encodings) -> Self {
-        Restorer { limits, value: Restored::Nothing }
+        Restorer { limits, value: Restored::Nothing, filling: Filling::default() }
     }
 
     /// The value, once it has been decoded.
@@ -96,7 +97,8 @@ impl Visitor for Restorer<'_> {
         self.set(int.map_or(Restored::String(value), Restored::Int))
     }
 
-    fn collection(&mut self, kind: CollectionKind, _len_hint: usize) -> Told {
+    fn collection(&mut self, kind: CollectionKind, len_hint: usize) -> Told {
+        self.filling = Filling::new(len_hint);
         self.set(match kind {
             CollectionKind::List => Restored::List(List::default(), self.limits.list()),
             CollectionKind::Set => Restored::Set(Set::default(), self.limits.set()),
@@ -113,13 +115,17 @@ impl Visitor for Restorer<'_> {
 
     fn member(&mut self, member: Text<'_>) -> Told {
         let Restored::Set(set, limits) = &mut self.value else { return Err(NOT_EXPECTED) };
-        let is_new = set.insert(member.as_bytes(&mut itoa::Buffer::new()), limits);
+        let member = match member {
+            Text::Int(int) => Member::Int(int),
+            Text::Bytes(bytes) => Member::Bytes(bytes),
+        };
+        let is_new = set.fill(member, &mut self.filling, limits);
         only_if(is_new, Refused::DUPLICATE_MEMBER)
     }
 
     fn scored(&mut self, member: Text<'_>, score: f64) -> Told {
         let Restored::SortedSet(set, limits) = &mut self.value else { return Err(NOT_EXPECTED) };
-        let is_new = set.insert(member.as_bytes(&mut itoa::Buffer::new()), score, limits);
+        let is_new = set.fill(member.as_bytes(&mut itoa::Buffer::new()), score, &mut self.filling, limits);
         only_if(is_new, Refused::DUPLICATE_MEMBER)
     }
 
@@ -127,7 +133,8 @@ impl Visitor for Restorer<'_> {
         let Restored::Hash(hash, limits) = &mut self.value else { return Err(NOT_EXPECTED) };
         let (mut of_name, mut of_value) = (itoa::Buffer::new(), itoa::Buffer::new());
         let (name, value) = (name.as_bytes(&mut of_name), value.as_bytes(&mut of_value));
-        only_if(hash.set_with_expiry(name, value, expires_at_ms, limits), Refused::DUPLICATE_FIELD)
+        let is_new = hash.fill(name, value, expires_at_ms, &mut self.filling, limits);
+        only_if(is_new, Refused::DUPLICATE_FIELD)
     }
 
     fn stream(&mut self) -> Told {
@@ -175,11 +182,11 @@ struct RestoredStream {
     /// The group that came last, and its consumer.
     group: Vec<u8>,
     consumer: Vec<u8>,
-    /// Whether that consumer stands for nobody.
+    /// Whether that consumer stands for entries without a consumer.
     is_nobody: bool,
-    /// Pending entries of the group that nobody has yet.
+    /// Pending entries of the group without a consumer so far.
     unowned: BTreeMap<StreamId, StreamPending>,
-    /// The fields and values of an entry, one behind the other.
+    /// The fields and values of an entry, one after the other.
     bytes: Vec<u8>,
     /// Bytes of names that entries share with others, and how many are allowed.
     names_len: usize,
@@ -302,10 +309,8 @@ pub fn encode_frozen(frozen: &Frozen, encoder: ValueEncoder<'_>) {
 }
 
 fn encode_set(set: &Set, encoder: ValueEncoder<'_>) {
-    if set.encoding() == Encoding::Intset {
-        let int = |member| if let Member::Int(int) = member { Some(int) } else { None };
-        let mut ints: Vec<i64> = set.iter().filter_map(int).collect();
-        return encoder.intset(&mut ints);
+    if let Some((width, ints)) = set.as_intset() {
+        return encoder.intset(width, ints);
     }
     let text = |member| match member {
         Member::Int(int) => Text::Int(int),
@@ -357,7 +362,7 @@ fn encode_group(name: &[u8], group: &Group, encoder: &mut StreamEncoder<'_>) {
             released.push(*id);
         }
     }
-    // Whoever has the empty name himself has them, too.
+    // The consumer with the empty name, if there is one, gets them, too.
     let needs_nobody = !released.is_empty() && !group.consumers.contains_key(&b""[..]);
     encoder.consumers(group.consumers.len() as u64 + u64::from(needs_nobody));
     if needs_nobody {

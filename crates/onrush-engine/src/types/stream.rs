@@ -54,7 +54,8 @@ impl DataType for Stream {
 }
 
 fn rebuild_stream(stream: &Stream, key: &[u8], emit: Emit<'_>) {
-    // Entries that are gone and still pending, or what a producer's message became: they have to be there to be named.
+    // Entries that are deleted but still named, as pending or as a producer's message: to be named, they must exist
+    // first.
     let pending = stream.groups().values().flat_map(|group| group.pending.keys().copied());
     let recorded = recorded(stream).map(|recorded| recorded.entry);
     let ghosts: BTreeSet<StreamId> = pending.chain(recorded).filter(|id| stream.get(*id).is_none()).collect();
@@ -74,7 +75,7 @@ fn rebuild_stream(stream: &Stream, key: &[u8], emit: Emit<'_>) {
     }
     ghosts_left.for_each(|ghost| add(ghost, &no_pairs, emit));
     if stream.is_empty() && ghosts.is_empty() {
-        // The only way to an empty stream that has a history.
+        // No other command makes an empty stream that has had entries.
         let id = stream.last_id().max(StreamId { ms: 0, seq: 1 }).to_string();
         emit(&[b"XADD", key, b"MAXLEN", b"0", id.as_bytes(), b"x", b"y"]);
     }
@@ -130,7 +131,7 @@ fn rebuild_groups(stream: &Stream, key: &[u8], emit: Emit<'_>) {
     }
 }
 
-/// What producers' messages became, but for entries that XSETID has put behind the end.
+/// The entries that producers' messages became, except entries that XSETID has put past the end.
 fn recorded(stream: &Stream) -> impl Iterator<Item = Recorded<'_>> {
     let all = stream.idempotency().into_iter().flat_map(|table| table.iter());
     all.filter(|recorded| recorded.entry <= stream.last_id())

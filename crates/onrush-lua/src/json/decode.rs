@@ -148,7 +148,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// The byte at a distance; behind the end there is a NUL, which ends the text as it would end one of C.
+    /// The byte at a distance. After the end it is a NUL, as in a C string.
     fn peek(&self, distance: usize) -> u8 {
         self.text.get(self.at + distance).copied().unwrap_or_default()
     }
@@ -192,7 +192,7 @@ impl Decoder<'_> {
         Token::Invalid("invalid token")
     }
 
-    /// Whether what stands here is a number for C but not for JSON.
+    /// Whether the text here is a number for C but not for JSON.
     fn is_invalid_number(&self) -> bool {
         if self.peek(0) == b'+' {
             return true;
@@ -268,7 +268,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// The character that stands here as `\uXXXX`, or as two of them, and their length.
+    /// The character written here as one or two `\uXXXX`, and the length of these.
     fn unicode(&self) -> Option<(char, usize)> {
         const LEN: usize = 6;
         let first = self.hex(2)?;

@@ -23,7 +23,7 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// Appends the value on top, and takes it.
+    /// Appends the value on top and pops it.
     fn value(&mut self, depth: u32) -> Result<(), Raised> {
         let stack = self.stack;
         match stack.kind(TOP) {
@@ -68,7 +68,7 @@ impl Encoder<'_> {
             match key {
                 Some(key) if key >= 1.0 && key.floor() == key => {
                     if key > f64::from(max) {
-                        // What does not fit becomes the smallest, so the table is an object.
+                        // A key that does not fit becomes the smallest integer, so the table is an object.
                         max = if key <= f64::from(i32::MAX) { key as i32 } else { i32::MIN };
                     }
                     count += 1.0;

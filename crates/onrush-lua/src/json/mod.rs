@@ -9,7 +9,7 @@ use crate::number::to_integer;
 use crate::sandbox::add;
 use crate::stack::{Kind, Outcome, Raised, Stack, TOP};
 
-/// What is done with numbers that JSON does not have.
+/// How to treat numbers that JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Invalid {
     Refused,
@@ -22,7 +22,7 @@ pub(crate) enum Invalid {
 pub(crate) struct Options {
     /// Whether a sparse array becomes an object rather than an error.
     pub(crate) sparse_convert: bool,
-    /// An array is sparse if its largest index is more than so many times the number of its elements…
+    /// An array is sparse if its largest index is more than this many times the number of its elements…
     pub(crate) sparse_ratio: u32,
     /// … and more than this.
     pub(crate) sparse_safe: u32,
@@ -84,7 +84,7 @@ fn push_library(stack: &Stack<'_>) {
     }
 }
 
-/// Checks the number of arguments of a function that sets options, and makes nil of those that are not given.
+/// Checks the number of arguments of a function that sets options; missing ones become nil.
 fn begin(stack: &Stack<'_>, args: i32) -> Result<(), Raised> {
     if stack.top() > args {
         return Err(stack.bad_argument(args + 1, "found too many arguments"));
@@ -105,7 +105,7 @@ fn integer(stack: &Stack<'_>, nth: i32, setting: &mut u32, min: u32, max: u32) -
     Ok(())
 }
 
-/// Reads one of the words, or a boolean for the first two; pushes what holds now.
+/// Reads one of the words, or a boolean for the first two; pushes the present setting.
 fn choice(stack: &Stack<'_>, nth: i32, setting: &mut usize, words: &[&str]) -> Result<(), Raised> {
     match stack.kind(nth) {
         Kind::Nil => {}

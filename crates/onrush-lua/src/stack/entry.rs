@@ -1,4 +1,4 @@
-//! What Lua calls: the entries of our functions, of the hook and of the reader of texts.
+//! The functions that Lua calls: the entries of our functions, of the hook and of the reader of texts.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,8 +10,8 @@ use super::{Outcome, Raised, Stack};
 
 /// The entry of one of our functions.
 pub(super) unsafe extern "C-unwind" fn enter<F: Function>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: Lua calls this with one of our states. `run` has returned, and with it everything that owns something, before
-    // an error leaves this frame.
+    // SAFETY: Lua calls this with one of our states. Before an error leaves this frame, `run` has returned and every
+    // owned value is dropped.
     unsafe {
         let results = run::<F>(state);
         if results < 0 { ffi::lua_error(state) } else { results }
@@ -23,7 +23,7 @@ pub(super) unsafe extern "C-unwind" fn enter<F: Function>(state: *mut ffi::lua_S
 fn run<F: Function>(state: *mut ffi::lua_State) -> c_int {
     const { assert!(size_of::<F>() == 0, "a function of ours owns nothing") };
     let stack = Stack::of(state);
-    // SAFETY: a type without size that can be copied has one value, and `push_function` has seen it.
+    // SAFETY: a zero-sized type that is `Copy` has one value, and `push_function` got it.
     let function = unsafe { NonNull::<F>::dangling().read() };
     let heap = &stack.anchor.heap;
     heap.enter();
@@ -37,18 +37,19 @@ fn run<F: Function>(state: *mut ffi::lua_State) -> c_int {
     results
 }
 
-/// Functions of Lua's string library that match patterns; each item of a pattern that repeats takes of the thread's stack.
+/// Functions of Lua's string library that match patterns. Each repeating item of a pattern uses some of the thread's
+/// stack.
 pub(super) const MATCHING: [&str; 4] = ["find", "match", "gmatch", "gsub"];
 
-/// Such items that a pattern may have.
+/// Most repeating items of a pattern.
 const REPEATS_MAX: usize = 1_000;
 
 /// Lua's own function, unless the pattern is too complex for it.
 ///
-/// Errors of the original jump over this frame, which owns nothing.
+/// Errors of Lua's own function jump over this frame, which owns nothing.
 pub(super) unsafe extern "C-unwind" fn matching<const NTH: usize>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: Lua calls this with one of our states. The original is called as Lua would call it: with its arguments on the
-    // stack of a function. Its errors leave this frame when there is nothing in it that owns something.
+    // SAFETY: Lua calls this with one of our states. Lua's own function is called as Lua would call it: with its
+    // arguments on the stack of a function. When its errors leave this frame, nothing in the frame owns anything.
     unsafe {
         if is_too_complex(state) {
             ffi::luaL_error(state, c"pattern too complex".as_ptr());
@@ -68,21 +69,21 @@ fn is_too_complex(state: *mut ffi::lua_State) -> bool {
     pattern.len() > REPEATS_MAX && !stack.truth(IS_PLAIN) && repeats() > REPEATS_MAX
 }
 
-/// Where the reading of a text in pieces is.
+/// The progress of reading a text in pieces.
 pub(super) struct Pieces {
-    /// Whether the piece at hand has not been read yet.
+    /// Whether there is a piece that Lua has not read yet.
     pub(super) holds_one: bool,
     pub(super) is_first: bool,
 }
 
-/// Hands the next piece of a text to Lua.
+/// Passes the next piece of a text to Lua.
 pub(super) unsafe extern "C-unwind" fn read(
     state: *mut ffi::lua_State,
     pieces: *mut c_void,
     len: *mut usize,
 ) -> *const c_char {
-    // SAFETY: `compile_from` has passed its `Pieces`, which nobody else uses meanwhile. An error leaves this frame when there is
-    // nothing in it that owns something.
+    // SAFETY: `compile_from` has passed its `Pieces`, which no other code uses meanwhile. When an error leaves this
+    // frame, nothing in the frame owns anything.
     unsafe {
         match Stack::of(state).next_piece(&mut *pieces.cast()) {
             Ok(piece) => {
@@ -102,7 +103,7 @@ pub(super) unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut 
     }
 }
 
-/// Whether the script has to end, with the error on the stack.
+/// Whether the script must end; if so, the error is on the stack.
 fn ask(state: *mut ffi::lua_State) -> bool {
     let stack = Stack::of(state);
     stack.anchor.heap.enter();

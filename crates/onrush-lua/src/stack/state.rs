@@ -1,4 +1,4 @@
-//! A Lua state, and what belongs to it.
+//! A Lua state and the Rust data that belongs to it.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -13,12 +13,12 @@ use crate::heap::Heap;
 use crate::host::Host;
 use crate::world::World;
 
-/// What belongs to a Lua state; the state's allocator points to it.
+/// The Rust data of a Lua state; the state's allocator points to it.
 pub(crate) struct Anchor {
     pub(crate) heap: Heap,
     pub(crate) world: World,
     pub(super) host: Cell<Option<NonNull<dyn Host>>>,
-    /// Why the script was ended from outside: nothing in it may catch that.
+    /// Why the script was ended from outside: no code in it may catch that.
     pub(super) aborted: RefCell<Option<Vec<u8>>>,
     /// A panic in one of our functions, on its way through Lua.
     pub(super) panic: Cell<Option<Box<dyn Any + Send>>>,
@@ -33,7 +33,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// A new one with no globals; `None` if there is no memory for it.
+    /// A new state with no globals; `None` if there is no memory for it.
     pub(crate) fn new(world: World, memory_max_bytes: usize) -> Option<Self> {
         let heap = Heap::new(memory_max_bytes);
         let (host, aborted, panic) = (Cell::new(None), RefCell::new(None), Cell::new(None));
@@ -63,10 +63,10 @@ impl State {
         Stack { state: self.state.as_ptr(), anchor: unsafe { self.anchor.as_ref() } }
     }
 
-    /// Lets scripts reach the host while `run` works.
+    /// Gives scripts the host while `run` works.
     #[inline]
     pub(crate) fn with_host<R>(&mut self, host: &mut (dyn Host + '_), run: impl FnOnce(&Stack<'_>) -> R) -> R {
-        /// Takes the host away again, however `run` ends.
+        /// Removes the host again, however `run` ends.
         struct Reset<'a>(&'a Cell<Option<NonNull<dyn Host>>>);
         impl Drop for Reset<'_> {
             fn drop(&mut self) {
@@ -75,7 +75,8 @@ impl State {
         }
         let stack = self.stack();
         let host: NonNull<dyn Host + '_> = NonNull::from(host);
-        // SAFETY: only the lifetime changes. The pointer is taken away before this function returns, which the borrow outlives.
+        // SAFETY: only the lifetime changes. The pointer is removed before this function returns, and the borrow lives
+        // longer than that.
         let host: NonNull<dyn Host> = unsafe { std::mem::transmute(host) };
         stack.anchor.host.set(Some(host));
         let _reset = Reset(&stack.anchor.host);
@@ -85,7 +86,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // SAFETY: the state was made by `lua_newstate` and is closed once; then nothing refers to the anchor.
+        // SAFETY: the state was made by `lua_newstate` and is closed once; after that nothing refers to the anchor.
         unsafe {
             ffi::lua_close(self.state.as_ptr());
             drop(Box::from_raw(self.anchor.as_ptr()));
@@ -94,6 +95,6 @@ impl Drop for State {
 }
 
 unsafe extern "C" fn resize(anchor: *mut c_void, block: *mut c_void, old_size: usize, new_size: usize) -> *mut c_void {
-    // SAFETY: Lua passes on what `State::new` gave it, and blocks with the sizes that they were made with.
+    // SAFETY: Lua passes the pointer that `State::new` gave it, and blocks with the sizes that they were made with.
     unsafe { (*anchor.cast::<Anchor>()).heap.resize(block, old_size, new_size) }
 }

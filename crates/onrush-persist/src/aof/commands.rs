@@ -6,22 +6,23 @@ use super::AofError;
 use super::scan::{Frame, Step, Wrong, step};
 use crate::storage::Input;
 
-/// How many bytes are read at once, and about how many a chunk has.
+/// Bytes read at once, and about the size of a chunk.
 const CHUNK_LEN: usize = 1 << 20;
 
-/// How many bytes of damage are shown.
+/// Most bytes of damage that an error shows.
 const FOUND_LEN_MAX: usize = 16;
 
-/// A time that stands in the file.
+/// A time noted in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotation {
-    /// Where the file is to be cut so that everything from this time on is gone: in front of it, or of the transaction it stands in.
+    /// Where to cut the file to remove everything from this time on: before the annotation, or before the transaction
+    /// around it.
     pub at: u64,
     /// The time in Unix seconds.
     pub unix_s: u64,
 }
 
-/// Whole commands, one behind the other. Its memory is used again by [`CommandReader::next_chunk`].
+/// Whole commands, one after the other. [`CommandReader::next_chunk`] reuses its memory.
 #[derive(Debug, Default)]
 pub struct Chunk {
     bytes: Vec<u8>,
@@ -30,17 +31,17 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The commands as multibulks. Between MULTI and its EXEC everything is there.
+    /// The commands as multibulks. A transaction is complete, from MULTI to its EXEC.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How many commands there are, with MULTI and EXEC.
+    /// Number of commands, MULTI and EXEC included.
     pub fn commands(&self) -> usize {
         self.commands
     }
 
-    /// The times that stand before, between and behind the commands.
+    /// The times noted before, between and after the commands.
     pub fn annotations(&self) -> &[Annotation] {
         &self.annotations
     }
@@ -57,19 +58,19 @@ impl Chunk {
     }
 }
 
-/// Reads the commands of one file. Memory: about two megabytes, and what the largest command or transaction has.
+/// Reads the commands of one file. Memory: about two megabytes, and the size of the largest command or transaction.
 pub struct CommandReader {
     input: Input,
     file: String,
     is_last: bool,
     /// Bytes that have been read.
     buf: Vec<u8>,
-    /// How many of them are done with.
+    /// How many of them are used up.
     at: usize,
     /// Where `buf` begins in the file.
     start: u64,
     is_at_end: bool,
-    /// A transaction whose EXEC is not there yet.
+    /// A transaction whose EXEC has not been read yet.
     open: Option<Open>,
 }
 
@@ -81,18 +82,18 @@ struct Open {
 }
 
 impl CommandReader {
-    /// Reads `input` behind the bytes `ahead`, which begin at `offset` of the file. `is_last`: nothing comes behind
-    /// this file, so it may end in the middle of a command.
+    /// Reads the bytes `ahead`, which begin at `offset` of the file, and then `input`. `is_last`: no file comes after
+    /// this one, so it may end in the middle of a command.
     pub fn new(input: Input, ahead: Vec<u8>, offset: u64, file: String, is_last: bool) -> Self {
         CommandReader { input, file, is_last, buf: ahead, at: 0, start: offset, is_at_end: false, open: None }
     }
 
-    /// How many bytes of the file have been handed over or passed.
+    /// How many bytes of the file have been returned or skipped.
     pub fn offset(&self) -> u64 {
         self.start + self.at as u64
     }
 
-    /// Up to where everything is whole: no command and no transaction is cut there.
+    /// Length of the part in which every command and transaction is complete.
     pub fn valid_len(&self) -> u64 {
         self.open.as_ref().map_or(self.offset(), |open| open.at)
     }
@@ -100,7 +101,7 @@ impl CommandReader {
     /// Fills `chunk` with the next commands, about a megabyte or one command or transaction; `false` at the end of the file. O(bytes).
     ///
     /// # Errors
-    /// [`AofError::Truncated`] and [`AofError::Corrupt`], once everything before has been handed over; the system's.
+    /// [`AofError::Truncated`] and [`AofError::Corrupt`], once everything before has been returned; the system's.
     pub fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, AofError> {
         chunk.clear();
         self.buf.drain(..self.at);
@@ -128,7 +129,7 @@ impl CommandReader {
         Ok(true)
     }
 
-    /// A whole command: into the chunk, or into the open transaction.
+    /// Adds a whole command to the chunk, or to the open transaction.
     fn take(&mut self, len: usize, frame: Frame, chunk: &mut Chunk) -> Result<(), Wrong> {
         let at = self.offset();
         let bytes = &self.buf[self.at..self.at + len];
@@ -155,7 +156,8 @@ impl CommandReader {
         Ok(())
     }
 
-    /// Reads on. What is done with goes first; what is not complete is looked at again once its bytes have doubled.
+    /// Reads more. First drops the bytes that are used up. An incomplete command is examined again once its bytes have
+    /// doubled.
     fn read(&mut self) -> Result<(), AofError> {
         self.buf.drain(..self.at);
         self.start += self.at as u64;
@@ -177,7 +179,8 @@ impl CommandReader {
         AofError::Corrupt { file, valid_len, at: len, expected, found: Vec::new() }
     }
 
-    /// What is wrong here. Zeros up to the end of the file are a part that the system had no time to write.
+    /// The error for what is wrong here. Zeros up to the end of the file are a part that the system had no time to
+    /// write.
     fn wrong(&mut self, Wrong { at, expected }: Wrong) -> Result<AofError, AofError> {
         let (at, rest) = (self.offset() + at as u64, &self.buf[self.at + at..]);
         let found = rest[..rest.len().min(FOUND_LEN_MAX)].to_vec();

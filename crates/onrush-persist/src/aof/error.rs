@@ -1,4 +1,4 @@
-//! What can be wrong with the files.
+//! Errors of the log's files.
 
 use std::fmt;
 use std::io;
@@ -13,23 +13,23 @@ pub enum AofError {
     Io {
         /// The file or the folder.
         file: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The manifest says something that it cannot say.
+    /// The manifest is not valid.
     Manifest {
         /// The line, from 1.
         line: usize,
         /// What is wrong.
         reason: String,
     },
-    /// The manifest names a file that is not there.
+    /// The manifest names a file that does not exist.
     Missing {
         /// The file.
         file: String,
     },
-    /// The last file that has anything ends in the middle of a command or of a transaction, as it does when the process or the machine dies while
-    /// it is written. It may be cut there ([`truncate`](super::truncate)).
+    /// The last file that is not empty ends in the middle of a command or of a transaction. This happens if the process
+    /// or the machine dies during a write. The file may be cut there ([`truncate`](super::truncate)).
     Truncated {
         /// The file.
         file: String,
@@ -45,17 +45,17 @@ pub enum AofError {
         /// What is wrong with it.
         error: RdbError,
     },
-    /// A file has bytes that belong to no command, or ends in the middle of one though other files follow.
+    /// A file has bytes that belong to no command, or ends in the middle of a command although other files follow.
     Corrupt {
         /// The file.
         file: String,
         /// Up to where everything is whole.
         valid_len: u64,
-        /// Where they are.
+        /// Where the bytes are.
         at: u64,
-        /// What should be there.
+        /// What was expected there.
         expected: &'static str,
-        /// The first bytes that are there.
+        /// The first bytes found there.
         found: Vec<u8>,
     },
 }

@@ -1,8 +1,8 @@
 //! The manifest: which files make up the log, in order. A text file of Redis 7's form.
 //!
-//! A line for each file: `file NAME seq N type T`. T is `b` for the base, the state at one moment; `i` for the commands since then,
-//! in the order of the lines; `h` for history, which is to be deleted. NAME stands in quotes if it has spaces and the like. Lines that
-//! begin with `#` are comments. Pairs with other names are passed over.
+//! A line for each file: `file NAME seq N type T`. T is `b` for the base, the state at one moment; `i` for the commands
+//! since then, in the order of the lines; `h` for history, which is to be deleted. NAME is in quotes if it has spaces
+//! or similar characters. Lines that begin with `#` are comments. Pairs with other names are ignored.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,10 +13,10 @@ use super::AofError;
 use super::quote::{split, write_quoted};
 use crate::storage::{Storage, parent, write_all};
 
-/// No line is longer, in bytes: so long is one whose name stands there in escapes only, twice.
+/// Longest line, in bytes: twice as long as a line whose name consists of escapes only.
 const LINE_LEN_MAX: usize = 2048;
 
-/// No file system of ours has longer names, in bytes.
+/// Longest file name, in bytes, of the supported file systems.
 const NAME_LEN_MAX: usize = 255;
 
 /// A file of the log.
@@ -24,18 +24,18 @@ const NAME_LEN_MAX: usize = 255;
 pub struct ManifestFile {
     /// Its name in the folder.
     pub name: String,
-    /// Its number, which rises with every file of its kind.
+    /// Its number; each new file of its kind has a greater one.
     pub seq: u64,
 }
 
 /// The files of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The state from which the commands go on; without it they begin with nothing.
+    /// The state on which the commands build; without it they begin with no data.
     pub base: Option<ManifestFile>,
     /// Files of commands, in order.
     pub incrs: Vec<ManifestFile>,
-    /// Files that belong to the log no more and are to be deleted.
+    /// Files that no longer belong to the log and must be deleted.
     pub history: Vec<ManifestFile>,
 }
 
@@ -110,7 +110,7 @@ impl Manifest {
     /// Reads the manifest of a log; `None` if there is none.
     ///
     /// # Errors
-    /// It cannot be read, or says what it cannot say.
+    /// It cannot be read, or is not valid.
     pub fn load(storage: &dyn Storage, dir: &Path, appendfilename: &str) -> Result<Option<Manifest>, AofError> {
         Self::load_path(storage, &dir.join(manifest_name(appendfilename)))
     }
@@ -118,7 +118,7 @@ impl Manifest {
     /// As [`Manifest::load`], by the path of the manifest.
     ///
     /// # Errors
-    /// It cannot be read, or says what it cannot say.
+    /// It cannot be read, or is not valid.
     pub fn load_path(storage: &dyn Storage, path: &Path) -> Result<Option<Manifest>, AofError> {
         let failed = |error| AofError::io(path.display())(error);
         if storage.len(path).map_err(failed)?.is_none() {
@@ -129,11 +129,11 @@ impl Manifest {
         Manifest::parse(&text).map(Some)
     }
 
-    /// As [`Manifest::load`]; if there is no manifest, a log of one file in `old_dir`, as versions before Redis 7 write it, is moved into
-    /// `dir` and becomes the base. A move that was interrupted is completed.
+    /// As [`Manifest::load`]. If there is no manifest, a log of one file in `old_dir`, as Redis before version 7 writes
+    /// it, is moved into `dir` and becomes the base. An interrupted move is completed.
     ///
     /// # Errors
-    /// What is there cannot be read or moved.
+    /// An existing file cannot be read or moved.
     pub fn load_or_upgrade(
         storage: &dyn Storage,
         old_dir: &Path,
@@ -168,10 +168,10 @@ impl Manifest {
         Ok(Some(manifest))
     }
 
-    /// Writes the manifest in the place of the one that is there: after a crash at any moment there is one of the two.
+    /// Replaces the manifest on disk: after a crash at any moment, one of the two is there.
     ///
     /// # Errors
-    /// The system's. Whoever looks may find either of the two then; which one a loss of power leaves is not known.
+    /// The system's. Then either of the two may be there; which one survives a loss of power is not known.
     pub fn store(&self, storage: &dyn Storage, dir: &Path, appendfilename: &str) -> Result<(), AofError> {
         let path = dir.join(manifest_name(appendfilename));
         let temp = dir.join(format!("temp-{}", manifest_name(appendfilename)));
@@ -185,7 +185,7 @@ impl Manifest {
         store().map_err(AofError::io(path.display()))
     }
 
-    /// All files that have to be there, in the order in which they are read.
+    /// All files that must exist, in the order in which they are read.
     pub fn files(&self) -> impl Iterator<Item = &ManifestFile> {
         self.base.iter().chain(&self.incrs)
     }
@@ -198,13 +198,13 @@ impl Manifest {
     }
 }
 
-/// Makes the folder of a log, for good.
+/// Makes the folder of a log durably.
 pub(super) fn make_dir(storage: &dyn Storage, dir: &Path) -> Result<(), AofError> {
     let made = storage.create_dir(dir).and_then(|()| storage.sync_dir(parent(dir)));
     made.map_err(AofError::io(dir.display()))
 }
 
-/// Whether a name stands for a file in a folder, and not for a path.
+/// Whether a name is that of a file in a folder, and not a path.
 pub fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']) && name.len() <= NAME_LEN_MAX
 }

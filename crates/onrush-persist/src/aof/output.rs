@@ -10,16 +10,16 @@ use super::writer::{AofStatus, BUFFER_BYTES_MAX, Failure, FsyncPolicy, Inner, St
 use crate::effects::Record;
 use crate::storage::StorageFile;
 
-/// How much one system call writes at most.
+/// Most bytes that one system call writes.
 const WRITE_LEN_MAX: usize = 1 << 20;
 
-/// How much memory an empty buffer keeps.
+/// Most memory that an empty buffer keeps.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
-/// A sync that keeps written bytes waiting for so long is a delayed one.
+/// A sync counts as delayed if written bytes wait this long for it.
 const DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Bytes that somebody writes.
+/// Bytes that one thread has taken to write.
 struct Taken {
     segment: u64,
     file: Arc<dyn StorageFile>,
@@ -28,7 +28,7 @@ struct Taken {
     pending: Pending,
 }
 
-/// A sync that is to be made.
+/// A sync that is due.
 struct ToSync {
     segment: u64,
     file: Arc<dyn StorageFile>,
@@ -70,15 +70,15 @@ impl Inner {
         }
     }
 
-    /// What is done after each settle, and by and by: writes, and syncs if somebody waits for it. Returns when to do so again if nothing
-    /// else happens.
+    /// The work after each settle and from time to time: writes, and syncs if a client or thread waits for it. Returns
+    /// when to call it again if nothing else happens.
     pub fn work(&self) -> Option<Duration> {
         self.write();
         if self.hurries() {
             self.write_and_sync();
         }
         let mut state = self.state.lock();
-        // What comes next waits until the file before is synced.
+        // Bytes of the next file wait until the file before it is synced.
         let waits = state.segments.len() > 1 && state.segments.front().is_some_and(Segment::is_written);
         if waits && !self.is_anybody_waiting(&state) && state.sync_began.is_none() {
             state.is_sync_due = true;
@@ -87,7 +87,7 @@ impl Inner {
         (state.retry_at.is_some() && state.unwritten() > 0).then_some(self.retry_every)
     }
 
-    /// Whether records are to be synced as soon as they are written.
+    /// Whether records must be synced as soon as they are written.
     pub fn hurries(&self) -> bool {
         self.is_anybody_waiting(&self.state.lock())
     }
@@ -97,7 +97,7 @@ impl Inner {
             || self.wanted.load(Ordering::Acquire) > self.durable.load(Ordering::Acquire)
     }
 
-    /// Writes and syncs file after file as far as it goes.
+    /// Writes and syncs file after file as far as possible.
     pub fn write_and_sync(&self) {
         loop {
             self.write();
@@ -109,7 +109,7 @@ impl Inner {
         }
     }
 
-    /// Writes what may be written.
+    /// Writes the bytes that may be written now.
     pub fn write(&self) {
         let _turn = self.writing.lock();
         loop {
@@ -126,7 +126,7 @@ impl Inner {
         self.progress.notify_all();
     }
 
-    /// Whether all of it is in the file.
+    /// Writes taken bytes; returns whether all of them are in the file.
     fn write_taken(&self, Taken { segment, file, size, mut pending }: Taken) -> bool {
         let before = pending.at;
         let outcome = write_pending(&*file, size, &mut pending);
@@ -159,7 +159,7 @@ impl Inner {
         }
     }
 
-    /// Syncs what has been written, file after file, and tells what is durable then.
+    /// Syncs the written bytes, file after file, and reports what is durable.
     pub fn sync(&self) {
         let _turn = self.syncing.lock();
         let mut after = None;
@@ -178,14 +178,14 @@ impl Inner {
         self.progress.notify_all();
     }
 
-    /// Tells what is durable. The caller holds `syncing`, so the news go out in order.
+    /// Reports what is durable. The caller holds `syncing`, so reports come in order.
     pub fn tell_durable(&self) {
         let mut state = self.state.lock();
         if !state.is_listed {
             return;
         }
         let lsn = state.durable_lsn();
-        // What is synced as a whole is a segment no more; so the next one may be written.
+        // A fully synced file is no longer a segment, so the next one may be written.
         while state.segments.len() > 1 && state.segments.front().is_some_and(Segment::is_synced) {
             if let Some(done) = state.segments.pop_front() {
                 state.base_lsn = state.base_lsn.max(done.last_lsn);
@@ -234,7 +234,7 @@ impl State {
         lsn
     }
 
-    /// A write has succeeded.
+    /// Notes that a write has succeeded.
     fn recover(&mut self) {
         self.retry_at = None;
         if self.segments.iter().all(|segment| segment.is_trusted) {
@@ -250,7 +250,7 @@ impl State {
         }
     }
 
-    /// The first file behind segment `after` that has something to sync.
+    /// The first file after segment `after` that has something to sync.
     fn next_unsynced(&mut self, after: Option<u64>) -> Option<ToSync> {
         for segment in self.segments.iter_mut().take_while(|segment| segment.is_trusted) {
             if segment.synced_size == segment.size {
@@ -296,7 +296,8 @@ impl Segment {
     }
 }
 
-/// Writes what is pending at the end of a file of `size` bytes. After an error `pending` says how much of it is there.
+/// Appends the pending bytes to a file of `size` bytes. After an error, `pending` says how many of them are in the
+/// file.
 fn write_pending(file: &dyn StorageFile, size: u64, pending: &mut Pending) -> io::Result<()> {
     let before = pending.at;
     while !pending.rest().is_empty() {
@@ -311,7 +312,7 @@ fn write_pending(file: &dyn StorageFile, size: u64, pending: &mut Pending) -> io
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => error,
         };
-        // Some file systems write a part and fail nevertheless.
+        // Some file systems write a part and still report an error.
         let expected = size + (pending.at - before) as u64;
         if let Ok(len) = file.len()
             && (expected..=expected + piece.len() as u64).contains(&len)

@@ -1,8 +1,8 @@
-//! Words of a line, in quotes where they have to be: `"..."` with escapes, or `'...'` where only `\'` is one.
+//! Words of a line, in quotes where needed: `"..."` with escapes, or `'...'` with `\'` as the only escape.
 
 use std::fmt::Write;
 
-/// Appends a word, in quotes if it has what would end or hide it.
+/// Appends a word, in quotes if a character in it would end or hide it.
 pub(super) fn write_quoted(out: &mut String, word: &str) {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
     if !word.is_empty() && word.bytes().all(is_plain) {

@@ -12,7 +12,7 @@ use crate::storage::{Input, Storage};
 /// How an RDB file begins.
 const RDB_MAGIC: &[u8] = b"REDIS";
 
-/// Goes through the files of a log in the order in which they are to be loaded.
+/// Goes through the files of a log in the order of loading.
 pub struct Reader {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
@@ -36,7 +36,7 @@ pub struct LogFile {
     pub len: u64,
     /// Whether it is the base.
     pub is_base: bool,
-    /// Whether no byte comes behind it, so it may be cut where it is whole. Files behind it are empty.
+    /// Whether all files after it are empty, so that an incomplete end may be cut off.
     pub is_last: bool,
     /// What it holds.
     pub content: Content,
@@ -44,14 +44,14 @@ pub struct LogFile {
 
 /// What a file of a log holds.
 pub enum Content {
-    /// The state at one moment. What comes behind it are commands: see [`LogFile::behind`].
+    /// The state at one moment. Commands may follow it: see [`LogFile::behind`].
     Rdb(FileReader<Input>),
     /// Commands.
     Commands(CommandReader),
 }
 
 impl Reader {
-    /// Looks whether all files are there.
+    /// Checks that all files exist.
     ///
     /// # Errors
     /// [`AofError::Missing`], or the system's.
@@ -71,10 +71,10 @@ impl Reader {
         self.files.iter().map(|file| file.len).sum()
     }
 
-    /// Opens the next file; `None` behind the last.
+    /// Opens the next file; `None` after the last.
     ///
     /// # Errors
-    /// The system's; a base that begins as an RDB file does and is none.
+    /// The system's; a base that begins as an RDB file does but is not one.
     pub fn next_file(&mut self) -> Result<Option<LogFile>, AofError> {
         let Some(Entry { name, len, is_base }) = self.files.get(self.next) else { return Ok(None) };
         self.next += 1;
@@ -84,7 +84,7 @@ impl Reader {
 }
 
 impl LogFile {
-    /// Opens one file, of which only a base may begin with an RDB file.
+    /// Opens one file. Only a base may begin with an RDB file.
     ///
     /// # Errors
     /// As for [`Reader::next_file`].
@@ -112,7 +112,7 @@ impl LogFile {
         Ok(LogFile { name, path, len, is_base, is_last, content })
     }
 
-    /// The commands behind an RDB file that has been read to its end: a base of Redis 4 to 6 may have some.
+    /// The commands after an RDB file that has been read to its end: a base of Redis 4 to 6 may have some.
     pub fn behind(name: String, is_last: bool, rdb: FileReader<Input>) -> CommandReader {
         let offset = rdb.offset();
         let (ahead, input) = rdb.into_rest();
@@ -120,7 +120,7 @@ impl LogFile {
     }
 }
 
-/// Cuts a file behind its first `len` bytes, and syncs it: what to do after [`AofError::Truncated`] with its `valid_len`.
+/// Cuts a file after its first `len` bytes, and syncs it: the repair for [`AofError::Truncated`], with its `valid_len`.
 ///
 /// # Errors
 /// The system's.

@@ -1,11 +1,13 @@
 //! Rewriting: a new base takes the place of what came before it.
 //!
-//! 1. [`Aof::prepare_rewrite`] makes a file for the records to come and lists it in the manifest.
-//! 2. [`Aof::switch`], while nobody changes anything, directs records to it: it has what comes after the state at that moment.
-//! 3. The caller saves that state into a file.
-//! 4. [`Aof::finish_rewrite`] lists that file as the base and removes everything before; or [`Aof::abort_rewrite`] leaves it all as it is.
+//! 1. [`Aof::prepare_rewrite`] makes a file for later records and lists it in the manifest.
+//! 2. [`Aof::switch`], called while no thread changes data, directs records to that file: it gets the changes after
+//!    this moment.
+//! 3. The caller saves the state of that moment into a file.
+//! 4. [`Aof::finish_rewrite`] lists this file as the base and removes everything before; or [`Aof::abort_rewrite`]
+//!    leaves all files as they are.
 //!
-//! After a crash between any two steps the manifest lists files that have everything.
+//! After a crash between any two steps, the files in the manifest have everything.
 
 use std::io;
 use std::path::Path;
@@ -17,28 +19,28 @@ use super::writer::{AofStatus, Inner};
 use super::{Aof, AofError};
 use crate::storage::{Storage, StorageFile};
 
-/// The manifest and the names that are taken.
+/// The manifest and the names in use.
 pub(super) struct Rewriting {
-    /// As it was stored last.
+    /// The manifest as last stored.
     pub manifest: Manifest,
     base_seq: u64,
     incr_seq: u64,
-    /// Files that no manifest names, once one has been stored.
+    /// Files that no manifest names once a new one is stored.
     garbage: Vec<String>,
 }
 
-/// A file for the records to come.
+/// A file for later records.
 pub(super) struct Prepared {
     pub incr: ManifestFile,
     pub file: Arc<dyn StorageFile>,
 }
 
-/// Since when records go to a new file.
+/// The moment from which records go to a new file.
 #[derive(Clone)]
 pub(super) struct Switched {
-    /// The first segment behind the base that is to come.
+    /// The first segment after the future base.
     pub segment: u64,
-    /// The base has everything up to here.
+    /// The base will have everything up to this LSN.
     pub at_lsn: u64,
     pub incr: ManifestFile,
 }
@@ -51,7 +53,7 @@ impl Rewriting {
 
     /// Makes the next file for commands; its name is durable.
     pub fn make_incr(&mut self, storage: &dyn Storage, dir: &Path, name: &str) -> Result<Prepared, AofError> {
-        // Whatever fails, nothing gets this name again: a manifest that was being stored may have it.
+        // Even after a failure no other file gets this name: a partly stored manifest may have it.
         self.incr_seq += 1;
         let incr = ManifestFile { name: incr_name(name, self.incr_seq), seq: self.incr_seq };
         let path = dir.join(&incr.name);
@@ -70,7 +72,8 @@ impl Rewriting {
         }
     }
 
-    /// Removes what belongs to the log no more. What cannot be removed is tried again after the next rewrite.
+    /// Removes files that no longer belong to the log. Files that cannot be removed are tried again after the next
+    /// rewrite.
     pub fn remove_history(&mut self, storage: &dyn Storage, dir: &Path, name: &str) {
         let is_gone = |file: &str| match storage.remove(&dir.join(file)) {
             Ok(()) => true,
@@ -93,11 +96,11 @@ fn refused(reason: &'static str) -> AofError {
 }
 
 impl Aof {
-    /// Makes the file for the records to come and lists it. May take long; nobody waits for it. If one is left from a rewrite that was
-    /// aborted, that one is taken.
+    /// Makes the file for later records and lists it. May take long; no thread waits for it. If an aborted rewrite has
+    /// left such a file, that one is used.
     ///
     /// # Errors
-    /// A rewrite is under way; the system's. The log goes on as before then.
+    /// A rewrite is under way; the system's. Then the log goes on as before.
     pub fn prepare_rewrite(&self) -> Result<(), AofError> {
         let inner = &*self.inner;
         let mut rewriting = inner.rewriting.lock();
@@ -114,13 +117,13 @@ impl Aof {
             inner.state.lock().prepared = Some(prepared);
         }
         inner.state.lock().is_rewriting = true;
-        // The new file gets its first byte when this one is synced: so little is left to do then.
+        // The new file gets its first byte only when this one is synced: this leaves little to sync at that time.
         inner.write_and_sync();
         Ok(())
     }
 
-    /// Directs the records after `at_lsn` to the prepared file. Nobody is in the keyspace, and everything up to `at_lsn` has been handed over
-    /// ([`CommandLog::flush`](crate::CommandLog::flush)). O(1); waits for no file.
+    /// Directs the records after `at_lsn` to the prepared file. No thread may be in the keyspace, and the log must have
+    /// all records up to `at_lsn` ([`CommandLog::flush`](crate::CommandLog::flush)). O(1); waits for no file.
     ///
     /// # Errors
     /// Nothing has been prepared.
@@ -140,11 +143,12 @@ impl Aof {
         Ok(())
     }
 
-    /// Makes the file at `base` the base of the log and removes what came before. It has the state at the LSN of the switch, as an RDB file or
-    /// as commands; it has been synced, and is moved from where it is. When this returns, everything up to that LSN is durable.
+    /// Makes the file at `base` the base of the log and removes older files. The file must have the state at the LSN of
+    /// the switch, as an RDB file or as commands, and must be synced; it is moved into the folder. When this returns,
+    /// everything up to that LSN is durable.
     ///
     /// # Errors
-    /// Records have not been switched; the system's. The rewrite can be aborted then; the file at `base` may be gone.
+    /// Records have not been switched; the system's. Then the rewrite can be aborted; the file at `base` may be gone.
     pub fn finish_rewrite(&self, base: &Path, is_rdb: bool) -> Result<(), AofError> {
         let inner = &*self.inner;
         let mut rewriting = inner.rewriting.lock();
@@ -170,7 +174,7 @@ impl Aof {
         Ok(())
     }
 
-    /// Gives a rewrite up: all files stay what they are. Records go on to the file that they go to now. A log that has no base yet
+    /// Gives a rewrite up: all files stay as they are. Records still go to the present file. A log that has no base yet
     /// ([`Aof::begin`]) stays without one until the next rewrite is finished.
     pub fn abort_rewrite(&self) {
         let mut rewriting = self.inner.rewriting.lock();
@@ -226,7 +230,7 @@ impl Inner {
         Ok((manifest, len))
     }
 
-    /// The new base is in its place: what is in files before the switch does not count any more.
+    /// Notes that the new base is in place: files from before the switch no longer count.
     fn replace(&self, switched: &Switched, base_len: u64) {
         let _syncing = self.syncing.lock();
         let writing = self.writing.lock();
@@ -239,7 +243,7 @@ impl Inner {
         state.other_size = base_len;
         state.base_size = base_len + state.segments.iter().map(|segment| segment.size).sum::<u64>();
         if state.segments.iter().all(|segment| segment.is_trusted) {
-            // What goes on failing will say so again.
+            // A lasting failure will be reported again.
             state.status = AofStatus::Ok;
             state.retry_at = None;
         }

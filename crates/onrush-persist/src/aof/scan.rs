@@ -1,13 +1,13 @@
-//! Where commands end in bytes of a file, checked strictly: what a writer never writes is damage.
+//! Finds where commands end in a file's bytes. The checks are strict: bytes that no writer produces are damage.
 
-/// A command has no more arguments.
+/// Most arguments of a command.
 pub const ARGS_MAX: usize = 1 << 20;
-/// An argument has no more bytes.
+/// Most bytes of an argument.
 pub const ARG_LEN_MAX: usize = 512 << 20;
-/// An annotation has no more bytes.
+/// Most bytes of an annotation.
 const ANNOTATION_LEN_MAX: usize = 1024;
 
-/// What a command does to the frame around commands.
+/// The role of a command in framing other commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     None,
@@ -15,7 +15,7 @@ pub(super) enum Frame {
     End,
 }
 
-/// What stands at a place.
+/// What is at a place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Command {
@@ -26,18 +26,18 @@ pub(super) enum Step {
         len: usize,
         unix_s: Option<u64>,
     },
-    /// It may become something when there are more bytes.
+    /// More bytes are needed to tell.
     Incomplete,
 }
 
-/// What stands at a place is wrong.
+/// The bytes at a place are wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     pub at: usize,
     pub expected: &'static str,
 }
 
-/// Looks at the first command or annotation of `bytes`. O(arguments).
+/// Examines the first command or annotation of `bytes`. O(arguments).
 pub(super) fn step(bytes: &[u8]) -> Result<Step, Wrong> {
     match bytes.first() {
         None => Ok(Step::Incomplete),
@@ -89,7 +89,7 @@ struct Number {
     end: usize,
 }
 
-/// The number behind the byte at `at`, up to the end of the line; `None` if that is not there yet.
+/// The number after the byte at `at`, up to the end of the line; `None` if the line has no end yet.
 fn number(bytes: &[u8], at: usize, max: usize, expected: &'static str) -> Result<Option<Number>, Wrong> {
     let digits = &bytes[at + 1..];
     let mut value = 0;
@@ -109,7 +109,7 @@ fn number(bytes: &[u8], at: usize, max: usize, expected: &'static str) -> Result
     Ok(None)
 }
 
-/// Whether there is the end of a line at `at`; false if the bytes end before.
+/// Whether there is a line end at `at`; false if the bytes end before it.
 fn line_end(bytes: &[u8], at: usize, expected: &'static str) -> Result<bool, Wrong> {
     match bytes.get(at..) {
         None | Some([] | [b'\r']) => Ok(false),

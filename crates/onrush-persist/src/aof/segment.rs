@@ -1,4 +1,4 @@
-//! One file of commands while it is written, and how records become its bytes.
+//! A file of commands while it is written, and how records become bytes.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 use crate::effects::Record;
 use crate::storage::StorageFile;
 
-/// A file of commands and what is on its way to it.
+/// A file of commands and the records on the way to it.
 pub(super) struct Segment {
-    /// Rises from file to file.
+    /// Each new file has a greater one.
     pub id: u64,
     pub file: Arc<dyn StorageFile>,
-    /// Bytes that the file has.
+    /// Bytes in the file.
     pub size: u64,
-    /// Bytes of records that nobody writes yet.
+    /// Bytes of records that no thread has taken to write yet.
     pub buffer: Vec<u8>,
-    /// What is being written; while somebody does, it is his.
+    /// Bytes to be written next; empty here while a thread writes them.
     pub pending: Pending,
     /// Bytes of records that are not in the file.
     pub unwritten: usize,
-    /// The newest record whose place is this file or one before.
+    /// The newest record that belongs into this file or an earlier one.
     pub last_lsn: u64,
-    /// As far as that, records are in the file.
+    /// Records up to this one are in files.
     pub written_lsn: u64,
-    /// As far as that, they are on the medium.
+    /// Records up to this one are on the medium.
     pub synced_lsn: u64,
     pub synced_size: u64,
     /// Whether no sync of it has failed.
@@ -47,7 +47,7 @@ impl Pending {
     }
 }
 
-/// What has been said in a file already.
+/// What the file already says.
 #[derive(Default)]
 struct Frame {
     db: Option<u32>,
@@ -73,7 +73,7 @@ impl Segment {
         }
     }
 
-    /// Appends a record to the buffer; `unix_s` is the time to be noted in front of it, if times are. O(bytes).
+    /// Appends a record to the buffer; `unix_s` is the time to note before it, if times are noted. O(bytes).
     pub fn record(&mut self, record: Record<'_>, unix_s: Option<u64>) {
         let before = self.buffer.len();
         let commands = record.commands();

@@ -1,4 +1,4 @@
-//! How the log gets the records of the command log.
+//! The connection between the command log and this log.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::writer::Inner;
 use crate::effects::Record;
 use crate::log::{CommandLog, Sink, SinkId, SlowWork};
 
-/// Brings records into the buffer. What may take long, the command log's thread does with no lock of the command log held.
+/// Puts records into the buffer. The command log's thread does slow work without holding a lock of the command log.
 struct AofSink(Arc<Aof>);
 
 impl Sink for AofSink {
@@ -42,11 +42,11 @@ impl Aof {
         Box::new(AofSink(Arc::clone(self)))
     }
 
-    /// Attaches it to a command log, as [`CommandLog::attach`] says; the log's last LSN is the one that this log was made with. Finishing the
-    /// sink ([`Sink::finish`]) stops it.
+    /// Attaches this log to a command log; the conditions are those of [`CommandLog::attach`]. The command log's last
+    /// LSN must be the one that this log was made with. Finishing the sink ([`Sink::finish`]) stops this log.
     ///
     /// # Errors
-    /// The system has no thread to give.
+    /// The system cannot start a thread.
     pub fn attach(self: &Arc<Self>, log: &Arc<CommandLog>) -> io::Result<SinkId> {
         let weak = Arc::downgrade(log);
         let wake = move || {
@@ -58,8 +58,8 @@ impl Aof {
         log.attach(self.sink())
     }
 
-    /// Does now what the command log's thread does after each settle: writes, and syncs what is to be synced. For those who have no such
-    /// thread. Returns when to do so again if nothing else happens.
+    /// Does the work of the command log's thread after each settle: writes, and makes due syncs. For callers without
+    /// such a thread. Returns when to call it again if nothing else happens.
     pub fn work(&self) -> Option<Duration> {
         self.inner.work()
     }

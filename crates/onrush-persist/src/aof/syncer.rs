@@ -1,4 +1,4 @@
-//! The thread that syncs about once a second, and when a file is to be done with.
+//! The thread that syncs about once a second, and whenever a file must be completed.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::writer::{FsyncPolicy, Inner};
 
-/// How long written bytes wait to be synced.
+/// How long written bytes wait for a sync.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn start(inner: Arc<Inner>) -> std::io::Result<JoinHandle<()>> {
@@ -30,7 +30,7 @@ fn run(inner: &Inner) {
                 drop(state);
                 inner.sync();
                 if files > 1 {
-                    // What waited for it may be written now.
+                    // Bytes that waited for the sync may be written now.
                     inner.wake();
                 }
                 state = inner.state.lock();

@@ -1,8 +1,8 @@
-//! The writer: buffers, files, and what is known to be written and durable.
+//! The writer: buffers, files, and the LSNs that are written and durable.
 //!
-//! Locks, in the order in which they are taken: `rewriting` (the manifest), `syncing` (one sync at a time, and its news in order),
-//! `writing` (one writer at a time), `state`. Nobody reads, writes or syncs a file while holding `state`, so who only hands over
-//! records or switches files never waits for the disk.
+//! Locks, in the order in which they are taken: `rewriting` (the manifest), `syncing` (one sync at a time, with its
+//! reports in order), `writing` (one writer at a time), `state`. No thread reads, writes or syncs a file while it holds
+//! `state`, so a thread that only adds records or switches files never waits for the disk.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +20,7 @@ use super::segment::Segment;
 use super::{AofError, syncer};
 use crate::storage::Storage;
 
-/// Bytes of records that are not in a file. Beyond it whoever brings records waits until the disk takes some.
+/// Most bytes of records that are not in a file. Beyond it a thread that adds records waits until the disk takes some.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;
 
 /// When what has been written is synced.
@@ -30,31 +30,31 @@ pub enum FsyncPolicy {
     Always,
     /// About once a second, on a thread of its own.
     EverySecond,
-    /// When the system likes to, and when somebody asks ([`Aof::want_durable`]).
+    /// Whenever the system does it, and on request ([`Aof::want_durable`]).
     No,
 }
 
-/// What a log is made of.
+/// The options of a log.
 pub struct AofOptions {
     /// The folder of its files, `appenddirname` in the server's folder.
     pub dir: PathBuf,
-    /// `appendfilename`: what the names of its files begin with. No path.
+    /// `appendfilename`: the beginning of its files' names. Not a path.
     pub name: String,
     /// When to sync.
     pub policy: FsyncPolicy,
-    /// Whether times stand between the commands.
+    /// Whether times are noted between the commands.
     pub timestamps: bool,
-    /// How long to wait after a write has failed before it is tried again.
+    /// How long to wait after a failed write before the next try.
     pub retry_every: Duration,
-    /// Told each time a greater LSN is durable, in order, once each. Called with locks of the log held: it may call nothing of [`Aof`] but
-    /// [`Aof::written_lsn`] and [`Aof::durable_lsn`], and nothing of the command log.
+    /// Called each time a greater LSN is durable, in order, once for each. The caller holds locks of the log: of
+    /// [`Aof`] it may call only [`Aof::written_lsn`] and [`Aof::durable_lsn`], and nothing of the command log.
     pub on_durable: Box<dyn Fn(u64) + Send + Sync>,
     /// The time in Unix seconds, for the times between the commands.
     pub unix_time_s: fn() -> u64,
 }
 
 impl AofOptions {
-    /// The usual: synced once a second, no times, failed writes tried again after 100 ms, nobody told.
+    /// The defaults: a sync once a second, no times, a new try 100 ms after a failed write, no calls of `on_durable`.
     pub fn new(dir: impl Into<PathBuf>, name: impl Into<String>) -> Self {
         AofOptions {
             dir: dir.into(),
@@ -74,18 +74,18 @@ impl AofOptions {
 /// What failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A write; it is tried again.
+    /// A write; it will be tried again.
     Write,
-    /// A sync; only a rewrite makes up for it.
+    /// A sync; only a rewrite repairs this.
     Sync,
 }
 
-/// Whether all is well.
+/// Whether the log works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AofStatus {
-    /// It is.
+    /// It works.
     Ok,
-    /// It is not.
+    /// It has failed.
     Failed {
         /// What failed.
         failure: Failure,
@@ -96,7 +96,7 @@ pub enum AofStatus {
     },
 }
 
-/// What INFO tells.
+/// The figures for INFO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AofFacts {
     /// Bytes of all files.
@@ -131,43 +131,43 @@ pub(super) struct Inner {
     pub syncing: Mutex<()>,
     pub writing: Mutex<()>,
     pub state: Mutex<State>,
-    /// Told when something is to be synced, and at the end.
+    /// Signalled when something must be synced, and at the end.
     pub sync_wanted: Condvar,
-    /// Told when something has been written or synced.
+    /// Signalled when something has been written or synced.
     pub progress: Condvar,
     pub written: AtomicU64,
     pub durable: AtomicU64,
-    /// Somebody waits for this LSN.
+    /// The greatest LSN that a client or thread waits for.
     pub wanted: AtomicU64,
 }
 
 pub(super) struct State {
     pub policy: FsyncPolicy,
     pub timestamps: bool,
-    /// Files in order. Records go to the last; those before are not synced as a whole yet.
+    /// Files in order. Records go to the last; the earlier ones are not fully synced yet.
     pub segments: VecDeque<Segment>,
     pub segments_made: u64,
-    /// Everything up to here is durable by the base.
+    /// The base makes everything up to this LSN durable.
     pub base_lsn: u64,
-    /// Whether the manifest on disk names a base or a beginning for the segments.
+    /// Whether the manifest on disk has a base or a beginning for the segments.
     pub is_listed: bool,
-    /// Bytes of the log's files that are no segments any more.
+    /// Bytes of the log's files that are no longer segments.
     pub other_size: u64,
     pub base_size: u64,
     pub status: AofStatus,
     pub retry_at: Option<Instant>,
     pub delayed_fsyncs: u64,
-    /// When the oldest byte was written that is not synced.
+    /// When the oldest unsynced byte was written.
     pub unsynced_since: Option<Instant>,
     pub is_delay_counted: bool,
     pub sync_began: Option<Instant>,
-    /// The syncer is to sync at once.
+    /// Whether the syncer must sync at once.
     pub is_sync_due: bool,
     pub is_stopping: bool,
     pub is_rewriting: bool,
-    /// The file that records go to next.
+    /// The file to which the next switch directs records.
     pub prepared: Option<Prepared>,
-    /// Records go to a new file; the base in front of it is still to come.
+    /// Set while records go to a new file whose base does not exist yet.
     pub switched: Option<Switched>,
     /// Wakes the log's thread.
     pub waker: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -199,11 +199,12 @@ impl State {
 }
 
 impl Aof {
-    /// Begins a log with a state that is being saved: makes the folder and a file for the records after `at_lsn`, to which they go at once.
-    /// Nothing is durable until [`Aof::finish_rewrite`] has brought the state at `at_lsn`; then the log takes the place of one that is there.
+    /// Begins a log with a state that is being saved: makes the folder and a file for the records after `at_lsn`, which
+    /// go there at once. Nothing is durable until [`Aof::finish_rewrite`] has added the state at `at_lsn` as the base;
+    /// then the log replaces an older one in the folder.
     ///
     /// # Errors
-    /// The system's; a manifest that is there and cannot be read.
+    /// The system's; an existing manifest cannot be read.
     pub fn begin(storage: Arc<dyn Storage>, options: AofOptions, at_lsn: u64) -> Result<Arc<Aof>, AofError> {
         make_dir(&*storage, &options.dir)?;
         let before = Manifest::load(&*storage, &options.dir, &options.name)?.unwrap_or_default();
@@ -213,10 +214,11 @@ impl Aof {
         Self::start(storage, options, rewriting, Segment::new(0, file, 0, at_lsn), Some(begun))
     }
 
-    /// Makes a log whose base is the file at `base`, the state at `at_lsn`, which has been synced and is moved into the folder.
+    /// Makes a log whose base is the file at `base`: the state at `at_lsn`. The file must be synced; it is moved into
+    /// the folder.
     ///
     /// # Errors
-    /// The system's; a manifest that is there and cannot be read.
+    /// The system's; an existing manifest cannot be read.
     pub fn create(
         storage: Arc<dyn Storage>,
         options: AofOptions,
@@ -229,8 +231,8 @@ impl Aof {
         Ok(aof)
     }
 
-    /// Continues a log: its last file gets the records after `at_lsn`. Everything in the files has been loaded, and what was cut at their
-    /// end has been taken away.
+    /// Continues a log: its last file gets the records after `at_lsn`. All files must have been loaded, and an
+    /// incomplete end must have been cut off.
     ///
     /// # Errors
     /// The system's.
@@ -249,7 +251,7 @@ impl Aof {
                 let path = dir.join(&name);
                 let open = || {
                     let file = storage.append(&path)?;
-                    // What another process wrote counts as durable from here on.
+                    // The bytes of an earlier process count as durable from here on.
                     file.sync()?;
                     let size = file.len()?;
                     Ok((file, size))
@@ -343,7 +345,8 @@ impl Aof {
         self.inner.durable.load(Ordering::Acquire)
     }
 
-    /// Somebody waits until `lsn` is durable: what is written by the next settle is synced, once for all who wait. Wakes the log's thread.
+    /// Requests that `lsn` becomes durable: the next settle writes and syncs, once for all requests. Wakes the log's
+    /// thread.
     pub fn want_durable(&self, lsn: u64) {
         if lsn > self.durable_lsn() && self.inner.wanted.fetch_max(lsn, Ordering::AcqRel) < lsn {
             self.inner.wake();
@@ -357,13 +360,13 @@ impl Aof {
         self.inner.wake();
     }
 
-    /// Changes whether times stand between the commands.
+    /// Changes whether times are noted between the commands.
     pub fn set_timestamps(&self, timestamps: bool) {
         self.inner.state.lock().timestamps = timestamps;
     }
 
-    /// Whether all is well, or what failed last. A failed write is over once everything is written; a failed sync once a rewrite has
-    /// replaced the file.
+    /// Whether the log works, or what failed last. A failed write is over once everything is written; a failed sync,
+    /// once a rewrite has replaced the file.
     pub fn status(&self) -> AofStatus {
         self.inner.state.lock().status.clone()
     }
@@ -386,8 +389,8 @@ impl Aof {
         }
     }
 
-    /// Writes and syncs everything and ends the thread that syncs. No record comes any more. A file whose sync has failed gets its bytes all
-    /// the same: they are lost only if the power fails soon.
+    /// Writes and syncs everything and ends the thread that syncs. No more records may come. A file whose sync has
+    /// failed still gets its bytes: they are lost only if the power fails soon.
     ///
     /// # Errors
     /// Not all records are durable.

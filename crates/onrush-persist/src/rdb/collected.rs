@@ -9,7 +9,7 @@ use super::visitor::{CollectionKind, Refused, Told, Visitor};
 
 type Bytes = Vec<u8>;
 
-/// A value, by what it says and not by how it was encoded.
+/// A value by its content, whatever its encoding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collected {
     /// A string.
@@ -31,7 +31,7 @@ pub enum Collected {
 pub struct CollectedStream {
     /// Entries with their fields.
     pub entries: Vec<(StreamId, Vec<(Bytes, Bytes)>)>,
-    /// What it knows beside them.
+    /// Its state beside the entries.
     pub state: StreamState,
     /// Consumer groups by name.
     pub groups: BTreeMap<Bytes, CollectedGroup>,
@@ -53,18 +53,18 @@ pub struct CollectedGroup {
 /// A consumer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CollectedConsumer {
-    /// When it was last heard of, in Unix milliseconds.
+    /// When it last sent a command, in Unix milliseconds.
     pub seen_ms: i64,
     /// When it last got entries, if that is known.
     pub active_ms: Option<i64>,
-    /// What it has.
+    /// The entries it has pending.
     pub pending: BTreeSet<StreamId>,
 }
 
 const NOT_EXPECTED: Refused = Refused("a piece of another type of value");
 
 impl Collected {
-    /// Encodes it; what `small` says decides between the packed and the plain form.
+    /// Encodes it, in the packed form if `small`, otherwise in the plain form.
     pub fn encode(&self, encoder: ValueEncoder<'_>, small: bool) {
         match self {
             Collected::String(value) => encoder.string(Text::Bytes(value)),
@@ -73,7 +73,11 @@ impl Collected {
                 let texts = members.iter().map(|member| Text::Bytes(member));
                 let ints: Option<Vec<i64>> = texts.clone().map(Text::as_int).collect();
                 match ints {
-                    Some(mut ints) if small => encoder.intset(&mut ints),
+                    Some(mut ints) if small => {
+                        ints.sort_unstable();
+                        let bytes: Vec<u8> = ints.iter().flat_map(|int| int.to_le_bytes()).collect();
+                        encoder.intset(8, &bytes);
+                    }
                     _ => encoder.set(members.len() as u64, texts),
                 }
             }
@@ -131,14 +135,14 @@ impl CollectedStream {
     }
 }
 
-/// Collects a value. A visitor that refuses everything that a visitor has to.
+/// A visitor that collects a value. It refuses everything that a visitor must refuse.
 #[derive(Debug, Default)]
 pub struct Collector {
     value: Option<Collected>,
-    /// The group that came last, and the consumer.
+    /// The group that came last.
     group: Bytes,
     consumer: Bytes,
-    /// What the consumers of the group have.
+    /// The pending entries of the group's consumers.
     owned: BTreeSet<StreamId>,
 }
 
@@ -157,7 +161,7 @@ impl Collector {
         if let Some(Collected::Stream(stream)) = &mut self.value { Ok(stream) } else { Err(NOT_EXPECTED) }
     }
 
-    /// The group that came last and what its consumers have.
+    /// The group that came last and the pending entries of its consumers.
     fn as_group(&mut self) -> Result<(&mut CollectedGroup, &mut BTreeSet<StreamId>), Refused> {
         let Some(Collected::Stream(stream)) = &mut self.value else { return Err(NOT_EXPECTED) };
         let group = stream.groups.get_mut(&self.group).ok_or(NOT_EXPECTED)?;

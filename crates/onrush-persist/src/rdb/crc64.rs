@@ -1,7 +1,7 @@
 //! CRC-64 as RDB files use it: the polynomial of David Jones, reflected, start and end value 0.
 //!
 //! The parameters are public: polynomial `0xad93d23594c935a9`, input and output reflected, check value of `123456789`
-//! `0xe9c6d914c4b8d9ca`. The sum is linear, so 16 bytes are looked up at a time, each in the table of its distance to
+//! `0xe9c6d914c4b8d9ca`. The sum is linear, so 16 bytes are looked up at a time, each in the table for its distance to
 //! the end ("slicing").
 
 const POLYNOMIAL_REFLECTED: u64 = 0x95ac_9329_ac4b_c9b5;
@@ -9,7 +9,7 @@ const POLYNOMIAL_REFLECTED: u64 = 0x95ac_9329_ac4b_c9b5;
 /// Bytes per step.
 const SLICES: usize = 16;
 
-/// `TABLES[d][b]`: what byte `b` adds to the sum once `d` more bytes have passed.
+/// `TABLES[d][b]`: the contribution of byte `b` to the sum after `d` more bytes.
 static TABLES: [[u64; 256]; SLICES] = tables();
 
 const fn tables() -> [[u64; 256]; SLICES] {
@@ -43,7 +43,7 @@ pub fn crc64(bytes: &[u8]) -> u64 {
     update(0, bytes)
 }
 
-/// The sum of what had the sum `sum` and of `bytes` behind it. O(length).
+/// The sum of earlier bytes with the sum `sum`, followed by `bytes`. O(length).
 pub fn update(mut sum: u64, bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<SLICES>();
     for block in blocks {
@@ -54,7 +54,7 @@ pub fn update(mut sum: u64, bytes: &[u8]) -> u64 {
     rest.iter().fold(sum, |sum, byte| TABLES[0][usize::from(sum as u8 ^ byte)] ^ sum >> 8)
 }
 
-/// What the eight bytes of a word, the lowest first, add to the sum once `D` more bytes have passed behind them.
+/// The contribution of a word's eight bytes, the lowest first, to the sum after `D` more bytes.
 #[inline]
 fn look_up<const D: usize>(word: u64) -> u64 {
     (0..8).fold(0, |sum, index| sum ^ TABLES[D + 7 - index][(word >> (8 * index) & 0xff) as usize])

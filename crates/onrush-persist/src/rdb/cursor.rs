@@ -1,8 +1,9 @@
-//! The pieces that every file is made of: lengths, strings, numbers.
+//! The basic pieces of every file: lengths, strings, numbers.
 //!
-//! A length begins with a byte whose upper two bits say its form: 00 six bits, 01 fourteen bits (the upper ones first), 10 four
-//! bytes behind `0x80` or eight behind `0x81` (the highest first), 11 no length but an encoding of a string: 0 to 2 an integer of
-//! one, two or four bytes (the lowest first), 3 LZF: the compressed length, the length, the compressed bytes.
+//! A length begins with a byte whose upper two bits give its form: 00 six bits, 01 fourteen bits (the upper ones
+//! first), 10 four bytes after `0x80` or eight after `0x81` (the highest first), 11 not a length but the encoding of a
+//! string: 0 to 2 an integer of one, two or four bytes (the lowest first), 3 LZF: the compressed length, the length,
+//! the compressed bytes.
 
 use super::RdbError;
 use super::text::{Stored, Text};
@@ -18,10 +19,10 @@ pub(crate) const INT_16: u8 = 1;
 pub(crate) const INT_32: u8 = 2;
 pub(crate) const LZF: u8 = 3;
 
-/// No string and no packed collection is longer.
+/// Most bytes of a string or a packed collection.
 const STRING_LEN_MAX: u64 = u32::MAX as u64;
 
-/// A place in bytes of a file.
+/// A place in the bytes of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -30,7 +31,7 @@ pub(crate) struct Cursor<'a> {
     start: u64,
 }
 
-/// A length, or the encoding that stands in its place.
+/// A length, or the encoding of a string in its place.
 enum Length {
     Plain(u64),
     Encoded(u8),
@@ -53,7 +54,7 @@ impl<'a> Cursor<'a> {
         self.start + self.at as u64
     }
 
-    /// The bytes that follow.
+    /// The bytes that are left.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
@@ -64,7 +65,7 @@ impl<'a> Cursor<'a> {
         self.at == self.bytes.len()
     }
 
-    /// How many elements to expect of `len` that were announced: no more than there are bytes.
+    /// How many of the announced `len` elements to expect: at most one for each byte left.
     pub(crate) fn hint(&self, len: u64) -> usize {
         usize::try_from(len).unwrap_or(usize::MAX).min(self.bytes.len() - self.at)
     }
@@ -74,7 +75,8 @@ impl<'a> Cursor<'a> {
         RdbError::Truncated { at: self.start + self.bytes.len() as u64 }
     }
 
-    /// There are fewer than `len` bytes. Nobody has to wait for so many of them that no string has.
+    /// The error if fewer than `len` bytes are left. A `len` that no string can have is malformed, so that no reader
+    /// waits for more bytes.
     #[cold]
     fn too_long(&self, len: u64) -> RdbError {
         if len > STRING_LEN_MAX { self.malformed("a length that no string has") } else { self.truncated() }
@@ -133,7 +135,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A string as it stands there.
+    /// A string as it is stored.
     #[inline]
     pub(crate) fn stored(&mut self) -> Result<Stored<'a>> {
         let encoding = match self.length()? {
@@ -164,7 +166,7 @@ impl<'a> Cursor<'a> {
         self.stored()?.text(scratch).ok_or(RdbError::Malformed { at, what: NOT_LZF })
     }
 
-    /// The bytes of a string that is no number: a packed collection.
+    /// The bytes of a string that is not a number: a packed collection.
     pub(crate) fn blob<'b>(&mut self, scratch: &'b mut Vec<u8>) -> Result<&'b [u8]>
     where
         'a: 'b,
@@ -187,7 +189,7 @@ impl<'a> Cursor<'a> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// A double as text behind its length; 253 to 255 stand for the three that are no numbers.
+    /// A double as text after its length; the lengths 253 to 255 stand for NaN and the infinities.
     pub(crate) fn text_double(&mut self) -> Result<f64> {
         match self.byte()? {
             253 => Ok(f64::NAN),
@@ -201,7 +203,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes past a string without looking at its bytes. O(1).
+    /// Skips a string without reading its bytes. O(1).
     #[inline]
     pub(crate) fn skip_string(&mut self) -> Result<()> {
         self.stored().map(drop)

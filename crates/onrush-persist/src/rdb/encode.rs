@@ -1,50 +1,53 @@
-//! Encoding of keys and values, in forms that Redis 7.0 loads (version 10 of the format). Only hashes whose fields expire need
-//! version 12.
+//! Encodes keys and values in forms that Redis 7.0 loads (version 10 of the format). Only hashes with expiring fields
+//! need version 12.
 
 use super::cursor::{ENCODED, INT_8, INT_16, INT_32, LEN_14_BITS, LEN_32_BITS, LEN_64_BITS, LZF};
-use super::encode_stream::StreamEncoder;
+use super::encode_stream::{StreamEncoder, StreamParts};
 use super::kind;
 use super::listpack::ListpackBuilder;
 use super::lzf::Compressor;
 use super::text::Text;
-use super::ziplist::build_intset;
 
-/// Strings of at most so many bytes are not compressed.
+/// Strings of at most this many bytes are not compressed.
 const COMPRESS_ABOVE: usize = 20;
 
 /// The longest text that may be kept as an integer of at most four bytes.
 const INT_TEXT_LEN_MAX: usize = 11;
 
-/// How many bytes of elements a node of a list has at most. A longer element has a node of its own.
+/// Most bytes of elements in a node of a list. A longer element has a node of its own.
 const LIST_NODE_LEN_MAX: usize = 8 << 10;
 
-/// The version that everything but hashes with expiring fields needs.
+/// The version that all data needs, except hashes with expiring fields.
 pub const VERSION_DEFAULT: u16 = 10;
 /// The version that hashes with expiring fields need.
 pub const VERSION_FIELD_EXPIRY: u16 = 12;
 
-/// What is written in front of a value.
+/// What is written before a value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyRecord<'a> {
     /// The key.
     pub name: &'a [u8],
     /// When it expires, in Unix milliseconds.
     pub expires_at_ms: Option<i64>,
-    /// How long nobody has used it, in seconds.
+    /// How long the key has been unused, in seconds.
     pub idle_s: Option<u64>,
     /// How often it was used, as a logarithm (OBJECT FREQ).
     pub freq: Option<u8>,
 }
 
-/// Encodes items into memory, to be written to a [`FileWriter`](super::FileWriter) in any portions. Each thread has its own.
+/// Encodes items into memory. The bytes can be written to a [`FileWriter`](super::FileWriter) in any portions. Each
+/// thread has its own encoder.
 #[derive(Default)]
 pub struct Encoder {
     pub(super) out: Vec<u8>,
     compresses: bool,
-    /// Made when it is needed first.
+    /// Made on first use.
     compressor: Option<Compressor>,
     compressed: Vec<u8>,
     pub(super) listpack: ListpackBuilder,
+    /// An intset in the making.
+    packed: Vec<u8>,
+    pub(super) stream: StreamParts,
     has_field_expiry: bool,
 }
 
@@ -54,24 +57,48 @@ impl Encoder {
         Encoder { compresses: compress, ..Encoder::default() }
     }
 
-    /// What has been encoded.
+    /// Sets whether it compresses from here on.
+    pub fn set_compress(&mut self, compress: bool) {
+        self.compresses = compress;
+    }
+
+    /// Drops the encoded bytes; no buffer keeps more than `kept_bytes_max` bytes.
+    pub fn shrink_to(&mut self, kept_bytes_max: usize) {
+        self.clear();
+        self.out.shrink_to(kept_bytes_max);
+        self.compressed.clear();
+        self.compressed.shrink_to(kept_bytes_max);
+        self.packed.clear();
+        self.packed.shrink_to(kept_bytes_max);
+        self.listpack.shrink_to(kept_bytes_max);
+        self.stream.shrink_to(kept_bytes_max);
+    }
+
+    /// Appends the footer of a payload and returns the payload. O(bytes).
+    pub fn seal(&mut self) -> &[u8] {
+        let version = self.version();
+        super::seal_payload(&mut self.out, version);
+        &self.out
+    }
+
+    /// The encoded bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// Forgets what has been encoded, but not its memory.
+    /// Drops the encoded bytes, but keeps the memory.
     pub fn clear(&mut self) {
         self.out.clear();
         self.has_field_expiry = false;
     }
 
-    /// Hands over what has been encoded.
+    /// Returns the encoded bytes and becomes empty.
     pub fn take(&mut self) -> Vec<u8> {
         self.has_field_expiry = false;
         std::mem::take(&mut self.out)
     }
 
-    /// The least version of the format that has all that has been encoded since it was cleared.
+    /// The least version of the format for everything encoded since the last clear.
     pub fn version(&self) -> u16 {
         if self.has_field_expiry { VERSION_FIELD_EXPIRY } else { VERSION_DEFAULT }
     }
@@ -102,7 +129,7 @@ impl Encoder {
         self.push_number(expiring);
     }
 
-    /// A key; the value is to follow.
+    /// A key; its value must follow.
     pub fn key(&mut self, key: &KeyRecord<'_>) -> ValueEncoder<'_> {
         if let Some(expires_at_ms) = key.expires_at_ms {
             self.out.push(kind::EXPIRE_TIME_MS);
@@ -121,7 +148,7 @@ impl Encoder {
         ValueEncoder { encoder: self, kind_at }
     }
 
-    /// A value without a key, as DUMP returns it but for the [footer](super::seal_payload).
+    /// A value without a key: what DUMP returns, without the [footer](super::seal_payload).
     pub fn payload(&mut self) -> ValueEncoder<'_> {
         let kind_at = self.out.len();
         self.out.push(0);
@@ -211,15 +238,15 @@ impl Encoder {
     }
 }
 
-/// Where a number is to stand.
+/// The place of a number that is known later.
 pub(super) struct ReservedNumber {
     at: usize,
 }
 
-/// Encodes the value of one key. No collection but a stream may be empty: Redis refuses such keys.
+/// Encodes the value of one key. Only a stream may be empty: Redis refuses keys with other empty collections.
 ///
-/// The caller says which form a collection gets. The small ones (`…_listpack`, `intset`) are made in memory as a whole; the others are
-/// written element by element.
+/// The caller says which form a collection gets. Small forms (`…_listpack`, `intset`) are built in memory as a whole;
+/// the others are written element by element.
 #[must_use = "a key without a value breaks the file"]
 pub struct ValueEncoder<'e> {
     encoder: &'e mut Encoder,
@@ -237,7 +264,7 @@ impl<'e> ValueEncoder<'e> {
         self.of_kind(kind::STRING).push_text(value);
     }
 
-    /// A list, as nodes of up to 8 KB; a longer element has one of its own. O(bytes).
+    /// A list, as nodes of up to 8 KB; a longer element has a node of its own. O(bytes).
     pub fn list<'a>(self, elements: impl Iterator<Item = Text<'a>>) {
         const PLAIN: u64 = 1;
         const PACKED: u64 = 2;
@@ -270,12 +297,19 @@ impl<'e> ValueEncoder<'e> {
         out.set_number(&count, nodes);
     }
 
-    /// A set of integers, which are sorted for it. O(n log n).
-    pub fn intset(self, members: &mut [i64]) {
+    /// A set of integers in ascending order, each of `width` (2, 4 or 8) bytes, the lowest first. O(bytes).
+    ///
+    /// # Panics
+    /// When there are 2^32 or more.
+    pub fn intset(self, width: usize, ints: &[u8]) {
         let out = self.of_kind(kind::SET_INTSET);
-        let mut packed = Vec::new();
-        build_intset(members, &mut packed);
+        let mut packed = std::mem::take(&mut out.packed);
+        packed.clear();
+        packed.extend_from_slice(&(width as u32).to_le_bytes());
+        packed.extend_from_slice(&u32::try_from(ints.len() / width).expect("an intset is small").to_le_bytes());
+        packed.extend_from_slice(ints);
         out.push_bytes(&packed);
+        out.packed = packed;
     }
 
     /// A set of `len` members. O(bytes).
@@ -296,12 +330,16 @@ impl<'e> ValueEncoder<'e> {
         out.listpack.clear();
         for (member, score) in members {
             out.listpack.push(member);
-            out.listpack.push(Text::Bytes(format_double(score).as_bytes()));
+            match as_int(score) {
+                Some(int) => out.listpack.push(Text::Int(int)),
+                None => out.listpack.push(Text::Bytes(format_double(score).as_bytes())),
+            }
         }
         out.push_listpack();
     }
 
-    /// A sorted set of `len` members, in any order. Redis writes the greatest first, which it reads fastest. O(bytes).
+    /// A sorted set of `len` members, in any order. Redis writes the greatest first: it reads this order fastest.
+    /// O(bytes).
     pub fn sorted_set<'a>(self, len: u64, members: impl Iterator<Item = (Text<'a>, f64)>) {
         let out = self.of_kind(kind::SORTED_SET_2);
         out.push_number(len);
@@ -338,7 +376,8 @@ impl<'e> ValueEncoder<'e> {
         debug_assert_eq!(count, len);
     }
 
-    /// A hash of `len` fields of which some expire, none before `first_ms`; each with its Unix time in milliseconds. O(bytes).
+    /// A hash of `len` fields, of which some expire, none before `first_ms`; each comes with its Unix time in
+    /// milliseconds. O(bytes).
     ///
     /// Needs version 12 of the format.
     pub fn expiring_hash<'a>(
@@ -366,6 +405,14 @@ impl<'e> ValueEncoder<'e> {
     pub fn stream(self) -> StreamEncoder<'e> {
         StreamEncoder::new(self.of_kind(kind::STREAM_2))
     }
+}
+
+/// The integer that a double equals, if its magnitude is below 2^53; `None` for -0.
+#[inline]
+fn as_int(value: f64) -> Option<i64> {
+    let int = value as i64;
+    let is_exact = int.unsigned_abs() < 1 << 53 && (int as f64).to_bits() == value.to_bits();
+    is_exact.then_some(int)
 }
 
 /// A double as text that reads back as the same double, in at most 24 bytes. Integers have neither point nor exponent below 10^17.

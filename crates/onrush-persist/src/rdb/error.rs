@@ -1,4 +1,4 @@
-//! What can be wrong with a file or a payload.
+//! Errors of files and payloads.
 
 use std::fmt;
 use std::io;
@@ -11,21 +11,22 @@ pub enum RdbError {
     Io(io::Error),
     /// It does not begin as an RDB file does.
     Signature,
-    /// It has a version that is not known.
+    /// Its version is unknown.
     Version(u32),
-    /// It ends in the middle.
+    /// It ends too early.
     Truncated {
-        /// Where more bytes are missing.
+        /// Where bytes are missing.
         at: u64,
     },
-    /// There is something that cannot be there.
+    /// It has something invalid.
     Malformed {
-        /// Where it is, or where the string begins that it is in.
+        /// Its place, or the beginning of the string that contains it.
         at: u64,
         /// What it is.
         what: &'static str,
     },
-    /// A collection has no elements. Redis has written such keys by mistake and passes over them when it loads a file.
+    /// A collection has no elements. Some versions of Redis have written such keys by mistake; Redis skips them when it
+    /// loads a file.
     Empty {
         /// Where the value begins.
         at: u64,
@@ -34,12 +35,12 @@ pub enum RdbError {
     Module {
         /// Where the value begins.
         at: u64,
-        /// Which module and which version of its data, as the file has it.
+        /// The module and the version of its data, as in the file.
         id: ModuleId,
     },
-    /// The bytes of the file are not those that were written.
+    /// The checksum is wrong: the file's bytes have changed.
     Checksum {
-        /// The sum that the file has at its end.
+        /// The sum at the end of the file.
         stored: u64,
         /// The sum of its bytes.
         computed: u64,

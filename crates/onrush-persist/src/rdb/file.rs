@@ -1,7 +1,7 @@
 //! Reading files: from any source, in batches of whole items.
 //!
-//! A file is `REDIS` and a version of four digits, items, and the opcode of its end; since version 5 the CRC-64 of all bytes before
-//! follows, the lowest byte first, or 0 if nobody computed it.
+//! A file is `REDIS` and a version of four digits, items, and the opcode of its end; since version 5 the CRC-64 of all
+//! bytes before follows, the lowest byte first, or 0 if it was not computed.
 
 use std::io::Read;
 
@@ -9,14 +9,14 @@ use super::cursor::{Cursor, Result};
 use super::item::{Framed, Items, frame};
 use super::{RdbError, VERSION_MAX, crc64, kind};
 
-/// About how many bytes a batch has, unless one value has more.
+/// About the size of a batch, unless one value is larger.
 const BATCH_LEN: usize = 1 << 20;
 
 const HEADER_LEN: usize = 9;
 const CHECKSUM_LEN: usize = 8;
 const VERSION_WITH_CHECKSUM: u32 = 5;
 
-/// A part of a file that begins and ends between two items. Its memory is used again by [`FileReader::next_batch`].
+/// A part of a file that begins and ends between two items. [`FileReader::next_batch`] reuses its memory.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -42,9 +42,9 @@ impl Batch {
 
 /// Cuts a file into batches.
 ///
-/// One thread reads, and any number of others decode: a batch needs nothing but itself. Reading goes past values without
-/// decoding them. Memory: about a megabyte for each batch, and what the largest value takes, which is never cut; whatever
-/// length a file claims, memory is taken only for bytes that are there.
+/// One thread reads, and any number of others decode: a batch can be decoded alone. The reader skips values without
+/// decoding them. Memory: about a megabyte for each batch, or the size of the largest value, since values are never
+/// cut. Whatever length a file claims, memory is allocated only for bytes that have arrived.
 ///
 /// ```
 /// use onrush_persist::rdb::{Batch, FileReader, Item};
@@ -80,7 +80,7 @@ impl<R: Read> FileReader<R> {
     /// Reads the beginning of a file.
     ///
     /// # Errors
-    /// It is no RDB file, or one of an unknown version.
+    /// It is not an RDB file, or its version is unknown.
     pub fn new(mut input: R) -> Result<Self> {
         let mut header = Vec::new();
         input.by_ref().take(HEADER_LEN as u64).read_to_end(&mut header)?;
@@ -109,15 +109,16 @@ impl<R: Read> FileReader<R> {
         self.version
     }
 
-    /// How many bytes of the file are in the batches so far.
+    /// How many bytes of the file the batches have had so far.
     pub fn offset(&self) -> u64 {
         self.at
     }
 
-    /// Fills `batch` with the next items; `false` at the end of the file, whose checksum is right then.
+    /// Fills `batch` with the next items; `false` at the end of the file, after its checksum has been checked.
     ///
     /// # Errors
-    /// The source fails; the bytes are no items or end within one; the checksum is wrong. `batch` has the whole items before that then.
+    /// The source fails; the bytes are not items, or end within one; the checksum is wrong. Then `batch` has the whole
+    /// items before the error.
     pub fn next_batch(&mut self, batch: &mut Batch) -> Result<bool> {
         batch.bytes.clear();
         batch.bytes.shrink_to(4 * BATCH_LEN);
@@ -130,7 +131,7 @@ impl<R: Read> FileReader<R> {
         loop {
             let items_len = self.frame(batch)?;
             if self.is_at_end && self.version < VERSION_WITH_CHECKSUM {
-                // Otherwise a newer file with damage in its version would be believed.
+                // Otherwise damage in the version of a newer file could hide its checksum.
                 batch.bytes.reserve(CHECKSUM_LEN + 1);
                 self.input.by_ref().take(CHECKSUM_LEN as u64 + 1).read_to_end(&mut batch.bytes)?;
                 if batch.bytes.len() - items_len == CHECKSUM_LEN {
@@ -146,7 +147,7 @@ impl<R: Read> FileReader<R> {
             if !has_more {
                 return Err(RdbError::Truncated { at: batch.at + batch.bytes.len() as u64 });
             }
-            // A value that is not complete is looked at again once its bytes have doubled.
+            // An incomplete value is examined again once its bytes have doubled.
             let wanted = BATCH_LEN.max(batch.bytes.len());
             batch.bytes.reserve(wanted);
             let read = self.input.by_ref().take(wanted as u64).read_to_end(&mut batch.bytes)?;
@@ -154,7 +155,7 @@ impl<R: Read> FileReader<R> {
         }
     }
 
-    /// Finds how many whole items there are. At the end of the file checks the sum. Returns how many bytes are done with.
+    /// Finds the whole items, and checks the sum at the end of the file. Returns how many bytes are used up.
     fn frame(&mut self, batch: &mut Batch) -> Result<usize> {
         let bytes = &batch.bytes[batch.len..];
         let mut cursor = Cursor::new(bytes, batch.at + batch.len as u64);
@@ -191,14 +192,14 @@ impl<R: Read> FileReader<R> {
         Ok(batch.len + 1 + if has_sum { CHECKSUM_LEN } else { 0 })
     }
 
-    /// Keeps what comes behind the first `done_len` bytes for the next batch.
+    /// Keeps the bytes after the first `done_len` for the next batch.
     fn hand_over(&mut self, batch: &mut Batch, done_len: usize) {
         self.ahead.extend_from_slice(&batch.bytes[done_len..]);
         batch.bytes.truncate(batch.len);
         self.at = batch.at + done_len as u64;
     }
 
-    /// What is behind the end of the file: bytes that have been read already, and the source.
+    /// The rest after the end of the file: bytes that have been read already, and the source.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         (self.ahead, self.input)
     }

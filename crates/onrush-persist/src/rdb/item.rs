@@ -1,4 +1,4 @@
-//! What stands in a file one behind the other: keys with their values, and what is between them.
+//! The sequence of items in a file: keys with their values, and the items between them.
 
 use std::ops::Deref;
 
@@ -8,7 +8,7 @@ use super::value::{self, Scratch};
 use super::visitor::Visitor;
 use super::{ModuleId, RdbError, kind, lzf, module, skip};
 
-/// A string of a file: where it stands in memory, or in memory of its own if it was compressed or a number.
+/// A string of a file: borrowed from the file's bytes, or in memory of its own if it was compressed or a number.
 #[derive(Clone, Debug)]
 pub struct FileBytes<'a>(Place<'a>);
 
@@ -59,24 +59,24 @@ pub struct Key<'a> {
     pub name: FileBytes<'a>,
     /// When it expires, in Unix milliseconds.
     pub expires_at_ms: Option<i64>,
-    /// How long nobody had used it, in seconds, if the file says so.
+    /// How long it had been unused, in seconds, if the file says so.
     pub idle_s: Option<u64>,
     /// How often it was used, as a logarithm (OBJECT FREQ), if the file says so.
     pub freq: Option<u8>,
 }
 
-/// One thing of a file.
+/// An item of a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Item<'a> {
     /// Something about the file or the server that wrote it.
     Aux {
-        /// What it is about.
+        /// The name of the information.
         name: FileBytes<'a>,
-        /// What is said of it.
+        /// The information.
         value: FileBytes<'a>,
     },
-    /// About how many keys the database of the keys that follow has.
+    /// About how many keys a database has; its keys follow.
     Sizes {
         /// The number of the database.
         db: u64,
@@ -87,13 +87,13 @@ pub enum Item<'a> {
     },
     /// The text of a library of functions.
     Function(FileBytes<'a>),
-    /// What a module wrote beside its keys. It has been passed over.
+    /// Data that a module wrote beside its keys. The data is skipped.
     ModuleAux(ModuleId),
     /// A key; [`Items::value`] decodes its value.
     Key(Key<'a>),
 }
 
-/// What an opcode stands for. Strings behind it have not been read.
+/// The meaning of an opcode. Strings after it have not been read.
 enum Opcode {
     ExpiresAtMs(i64),
     IdleS(u64),
@@ -119,7 +119,7 @@ impl Opcode {
             kind::SELECT_DB => Opcode::SelectDb(cursor.number()?),
             kind::RESIZE_DB => Opcode::Sizes(cursor.number()?, cursor.number()?),
             kind::SLOT_INFO => {
-                // The slot, its keys and those that expire: of use only to those whose tables are one to a slot.
+                // The slot, its keys and its expiring keys: useful only to servers with one table for each slot.
                 for _ in 0..3 {
                     cursor.number()?;
                 }
@@ -137,11 +137,11 @@ impl Opcode {
     }
 }
 
-/// What is found at a place of a file, without a look at what it holds.
+/// What is at a place of a file, found without reading its content.
 pub(crate) enum Framed {
-    /// Something that is complete.
+    /// A complete item.
     Item,
-    /// As much; keys that follow are in this database.
+    /// A complete item that selects this database for the following keys.
     Db(u64),
     /// The end of the file.
     End,
@@ -149,7 +149,7 @@ pub(crate) enum Framed {
 
 const LONELY: &str = "an expiry or an access time without a key";
 
-/// Goes past one item. An error tells also that the item is not complete.
+/// Skips one item. An incomplete item is an error too.
 pub(crate) fn frame(cursor: &mut Cursor<'_>) -> Result<Framed> {
     let start = cursor.offset();
     let mut has_attributes = false;
@@ -160,7 +160,7 @@ pub(crate) fn frame(cursor: &mut Cursor<'_>) -> Result<Framed> {
                 continue;
             }
             Opcode::Value(kind) => {
-                // The type first: what is no type has no key.
+                // Checks the type first: an unknown type is not followed by a key.
                 if !kind::is_value(kind) {
                     return Err(RdbError::Malformed { at: cursor.offset() - 1, what: kind::UNKNOWN });
                 }
@@ -204,10 +204,10 @@ impl<'a> Items<'a> {
         self.cursor.offset()
     }
 
-    /// The next item; `None` at the end. Goes past the value of the key before if nobody took it.
+    /// The next item; `None` at the end. Skips the value of the key before if it was not taken.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The bytes are not valid.
     #[allow(clippy::should_implement_trait, reason = "it fails")]
     pub fn next(&mut self) -> Result<Option<Item<'a>>> {
         if let Some(kind) = self.value_kind.take() {
@@ -245,10 +245,10 @@ impl<'a> Items<'a> {
     /// Decodes the value of the key that [`Items::next`] gave. O(bytes of the value).
     ///
     /// # Errors
-    /// What is wrong with it. After [`RdbError::Empty`] the items behind it may be read.
+    /// The value is not valid. After [`RdbError::Empty`] the next items can still be read.
     ///
     /// # Panics
-    /// When no key was given, or its value has been taken.
+    /// If there is no key, or its value has been taken.
     pub fn value(&mut self, visitor: &mut impl Visitor) -> Result<()> {
         let kind = self.value_kind.take().expect("a value is taken once, behind its key");
         let start = self.cursor.clone();
@@ -260,13 +260,13 @@ impl<'a> Items<'a> {
         decoded
     }
 
-    /// The value of the key that [`Items::next`] gave, as its bytes, to be decoded at another time. O(elements).
+    /// The value of the key that [`Items::next`] gave, as its bytes, for decoding later. O(elements).
     ///
     /// # Errors
-    /// It has no end.
+    /// The value has no end.
     ///
     /// # Panics
-    /// When no key was given, or its value has been taken.
+    /// If there is no key, or its value has been taken.
     pub fn raw_value(&mut self) -> Result<RawValue<'a>> {
         let kind = self.value_kind.take().expect("a value is taken once, behind its key");
         let (rest, at) = (self.cursor.rest(), self.cursor.offset());
@@ -285,7 +285,7 @@ pub struct RawValue<'a> {
 }
 
 impl<'a> RawValue<'a> {
-    /// The value that a payload of DUMP has: its type and its bytes, without the footer.
+    /// The value in a payload of DUMP: its type and its bytes, without the footer.
     pub(crate) fn of_payload(body: &'a [u8]) -> Result<Self> {
         let (&kind, bytes) = body.split_first().ok_or(RdbError::Truncated { at: 0 })?;
         Ok(RawValue { kind, bytes, at: 1 })
@@ -299,7 +299,7 @@ impl<'a> RawValue<'a> {
     /// Decodes it. O(bytes).
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The value is not valid.
     pub fn decode(&self, visitor: &mut impl Visitor, scratch: &mut Scratch) -> Result<()> {
         let mut cursor = Cursor::new(self.bytes, self.at);
         value::decode(self.kind, &mut cursor, visitor, scratch)?;

@@ -8,7 +8,7 @@ pub(crate) const SORTED_SET: u8 = 3;
 pub(crate) const HASH: u8 = 4;
 /// Scores as doubles.
 pub(crate) const SORTED_SET_2: u8 = 5;
-/// Values of modules before Redis 4, which nobody but the module can tell the end of.
+/// Values of modules before Redis 4: only the module itself can find their end.
 pub(crate) const MODULE: u8 = 6;
 pub(crate) const MODULE_2: u8 = 7;
 pub(crate) const HASH_ZIPMAP: u8 = 9;

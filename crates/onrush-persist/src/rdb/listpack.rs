@@ -1,12 +1,12 @@
 //! Listpacks: the packed form of small collections since Redis 7, and of the entries of streams.
 //!
-//! The format, as its author published it: four bytes of total length and two of the number of elements (65,535: not known),
-//! the lowest byte first; the elements; a byte of 255. An element is an encoding, what it holds, and the length of both
-//! behind it, seven bits to a byte, to be read backwards.
+//! The format, as its author published it: four bytes of total length and two of the number of elements (65,535: not
+//! known), the lowest byte first; the elements; a byte of 255. An element is an encoding, its content, and then the
+//! length of both, seven bits to a byte, to be read backwards.
 
 use super::text::Text;
 
-/// What an iterator over a packed collection gives: an element, or what is wrong.
+/// An item of an iterator over a packed collection: an element, or what is wrong.
 pub(crate) type Piece<'a> = Result<Text<'a>, &'static str>;
 
 const HEADER_LEN: usize = 6;
@@ -21,12 +21,12 @@ const INT_24: u8 = 0xf2;
 const INT_32: u8 = 0xf3;
 const INT_64: u8 = 0xf4;
 
-/// The elements of a listpack, checked as they are read. After an error it gives nothing more.
+/// The elements of a listpack, checked as they are read. An error ends the iteration.
 #[derive(Clone, Debug)]
 pub(crate) struct Listpack<'a> {
     /// Elements that have not been read, without the end.
     rest: &'a [u8],
-    /// How many there are to be, if that is known.
+    /// How many elements must follow, if that is known.
     missing: Option<u16>,
 }
 
@@ -43,10 +43,9 @@ impl<'a> Listpack<'a> {
         Ok(Listpack { rest: elements, missing: (count != COUNT_UNKNOWN).then_some(count) })
     }
 
-    /// At most how many elements follow.
-    pub(crate) fn len_max(&self) -> usize {
-        let by_bytes = self.rest.len() / 2;
-        self.missing.map_or(by_bytes, |missing| by_bytes.min(usize::from(missing)))
+    /// How many elements follow, 0 if that is unknown. At most one for each byte.
+    pub(crate) fn len_hint(&self) -> usize {
+        self.missing.map_or(0, |missing| usize::from(missing).min(self.rest.len()))
     }
 
     #[inline]
@@ -79,7 +78,7 @@ impl<'a> Iterator for Listpack<'a> {
     }
 }
 
-/// The first element and what is behind its content.
+/// The first element and the bytes after its content.
 #[inline]
 fn element(bytes: &[u8]) -> Option<(Text<'_>, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
@@ -119,7 +118,7 @@ pub(crate) fn int<const N: usize>(bytes: &[u8]) -> Option<(Text<'_>, &[u8])> {
     Some((Text::Int(i64::from_le_bytes(wide) >> (64 - 8 * N)), rest))
 }
 
-/// What is behind the length that ends an element of `len` bytes, if it is right.
+/// The bytes after the length that ends an element of `len` bytes; `None` if that length is wrong.
 #[inline]
 fn end_of_element(len: usize, rest: &[u8]) -> Option<&[u8]> {
     if len < 0x80 {
@@ -130,7 +129,7 @@ fn end_of_element(len: usize, rest: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(expected.as_bytes())
 }
 
-/// The length behind an element.
+/// The length at the end of an element.
 struct BackLen {
     bytes: [u8; 5],
     len: usize,
@@ -159,10 +158,10 @@ impl BackLen {
     }
 }
 
-/// A listpack in the making, in memory that is used again.
+/// A listpack that is being built, in reusable memory.
 #[derive(Debug, Default)]
 pub(crate) struct ListpackBuilder {
-    /// The listpack, and room behind it that holds anything.
+    /// The listpack, and unused room after it with any content.
     bytes: Vec<u8>,
     len: usize,
     count: usize,
@@ -171,11 +170,18 @@ pub(crate) struct ListpackBuilder {
 impl ListpackBuilder {
     const ROOM_MIN: usize = 256;
 
-    /// Begins anew.
+    /// Begins a new listpack.
     pub(crate) fn clear(&mut self) {
         (self.len, self.count) = (0, 0);
         self.room(HEADER_LEN);
         self.len = HEADER_LEN;
+    }
+
+    /// Drops the listpack, and memory beyond `kept_bytes_max` bytes.
+    pub(crate) fn shrink_to(&mut self, kept_bytes_max: usize) {
+        (self.len, self.count) = (0, 0);
+        self.bytes.truncate(kept_bytes_max);
+        self.bytes.shrink_to(kept_bytes_max);
     }
 
     /// Number of elements.
@@ -193,8 +199,8 @@ impl ListpackBuilder {
         &self.bytes[HEADER_LEN..self.len]
     }
 
-    /// Room for `len` bytes behind what there is. They are written first and counted then: so an element is one check of the room and
-    /// a few plain stores.
+    /// Room for `len` bytes at the end. The caller writes the bytes first and then counts them: so an element costs one
+    /// check of the room and a few plain stores.
     #[inline]
     fn room(&mut self, len: usize) -> &mut [u8] {
         let end = self.len + len;
@@ -251,7 +257,7 @@ impl ListpackBuilder {
         self.len += 1 + len + 1;
     }
 
-    /// Appends an element with the length behind it.
+    /// Appends an element and its length.
     #[inline]
     fn push_element<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.room(N).copy_from_slice(bytes);
@@ -285,7 +291,7 @@ impl ListpackBuilder {
         self.extend(BackLen::new(self.len - start).as_bytes());
     }
 
-    /// The listpack. Nothing can be added to it; the next one begins with [`ListpackBuilder::clear`].
+    /// Ends the listpack and returns it. After this, call [`ListpackBuilder::clear`] to begin the next one.
     pub(crate) fn finish(&mut self) -> &[u8] {
         self.extend(&[END]);
         let len = u32::try_from(self.len).expect("a listpack is below 4 GiB");
@@ -296,7 +302,8 @@ impl ListpackBuilder {
     }
 }
 
-/// Copies a string of mostly a few bytes, without a call for the most common lengths. Both have the same length.
+/// Copies a string, which is usually short, without a function call for the most common lengths. Both have the same
+/// length.
 #[inline]
 fn copy_short(to: &mut [u8], from: &[u8]) {
     let len = from.len();

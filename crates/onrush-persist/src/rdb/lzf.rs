@@ -1,10 +1,10 @@
 //! LZF: how RDB files compress strings.
 //!
-//! The format, as its author published it with liblzf: a byte below 32 says how many bytes less one follow as they are. Any
-//! other begins a copy of bytes before: its upper three bits are the length less two (7: the next byte is added), its lower
-//! five and the last byte the distance less one.
+//! The format, as its author published it with liblzf: a byte below 32 is the number, less one, of plain bytes that
+//! follow. Any other byte begins a copy of earlier bytes: its upper three bits are the length less two (7: the next
+//! byte is added), its lower five bits and the last byte are the distance less one.
 
-/// The most bytes that one compressed byte becomes: three bytes stand for a copy of [`COPY_LEN_MAX`].
+/// The most bytes that one compressed byte can become: three bytes make a copy of [`COPY_LEN_MAX`].
 const EXPANSION_MAX: usize = COPY_LEN_MAX / 3;
 
 const COPY_LEN_MIN: usize = 3;
@@ -12,14 +12,14 @@ const COPY_LEN_MAX: usize = 2 + 7 + 255;
 const DISTANCE_MAX: usize = 1 << 13;
 const PLAIN_LEN_MAX: usize = 32;
 
-/// Compressed bytes are this much shorter than what they stand for, or they are not used.
+/// Compressed bytes are used only if they are this much shorter than the original.
 const GAIN_MIN: usize = 4;
 
 const TABLE_BITS: u32 = 13;
 const TABLE_LEN: usize = 1 << TABLE_BITS;
 
-/// Replaces `out` by the `len` bytes that were compressed; says whether they were. Takes memory for no more bytes than
-/// `compressed` can hold. O(`len`).
+/// Replaces `out` by the `len` bytes that were compressed; returns false if `compressed` is not valid. Allocates at
+/// most what `compressed` can expand to. O(`len`).
 #[must_use]
 pub fn expand_into(out: &mut Vec<u8>, mut compressed: &[u8], len: usize) -> bool {
     out.clear();
@@ -62,7 +62,7 @@ fn copy<'a>(out: &mut Vec<u8>, control: u8, mut rest: &'a [u8]) -> Option<&'a [u
     let distance = (usize::from(control & 31) << 8 | usize::from(*low)) + 1;
     let start = out.len().checked_sub(distance)?;
     let mut missing = len;
-    // A copy that overlaps what it makes repeats its first `distance` bytes.
+    // A copy that overlaps its own output repeats its first `distance` bytes.
     while missing > 0 {
         let step = missing.min(out.len() - start);
         out.extend_from_within(start..start + step);
@@ -71,11 +71,11 @@ fn copy<'a>(out: &mut Vec<u8>, control: u8, mut rest: &'a [u8]) -> Option<&'a [u
     Some(rest)
 }
 
-/// Compresses, one string after the other. Holds 32 KB.
+/// Compresses one string after the other. Takes 32 KB of memory.
 pub struct Compressor {
-    /// Where three bytes with a hash were seen last, plus `base`.
+    /// For each hash, where three bytes with it were seen last, plus `base`.
     places: Box<[u32; TABLE_LEN]>,
-    /// What was noted at this or below belongs to strings before.
+    /// Places up to this value belong to earlier strings.
     base: u32,
 }
 
@@ -86,8 +86,8 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    /// Appends the compressed form of `bytes` to `out` if it is shorter by at least 4 bytes, and says whether it is. Leaves `out` as
-    /// it is otherwise. O(length).
+    /// Appends the compressed form of `bytes` to `out` if it is shorter by at least 4 bytes, and returns whether it is.
+    /// Otherwise `out` stays as it is. O(length).
     #[must_use]
     pub fn compress(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
         let (Some(len_max), Ok(len)) = (bytes.len().checked_sub(GAIN_MIN), u32::try_from(bytes.len())) else {
@@ -112,11 +112,11 @@ impl Compressor {
         let (mut at, mut plain_start) = (0, 0);
         while let Some(three) = three_at(bytes, at) {
             let noted = self.note(three, at);
-            // Below the base it wraps around, and is too far away.
+            // A place below the base wraps around to one that is too far away.
             let from = noted.wrapping_sub(self.base + 1) as usize;
             let is_near = at.wrapping_sub(from) <= DISTANCE_MAX && from < at;
             if !is_near || three_at(bytes, from) != Some(three) {
-                // The longer nothing repeats, the fewer places are looked at.
+                // The longer no bytes repeat, the fewer places are tried.
                 at += 1 + ((at - plain_start) >> 6);
                 continue;
             }
@@ -132,7 +132,7 @@ impl Compressor {
         sink.push_plain(bytes, plain_start, bytes.len())
     }
 
-    /// Notes that three bytes are here, and returns where they were before.
+    /// Notes the place of three bytes, and returns their previous place.
     #[inline]
     fn note(&mut self, three: u32, at: usize) -> u32 {
         let slot = three.wrapping_mul(0x9e37_79b1) >> (32 - TABLE_BITS);
@@ -140,14 +140,15 @@ impl Compressor {
     }
 }
 
-/// The three bytes from `at` on, if there is a fourth.
+/// The three bytes from `at` on, if a fourth follows.
 #[inline(always)]
 fn three_at(bytes: &[u8], at: usize) -> Option<u32> {
     let (four, _) = bytes.get(at..)?.split_first_chunk()?;
     Some(u32::from_le_bytes(*four) & 0xff_ffff)
 }
 
-/// How many bytes of both are the same, of as many as a copy may have beyond its first three. Eight at a time.
+/// How many bytes of both are equal, up to the most that a copy can have beyond its first three. Compares eight at a
+/// time.
 #[inline(always)]
 fn common_len(from: &[u8], at: &[u8]) -> usize {
     let len_max = at.len().min(COPY_LEN_MAX - COPY_LEN_MIN);
@@ -176,10 +177,10 @@ struct Sink<'o> {
 }
 
 impl Sink<'_> {
-    /// So many bytes may be written beyond what counts.
+    /// Bytes that may be written beyond the end of the output.
     const SLACK: usize = PLAIN_LEN_MAX + 8;
 
-    /// Bytes as they are, from `start` to `end`.
+    /// Appends plain bytes, from `start` to `end`.
     #[inline(always)]
     fn push_plain(&mut self, bytes: &[u8], mut start: usize, end: usize) -> Option<()> {
         let plain_len = end - start;
@@ -191,7 +192,7 @@ impl Sink<'_> {
             let len = (end - start).min(PLAIN_LEN_MAX);
             self.room[self.len] = len as u8 - 1;
             let to = &mut self.room[self.len + 1..];
-            // A copy of a fixed length is a few instructions, and what it writes too much is written again.
+            // A copy of a fixed length takes a few instructions; bytes that it writes too many are overwritten.
             match bytes.get(start..start + PLAIN_LEN_MAX) {
                 Some(from) => to[..PLAIN_LEN_MAX].copy_from_slice(from),
                 None => to[..len].copy_from_slice(&bytes[start..start + len]),

@@ -1,6 +1,6 @@
-//! What modules have written: told apart and passed over, never decoded.
+//! Data of modules: identified and skipped, never decoded.
 //!
-//! It is the module's identifier and then pieces, each behind a number that says what it is, until a 0.
+//! It consists of the module's identifier and pieces, each after a number that gives its type, and ends with a 0.
 
 use super::ModuleId;
 use super::cursor::{Cursor, Result};
@@ -12,14 +12,14 @@ const FLOAT: u64 = 3;
 const DOUBLE: u64 = 4;
 const STRING: u64 = 5;
 
-/// Goes past a value of a module and tells whose it was.
+/// Skips a value of a module; returns the module's identifier.
 pub(crate) fn skip_value(cursor: &mut Cursor<'_>) -> Result<ModuleId> {
     let id = ModuleId(cursor.number()?);
     skip_pieces(cursor)?;
     Ok(id)
 }
 
-/// Goes past what a module has written beside its keys and tells whose it was.
+/// Skips data that a module has written beside its keys; returns the module's identifier.
 pub(crate) fn skip_aux(cursor: &mut Cursor<'_>) -> Result<ModuleId> {
     let id = ModuleId(cursor.number()?);
     if cursor.number()? != UNSIGNED {

@@ -1,10 +1,11 @@
-//! Where a value ends, without a look at what it holds. So one thread can cut a file into values while others decode them.
+//! Finds the end of a value without reading its content. So one thread can cut a file into values while others decode
+//! them.
 
 use super::RdbError;
 use super::cursor::{Cursor, Result};
 use super::{kind, module};
 
-/// Goes past the value of type `kind` at the cursor. O(elements) for plain collections, O(1) or O(nodes) for packed ones.
+/// Skips the value of type `kind` at the cursor. O(elements) for plain collections, O(1) or O(nodes) for packed ones.
 pub(crate) fn skip_value(kind: u8, cursor: &mut Cursor<'_>) -> Result<()> {
     match kind {
         kind::STRING
@@ -52,7 +53,7 @@ pub(crate) fn skip_value(kind: u8, cursor: &mut Cursor<'_>) -> Result<()> {
     }
 }
 
-/// A number, and so many times what `skip` goes past, which is at least a byte.
+/// Reads a number and calls `skip` that many times. Each call must skip at least a byte.
 #[inline]
 fn each<'a>(cursor: &mut Cursor<'a>, skip: impl Fn(&mut Cursor<'a>) -> Result<()>) -> Result<()> {
     for _ in 0..cursor.number()? {

@@ -1,4 +1,4 @@
-//! A file of a snapshot: written under another name, made safe, then given its name.
+//! A file of a snapshot: written under another name, synced, then renamed.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::FileWriter;
 use crate::storage::{Storage, StorageFile, parent, write_all};
 
-/// So many bytes are written before they are made safe: otherwise the disk would get them all at the end
+/// Bytes written between two syncs: without them the disk would get all bytes at the end
 /// (`rdb-save-incremental-fsync`).
 const SYNC_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 4 << 20 };
 
@@ -20,7 +20,7 @@ pub struct FileOptions {
     pub has_checksum: bool,
     /// `rdb-save-incremental-fsync`.
     pub syncs_often: bool,
-    /// Whether it is an RDB file; otherwise it has commands.
+    /// Whether it is an RDB file; otherwise it holds commands.
     pub is_rdb: bool,
 }
 
@@ -37,13 +37,13 @@ impl Write for Bytes {
 }
 
 enum Writer {
-    /// It has not begun, or has ended.
+    /// The file has not begun, or has ended.
     None,
     Rdb(FileWriter<Bytes>),
     Commands,
 }
 
-/// A file that is being written. Whoever looks under its name finds what was there before, or all of it.
+/// A file that is being written. Under its final name there is always the old file or the complete new one.
 pub struct SnapshotFile {
     storage: Arc<dyn Storage>,
     temporary: PathBuf,
@@ -56,10 +56,10 @@ pub struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Makes a file beside `target`, which it is to become.
+    /// Makes a temporary file beside `target`; it will replace `target`.
     ///
     /// # Errors
-    /// The system's; so with the others.
+    /// The system's, as for the other functions.
     pub fn create(storage: Arc<dyn Storage>, target: PathBuf, options: FileOptions) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
@@ -68,12 +68,12 @@ impl SnapshotFile {
         Ok(Self { storage, temporary, target, options, file, writer: Writer::None, len: 0, synced_len: 0 })
     }
 
-    /// The name that it is to have.
+    /// Its final name.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Writes what stands before the items.
+    /// Writes the header before the items.
     pub fn begin(&mut self, version: u16) -> io::Result<()> {
         self.writer = match self.options.is_rdb {
             true => Writer::Rdb(FileWriter::new(Bytes(Arc::clone(&self.file)), version, self.options.has_checksum)?),
@@ -93,8 +93,8 @@ impl SnapshotFile {
         Ok(())
     }
 
-    /// The file, if so much was written since the last call that it is to be synced. The caller does that, at a moment when nobody waits
-    /// for it; if it fails, the snapshot has failed.
+    /// The file, if so much was written since the last call that a sync is due. The caller syncs it when no thread
+    /// waits for it; if the sync fails, the snapshot has failed.
     pub fn take_due_sync(&mut self) -> Option<Arc<dyn StorageFile>> {
         let is_due = self.options.syncs_often && self.len - self.synced_len >= SYNC_BYTES;
         is_due.then(|| {
@@ -103,7 +103,7 @@ impl SnapshotFile {
         })
     }
 
-    /// Ends it, makes it safe, and gives it its name. Returns its length in bytes.
+    /// Ends it, syncs it, and gives it its final name. Returns its length in bytes.
     pub fn settle(&mut self) -> io::Result<u64> {
         match std::mem::replace(&mut self.writer, Writer::None) {
             Writer::None => return Err(io::Error::other("nothing was written")),
@@ -119,13 +119,13 @@ impl SnapshotFile {
 
     /// Removes it.
     pub fn remove(&self) {
-        // It may never have come to be, and what is left of it is removed at the next start.
+        // The file may not exist, and the next start removes any leftovers.
         let _ = self.storage.remove(&self.temporary);
     }
 }
 
-/// Removes files of snapshots that were not completed, because their process was killed. `is_alive`: whether a process may still write.
-/// Returns their names. O(files in the folder).
+/// Removes files of snapshots that were not completed because their process was killed. `is_alive`: whether a process
+/// may still be writing. Returns their names. O(files in the folder).
 pub fn remove_leftovers(storage: &dyn Storage, dir: &Path, is_alive: impl Fn(u32) -> bool) -> io::Result<Vec<String>> {
     let is_leftover = |name: &String| {
         let numbers = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb")?.split_once('-'));
@@ -180,7 +180,7 @@ mod tests {
         written
     }
 
-    /// The version of the data in the file, which is whole.
+    /// The version of the data in the file. Checks that the file is whole.
     fn version_of(system: &Faulty, is_rdb: bool) -> u8 {
         let bytes = system.bytes(Path::new(TARGET)).expect("a file");
         let mut items = &bytes[..];
@@ -198,7 +198,7 @@ mod tests {
         names
     }
 
-    /// A file that is replaced, with a fault at each of its operations: afterwards there is the old one or the new one.
+    /// Replaces a file with a fault at each operation: afterwards there is the old file or the new one.
     fn every_fault(is_rdb: bool) {
         let old = || {
             let system = Faulty::new();

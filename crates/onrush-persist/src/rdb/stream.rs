@@ -1,9 +1,10 @@
 //! Streams: nodes of packed entries, and consumer groups.
 //!
-//! A node is an identifier in 16 bytes and a listpack: how many entries live and how many are deleted, the fields of the first
-//! entry (their number and names) and a 0; then the entries, each its flags, what its identifier adds to the node's, its fields
-//! (their number and names, unless the flags say that they are those of the first entry) and values, and how many elements of
-//! the listpack those were. Behind the nodes are counts and identifiers, and the groups with what is pending.
+//! A node is an identifier in 16 bytes and a listpack. The listpack has the number of live and of deleted entries, the
+//! fields of the first entry (their number and names) and a 0; then the entries. An entry has its flags, the difference
+//! of its identifier to the node's, its fields (their number and names, unless the flags say that they are those of the
+//! first entry) and values, and the number of its elements in the listpack. After the nodes come counts and
+//! identifiers, and the groups with their pending entries.
 
 use super::RdbError;
 use super::cursor::{Cursor, Result};
@@ -18,12 +19,12 @@ use super::visitor::{Refused, Visitor};
 pub struct StreamId {
     /// Milliseconds, usually since the Unix epoch.
     pub ms: u64,
-    /// Which one within the millisecond.
+    /// The number within the millisecond.
     pub seq: u64,
 }
 
 impl StreamId {
-    /// As it stands in front of a node and in lists of pending entries: the highest byte first.
+    /// Reads it as stored before a node and in lists of pending entries: the highest byte first.
     pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
         let both = u128::from_be_bytes(bytes);
         StreamId { ms: (both >> 64) as u64, seq: both as u64 }
@@ -43,22 +44,22 @@ pub struct StreamEntry<'a> {
     pub names: &'a [Text<'a>],
     /// The values, one for each name.
     pub values: &'a [Text<'a>],
-    /// Whether the names are those of the entry that its node began with. They are the same piece of memory then.
+    /// Whether the names are those of its node's first entry. Then they are the same piece of memory.
     pub shares_names: bool,
 }
 
-/// What a stream knows beside its entries.
+/// A stream's state beside its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamState {
     /// Number of entries.
     pub len: u64,
     /// The greatest identifier that was ever given.
     pub last_id: StreamId,
-    /// What files before Redis 7 do not have.
+    /// The history, which files before Redis 7 do not have.
     pub history: Option<StreamHistory>,
 }
 
-/// What a stream remembers of entries that are gone.
+/// What a stream remembers of earlier entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamHistory {
     /// The identifier of the first entry; the least one if there is none.
@@ -80,7 +81,7 @@ pub struct StreamGroup<'a> {
     pub entries_read: Option<u64>,
 }
 
-/// An entry that was delivered and not acknowledged.
+/// An entry that was delivered but not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPending {
     /// The entry.
@@ -96,16 +97,17 @@ pub struct StreamPending {
 pub struct StreamConsumer<'a> {
     /// Its name.
     pub name: Text<'a>,
-    /// When it was last heard of, in Unix milliseconds.
+    /// When it last sent a command, in Unix milliseconds.
     pub seen_ms: i64,
-    /// When it last got entries, in Unix milliseconds, -1 if never; `None` in files before Redis 7.2, which do not tell.
+    /// When it last got entries, in Unix milliseconds, -1 if never; `None` in files before Redis 7.2, which do not have
+    /// it.
     pub active_ms: Option<i64>,
 }
 
 pub(crate) const DELETED: i64 = 1;
 pub(crate) const SAME_FIELDS: i64 = 2;
 
-/// What stands for a count of entries read that is not known.
+/// The number that stands for an unknown count of entries read.
 pub(crate) const NOT_KNOWN: u64 = u64::MAX;
 
 pub(crate) fn decode(
@@ -181,14 +183,14 @@ fn group(kind: u8, cursor: &mut Cursor<'_>, visitor: &mut impl Visitor, scratch:
     visitor.group_end().map_err(refused(start))
 }
 
-/// What the nodes before have had.
+/// What earlier nodes have had.
 #[derive(Default)]
 struct Progress {
     live: u64,
     last: Option<StreamId>,
 }
 
-/// A node whose first part has been read.
+/// A node whose header has been read.
 struct Node<'a> {
     id: StreamId,
     live: u64,
@@ -245,7 +247,7 @@ impl<'a> Node<'a> {
         Ok(Node { id, live, deleted, names, pieces })
     }
 
-    /// Hands its entries on.
+    /// Passes its entries to the visitor.
     fn visit(mut self, progress: &mut Progress, visitor: &mut impl Visitor) -> Checked<()> {
         let (mut own_names, mut values) = (Vec::new(), Vec::new());
         let entries = self.live.checked_add(self.deleted).ok_or("a node of a stream with too many entries")?;

@@ -1,8 +1,9 @@
-//! A string or a number: what strings are in files, where many are kept as integers.
+//! A string or a number: files store many strings as integers.
 
 use super::lzf;
 
-/// A string that is read or written. An integer stands for its decimal text, so nobody formats it who does not need to.
+/// A string that is read or written. An integer stands for its decimal text, so it is formatted only where the text is
+/// needed.
 #[derive(Clone, Copy, Debug)]
 pub enum Text<'a> {
     /// Its bytes.
@@ -12,7 +13,7 @@ pub enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Its bytes; those of an integer are put into `buffer`.
+    /// Its bytes; an integer is formatted into `buffer`.
     #[inline]
     pub fn as_bytes<'b>(self, buffer: &'b mut itoa::Buffer) -> &'b [u8]
     where
@@ -29,7 +30,7 @@ impl<'a> Text<'a> {
         self.as_bytes(&mut itoa::Buffer::new()).to_vec()
     }
 
-    /// The integer that it spells, if it spells one in the only way in which integers are formatted.
+    /// The integer that it spells, if it is spelled exactly as integers are formatted.
     #[inline]
     pub(crate) fn as_int(self) -> Option<i64> {
         match self {
@@ -78,7 +79,7 @@ fn parse_int(bytes: &[u8]) -> Option<i64> {
     if digits.len() == bytes.len() { i64::try_from(value).ok() } else { 0_i64.checked_sub_unsigned(value) }
 }
 
-/// A string as it stands in a file.
+/// A string as a file stores it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stored<'a> {
     Plain(Text<'a>),

@@ -6,16 +6,16 @@ use super::listpack::{Listpack, Piece};
 use super::module;
 use super::stream;
 use super::text::{Stored, Text};
-use super::visitor::{CollectionKind, Refused, Visitor};
+use super::visitor::{CollectionKind, Refused, Told, Visitor};
 use super::ziplist::{Intset, Ziplist, Zipmap};
 use super::{RdbError, lzf};
 
-/// Fields expire before this Unix time in milliseconds.
+/// Latest expiry of a field, as Unix time in milliseconds.
 const FIELD_EXPIRY_MS_MAX: u64 = (1 << 48) - 2;
 
 const EXPIRY_OUT_OF_RANGE: &str = "an expiry of a field that is out of range";
 
-/// Memory for strings that were compressed, to be used again.
+/// Reusable memory for strings that were compressed.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) first: Vec<u8>,
@@ -53,7 +53,7 @@ struct Decoder<'c, 'a, 's, V> {
     scratch: &'s mut Scratch,
 }
 
-/// What a visitor or a packed collection does not like, found in a string or a collection at `at`.
+/// Turns a complaint of a visitor or a packed collection into an error about the string or collection at `at`.
 trait AtPlace<T> {
     fn at(self, at: u64) -> Result<T>;
 }
@@ -77,18 +77,18 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
         match kind {
             kind::STRING => self.string(),
             kind::LIST => self.plain_list(),
-            kind::LIST_ZIPLIST => self.packed_list(Ziplist::new, Ziplist::len_max),
+            kind::LIST_ZIPLIST => self.packed((Ziplist::new, Ziplist::len_hint), &ELEMENT, visit_element),
             kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => self.quicklist(kind),
             kind::SET => self.plain_set(),
-            kind::SET_INTSET => self.packed_set(Intset::new, Intset::len),
-            kind::SET_LISTPACK => self.packed_set(Listpack::new, Listpack::len_max),
+            kind::SET_INTSET => self.packed((Intset::new, Intset::len), &MEMBER, visit_member),
+            kind::SET_LISTPACK => self.packed((Listpack::new, Listpack::len_hint), &MEMBER, visit_member),
             kind::SORTED_SET | kind::SORTED_SET_2 => self.plain_sorted_set(kind),
-            kind::SORTED_SET_ZIPLIST => self.packed_sorted_set(Ziplist::new, Ziplist::len_max),
-            kind::SORTED_SET_LISTPACK => self.packed_sorted_set(Listpack::new, Listpack::len_max),
+            kind::SORTED_SET_ZIPLIST => self.packed((Ziplist::new, Ziplist::len_hint), &SCORED, visit_scored),
+            kind::SORTED_SET_LISTPACK => self.packed((Listpack::new, Listpack::len_hint), &SCORED, visit_scored),
             kind::HASH => self.plain_hash(),
-            kind::HASH_ZIPMAP => self.packed_hash(Zipmap::new, |_| 0),
-            kind::HASH_ZIPLIST => self.packed_hash(Ziplist::new, Ziplist::len_max),
-            kind::HASH_LISTPACK => self.packed_hash(Listpack::new, Listpack::len_max),
+            kind::HASH_ZIPMAP => self.packed((Zipmap::new, |_| 0), &FIELD, visit_field),
+            kind::HASH_ZIPLIST => self.packed((Ziplist::new, Ziplist::len_hint), &FIELD, visit_field),
+            kind::HASH_LISTPACK => self.packed((Listpack::new, Listpack::len_hint), &FIELD, visit_field),
             kind::HASH_METADATA | kind::HASH_METADATA_PRE_GA => self.expiring_hash(kind),
             kind::HASH_LISTPACK_EX | kind::HASH_LISTPACK_EX_PRE_GA => self.expiring_packed_hash(kind),
             kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => {
@@ -110,7 +110,7 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
         told.at(self.start)
     }
 
-    /// How many elements a collection is to have. It has some.
+    /// The number of elements of a collection, which must not be 0.
     fn count(&mut self) -> Result<u64> {
         match self.cursor.number()? {
             0 => Err(RdbError::Empty { at: self.start }),
@@ -176,8 +176,9 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
         self.visitor.field(name, value, expires_at_ms).at(at)
     }
 
-    /// A hash whose fields expire: each has a number before it, 0 or the time in milliseconds. That counts from one less than
-    /// the earliest, which is in front, but in files of 7.4 before its release.
+    /// A hash whose fields expire. Each field comes after a number: 0, or its time in milliseconds, counted from one
+    /// less than the earliest time, which comes first. Files of 7.4 before its release have no earliest time, and times
+    /// are absolute.
     fn expiring_hash(&mut self, kind: u8) -> Result<()> {
         let base = if kind == kind::HASH_METADATA { Some(self.cursor.millis()?) } else { None };
         let count = self.count()?;
@@ -195,27 +196,6 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
             self.plain_field((time > 0).then_some(expiry as i64))?;
         }
         Ok(())
-    }
-
-    /// The bytes of a packed collection, the visitor, and the place of the bytes.
-    fn packed(&mut self) -> Result<(&[u8], &mut V, u64)> {
-        let at = self.cursor.offset();
-        Ok((self.cursor.blob(&mut self.scratch.first)?, self.visitor, at))
-    }
-
-    fn packed_list<'b, P: Iterator<Item = Piece<'b>>>(
-        &'b mut self,
-        open: fn(&'b [u8]) -> std::result::Result<P, &'static str>,
-        len_hint: fn(&P) -> usize,
-    ) -> Result<()> {
-        let start = self.start;
-        let (bytes, visitor, at) = self.packed()?;
-        let elements = open(bytes).at(at)?;
-        visitor.collection(CollectionKind::List, len_hint(&elements)).at(at)?;
-        match visit_elements(elements, visitor, at)? {
-            0 => Err(RdbError::Empty { at: start }),
-            _ => Ok(()),
-        }
     }
 
     fn quicklist(&mut self, kind: u8) -> Result<()> {
@@ -246,90 +226,93 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
         if len == 0 { Err(RdbError::Empty { at: self.start }) } else { Ok(()) }
     }
 
-    fn packed_set<'b, P: Iterator<Item = Piece<'b>>>(
+    /// Decodes a packed collection. `visit` passes one item to the visitor: it gets the item's first piece and reads
+    /// the others.
+    fn packed<'b, P: Iterator<Item = Piece<'b>>>(
         &'b mut self,
-        open: fn(&'b [u8]) -> std::result::Result<P, &'static str>,
-        len_hint: fn(&P) -> usize,
+        (open, len_hint): Form<'b, P>,
+        item: &Item,
+        visit: impl Fn(Text<'b>, &mut P, &mut V) -> Told,
     ) -> Result<()> {
-        let start = self.start;
-        let (bytes, visitor, at) = self.packed()?;
-        let members = open(bytes).at(at)?;
-        visitor.collection(CollectionKind::Set, len_hint(&members)).at(at)?;
-        let mut count = 0;
-        for member in members {
-            visitor.member(member.at(at)?).at(at)?;
-            count += 1;
-        }
-        if count == 0 { Err(RdbError::Empty { at: start }) } else { Ok(()) }
-    }
-
-    fn packed_sorted_set<'b, P: Iterator<Item = Piece<'b>>>(
-        &'b mut self,
-        open: fn(&'b [u8]) -> std::result::Result<P, &'static str>,
-        len_hint: fn(&P) -> usize,
-    ) -> Result<()> {
-        let start = self.start;
-        let (bytes, visitor, at) = self.packed()?;
+        let at = self.cursor.offset();
+        let bytes = self.cursor.blob(&mut self.scratch.first)?;
         let mut pieces = open(bytes).at(at)?;
-        visitor.collection(CollectionKind::SortedSet, len_hint(&pieces) / 2).at(at)?;
-        let mut count = 0;
-        while let Some(member) = pieces.next() {
-            let member = member.at(at)?;
-            let score = match pieces.next().ok_or("a member without a score").at(at)?.at(at)? {
-                Text::Int(int) => Some(int as f64),
-                Text::Bytes(text) => parse_double(text).filter(|score| !score.is_nan()),
-            };
-            visitor.scored(member, score.ok_or(NO_SCORE).at(at)?).at(at)?;
-            count += 1;
+        self.visitor.collection(item.of, len_hint(&pieces) / item.pieces).at(at)?;
+        let mut is_empty = true;
+        while let Some(first) = pieces.next() {
+            visit(first.at(at)?, &mut pieces, self.visitor).at(at)?;
+            is_empty = false;
         }
-        if count == 0 { Err(RdbError::Empty { at: start }) } else { Ok(()) }
+        if is_empty { Err(RdbError::Empty { at: self.start }) } else { Ok(()) }
     }
 
-    fn packed_hash<'b, P: Iterator<Item = Piece<'b>>>(
-        &'b mut self,
-        open: fn(&'b [u8]) -> std::result::Result<P, &'static str>,
-        len_hint: fn(&P) -> usize,
-    ) -> Result<()> {
-        let start = self.start;
-        let (bytes, visitor, at) = self.packed()?;
-        let mut pieces = open(bytes).at(at)?;
-        visitor.collection(CollectionKind::Hash, len_hint(&pieces) / 2).at(at)?;
-        let mut count = 0;
-        while let Some(name) = pieces.next() {
-            let value = pieces.next().ok_or("a field without a value").at(at)?;
-            visitor.field(name.at(at)?, value.at(at)?, None).at(at)?;
-            count += 1;
-        }
-        if count == 0 { Err(RdbError::Empty { at: start }) } else { Ok(()) }
-    }
-
-    /// A listpack of fields, values and Unix times in milliseconds, 0 for none; the earliest time is in front, but in files of 7.4
-    /// before its release.
+    /// A listpack of fields, values and Unix times in milliseconds, 0 for none. The earliest time comes first, except
+    /// in files of 7.4 before its release.
     fn expiring_packed_hash(&mut self, kind: u8) -> Result<()> {
-        let start = self.start;
         if kind == kind::HASH_LISTPACK_EX {
             self.cursor.millis()?;
         }
-        let (bytes, visitor, at) = self.packed()?;
-        let mut pieces = Listpack::new(bytes).at(at)?;
-        visitor.collection(CollectionKind::Hash, pieces.len_max() / 3).at(at)?;
-        let mut count = 0;
-        while let Some(name) = pieces.next() {
-            let value = pieces.next().ok_or("a field without a value").at(at)?;
-            let time = pieces.next().ok_or("a field without an expiry").at(at)?.at(at)?;
-            let expiry = match time {
+        self.packed((Listpack::new, Listpack::len_hint), &EXPIRING_FIELD, |name, pieces, visitor| {
+            let value = required(pieces.next(), "a field without a value")?;
+            let expiry = match required(pieces.next(), "a field without an expiry")? {
                 Text::Int(0) => None,
                 Text::Int(time) if (1..=FIELD_EXPIRY_MS_MAX as i64).contains(&time) => Some(time),
-                _ => return Err(RdbError::Malformed { at, what: EXPIRY_OUT_OF_RANGE }),
+                _ => return Err(Refused(EXPIRY_OUT_OF_RANGE)),
             };
-            visitor.field(name.at(at)?, value.at(at)?, expiry).at(at)?;
-            count += 1;
-        }
-        if count == 0 { Err(RdbError::Empty { at: start }) } else { Ok(()) }
+            visitor.field(name, value, expiry)
+        })
     }
 }
 
-/// Hands the elements of a packed list on, and says how many they are.
+/// Opens a packed form, and returns the number of its pieces, 0 if unknown.
+type Form<'b, P> = (fn(&'b [u8]) -> std::result::Result<P, &'static str>, fn(&P) -> usize);
+
+/// An item of a packed collection: its type, and how many pieces it has.
+struct Item {
+    of: CollectionKind,
+    pieces: usize,
+}
+
+const ELEMENT: Item = Item { of: CollectionKind::List, pieces: 1 };
+const MEMBER: Item = Item { of: CollectionKind::Set, pieces: 1 };
+const SCORED: Item = Item { of: CollectionKind::SortedSet, pieces: 2 };
+const FIELD: Item = Item { of: CollectionKind::Hash, pieces: 2 };
+const EXPIRING_FIELD: Item = Item { of: CollectionKind::Hash, pieces: 3 };
+
+#[inline]
+fn required<'b>(piece: Option<Piece<'b>>, missing: &'static str) -> std::result::Result<Text<'b>, Refused> {
+    piece.unwrap_or(Err(missing)).map_err(Refused)
+}
+
+#[inline]
+fn visit_element<'b, P, V: Visitor>(element: Text<'b>, _: &mut P, visitor: &mut V) -> Told {
+    visitor.element(element)
+}
+
+#[inline]
+fn visit_member<'b, P, V: Visitor>(member: Text<'b>, _: &mut P, visitor: &mut V) -> Told {
+    visitor.member(member)
+}
+
+#[inline]
+fn visit_scored<'b, P: Iterator<Item = Piece<'b>>, V: Visitor>(
+    member: Text<'b>,
+    pieces: &mut P,
+    visitor: &mut V,
+) -> Told {
+    let score = match required(pieces.next(), "a member without a score")? {
+        Text::Int(int) => Some(int as f64),
+        Text::Bytes(text) => parse_double(text).filter(|score| !score.is_nan()),
+    };
+    visitor.scored(member, score.ok_or(Refused(NO_SCORE))?)
+}
+
+#[inline]
+fn visit_field<'b, P: Iterator<Item = Piece<'b>>, V: Visitor>(name: Text<'b>, pieces: &mut P, visitor: &mut V) -> Told {
+    visitor.field(name, required(pieces.next(), "a field without a value")?, None)
+}
+
+/// Passes the elements of a packed list to the visitor, and returns their number.
 fn visit_elements<'b>(elements: impl Iterator<Item = Piece<'b>>, visitor: &mut impl Visitor, at: u64) -> Result<u64> {
     let mut count = 0;
     for element in elements {

@@ -1,13 +1,13 @@
-//! Who takes what a value holds, piece by piece.
+//! The receiver of a value's pieces.
 
 use super::stream::{StreamConsumer, StreamEntry, StreamGroup, StreamId, StreamPending, StreamState};
 use super::text::Text;
 
-/// Why a visitor takes no more; the decoder returns it as [`RdbError::Malformed`](super::RdbError::Malformed).
+/// Why a visitor refuses a piece; the decoder returns it as [`RdbError::Malformed`](super::RdbError::Malformed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub &'static str);
 
-/// What a visitor answers.
+/// The result of a visitor's method.
 pub type Told = Result<(), Refused>;
 
 impl Refused {
@@ -21,13 +21,13 @@ impl Refused {
     pub const DUPLICATE_CONSUMER: Refused = Refused("a consumer that comes twice");
     /// An entry comes twice among a group's pending ones.
     pub const DUPLICATE_PENDING: Refused = Refused("a pending entry that comes twice");
-    /// A consumer has an entry that is not pending in the group, or that another one has.
+    /// A consumer has an entry that is not pending in the group, or that another consumer has.
     pub const FOREIGN_PENDING: Refused = Refused("a consumer's entry that is not pending, or that another one has");
-    /// Nobody has an entry that is pending.
+    /// No consumer has a pending entry of the group.
     pub const UNOWNED_PENDING: Refused = Refused("a pending entry that no consumer has");
 }
 
-/// The types of collections but streams.
+/// The types of collections, except streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectionKind {
     /// A list.
@@ -43,29 +43,29 @@ pub enum CollectionKind {
 /// Takes the pieces of one value in the order of the file: a string; or [`Visitor::collection`] and then elements, members or
 /// fields; or [`Visitor::stream`], the entries, the state, and each group with its pending entries and consumers.
 ///
-/// The decoder checks everything that it can tell without memory of its own. What needs a look at what came before is the
-/// visitor's to refuse: [`Refused`] has a constant for each such case. When the decoder returns an error, whatever the visitor
-/// has is to be dropped.
+/// The decoder checks everything that it can check without memory of its own. The visitor must refuse pieces that
+/// contradict earlier ones: there is a constant of type [`Refused`] for each such case. When the decoder returns an
+/// error, the caller must drop what the visitor has.
 pub trait Visitor {
     /// A string.
     fn string(&mut self, value: Text<'_>) -> Told;
 
-    /// A string that was compressed and has got memory of its own.
+    /// A string that was compressed and has memory of its own.
     fn string_owned(&mut self, value: Vec<u8>) -> Told {
         self.string(Text::Bytes(&value))
     }
 
-    /// A collection begins. It may have more than `len_hint` elements if it is a list, and may turn out to have fewer; there is at
-    /// least a byte for each.
+    /// A collection begins. For a set, sorted set or hash `len_hint` is the number of members or fields, 0 if unknown;
+    /// for a list it is a guess. The payload has at least a byte for each.
     fn collection(&mut self, kind: CollectionKind, len_hint: usize) -> Told;
 
     /// The next element of a list.
     fn element(&mut self, element: Text<'_>) -> Told;
 
-    /// A member of a set. Refuses one that comes twice.
+    /// A member of a set. Refuses a member that comes twice.
     fn member(&mut self, member: Text<'_>) -> Told;
 
-    /// A member of a sorted set; the score is a number. Refuses a member that comes twice.
+    /// A member of a sorted set; the score is never NaN. Refuses a member that comes twice.
     fn scored(&mut self, member: Text<'_>, score: f64) -> Told;
 
     /// A field of a hash, with the Unix time in milliseconds when it expires. Refuses a name that comes twice.
@@ -77,21 +77,22 @@ pub trait Visitor {
     /// The next entry of a stream; its identifier is greater than all before.
     fn stream_entry(&mut self, entry: StreamEntry<'_>) -> Told;
 
-    /// What a stream knows beside its entries. No entry has an identifier greater than the last.
+    /// The stream's state beside its entries. No entry has an identifier greater than the last one.
     fn stream_state(&mut self, state: &StreamState) -> Told;
 
     /// A consumer group. Refuses a name that comes twice.
     fn group(&mut self, group: StreamGroup<'_>) -> Told;
 
-    /// An entry that is pending in the group. Refuses one that comes twice.
+    /// An entry that is pending in the group. Refuses an entry that comes twice.
     fn pending(&mut self, pending: StreamPending) -> Told;
 
     /// A consumer of the group. Refuses a name that comes twice.
     fn consumer(&mut self, consumer: StreamConsumer<'_>) -> Told;
 
-    /// A pending entry that the consumer has. Refuses one that is not pending in the group, or that somebody has.
+    /// A pending entry of the consumer. Refuses an entry that is not pending in the group, or that a consumer already
+    /// has.
     fn consumer_pending(&mut self, id: StreamId) -> Told;
 
-    /// The group is complete. Refuses it if nobody has one of its pending entries.
+    /// The group is complete. Refuses it if one of its pending entries has no consumer.
     fn group_end(&mut self) -> Told;
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{VERSION_MAX, crc64, kind};
 
-/// Writes a file: the header, what encoders have encoded, the end.
+/// Writes a file: the header, encoded items, the end.
 #[derive(Debug)]
 pub struct FileWriter<W> {
     output: W,
@@ -14,10 +14,11 @@ pub struct FileWriter<W> {
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Writes the header. The version is that of [`Encoder::version`](super::Encoder::version) for all that the file will hold.
+    /// Writes the header. The version must be that of [`Encoder::version`](super::Encoder::version) for everything that
+    /// the file will hold.
     ///
     /// # Errors
-    /// The output fails; so with the other functions.
+    /// The output fails, as for the other functions.
     pub fn new(output: W, version: u16, with_checksum: bool) -> io::Result<Self> {
         let mut writer = FileWriter { output, sum: with_checksum.then_some(0), len: 0 };
         writer.write(format!("REDIS{version:04}").as_bytes())?;
@@ -38,7 +39,7 @@ impl<W: Write> FileWriter<W> {
         self.len
     }
 
-    /// Writes the end and hands the output back, which is neither flushed nor synced.
+    /// Writes the end and returns the output, which is neither flushed nor synced.
     pub fn finish(mut self) -> io::Result<W> {
         self.write(&[kind::END])?;
         self.output.write_all(&self.sum.unwrap_or(0).to_le_bytes())?;
@@ -56,7 +57,7 @@ pub fn seal_payload(payload: &mut Vec<u8>, version: u16) {
     payload.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// What is in front of a payload's footer; `None` if the version is not known or the checksum is wrong. O(bytes).
+/// The payload without its footer; `None` if the version is unknown or the checksum is wrong. O(bytes).
 pub fn open_payload(payload: &[u8]) -> Option<&[u8]> {
     let (body, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER_LEN)?)?;
     let (version, sum) = footer.split_first_chunk()?;

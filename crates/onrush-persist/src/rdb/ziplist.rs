@@ -1,23 +1,23 @@
-//! The packed forms of Redis before version 7: ziplists, zipmaps and intsets. They are read, and intsets are written.
+//! The packed forms of Redis before version 7: ziplists, zipmaps and intsets. They are only read.
 //!
-//! The formats are public. A ziplist is four bytes of total length, four of where its last entry begins, two of the number of
-//! entries (65,535: not known), the entries, 255; an entry is the length of the one before, an encoding, and what it holds. A
-//! zipmap is a byte of its number of pairs (254 and more: not known) and the pairs, each the length and bytes of its field, the
-//! length of its value, a byte of how many bytes behind the value are unused, the value; 255. An intset is four bytes of the
-//! width of its integers, four of their number, and the integers in ascending order. All numbers have the lowest byte first
-//! but the lengths of a ziplist's strings.
+//! The formats are public. A ziplist is four bytes of total length, four of where its last entry begins, two of the
+//! number of entries (65,535: not known), the entries, 255; an entry is the length of the previous entry, an encoding,
+//! and the content. A zipmap is a byte of its number of pairs (254 and more: not known) and the pairs, each the length
+//! and bytes of its field, the length of its value, a byte with the number of unused bytes after the value, the value;
+//! a byte of 255 ends it. An intset is four bytes of the width of its integers, four of their number, and the integers
+//! in ascending order. All numbers have the lowest byte first, except the lengths of a ziplist's strings.
 
 use super::listpack::{Piece, int};
 use super::text::Text;
 
 const END: u8 = 0xff;
 
-/// The entries of a ziplist, checked as they are read. After an error it gives nothing more.
+/// The entries of a ziplist, checked as they are read. An error ends the iteration.
 #[derive(Clone, Debug)]
 pub(crate) struct Ziplist<'a> {
     rest: &'a [u8],
     missing: Option<u16>,
-    /// Where the last entry begins, from where `rest` begins.
+    /// Where the last entry begins, relative to the beginning of `rest`.
     tail: usize,
     before_len: usize,
 }
@@ -43,10 +43,9 @@ impl<'a> Ziplist<'a> {
         Ok(Ziplist { rest: entries, missing, tail, before_len: 0 })
     }
 
-    /// At most how many entries follow.
-    pub(crate) fn len_max(&self) -> usize {
-        let by_bytes = self.rest.len() / 2;
-        self.missing.map_or(by_bytes, |missing| by_bytes.min(usize::from(missing)))
+    /// How many entries follow, 0 if that is unknown. At most one for each byte.
+    pub(crate) fn len_hint(&self) -> usize {
+        self.missing.map_or(0, |missing| usize::from(missing).min(self.rest.len()))
     }
 
     fn read(&mut self) -> Piece<'a> {
@@ -84,7 +83,7 @@ impl<'a> Iterator for Ziplist<'a> {
     }
 }
 
-/// A length of one byte, or of four behind 254.
+/// A length of one byte, or of four after 254.
 fn small_len(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes.split_first()? {
         (254, rest) => {
@@ -96,7 +95,7 @@ fn small_len(bytes: &[u8]) -> Option<(usize, &[u8])> {
     }
 }
 
-/// What an entry holds, behind the length of the one before, and what follows.
+/// The content of an entry, after the length of the previous one, and the bytes that follow.
 fn entry(bytes: &[u8]) -> Option<(Text<'_>, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (string_len, rest) = match first {
@@ -122,7 +121,7 @@ fn entry(bytes: &[u8]) -> Option<(Text<'_>, &[u8])> {
     Some((Text::Bytes(string), rest))
 }
 
-/// The fields and values of a zipmap, one after the other, checked as they are read. After an error it gives nothing more.
+/// The fields and values of a zipmap, one after the other, checked as they are read. An error ends the iteration.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipmap<'a> {
     rest: &'a [u8],
@@ -170,7 +169,7 @@ impl<'a> Iterator for Zipmap<'a> {
     }
 }
 
-/// The integers of an intset, checked as they are read. After an error it gives nothing more.
+/// The integers of an intset, checked as they are read. An error ends the iteration.
 #[derive(Clone, Debug)]
 pub(crate) struct Intset<'a> {
     rest: &'a [u8],
@@ -223,29 +222,6 @@ impl<'a> Iterator for Intset<'a> {
     }
 }
 
-/// Replaces `out` by the intset of some integers, which it sorts.
-///
-/// # Panics
-/// When there are 2^32 or more.
-pub(crate) fn build_intset(ints: &mut [i64], out: &mut Vec<u8>) {
-    ints.sort_unstable();
-    let fits = |bits: u32| {
-        let bound = 1_i64 << (bits - 1);
-        ints.first().is_none_or(|least| *least >= -bound) && ints.last().is_none_or(|greatest| *greatest < bound)
-    };
-    let width = if fits(16) {
-        2
-    } else if fits(32) {
-        4
-    } else {
-        8
-    };
-    out.clear();
-    out.extend_from_slice(&(width as u32).to_le_bytes());
-    out.extend_from_slice(&u32::try_from(ints.len()).expect("an intset is small").to_le_bytes());
-    ints.iter().for_each(|int| out.extend_from_slice(&int.to_le_bytes()[..width]));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,7 +243,7 @@ mod tests {
         }
     }
 
-    /// A ziplist of entries without the length of the one before.
+    /// A ziplist of entries that are given without the length of the previous one.
     fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
         let (mut body, mut before_len, mut tail) = (Vec::new(), 0usize, 10);
         for entry in entries {
@@ -345,13 +321,13 @@ mod tests {
     }
 
     #[test]
-    fn intsets_of_every_width_are_written_and_read() {
-        for ints in
-            [vec![], vec![3, -1, 2], vec![40_000, -1], vec![1 << 40, 5, i64::MIN], vec![-32768, 32767], vec![32768]]
+    fn intsets_of_every_width_are_read() {
+        for (width, ints) in
+            [(2, vec![]), (2, vec![-1, 2, 3]), (4, vec![-1, 40_000]), (8, vec![i64::MIN, 5]), (2, vec![-32768, 32767])]
         {
-            let (mut sorted, mut bytes) = (ints.clone(), Vec::new());
-            build_intset(&mut sorted, &mut bytes);
-            let expected: Vec<_> = sorted.iter().map(|int| int.to_string().into_bytes()).collect();
+            let mut bytes = [(width as u32).to_le_bytes(), (ints.len() as u32).to_le_bytes()].concat();
+            ints.iter().for_each(|int: &i64| bytes.extend_from_slice(&int.to_le_bytes()[..width]));
+            let expected: Vec<_> = ints.iter().map(|int| int.to_string().into_bytes()).collect();
             assert_eq!(texts(Intset::new(&bytes)), Ok(expected));
             assert_eq!(Intset::new(&bytes).unwrap().len(), ints.len());
             damaged(&bytes, |bytes| texts(Intset::new(bytes)));

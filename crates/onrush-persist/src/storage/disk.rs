@@ -11,7 +11,7 @@ use super::{Input, Storage, StorageFile};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
-/// Opened for appending, so every write goes to the end whatever was written before.
+/// Opened for appending, so every write goes to the end.
 struct DiskFile(File);
 
 impl StorageFile for DiskFile {
@@ -60,7 +60,7 @@ impl Storage for Disk {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
-            // A name that is no text is none of ours.
+            // A name that is not valid text is not one of ours.
             if let Ok(name) = entry?.file_name().into_string() {
                 names.push(name);
             }

@@ -1,11 +1,12 @@
-//! A file system in memory that fails or crashes at the operation a test names, and knows what has been synced.
+//! A file system in memory that fails or crashes at the operation a test names, and keeps track of what is synced.
 //!
-//! A crash is a loss of power: a file has the bytes that its last sync covered, and a folder the names of its last sync. With
-//! [`FaultKind::CrashPartly`] some of what came after that has survived too: the beginning of a file's new bytes, and the first of a
-//! folder's changes or (odd numbers) any of them. Not modelled: later bytes that survive where earlier ones do not.
+//! A crash is a loss of power: a file has the bytes that its last sync covered, and a folder the names of its last
+//! sync. With [`FaultKind::CrashPartly`] some later data survives too: the beginning of a file's new bytes, and the
+//! first of a folder's changes or (odd numbers) any of them. Not modelled: later bytes that survive where earlier ones
+//! do not.
 //!
-//! After a sync that failed, the bytes it was to cover are never durable, and neither are those behind them, though later syncs
-//! succeed: so do systems that drop pages they could not write.
+//! After a failed sync, the bytes that it should have covered never become durable, and neither do later bytes,
+//! although later syncs succeed: this is how systems behave that drop pages they could not write.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor};
@@ -19,15 +20,16 @@ use super::{Input, Storage, StorageFile, parent};
 /// What happens at an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A write takes half of its bytes, and the next operations that are struck fail with ENOSPC. An operation that is no write fails with EIO.
+    /// A write takes half of its bytes, and the next faulty operations fail with ENOSPC. An operation other than a
+    /// write fails with EIO.
     ShortWrite,
     /// ENOSPC.
     NoSpace,
     /// EIO.
     Io,
-    /// The power fails before the operation: what was not synced is gone. Everything fails until [`Faulty::restart`].
+    /// The power fails before the operation: unsynced data is lost. Every operation fails until [`Faulty::restart`].
     Crash,
-    /// As [`FaultKind::Crash`], but a part of what was not synced has survived; the number chooses which.
+    /// As [`FaultKind::Crash`], but a part of the unsynced data survives; the number chooses which.
     CrashPartly(u64),
 }
 
@@ -57,7 +59,7 @@ struct Inode(usize);
 struct Content {
     live: Vec<u8>,
     durable: Vec<u8>,
-    /// A sync has failed: nothing becomes durable any more.
+    /// A sync has failed: nothing more becomes durable.
     is_poisoned: bool,
 }
 
@@ -113,7 +115,7 @@ impl Default for Faulty {
 }
 
 impl Faulty {
-    /// An empty file system that works. The folders that are not made by [`Storage::create_dir`] are there.
+    /// An empty file system that works. All folders exist, even without [`Storage::create_dir`].
     pub fn new() -> Self {
         Faulty { world: Arc::default(), life: 0 }
     }
@@ -123,7 +125,7 @@ impl Faulty {
         self.world.lock().fault = fault;
     }
 
-    /// How many operations there were.
+    /// Number of operations so far.
     pub fn operations(&self) -> u64 {
         self.world.lock().operations
     }
@@ -133,7 +135,7 @@ impl Faulty {
         self.world.lock().crash(kind);
     }
 
-    /// The file system after a crash, or as it is; it works again. Older handles and their files are dead.
+    /// A new handle to the file system, which works again after a crash. Older handles and their files are dead.
     pub fn restart(&self) -> Faulty {
         let mut world = self.world.lock();
         world.life += 1;
@@ -284,7 +286,7 @@ impl Storage for Faulty {
             if let Ok(inode) = world.find(path) {
                 let file = &mut world.files[inode.0];
                 file.live.clear();
-                // All that could not be written is gone.
+                // All data that could not be written is gone.
                 file.is_poisoned = false;
                 return Ok(inode);
             }

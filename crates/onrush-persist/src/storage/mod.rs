@@ -1,4 +1,4 @@
-//! What is needed of a file system, as a trait: so tests can put one in its place that fails and crashes as they please.
+//! The required parts of a file system, as a trait: so tests can replace it by one that fails and crashes on demand.
 
 mod disk;
 #[cfg(any(test, feature = "faults"))]
@@ -12,16 +12,17 @@ pub use disk::Disk;
 
 /// A file that is written at its end.
 pub trait StorageFile: Send + Sync {
-    /// Appends; returns how many of the bytes are in the file now, which may be fewer than there are.
+    /// Appends; returns how many of the bytes are in the file now, which may be fewer than `bytes` has.
     ///
     /// # Errors
-    /// The system's. Mostly none of the bytes are in the file then; [`StorageFile::len`] tells.
+    /// The system's. Usually none of the bytes are in the file then; [`StorageFile::len`] tells.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Waits until everything that has been written, and the length, would survive a loss of power.
     ///
     /// # Errors
-    /// The system's. After one, no later call proves anything of what was written before: the system may have dropped it.
+    /// The system's. After an error, a later success proves nothing about earlier bytes: the system may have dropped
+    /// them.
     fn sync(&self) -> io::Result<()>;
 
     /// The length in bytes.
@@ -45,19 +46,19 @@ pub type Input = Box<dyn Read + Send>;
 /// A file system. Every error is the system's.
 #[allow(clippy::missing_errors_doc, reason = "they are all the system's")]
 pub trait Storage: Send + Sync {
-    /// An empty file, in the place of one that is there.
+    /// Makes an empty file; replaces an existing one.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
 
-    /// A file that is there, to be continued.
+    /// Opens an existing file to append to it.
     fn append(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
 
-    /// A file that is there, to be read.
+    /// Opens an existing file to read it.
     fn read(&self, path: &Path) -> io::Result<Input>;
 
-    /// Cuts a file behind its first `len` bytes, and syncs it.
+    /// Cuts a file after its first `len` bytes, and syncs it.
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
 
-    /// Gives a file another name, in the place of one that has it.
+    /// Renames a file; replaces an existing file of the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -66,7 +67,7 @@ pub trait Storage: Send + Sync {
     /// The names of the files in a folder.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a folder if it is not there.
+    /// Makes a folder if it does not exist.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Waits until the names in a folder would survive a loss of power: files made, renamed and removed.

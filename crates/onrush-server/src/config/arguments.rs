@@ -85,7 +85,7 @@ pub fn usage() -> &'static str {
 Usage: onrush-server [config-file] [--directive value ...] [-]
 
   config-file          a file in the format of redis.conf
-  --directive value    any directive of such a file; it goes over the file
+  --directive value    any directive of such a file; it overrides the file
   -                    read more directives from standard input
   -v, --version        print the version
   -h, --help           print this

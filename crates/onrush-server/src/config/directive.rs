@@ -18,9 +18,9 @@ pub struct Directive {
     pub flags: Flags,
     /// Integers outside these bounds are quietly moved to them.
     pub clamp: Option<(i64, i64)>,
-    /// Why the directive means nothing here, if so: it is checked, kept and answered, and that is all.
+    /// Why the directive has no effect, if so: its value is checked, kept and returned, but nothing reads it.
     pub no_effect: Option<&'static str>,
-    /// Why only the default is taken, if so: another value would promise what the server does not do.
+    /// Why only the default is allowed, if so: any other value would promise what the server does not do.
     pub only_default: Option<&'static str>,
 }
 
@@ -36,7 +36,7 @@ bitflags! {
         const HIDDEN = 1 << 2;
         /// A secret: never written to a log or an error.
         const SENSITIVE = 1 << 3;
-        /// The server has something to do when it changes, beyond reading the new value.
+        /// When it changes, the server has to do more than read the new value.
         const APPLY = 1 << 4;
     }
 }
@@ -104,7 +104,7 @@ impl Kind {
 pub enum TextRule {
     /// Anything.
     Any,
-    /// The name of a file without a path.
+    /// A file name without a path.
     FileName,
     /// The same, and not empty.
     FileNameNotEmpty,

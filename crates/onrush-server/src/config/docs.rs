@@ -9,7 +9,7 @@ use super::{DIRECTIVES, Flags};
 const BEGIN: &str = "<!-- begin: written from the table of directives -->\n";
 const END: &str = "<!-- end: written from the table of directives -->\n";
 
-/// What each directive sets that has an effect, in the order of the table.
+/// What each directive with an effect sets, in the order of the table.
 #[rustfmt::skip]
 const SETS: &[(&str, &str)] = &[
     ("bind", "Addresses to listen on. One with a `-` before it may be missing from the machine."),
@@ -148,7 +148,7 @@ fn values(kind: &Kind) -> String {
     }
 }
 
-/// Bounds that no machine reaches are left out.
+/// Leaves out bounds that no machine reaches.
 fn bounds(min: i128, max: i128, unit: &str) -> String {
     match (min <= i128::from(i32::MIN), max >= i128::from(i32::MAX)) {
         (true, true) => format!("an integer{unit}"),

@@ -69,7 +69,7 @@ impl OutputLimits {
     }
 }
 
-/// As CONFIG GET answers it, where replicas still go by their old name.
+/// As CONFIG GET returns it, which calls replicas by their old name.
 impl fmt::Display for OutputLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, limit) in [("normal", self.normal), (" slave", self.replica), (" pubsub", self.pubsub)] {

@@ -16,15 +16,23 @@ pub fn split_words(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii_start();
     while !rest.is_empty() {
-        let (word, len) = take_word(rest)?;
-        words.push(word);
+        let Word { bytes, len } = take_word(rest)?;
+        words.push(bytes);
         rest = rest[len..].trim_ascii_start();
     }
     Ok(words)
 }
 
-/// The first word of `text`, which does not begin with white space, and how many bytes it takes up.
-fn take_word(text: &[u8]) -> Result<(Vec<u8>, usize), UnbalancedQuotes> {
+/// A word of a line.
+struct Word {
+    /// The word without its quotes.
+    bytes: Vec<u8>,
+    /// How many bytes of the line it takes up.
+    len: usize,
+}
+
+/// The first word of `text`, which does not begin with white space.
+fn take_word(text: &[u8]) -> Result<Word, UnbalancedQuotes> {
     let mut word = Vec::new();
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -33,7 +41,7 @@ fn take_word(text: &[u8]) -> Result<(Vec<u8>, usize), UnbalancedQuotes> {
                 at += 1 + take_quoted(&text[at + 1..], byte, &mut word)?;
                 return match text.get(at) {
                     Some(next) if !next.is_ascii_whitespace() => Err(UnbalancedQuotes),
-                    _ => Ok((word, at)),
+                    _ => Ok(Word { bytes: word, len: at }),
                 };
             }
             b' ' | b'\t' | b'\r' | b'\n' | 0 => break,
@@ -41,9 +49,9 @@ fn take_word(text: &[u8]) -> Result<(Vec<u8>, usize), UnbalancedQuotes> {
         }
         at += 1;
     }
-    // A NUL ends the word as it does in Redis, and takes up room so that the caller gets on.
+    // A NUL ends the word, as in Redis. It counts as one byte of the word, so that the caller makes progress.
     let ended_by_nul = text.get(at) == Some(&0);
-    Ok((word, at + usize::from(ended_by_nul)))
+    Ok(Word { bytes: word, len: at + usize::from(ended_by_nul) })
 }
 
 /// Takes what is between quotes; `text` begins after the opening one. Returns the bytes taken, with the closing quote.
@@ -107,7 +115,7 @@ pub fn quote(word: &[u8]) -> String {
     text
 }
 
-/// [`quote`]s a word only where it would not come back as itself otherwise.
+/// As [`quote`], but leaves a word as it is if it reads back unchanged without quotes.
 pub fn quote_if_needed(word: &[u8]) -> String {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'#');
     if !word.is_empty() && word.iter().all(plain) { String::from_utf8_lossy(word).into_owned() } else { quote(word) }

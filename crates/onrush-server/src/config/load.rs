@@ -18,7 +18,7 @@ use onrush_engine::glob::glob_match;
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Directives Redis once had and still takes without a word.
+/// Directives that Redis once had and now ignores silently.
 const FORGOTTEN: [&[u8]; 2] = [b"list-max-ziplist-entries", b"list-max-ziplist-value"];
 
 const BAD_DIRECTIVE: Reason = Reason::Borrowed("Bad directive or wrong number of arguments");
@@ -127,7 +127,7 @@ pub fn load(command_line: &CommandLine, stdin: &mut dyn Read) -> Result<Loaded, 
     Ok(Loaded { config: loader.config, config_file })
 }
 
-/// Why reading stops: a reason that still wants its place, or the error of an included file.
+/// Why reading stops: a reason whose file and line are not known yet, or the error of an included file.
 enum Stop {
     Here(Reason),
     Included(StartError),
@@ -148,7 +148,7 @@ impl Stop {
     }
 }
 
-/// A line as it may be shown to whoever reads the log.
+/// A line as the log may show it.
 fn without_secrets(line: &[u8]) -> String {
     let name = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
     let name: Vec<u8> = name.iter().copied().filter(|byte| !b"\"'".contains(byte)).collect();
@@ -188,7 +188,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Does what a line says.
+    /// Applies a line.
     fn take_words(&mut self, words: Vec<Vec<u8>>) -> Result<(), Stop> {
         let Some((name, values)) = words.split_first() else {
             return Ok(());

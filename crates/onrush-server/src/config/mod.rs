@@ -2,12 +2,12 @@
 //! REWRITE read and change.
 //!
 //! [`DIRECTIVES`] is the single source of truth: names, aliases, ranges, defaults, and what the server does not do. A
-//! [`Config`] holds a value for each of its rows; [`Settings`], which a `Config` dereferences to, holds the same
-//! values as typed fields. [`parse_arguments`] and [`fn@load`] make the first `Config`; [`Config::set_many`] makes changed
-//! ones and leaves the old as it was, so a change that fails half-way was never made.
+//! [`Config`] holds a value for each of its rows; [`Settings`], which a `Config` dereferences to, holds the same values
+//! as typed fields. [`parse_arguments`] and [`fn@load`] make the first `Config`; [`Config::set_many`] makes a changed
+//! copy and leaves the original alone, so a change that fails half-way has no effect.
 //!
-//! Nothing here opens sockets, changes the working directory or writes to the log: directives that need such a thing
-//! carry [`Flags::APPLY`], and whoever takes over a changed `Config` does it.
+//! Nothing here opens sockets, changes the working directory or writes to the log: directives that need this have
+//! [`Flags::APPLY`], and the code that takes over a changed `Config` does it.
 
 mod arguments;
 mod directive;
@@ -60,7 +60,7 @@ fn find(name: &[u8]) -> Option<usize> {
 fn default_value(directive: &Directive) -> Value {
     let words = match directive.name {
         "workers" => vec![std::thread::available_parallelism().map_or(1, usize::from).to_string().into_bytes()],
-        // What was true at start: the directory may be gone later, which is no reason to fail.
+        // Checked at start only: if the directory disappears later, that is not an error here.
         "dir" => {
             return Value::Text(std::env::current_dir().unwrap_or_else(|_| "/".into()).into_os_string().into_vec());
         }
@@ -82,7 +82,7 @@ pub struct Config {
     settings: Settings,
     /// One per row of the table.
     values: Vec<Value>,
-    /// Words after `user` on each such line, in order. Whoever starts the server turns them into ACL users.
+    /// Words after `user` on each such line, in order. Starting the server turns them into ACL users.
     pub users: Vec<Vec<Vec<u8>>>,
     /// Commands to be renamed, and their new names; an empty one takes the command away.
     pub renamed_commands: Vec<(Vec<u8>, Vec<u8>)>,
@@ -95,7 +95,7 @@ pub struct Config {
 pub struct Change {
     /// The whole of it.
     pub config: Config,
-    /// What is not as before, each once. Those with [`Flags::APPLY`] want more than the new value in place.
+    /// The directives that changed, each once. Those with [`Flags::APPLY`] need more than the new value.
     pub changed: Vec<&'static Directive>,
 }
 
@@ -202,13 +202,12 @@ impl Config {
         found
     }
 
-    /// This configuration with other values for some directives: all of them, or an error and none.
+    /// This configuration with other values for some directives: either all change, or none and an error is returned.
     ///
-    /// `local` says whether whoever asks is on this machine, which `enable-protected-configs local` wants to know.
+    /// `local`: the client is on this machine, which `enable-protected-configs local` requires.
     ///
     /// # Errors
-    /// The first thing wrong: an unknown name, a name twice, a directive that must not change, a value that cannot be
-    /// taken.
+    /// The first error: an unknown name, a repeated name, a directive that must not change, an invalid value.
     pub fn set_many(&self, pairs: &[(&[u8], &[u8])], local: bool) -> Result<Change, ConfigSetError> {
         let mut rows: Vec<(usize, &[u8])> = Vec::with_capacity(pairs.len());
         for (position, (name, value)) in pairs.iter().enumerate() {
@@ -245,7 +244,7 @@ impl Config {
         Ok(Change { config, changed: changed.into_iter().map(|index| &DIRECTIVES[index]).collect() })
     }
 
-    /// This configuration with another value for one directive, be it immutable or not: what a line of a file would do.
+    /// This configuration with another value for one directive, even an immutable one, as a line of a file sets it.
     ///
     /// # Errors
     /// The name is unknown or the value cannot be taken.
@@ -257,7 +256,7 @@ impl Config {
         Ok(self)
     }
 
-    /// Takes note that there is only room for so many clients. Never raises the number, and leaves at least one.
+    /// Lowers `maxclients` to this value, but not below one. Never raises it.
     pub fn lower_maxclients(&mut self, maxclients: u64) {
         let lowered = self.maxclients.min(maxclients.max(1));
         if let Some(index) = find(b"maxclients") {
@@ -266,7 +265,8 @@ impl Config {
         }
     }
 
-    /// Sets the value of a row from the words after its name; the typed fields want a [`refresh`](Self::refresh) then.
+    /// Sets the value of a row from the words after its name; call [`refresh`](Self::refresh) afterwards for the typed
+    /// fields.
     fn set_words(&mut self, index: usize, words: &[Vec<u8>]) -> Result<(), Reason> {
         let directive = &DIRECTIVES[index];
         let no_points = Value::SavePoints(Vec::new());
@@ -288,7 +288,7 @@ impl Config {
     }
 }
 
-/// What to answer for `name` if `pattern` asks for it.
+/// The value of `name`, if `pattern` matches it.
 fn match_name(pattern: &[u8], name: &str, hidden: bool) -> Option<String> {
     if pattern.iter().any(|byte| b"*?[".contains(byte)) {
         return (!hidden && glob_match(pattern, name.as_bytes(), true)).then(|| name.to_owned());

@@ -8,7 +8,7 @@ use super::limits::OutputLimits;
 use super::value::{SavePoint, Value};
 use super::{DIRECTIVES, find};
 
-/// Bytes that never show in a log.
+/// Bytes that no log may show.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
@@ -26,7 +26,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Who may do something that can harm the server.
+/// Who may use something that can harm the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nobody.
@@ -38,7 +38,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether a connection may, given whether it comes from this machine.
+    /// Whether a connection may use it; `local`: it comes from this machine.
     pub fn allows(self, local: bool) -> bool {
         match self {
             Self::No => false,
@@ -48,7 +48,7 @@ impl Access {
     }
 }
 
-/// A type of field that a value of the table can be read as.
+/// A field type that a value of the table converts to.
 trait FromValue {
     /// The field's value. A table row of another kind is a mistake in this crate, which every test finds.
     fn from_value(value: &Value) -> Self;
@@ -132,7 +132,7 @@ settings! {
     protected_mode: bool = "protected-mode",
     /// Most clients at a time.
     maxclients: u64 = "maxclients",
-    /// Most bytes a connection may have sent that are not executed yet.
+    /// Most bytes that a connection may have sent and that are not executed yet.
     client_query_buffer_limit: u64 = "client-query-buffer-limit",
     /// Bounds on unread replies, after which a client is closed.
     client_output_buffer_limit: OutputLimits = "client-output-buffer-limit",
@@ -252,20 +252,20 @@ settings! {
     appendfsync: &'static str = "appendfsync",
     /// How much it may grow before it is rewritten, in percent; 0 is never.
     auto_aof_rewrite_percentage: u64 = "auto-aof-rewrite-percentage",
-    /// How large it has to be for that.
+    /// The least size from which it is rewritten, in bytes.
     auto_aof_rewrite_min_size: u64 = "auto-aof-rewrite-min-size",
-    /// Whether a file with a cut end is loaded without it.
+    /// Whether a file whose last command is incomplete is loaded without that command.
     aof_load_truncated: bool = "aof-load-truncated",
     /// Whether its base is an RDB file.
     aof_use_rdb_preamble: bool = "aof-use-rdb-preamble",
-    /// Whether times stand between its commands.
+    /// Whether timestamps stand between its commands.
     aof_timestamp_enabled: bool = "aof-timestamp-enabled",
-    /// Whether its base is taken to the disk piece by piece.
+    /// Whether its base is synced piece by piece.
     aof_rewrite_incremental_fsync: bool = "aof-rewrite-incremental-fsync",
-    /// Whether writes are refused after a snapshot has failed.
+    /// Whether the server refuses writes after a snapshot has failed.
     stop_writes_on_bgsave_error: bool = "stop-writes-on-bgsave-error",
-    /// Whether snapshots have a checksum, and it is checked.
+    /// Whether snapshots have a checksum that loading checks.
     rdbchecksum: bool = "rdbchecksum",
-    /// Whether a snapshot is taken to the disk piece by piece.
+    /// Whether a snapshot is synced piece by piece.
     rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync",
 }

@@ -115,7 +115,7 @@ pub static DIRECTIVES: &[Directive] = &[
     // Databases, background work and time.
     integer("databases", 1, I32_MAX, "16").immutable(),
     integer("hz", 0, I32_MAX, "10").clamped(1, 500).apply(),
-    boolean("dynamic-hz", "yes").no_effect("background work is paced by `hz` alone"),
+    boolean("dynamic-hz", "yes").no_effect("`hz` alone sets the pace of background work"),
     integer("active-expire-effort", 1, 10, "1"),
     boolean("activerehashing", "yes").no_effect(NO_REHASH),
     boolean("lazyfree-lazy-eviction", "no"),
@@ -134,7 +134,7 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("lua-enable-deprecated-api", "no")
         .hidden()
         .immutable()
-        .no_effect("functions deprecated in Lua 5.1 are not there"),
+        .no_effect("functions that Lua 5.1 deprecates do not exist"),
     // Security.
     text("requirepass", "").sensitive().apply(),
     text("aclfile", "").immutable().only_default("ACL files are not supported yet"),
@@ -183,9 +183,9 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("key-load-delay", I32_MIN, I32_MAX, "0").hidden().no_effect("only Redis's own tests use it"),
     integer("loading-process-events-interval-bytes", 1024, I32_MAX, "2097152")
         .hidden()
-        .no_effect("clients are answered all the time while data is loaded"),
+        .no_effect("clients get replies all the time while data is loaded"),
     one_of("sanitize-dump-payload", &["no", "yes", "clients"], "no")
-        .no_effect("what RESTORE is given is always checked in full"),
+        .no_effect("payloads of RESTORE are always checked in full"),
     // Append-only file.
     boolean("appendonly", "no"),
     special("appendfilename", Text(FileNameNotEmpty), "appendonly.aof").immutable(),

@@ -16,7 +16,7 @@ const TITLE_VARIABLES: &[&str] =
 /// Checks a text and returns what to keep of it. A relative directory begins at `base`.
 ///
 /// # Errors
-/// What the rule has against it.
+/// Which part of the rule the text breaks.
 pub fn check_text(rule: TextRule, name: &str, word: &[u8], base: &Path) -> Result<Vec<u8>, Reason> {
     match rule {
         TextRule::Any => {}

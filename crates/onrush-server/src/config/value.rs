@@ -149,7 +149,7 @@ fn join<T>(
     Ok(())
 }
 
-/// One word for a list is the whole list: CONFIG SET passes it so, and a quoted value in a file may.
+/// One word can be the whole list: CONFIG SET passes it that way, and so may a quoted value in a file.
 fn split_single(words: &[Vec<u8>]) -> Cow<'_, [Vec<u8>]> {
     match words {
         [word] if word.is_empty() => Cow::Owned(Vec::new()),
@@ -182,7 +182,7 @@ fn parse_single(directive: &Directive, word: &[u8], current: &Value) -> Result<V
             };
             Ok(Value::Text(check_text(rule, directive.name, word, base)?))
         }
-        // The lists, which the caller has set apart.
+        // The caller handles lists itself.
         _ => Err(WORD_COUNT),
     }
 }
@@ -200,7 +200,7 @@ fn parse_list(directive: &Directive, words: &[Vec<u8>], current: &Value) -> Resu
         Kind::Percentiles => parse_percentiles(words),
         Kind::OomScores => parse_oom_scores(words),
         Kind::Primary => parse_primary(words),
-        // The kinds of a single word, which the caller has set apart.
+        // The caller handles the kinds of a single word itself.
         _ => Err(WORD_COUNT),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Why a value was not taken; the words clients of Redis know.
+/// Why a value was refused, in the words that clients of Redis know.
 pub type Reason = Cow<'static, str>;
 
 /// Reads an integer the way Redis does: no plus sign, no white space, no leading zeros.

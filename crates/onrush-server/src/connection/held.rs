@@ -1,11 +1,11 @@
-//! Replies that wait until what they tell of is on the disk.
+//! Replies that wait until the changes they report are on disk.
 
 use std::collections::VecDeque;
 use std::hint::cold_path;
 
 use super::Connection;
 
-/// The place in the stream of replies up to which they may be written, and the places behind it that wait.
+/// The place in the stream of replies up to which they may be written, and the later places that wait.
 #[derive(Default)]
 pub(super) struct Held {
     /// Bytes written since this was made.
@@ -14,7 +14,7 @@ pub(super) struct Held {
     allowed: u64,
     /// Ends of replies that wait, each with the LSN that has to be durable; both ascending.
     marks: VecDeque<Mark>,
-    /// Whether the connection is woken when the first of them is.
+    /// Whether the connection is registered to be woken when the first of these LSNs is durable.
     is_known: bool,
 }
 
@@ -48,7 +48,7 @@ impl Connection {
         let durable = durability.durable_lsn();
         let last_end = held.marks.back().map_or(held.allowed, |mark| mark.end);
         if end > last_end {
-            // Whatever the replies tell of, somebody had done it by now.
+            // All changes that the replies report have been logged by now.
             let lsn = if durability.holds(self.session.durability) { self.server.log.last_lsn() } else { 0 };
             match held.marks.back_mut() {
                 Some(mark) if mark.lsn >= lsn => mark.end = end,

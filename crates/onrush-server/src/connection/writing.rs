@@ -13,22 +13,22 @@ use crate::underway::{Then, Underway};
 /// Slices of one vectored write.
 const WRITE_SLICES_MAX: usize = 64;
 
-/// Bytes written to a client that reads as fast as it is written to before others have their turn.
+/// Most bytes written in one turn to a client that reads as fast as the server writes.
 const WRITE_BUDGET_BYTES: usize = 1024 * 1024;
 
 /// Unread replies a client may cause before it has authenticated, in bytes (as in Redis).
 const UNAUTHENTICATED_REPLY_BYTES_MAX: usize = 1024;
 
 impl Connection {
-    /// What is wanted when there is nothing to do but to write.
+    /// What the connection wants if it only has to write.
     pub(super) fn after_writing(&self) -> After {
-        // No event tells of a socket that takes more: it was not found full.
+        // No event will come for a socket that takes more: it was never full.
         let may_write = !self.reply.is_empty() && self.socket.is_writable() && !self.is_held();
         if may_write { After::Again } else { After::Wait }
     }
 
-    /// Writes the replies of so many commands if they are in one piece, with one call; says whether all are written, which they
-    /// mostly are. Then their buffer goes back.
+    /// Writes the replies of `commands` commands with one call if they are in one piece; returns whether all are
+    /// written, which is the usual case. Then their buffer is given back.
     #[inline]
     pub(super) fn write_all(&mut self, replies: &mut ReplyBuffers, commands: u32) -> io::Result<bool> {
         if self.writable_bytes() < self.reply.len() {
@@ -66,7 +66,7 @@ impl Connection {
         self.stats.writes_processed.add(1);
     }
 
-    /// Writes what the kernel takes; [`After::End`] if the connection is done with.
+    /// Writes what the kernel takes; [`After::End`] if the connection is over.
     pub(super) fn write_and_publish(&mut self, replies: &mut ReplyBuffers) -> After {
         if !self.reply.is_empty() && self.write().is_err() {
             return After::End;
@@ -100,7 +100,7 @@ impl Connection {
         After::Wait
     }
 
-    /// Replies are left to be written: from now on the batch takes long.
+    /// Notes that replies are left to be written: from now on the batch takes long.
     fn note_unwritten(&mut self) {
         if self.underway.is_none() && self.input == Input::UsedUp && self.unwritten_replies > 0 {
             let (commands, bytes) = self.slice;
@@ -110,14 +110,14 @@ impl Connection {
         }
     }
 
-    /// Takes messages from the outbox over into the replies, as long as those are short.
+    /// Moves messages from the outbox to the replies while the replies are short.
     #[inline]
     pub(super) fn take_mail(&mut self, replies: &mut ReplyBuffers) {
         if self.session.handle.has_mail() && !self.closing {
             if self.reply.capacity() == 0 {
                 self.reply.put_buffer(replies.take());
             }
-            self.session.take_mail(&mut self.reply);
+            self.session.take_mail(&mut self.reply, 0);
         }
     }
 
@@ -148,7 +148,7 @@ impl Connection {
                     self.note_written(len);
                     writable = writable.saturating_sub(len);
                     budget = budget.saturating_sub(len);
-                    // Who reads its replies is not idle.
+                    // A client that reads its replies is not idle.
                     self.note_time();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),

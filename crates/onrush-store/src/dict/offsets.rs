@@ -1,11 +1,11 @@
-//! A set of offsets of records, to go through them in the order in which they lie.
+//! A set of offsets of records, for visiting them in the order in which they lie.
 
 use super::records::RECORDS_LEN_MAX;
 
 const WORD_BITS: usize = u64::BITS as usize;
 const WORDS: usize = RECORDS_LEN_MAX.div_ceil(WORD_BITS);
 
-/// Offsets of a segment's records, a bit for each there can be.
+/// Offsets of a segment's records: a bit for each possible offset.
 pub(super) struct Offsets([u64; WORDS]);
 
 impl Offsets {

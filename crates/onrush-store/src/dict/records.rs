@@ -1,6 +1,6 @@
-//! The records of a segment, one behind the other in chunks of equal size.
+//! The records of a segment, one after the other in chunks of equal size.
 //!
-//! All chunks of all tables have the same size, so that what one segment gives back serves any other, and a segment
+//! All chunks of all tables have the same size, so any segment can reuse a chunk that another gives back, and a segment
 //! grows without moving anything. A record is in one chunk: the length of the key and that of the value, a byte each,
 //! the key, the value. A record of more than [`INLINE_LEN_MAX`] bytes has an allocation of its own, the key's length in
 //! eight bytes in front, and its number stands in its place behind a byte [`OUTSIDE`].
@@ -30,13 +30,13 @@ const OUTSIDE_HEAD_LEN: usize = 8;
 /// Records with an allocation of their own.
 #[derive(Clone, Default)]
 struct Outside {
-    /// By number; what was given up is empty.
+    /// By number; a free number has an empty record.
     records: Vec<Box<[u8]>>,
     /// The numbers that are free.
     free: Vec<u32>,
 }
 
-/// Records by offset. Empty, it has no allocation.
+/// Records by offset. Without records there is no allocation.
 #[derive(Clone, Default)]
 pub(super) struct Records {
     chunks: Box<[Box<[u8; CHUNK_LEN]>]>,
@@ -44,7 +44,7 @@ pub(super) struct Records {
     outside: Option<Box<Outside>>,
     /// Where the next record goes, unless it does not fit into the chunk.
     end: u16,
-    /// Bytes of records that were given up.
+    /// Bytes of removed records.
     dead: u16,
 }
 
@@ -67,13 +67,13 @@ impl Records {
         if end % CHUNK_LEN + stored_len > CHUNK_LEN { end.next_multiple_of(CHUNK_LEN) } else { end }
     }
 
-    /// Whether another chunk is needed to get to that end.
+    /// Whether that end needs another chunk.
     #[inline]
     pub(super) fn needs_chunk(&self, end: usize) -> bool {
         end > self.chunks.len() * CHUNK_LEN
     }
 
-    /// Bytes that records in use take, with what is left over at the ends of chunks.
+    /// Bytes of records in use, with the unused bytes at the ends of chunks.
     pub(super) fn live_len(&self) -> usize {
         (self.end - self.dead) as usize
     }
@@ -125,7 +125,7 @@ impl Records {
         }
     }
 
-    /// Writes another value of the same length over the one there is; says whether it did.
+    /// Overwrites the value by one of the same length; returns whether the lengths are equal.
     pub(super) fn overwrite(&mut self, offset: u16, parts: &[&[u8]], value_len: usize) -> bool {
         let (key, value) = self.get(offset);
         if value.len() != value_len {
@@ -179,7 +179,7 @@ impl Records {
         offset
     }
 
-    /// Takes the next place of so many bytes.
+    /// Takes the next place of this many bytes.
     #[inline]
     fn make_place(&mut self, stored_len: usize) -> (u16, &mut [u8]) {
         let start = self.start_of(stored_len);
@@ -214,7 +214,7 @@ impl Records {
         offset
     }
 
-    /// Gives up the record at an offset.
+    /// Removes the record at an offset.
     pub(super) fn forget(&mut self, offset: u16) {
         self.dead += self.stored(offset).len() as u16;
         if let Some(number) = Self::number(self.bytes(offset))
@@ -225,8 +225,8 @@ impl Records {
         }
     }
 
-    /// Puts the records at some offsets, which ascend and are all there are, close together. They need no more room
-    /// than before, since their order stays. O(records).
+    /// Compacts the records: `offsets` are all of them, ascending. They need no more room than before, since their
+    /// order stays. O(records).
     pub(super) fn compact(&mut self, offsets: impl Iterator<Item = u16>) -> Moved {
         let mut dense = Records { outside: self.outside.take(), ..Records::default() };
         for offset in offsets {
@@ -237,7 +237,7 @@ impl Records {
         Moved(std::mem::replace(self, dense))
     }
 
-    /// Asks the processor for what has to be read to find a record, beside its offset.
+    /// Prefetches what finding a record reads, beside its offset.
     #[inline]
     pub(super) fn prefetch_chunks(&self) {
         crate::bucket::prefetch(self.chunks.as_ptr());
@@ -245,7 +245,7 @@ impl Records {
         crate::bucket::prefetch(self.chunks.as_ptr().wrapping_add(8));
     }
 
-    /// Asks for a record.
+    /// Prefetches a record.
     #[inline]
     pub(super) fn prefetch(&self, offset: u16) {
         crate::bucket::prefetch(&self.chunks[offset as usize / CHUNK_LEN][offset as usize % CHUNK_LEN]);
@@ -267,7 +267,7 @@ impl Records {
     }
 }
 
-/// Where records were before they were put close together: their first bytes tell where they are now.
+/// The old places of compacted records: their first bytes hold the new offsets.
 pub(super) struct Moved(Records);
 
 impl Moved {

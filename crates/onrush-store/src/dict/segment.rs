@@ -3,9 +3,9 @@
 //! The index is groups of eight slots: eight tags (a byte of the hash each) and eight offsets. A search compares the
 //! tags of a group at once and ends at a group with an empty slot.
 //!
-//! Hashes spread evenly, so that all segments of a table would fill, grow and split at the same time, and an allocator
-//! would be left with holes of a size that nobody asks for any more. Therefore each has a limit of its own, between
-//! half the records possible and all.
+//! Hashes spread evenly, so all segments of a table would fill, grow and split at the same time and leave the allocator
+//! with holes of a size that nothing needs any more. Therefore each segment has a limit of its own, between half of the
+//! possible records and all of them.
 
 use super::offsets::Offsets;
 use super::records::{RECORDS_LEN_MAX, Records};
@@ -17,7 +17,7 @@ const GROUPS_MAX: usize = 128;
 /// Records at most for each group: a search ends at an empty slot.
 const GROUP_LOAD_MAX: usize = 7;
 
-/// The greatest limit of a segment, and how many records one of it stands for.
+/// The greatest limit of a segment, and how many records one unit of a limit means.
 const LIMIT_MAX: u8 = 224;
 const LIMIT_UNIT: usize = GROUPS_MAX * GROUP_LOAD_MAX / LIMIT_MAX as usize;
 
@@ -31,7 +31,7 @@ const REMOVED: u8 = 1;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// A record does not fit: the segment has to be split.
+/// A record does not fit: the segment must split.
 #[derive(Debug)]
 pub(super) struct Overflow;
 
@@ -44,23 +44,23 @@ struct Group {
 const NO_GROUP: Group = Group { tags: [EMPTY; GROUP_LEN], offsets: [0; GROUP_LEN] };
 
 impl Group {
-    /// One bit, the highest of its byte, for each tag that is `tag`; now and then for one that is not.
+    /// The highest bit of each byte that equals `tag`; sometimes also of one that does not.
     #[inline]
     fn matches(&self, tag: u8) -> u64 {
         let difference = u64::from_le_bytes(self.tags) ^ (LOW_BITS * u64::from(tag));
         difference.wrapping_sub(LOW_BITS) & !difference & HIGH_BITS
     }
 
-    /// One bit, the highest of its byte, for each slot with a record.
+    /// The highest bit of each slot's byte that has a record.
     #[inline]
     fn occupied(&self) -> u64 {
-        // The tags but their lowest bits: what is left is zero if there is no record.
+        // The tags without their lowest bits: the rest is zero if there is no record.
         let tags = u64::from_le_bytes(self.tags) & !LOW_BITS;
         ((tags & !HIGH_BITS).wrapping_add(!HIGH_BITS) | tags) & HIGH_BITS
     }
 }
 
-/// Some hundred records. The default one stands for a segment that was moved away.
+/// Some hundred records. The default value stands in for a segment that was moved away.
 #[derive(Clone, Default)]
 pub(super) struct Segment {
     groups: Box<[Group]>,
@@ -70,7 +70,7 @@ pub(super) struct Segment {
     used: u16,
     /// How full it may become, in parts of [`LIMIT_MAX`].
     limit: u8,
-    /// How many upper bits of the hash are the same for all records.
+    /// How many upper bits of the hash all records share.
     pub(super) depth: u8,
     /// Those bits, with zeros below.
     pub(super) prefix: u64,
@@ -87,12 +87,12 @@ impl Segment {
     /// Places of a scan within a segment: the values that choose a group.
     pub(super) const PLACES: u32 = 1 << HOME_BITS;
 
-    /// Slots there can be.
+    /// The most slots.
     pub(super) const SLOTS_MAX: usize = GROUPS_MAX * GROUP_LEN;
 
     /// An empty segment that is likely to stay small.
     pub(super) fn new(prefix: u64, depth: u8) -> Self {
-        // Chance is what is wanted of the limit, but the same for the same segment.
+        // The limit should be random, but the same each time for the same segment.
         let mixed = (prefix ^ u64::from(depth)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let spread = u64::from(LIMIT_MAX / 2 + 1);
         let limit = LIMIT_MAX - (((mixed >> 32) * spread) >> 32) as u8;
@@ -114,7 +114,7 @@ impl Segment {
         self.records.live_len()
     }
 
-    /// The group at which a search for a hash starts: its low bits, scaled to the groups there are.
+    /// The group at which a search for a hash starts: the hash's low bits, scaled to the number of groups.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         ((hash & ((1 << HOME_BITS) - 1)) as usize * self.groups.len()) >> HOME_BITS
@@ -158,7 +158,7 @@ impl Segment {
         Some(self.records.get(self.groups[place.group].offsets[place.slot]).1)
     }
 
-    /// Inserts or overwrites a record; says whether the key is new.
+    /// Inserts or overwrites a record; returns whether the key is new.
     pub(super) fn insert(&mut self, hash: u64, key: &[u8], parts: &[&[u8]], spread: &Spread) -> Result<bool, Overflow> {
         let value_len = parts.iter().map(|part| part.len()).sum();
         if let Some(place) = self.find(hash, key) {
@@ -181,7 +181,7 @@ impl Segment {
     }
 
     fn replace(&mut self, place: Place, key: &[u8], parts: &[&[u8]], value_len: usize) -> Result<(), Overflow> {
-        // The old record stays until there is room for the new one; that may move it.
+        // The old record stays until there is room for the new one; making room may move it.
         self.make_room(Records::stored_len(key.len() + value_len))?;
         let slot = &mut self.groups[place.group].offsets[place.slot];
         self.records.forget(*slot);
@@ -189,7 +189,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Makes empty slots: by more groups, or, if that is the end of them, by doing away with what removed ones left.
+    /// Makes empty slots: with more groups, or, at the greatest number of groups, by clearing the slots of removed
+    /// records.
     #[cold]
     fn make_slots(&mut self, spread: &Spread) -> Result<(), Overflow> {
         let groups = if self.len() * 8 < self.groups.len() * GROUP_LEN * 5 {
@@ -203,7 +204,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Builds the index anew with so many groups. O(records).
+    /// Rebuilds the index with this many groups. O(records).
     fn reindex(&mut self, groups: usize, spread: &Spread) {
         let old = std::mem::replace(&mut self.groups, vec![NO_GROUP; groups].into());
         self.used = 0;
@@ -256,11 +257,11 @@ impl Segment {
         slots.filter(|(tag, _)| **tag > REMOVED).for_each(|(_, offset)| *offset = moved.offset(*offset));
     }
 
-    /// Removes a record; says whether it was there.
+    /// Removes a record; returns whether it was there.
     pub(super) fn remove(&mut self, hash: u64, key: &[u8], spread: &Spread) -> bool {
         let Some(place) = self.find(hash, key) else { return false };
         let group = &mut self.groups[place.group];
-        // A search that came past this group did so because it was full.
+        // Searches passed this group because it was full, and must still do so.
         let is_full = group.matches(EMPTY) == 0;
         group.tags[place.slot] = if is_full { REMOVED } else { EMPTY };
         self.used -= u16::from(!is_full);
@@ -278,20 +279,20 @@ impl Segment {
         true
     }
 
-    /// Makes the index of an empty segment, for `len` records that are coming and those that may follow.
+    /// Makes the index of an empty segment, for `len` coming records and some more.
     pub(super) fn reserve(&mut self, len: usize) {
-        // It will likely grow up to its limit: room for that spares it to be indexed anew. All records of what was
-        // split may have come to one half, whose limit is a lower one.
+        // It will likely grow up to its limit: room for that avoids rebuilding the index. One half may get all records
+        // of a split, and its limit may be lower.
         let full = groups_for(len.max(self.len_max()));
         let groups = if len > full { full } else { groups_for(2 * len) };
         self.groups = vec![NO_GROUP; groups].into();
     }
 
-    /// Keeps the lower half of its records and returns a segment of the upper half. Either may have all of them, and
-    /// so be over its limit. O(records).
+    /// Keeps the lower half of its records and returns a segment with the upper half. Either half may get all records,
+    /// and so be over its limit. O(records).
     pub(super) fn split(&mut self, spread: &Spread) -> Segment {
         let bit = (1 << 63) >> self.depth;
-        // In the order in which they lie, they need no more room in a half than they did here.
+        // In the order in which they lie, they need no more room in a half than here.
         let offsets = Offsets::of(live(&std::mem::take(&mut self.groups)));
         let mut records = Vec::with_capacity(self.len());
         records.extend(offsets.iter().map(|offset| (spread.of_key(self.records.get(offset).0), offset)));
@@ -313,8 +314,8 @@ impl Segment {
         self.len += 1;
     }
 
-    /// Takes in the other half of what was split, and covers both ranges. Both are nearly empty. O(records): those with
-    /// an allocation of their own are moved, not copied.
+    /// Merges with the other half of a split segment, and covers both ranges. Both are nearly empty. O(records):
+    /// records with an allocation of their own are moved, not copied.
     pub(super) fn absorb(&mut self, mut other: Segment, spread: &Spread) {
         let prefix = self.prefix & !((1 << 63) >> (self.depth - 1));
         let mut both = Segment::new(prefix, self.depth - 1);
@@ -352,13 +353,13 @@ impl Segment {
         }
     }
 
-    /// The place behind all that [`Segment::visit_place`] visits with this one.
+    /// The place after all that [`Segment::visit_place`] visits together with this one.
     pub(super) fn next_place(&self, place: u32) -> u32 {
         let home = self.home(u64::from(place));
         ((home + 1) << HOME_BITS).div_ceil(self.groups.len()) as u32
     }
 
-    /// The record in one of `SLOTS_MAX` slots, most of which are empty or not there.
+    /// The record in one of `SLOTS_MAX` slots, most of which are empty or do not exist.
     pub(super) fn at_slot(&self, slot: usize) -> Option<(&[u8], &[u8])> {
         let group = self.groups.get(slot / GROUP_LEN)?;
         let slot = slot % GROUP_LEN;
@@ -392,8 +393,8 @@ impl Segment {
     }
 }
 
-/// How many groups there should be for so many records: as many as allocators give room for anyway, of whose size
-/// classes there are four to each power of two.
+/// The number of groups for this many records: as many as fit into the allocator's size class, of which there are four
+/// for each power of two.
 fn groups_for(len: usize) -> usize {
     let bytes = len.div_ceil(GROUP_LOAD_MAX).max(1) * size_of::<Group>();
     let step = if bytes <= 128 { 16 } else { bytes.next_power_of_two() / 8 };

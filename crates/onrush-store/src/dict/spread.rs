@@ -1,8 +1,8 @@
 //! How a table spreads its records: from the hash of a key to the one that places it.
 //!
-//! All tables begin with the same hash, so that what is read from one in order is in order for another as well. But then
-//! keys that were chosen by it, a part of a large set in the order of a scan for example, share their upper bits, and
-//! those alone tell segments apart. A table to which that happens goes over to a hash of its own.
+//! All tables begin with the same hash, so that keys read from one table in order are in order for another table as
+//! well. But then keys that were chosen by that hash, for example a part of a large set in the order of a scan, share
+//! the upper bits, which alone choose the segment. Such a table changes to a hash of its own.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -12,7 +12,7 @@ pub(super) struct Spread {
     /// The shared hash is multiplied by it: one for most tables, else a random odd number. The upper bits of the
     /// product depend on all bits of the hash.
     factor: u64,
-    /// Hashes keys anew, where even a product leaves them together.
+    /// Hashes keys again, where even the product leaves them together.
     own: Option<RandomState>,
 }
 
@@ -20,7 +20,7 @@ impl Spread {
     /// The hash that all tables begin with.
     pub(super) const SHARED: Spread = Spread { factor: 1, own: None };
 
-    /// How many other ways came before this one: at most 2.
+    /// How many other spreads came before this one: at most 2.
     pub(super) fn number(&self) -> u8 {
         match self {
             Spread { own: Some(_), .. } => 2,
@@ -29,7 +29,7 @@ impl Spread {
         }
     }
 
-    /// Another way, for keys that this one does not tell apart; `None` after the last.
+    /// Another spread, for keys that this one leaves together; `None` after the last.
     pub(super) fn next(&self) -> Option<Spread> {
         let state = RandomState::new();
         match self.number() {
@@ -54,7 +54,7 @@ impl Spread {
         }
     }
 
-    /// Where a key with this shared hash likely is: good enough to prefetch.
+    /// The likely placing hash of a key with this shared hash: good enough to prefetch.
     #[inline]
     pub(super) fn guess(&self, hash: u64) -> u64 {
         hash.wrapping_mul(self.factor)

@@ -18,7 +18,7 @@ pub(super) struct Fields {
     expiries: BTreeSet<(i64, Box<[u8]>)>,
 }
 
-/// Value and expiry from what the dict keeps.
+/// Value and expiry from the bytes that the dict keeps.
 #[inline]
 pub(super) fn read(stored: &[u8]) -> (&[u8], Option<i64>) {
     match stored {
@@ -35,8 +35,13 @@ impl Fields {
         Fields { dict: Dict::new(), expiries: BTreeSet::new() }
     }
 
-    /// The fields as they are now, to be read. Of the times to live beside the dict only the next one comes along: each
-    /// field has its own in the dict. O(fields / 500).
+    /// No fields, with room for about `len`. O(`len` / 500).
+    pub(super) fn for_len(len: usize) -> Self {
+        Fields { dict: Dict::for_len(len), expiries: BTreeSet::new() }
+    }
+
+    /// A copy of the fields as they are now, for reading. Of the expiries beside the dict it has only the next one:
+    /// each field has its own in the dict. O(fields / 500).
     pub(super) fn freeze(&mut self) -> Fields {
         let expiries = self.expiries.first().cloned().into_iter().collect();
         Fields { dict: self.dict.freeze(), expiries }
@@ -47,7 +52,7 @@ impl Fields {
         self.dict.get(field).map(read)
     }
 
-    /// Inserts or overwrites a field; says whether it is new.
+    /// Inserts or overwrites a field; returns whether it is new.
     #[inline]
     pub(super) fn set(&mut self, field: &[u8], value: &[u8], expiry: Option<i64>) -> bool {
         if !self.expiries.is_empty() {
@@ -85,7 +90,7 @@ impl Fields {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        // A set of the standard library does not tell; its nodes are about two thirds full.
+        // The standard library's set does not report its size; its nodes are about two thirds full.
         const EXPIRY_BYTES: usize = 56;
         self.dict.size_bytes() + self.expiries.len() * EXPIRY_BYTES
     }

@@ -7,6 +7,14 @@ use std::sync::Arc;
 use super::run::{ELEMENT_LEN_MAX, RUN_BYTES_MAX, Run};
 use super::{Element, End, LISTPACK_HEAD_LEN, listpack_len};
 
+/// Where an element of a list is.
+struct Place {
+    /// The index of its chunk.
+    chunk: usize,
+    /// Its index there.
+    inner: usize,
+}
+
 #[derive(Clone, Debug)]
 enum Chunk {
     Run(Run),
@@ -59,12 +67,12 @@ impl Chunk {
         if let Chunk::Run(run) = self { Some(run) } else { self.own() }
     }
 
-    /// Its element, if that has the chunk to itself.
+    /// Its element, if that is a long one, which has the chunk to itself.
     fn as_long(&self) -> Option<Element<'_>> {
         if let Chunk::Long(bytes) = self { Some(Element::Shared(bytes)) } else { None }
     }
 
-    /// The same chunk once more, shared from now on. O(1).
+    /// Another reference to the chunk, which is shared from now on. O(1).
     fn share(&mut self) -> Self {
         if let Chunk::Run(run) = self {
             *self = Chunk::Shared(Arc::new(std::mem::take(run)));
@@ -80,7 +88,7 @@ impl Chunk {
         }
     }
 
-    /// Makes a shared run one to be changed: a copy, unless nobody else has it any more. O(run).
+    /// Makes a shared run an owned one: a copy, unless this is the only reference. O(run).
     #[cold]
     #[inline(never)]
     fn own(&mut self) -> Option<&mut Run> {
@@ -112,7 +120,7 @@ enum Change {
 pub(super) struct Chunks {
     chunks: VecDeque<Chunk>,
     len: usize,
-    /// Bytes it would take as one listpack of Redis, by which encodings are told apart.
+    /// Bytes that it would take as one listpack of Redis: they decide the reported encoding.
     pub(super) listpack_bytes: usize,
     /// Whether it is reported as a quicklist.
     pub(super) is_quicklist: bool,
@@ -123,13 +131,13 @@ impl Chunks {
         Chunks { chunks: VecDeque::new(), len: 0, listpack_bytes: LISTPACK_HEAD_LEN, is_quicklist: false }
     }
 
-    /// The list as it is now. Both share all chunks, of which a change copies the one that it is about. O(chunks), without
-    /// reading any but long elements' heads.
+    /// A copy of the list as it is now. Both share all chunks; a change copies only the chunk that it changes.
+    /// O(chunks), reading nothing but the heads of long elements.
     pub(super) fn freeze(&mut self) -> Chunks {
         Chunks { chunks: self.chunks.iter_mut().map(Chunk::share).collect(), ..*self }
     }
 
-    /// Takes back the runs that nobody else has any more. O(chunks).
+    /// Takes back the runs that no other copy shares any more. O(chunks).
     pub(super) fn thaw(&mut self) {
         self.chunks.iter_mut().for_each(Chunk::thaw);
     }
@@ -148,7 +156,7 @@ impl Chunks {
         chunks + self.chunks.capacity() * size_of::<Chunk>() + size_of::<Self>()
     }
 
-    /// Panics unless what is kept about all elements is so.
+    /// Panics unless the sums agree with the elements.
     #[cfg(test)]
     pub(super) fn assert_sums(&self) {
         assert_eq!(self.len, self.chunks.iter().map(Chunk::len).sum::<usize>());
@@ -178,7 +186,7 @@ impl Chunks {
         self.push_chunk(end, element, listpack_bytes);
     }
 
-    /// Adds an element for which the run at the end has no room, or which first needs a copy of that.
+    /// Adds an element if the run at the end has no room, or is shared and must be copied first.
     #[inline(never)]
     fn push_chunk(&mut self, end: End, element: &[u8], listpack_bytes: usize) {
         match self.end_mut(end) {
@@ -233,7 +241,7 @@ impl Chunks {
         self.drop_chunk(end, listpack_bytes);
     }
 
-    /// Removes an element that is the last of its chunk, or the first one that goes from a shared run.
+    /// Removes the last element of a chunk, or an element of a shared run, which is copied first.
     #[inline(never)]
     fn drop_chunk(&mut self, end: End, listpack_bytes: usize) {
         if let Some(Chunk::Shared(run)) = self.end_mut(end)
@@ -248,34 +256,33 @@ impl Chunks {
         }
     }
 
-    /// The chunk of an element and its index there; of the length the place behind the last. O(chunks), from the nearer
-    /// end.
-    fn locate(&self, index: usize) -> (usize, usize) {
+    /// Where an element is; for an index that is the length, the place behind the last element. O(chunks), from the nearer end.
+    fn locate(&self, index: usize) -> Place {
         if index <= self.len / 2 {
             let mut left = index;
             for (at, chunk) in self.chunks.iter().enumerate() {
                 if left < chunk.len() {
-                    return (at, left);
+                    return Place { chunk: at, inner: left };
                 }
                 left -= chunk.len();
             }
-            return (self.chunks.len(), left);
+            return Place { chunk: self.chunks.len(), inner: left };
         }
         let mut behind = self.len - index;
         for (at, chunk) in self.chunks.iter().enumerate().rev() {
             if behind <= chunk.len() {
-                return (at, chunk.len() - behind);
+                return Place { chunk: at, inner: chunk.len() - behind };
             }
             behind -= chunk.len();
         }
-        (0, 0)
+        Place { chunk: 0, inner: 0 }
     }
 
     pub(super) fn get(&self, index: usize) -> Option<Element<'_>> {
         if index >= self.len {
             return None;
         }
-        let (chunk, inner) = self.locate(index);
+        let Place { chunk, inner } = self.locate(index);
         Some(self.chunks[chunk].get(inner))
     }
 
@@ -284,7 +291,7 @@ impl Chunks {
         if index == 0 || index >= self.len {
             return self.push(if index == 0 { End::Front } else { End::Back }, element);
         }
-        let (at, inner) = self.locate(index);
+        let Place { chunk: at, inner } = self.locate(index);
         let listpack_bytes = listpack_len(element);
         self.len += 1;
         self.listpack_bytes += listpack_bytes;
@@ -308,9 +315,9 @@ impl Chunks {
         self.chunks.insert(at, Chunk::of(element, End::Back, false, listpack_bytes));
     }
 
-    /// Removes the element at `index`, which there is. O(chunks).
+    /// Removes the element at `index`, which must exist. O(chunks).
     pub(super) fn remove(&mut self, index: usize) {
-        let (at, inner) = self.locate(index);
+        let Place { chunk: at, inner } = self.locate(index);
         let listpack_bytes = listpack_len(self.chunks[at].get(inner).as_bytes());
         self.listpack_bytes -= listpack_bytes;
         self.len -= 1;
@@ -329,7 +336,7 @@ impl Chunks {
     pub(super) fn remove_values(&mut self, value: &[u8], from: End, count: usize) -> usize {
         let chunks_len = self.chunks.len();
         let place = |n: usize| if from == End::Front { n } else { chunks_len - 1 - n };
-        // Chunks looked at from that end, and how many of them are left, which come first.
+        // Chunks visited from that end, and how many of them remain, which come first.
         let (mut seen, mut kept, mut left) = (0, 0, count);
         while seen < chunks_len && left > 0 {
             let at = place(seen);
@@ -349,7 +356,8 @@ impl Chunks {
         count - left
     }
 
-    /// Removes up to `left` elements that are `value` from a chunk, which is left as it is if all of it goes.
+    /// Removes up to `left` elements equal to `value` from a chunk. A chunk that loses all elements stays as it is; the
+    /// caller drops it.
     fn remove_from_chunk(&mut self, at: usize, value: &[u8], from: End, left: &mut usize) -> Change {
         let chunk = &mut self.chunks[at];
         let (len, listpack_bytes) = (chunk.len(), chunk.listpack_bytes());
@@ -371,8 +379,8 @@ impl Chunks {
         if rest_len == 0 { Change::Gone } else { Change::Shrunk }
     }
 
-    /// Makes one run of two chunks that are neighbours, if there is room to spare; says whether it did. `near` is the one
-    /// nearer to the end that is worked from, and has the result.
+    /// Merges two neighbouring chunks into one run if there is room to spare; returns whether it did. `near`, the chunk
+    /// nearer to the end from which the removal works, gets the result.
     fn try_merge(&mut self, near: usize, far: usize, from: End) -> bool {
         let (Some(a), Some(b)) = (self.chunks[near].as_run(), self.chunks[far].as_run()) else { return false };
         if a.bytes_len() + b.bytes_len() > RUN_BYTES_MAX / 2 {
@@ -408,7 +416,7 @@ impl Chunks {
 
     /// The elements from `index` on.
     pub(super) fn iter_from(&self, index: usize) -> Box<dyn Iterator<Item = Element<'_>> + '_> {
-        let (at, inner) = self.locate(index.min(self.len));
+        let Place { chunk: at, inner } = self.locate(index.min(self.len));
         Box::new(self.chunks.iter().skip(at).enumerate().flat_map(move |(n, chunk)| {
             let run = chunk.as_run().map(|run| run.iter_from(if n == 0 { inner } else { 0 }));
             run.into_iter().flatten().map(Element::Bytes).chain(chunk.as_long())
@@ -417,7 +425,7 @@ impl Chunks {
 
     /// The elements from `index` down to the first.
     pub(super) fn iter_back_from(&self, index: usize) -> Box<dyn Iterator<Item = Element<'_>> + '_> {
-        let (at, inner) = self.locate(index);
+        let Place { chunk: at, inner } = self.locate(index);
         Box::new(self.chunks.iter().take(at + 1).rev().enumerate().flat_map(move |(n, chunk)| {
             let run = chunk.as_run().map(|run| run.iter_back_from(if n == 0 { inner } else { run.len() - 1 }));
             run.into_iter().flatten().map(Element::Bytes).chain(chunk.as_long())

@@ -1,15 +1,16 @@
-//! A run of elements: the bytes of some hundred elements one behind the other, open at both ends.
+//! A run of elements: the bytes of some hundred elements one after the other, open at both ends.
 //!
 //! Lengths are kept beside the bytes: one number if all are the same, as they often are, else one or two bytes each.
 //!
-//! What adds or removes an element is told the bytes it takes in Redis's listpack ([`listpack_len`]): their sum is kept.
+//! Adding or removing an element takes its size in Redis's listpack ([`listpack_len`]) as an argument: the run keeps
+//! the sum.
 
 use std::collections::VecDeque;
 
 use super::{End, listpack_len};
 use crate::shrink::shrink;
 
-/// Bytes of one run; as much as allocators hand out in one piece of a size class.
+/// Bytes of one run: an allocator's size class.
 pub(super) const RUN_BYTES_MAX: usize = 8 * 1024;
 
 /// The longest element of a run; a longer one has a chunk of its own.
@@ -42,7 +43,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// No elements; `front` says at which end they will come in. A run of a long list gets all its room at once.
+    /// An empty run; `front`: elements will come in at the front. A run of a long list gets all its room at once.
     pub(super) fn new(front: bool, is_long: bool) -> Self {
         let room = if is_long { RUN_BYTES_MAX } else { 0 };
         let (bytes, start) = if front { (vec![0; room], room as u32) } else { (Vec::with_capacity(room), 0) };
@@ -67,7 +68,7 @@ impl Run {
         self.bytes_len() + len <= RUN_BYTES_MAX
     }
 
-    /// Gives back room that is left at the end.
+    /// Gives back unused room at the end.
     pub(super) fn shrink(&mut self) {
         if self.start > 0 && self.bytes.len() - self.bytes_len() > 256 {
             self.bytes.drain(..self.start as usize);
@@ -167,7 +168,7 @@ impl Run {
         }
     }
 
-    /// Removes the element at an end, which there is.
+    /// Removes the element at an end, which must exist.
     #[inline]
     pub(super) fn pop(&mut self, end: End, listpack_bytes: usize) {
         match end {
@@ -191,7 +192,7 @@ impl Run {
         self.count += 1;
     }
 
-    /// Makes room at the end: what was taken from the front comes first.
+    /// Makes room at the end; room at the front is used first.
     fn make_room(&mut self, len: usize) {
         let live = self.bytes_len();
         if self.start as usize > live / 2 {
@@ -292,8 +293,8 @@ impl Run {
         tail
     }
 
-    /// What is left without up to `left` elements that are `value`, taken from one end on; `None` if that is all. Those
-    /// taken are taken off `left`. O(run).
+    /// The run without up to `left` elements equal to `value`, counted from one end; `None` if nothing remains. `left`
+    /// is reduced by the number of removed elements. O(run).
     pub(super) fn without(&self, value: &[u8], from: End, left: &mut usize) -> Option<Run> {
         if matches!(self.lens, Lens::Same(len) if len as usize != value.len()) {
             return None;

@@ -4,7 +4,7 @@
 
 use crate::Packed;
 
-/// Bytes that the smallest of the widths takes which hold an integer.
+/// The smallest width, in bytes, that holds an integer.
 fn width_of(value: i64) -> u8 {
     if i16::try_from(value).is_ok() {
         2
@@ -20,7 +20,7 @@ pub(super) fn len(bytes: &[u8]) -> usize {
     (bytes.len() - 1) / bytes[0] as usize
 }
 
-/// The integer at `index`, which there is.
+/// The integer at `index`, which must exist.
 pub(super) fn get(bytes: &[u8], index: usize) -> i64 {
     let width = bytes[0] as usize;
     let at = &bytes[1 + index * width..][..width];
@@ -56,7 +56,7 @@ pub(super) fn of(value: i64) -> Packed {
     packed
 }
 
-/// Adds an integer; says whether it is new. O(integers), in place while the width stays.
+/// Adds an integer; returns whether it is new. O(integers), in place while the width stays.
 pub(super) fn insert(packed: &mut Packed, value: i64) -> bool {
     let Err(index) = search(packed, value) else { return false };
     let needed = width_of(value);
@@ -68,6 +68,17 @@ pub(super) fn insert(packed: &mut Packed, value: i64) -> bool {
     true
 }
 
+/// Whether an integer is greater than all others and no wider than they are.
+pub(super) fn is_last(bytes: &[u8], value: i64) -> bool {
+    width_of(value) <= bytes[0] && get(bytes, len(bytes) - 1) < value
+}
+
+/// Adds an integer for which [`is_last`] holds. Amortised O(1).
+pub(super) fn push(packed: &mut Packed, value: i64) {
+    let width = packed[0] as usize;
+    packed.push(&[&value.to_le_bytes()[..width]]);
+}
+
 fn widen(packed: &mut Packed, width: u8) {
     let mut wide = Packed::with_capacity(1 + (len(packed) + 1) * width as usize);
     wide.push(&[&[width]]);
@@ -77,7 +88,7 @@ fn widen(packed: &mut Packed, width: u8) {
     *packed = wide;
 }
 
-/// Removes the integer at `index`, which there is. O(integers).
+/// Removes the integer at `index`, which must exist. O(integers).
 pub(super) fn remove_at(packed: &mut Packed, index: usize) {
     let width = packed[0] as usize;
     packed.remove(1 + index * width..1 + (index + 1) * width);

@@ -1,4 +1,4 @@
-//! From a member's hash to its place. Members are in the tree alone: what is found here is looked up there.
+//! From a member's hash to its place. Only the tree has members: a place found here is looked up there.
 //!
 //! Extendible hashing, as in [`crate::dict::Dict`]: a full segment splits in two, and nothing larger is ever moved.
 
@@ -11,7 +11,7 @@ const SLOTS_MAX: usize = 1024;
 /// Bits of the hash that the directory may use; the slots use the lower ones.
 const DEPTH_MAX: u8 = 22;
 
-/// The hash of a member that the index knows.
+/// The part of a member's hash that the index uses.
 pub(super) fn short_hash(member: &[u8]) -> u32 {
     shorten(crate::member_hash(member))
 }
@@ -79,14 +79,14 @@ impl Segment {
         self.hashes.iter().copied().zip(self.places.iter().copied()).filter(|(hash, _)| *hash != 0)
     }
 
-    /// Empties a slot and moves up what a search would no longer find.
+    /// Empties a slot and moves up entries that a search would no longer find.
     fn remove_slot(&mut self, slot: usize) {
         let mask = self.hashes.len() - 1;
         let mut free = slot;
         let mut at = self.next(slot);
         while self.hashes[at] != 0 {
             let home = self.home(self.hashes[at]);
-            // Whether the free slot lies on the way from home to here.
+            // Whether the free slot lies on the path from the entry's home to here.
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(free) & mask) {
                 self.hashes[free] = self.hashes[at];
                 self.places[free] = self.places[at];
@@ -150,7 +150,7 @@ impl Index {
         self.segments[at.segment].places[at.slot] = place;
     }
 
-    /// The first of the places under a hash of which `take` takes something. O(1).
+    /// The first place under a hash for which `take` returns something. O(1).
     #[inline]
     pub(super) fn find<R>(&self, hash: u32, mut take: impl FnMut(Place) -> Option<R>) -> Option<R> {
         let mut next = self.first(hash);
@@ -175,7 +175,7 @@ impl Index {
         next
     }
 
-    /// Gives a member that is at one place another. Two with the same hash at the same place are as one. O(1).
+    /// Changes a member's place. Two members with the same hash at the same place are interchangeable. O(1).
     pub(super) fn change(&mut self, hash: u32, from: Place, to: Place) {
         let at = self.slot_of(hash, from);
         debug_assert!(at.is_some(), "every member is in the index");
@@ -219,7 +219,7 @@ impl Index {
         }
         let new_id = self.segments.len() as u32;
         self.segments.push(upper);
-        // The upper half of what pointed at the old segment.
+        // The upper half of the directory entries that pointed at the old segment.
         let first = self.directory.iter().position(|&other| other as usize == id).unwrap_or_default();
         let width = 1 << (self.depth - depth);
         self.directory[first + width..first + 2 * width].fill(new_id);
@@ -243,8 +243,7 @@ impl Index {
         }
     }
 
-    /// What there is from a hash on as far as its segment goes, in no order, and where the next segment begins.
-    /// O(a segment).
+    /// The entries of a hash's segment from that hash on, in no order, and where the next segment begins. O(a segment).
     pub(super) fn rest_of_segment(&self, hash: u32) -> (Vec<(u32, Place)>, u64) {
         let segment = &self.segments[self.id_of(hash)];
         let width = 1u64 << (32 - segment.depth);
@@ -252,7 +251,7 @@ impl Index {
         (segment.iter().filter(|(other, _)| *other >= hash).collect(), end)
     }
 
-    /// Asks the processor for what a look-up reads first. O(1).
+    /// Prefetches what a look-up reads first. O(1).
     pub(super) fn prefetch(&self, hash: u32) {
         let segment = &self.segments[self.id_of(hash)];
         let home = segment.home(hash);

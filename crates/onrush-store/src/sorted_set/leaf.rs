@@ -23,7 +23,7 @@ pub(super) struct Leaf {
     scores: Vec<f64>,
     lens: Lens,
     bytes: Vec<u8>,
-    /// What the index has in place of the score, if all members share one ([`super::places`]).
+    /// The number that the index has instead of the score, if all members share one ([`super::places`]).
     pub(super) number: Option<NonZeroU32>,
 }
 
@@ -47,14 +47,14 @@ impl<'a> Iterator for LeafIter<'a> {
     }
 }
 
-/// Makes room for some more items, by an eighth: memory for each counts more than a copy now and then.
+/// Makes room for an eighth more items: memory per item matters more than an occasional copy.
 fn make_room<T>(items: &mut Vec<T>, more: usize, least: usize) {
     if items.len() + more > items.capacity() {
         items.reserve_exact(more.max(items.len() / 8).max(least));
     }
 }
 
-/// Asks the processor for all of a short array.
+/// Prefetches all of a short array.
 fn lines<T>(items: &[T]) {
     const LINE: usize = 64;
     items.iter().step_by((LINE / size_of::<T>()).max(1)).for_each(|item| crate::bucket::prefetch(item));
@@ -84,7 +84,15 @@ impl Leaf {
         self.len() + other.len() <= LEAF_LEN_MAX / 2 && self.bytes.len() + other.bytes.len() <= LEAF_BYTES_MAX / 2
     }
 
-    /// Asks the processor for what a search reads and a change moves.
+    /// Asks the processor for where the arrays are: a leaf is longer than a cache line.
+    #[inline]
+    pub(super) fn prefetch_head(&self) {
+        let head = std::ptr::from_ref(self);
+        crate::bucket::prefetch(head);
+        crate::bucket::prefetch(head.cast::<u8>().wrapping_add(size_of::<Self>() - 1));
+    }
+
+    /// Prefetches what a search reads and a change moves.
     pub(super) fn prefetch(&self) {
         lines(&self.scores);
         lines(&self.bytes);
@@ -145,7 +153,7 @@ impl Leaf {
         Err(low)
     }
 
-    /// How many members at the front satisfy `before`, which all in front of one that does satisfy too.
+    /// How many members at the front satisfy `before`. If a member satisfies it, all before it must, too.
     pub(super) fn partition_point(&self, before: &dyn Fn(f64, &[u8]) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {

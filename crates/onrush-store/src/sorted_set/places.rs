@@ -1,19 +1,19 @@
 //! Where members are: by hash, a score or the number of a leaf.
 //!
-//! By its score the tree finds a member whose bytes are known. Whoever knows no more than the hash (a scan) has to look at all
-//! members of that score, which may be all there are. So a leaf whose members have one score among them has a number, and
-//! the index has the number in place of their score.
+//! With the score the tree finds a member whose bytes are known. A scan knows only the hash, so it would have to look
+//! at all members with that score, which may be the whole set. Therefore a leaf whose members all have the same score
+//! has a number, and the index holds the number instead of their score.
 //!
-//! A leaf is given a number, or loses it, when it is split or merged, and loses it when a member with another score comes
-//! in. So a leaf without a number in which all have the same score once had a member with another one: it is the first
-//! or the last of the leaves with that score.
+//! A leaf gets or loses its number when it is split or merged, and loses it when a member with another score comes in.
+//! So a leaf without a number whose members all have the same score once had a member with another score: it is the
+//! first or the last leaf with that score.
 
 use std::num::NonZeroU32;
 
 use super::index::{Index, short_hash};
 use super::leaf::Leaf;
 
-/// What is not a number begins with these bits; scores are never that.
+/// NaNs begin with these bits; scores are never NaN.
 const NUMBER_BITS: u64 = 0x7ff8_0000_0000_0000;
 
 /// Where a member is: its score, or the number of the leaf that it is in.
@@ -43,7 +43,7 @@ impl Place {
         }
     }
 
-    /// The bits of the score, or others that stand for the leaf.
+    /// The bits of the score, or other bits that encode the leaf's number.
     pub(super) fn to_bits(self) -> u64 {
         self.0
     }
@@ -62,7 +62,7 @@ impl PartialEq for Place {
 struct Numbered {
     /// The score of its members.
     score: f64,
-    /// With the score it leads to the leaf: a member that was in it when it was last split.
+    /// A member that was in the leaf when it was last split: with the score it leads to the leaf.
     member: Box<[u8]>,
 }
 
@@ -111,7 +111,7 @@ impl Places {
         score
     }
 
-    /// Has to be called before a leaf gets a member with some score.
+    /// Call this before a leaf gets a member with some score.
     #[inline]
     pub(super) fn before_insert(&mut self, leaf: &mut Leaf, score: f64) {
         if leaf.number.is_some() && leaf.score(0) != score {
@@ -119,7 +119,7 @@ impl Places {
         }
     }
 
-    /// Has to be called when a leaf has got a member, which is at its score in the index.
+    /// Call this when a leaf has got a member, which is at its score in the index.
     #[inline]
     pub(super) fn after_insert(&mut self, leaf: &Leaf, score: f64, member: &[u8]) {
         if let Some(number) = leaf.number {
@@ -127,13 +127,13 @@ impl Places {
         }
     }
 
-    /// Has to be called when the upper members of a leaf have become a leaf, and before they are moved again. Neither is
-    /// empty.
+    /// Call this when the upper members of a leaf have become a leaf of their own, before they move again. Neither leaf
+    /// is empty.
     pub(super) fn after_split(&mut self, lower: &mut Leaf, upper: &mut Leaf) {
         upper.number = lower.number;
         match lower.number {
             Some(number) => {
-                // What led to both may lead to the upper one.
+                // The member that leads to the leaf may now be in the upper one.
                 self.numbered[number.get() as usize - 1].member = lower.member(0).into();
                 self.give_number(upper);
             }
@@ -147,7 +147,7 @@ impl Places {
         }
     }
 
-    /// Has to be called before the members of `upper` are appended to `lower`.
+    /// Call this before the members of `upper` are appended to `lower`.
     pub(super) fn before_merge(&mut self, lower: &mut Leaf, upper: &mut Leaf) {
         if lower.len() == 0 || upper.len() == 0 {
             lower.number = lower.number.or(upper.number.take());
@@ -166,7 +166,7 @@ impl Places {
         }
     }
 
-    /// Gives a leaf a number of its own, whatever it had.
+    /// Gives a leaf a new number of its own.
     fn give_number(&mut self, leaf: &mut Leaf) {
         let row = Numbered { score: leaf.score(0), member: leaf.member(0).into() };
         let number = match self.free.pop() {

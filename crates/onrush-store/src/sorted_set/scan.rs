@@ -5,7 +5,7 @@ use super::index::short_hash;
 use super::leaf::Leaf;
 use super::places::{Place, Way};
 
-/// Segments of the index, of which many may be empty, that a scan looks at for each member it is asked for.
+/// Segments of the index, many of them perhaps empty, that a scan looks at for each requested member.
 const SEGMENTS_PER_COUNT: usize = 10;
 
 impl Large {
@@ -19,7 +19,7 @@ impl Large {
             Way::Leaf(score, member) => return visit_some(self.tree.leaf_of(score, member), 0, score),
             Way::Score(score) => score,
         };
-        // What is not in the first or the last leaf with this score is in leaves with numbers.
+        // Members outside of the first and the last leaf with this score are in leaves with numbers.
         let first = self.tree.partition_point(&|other, _| other < score);
         if first >= self.tree.len() {
             return;
@@ -103,8 +103,8 @@ mod tests {
         assert_eq!(visited, all);
     }
 
-    /// Of the leaves whose members have one score among them at most the first and the last have no number, so that no scan
-    /// has to look at more.
+    /// Among the leaves whose members all have the same score, only the first and the last may have no number, so no
+    /// scan has to look at more.
     fn assert_ties_have_numbers(set: &SortedSet) {
         let mut without: HashMap<u64, usize> = HashMap::new();
         large(set).tree.for_each_leaf(&mut |leaf| {

@@ -9,7 +9,7 @@ use super::places::{Place, Places};
 /// Children of an inner node.
 const CHILDREN_MAX: usize = 64;
 
-/// How far ahead of the member popped the one is whose index slot is fetched.
+/// How many members ahead of the popped one a member's index slot is prefetched.
 const POP_AHEAD: usize = 6;
 
 /// Is shown a member and its score.
@@ -20,7 +20,7 @@ pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], f64);
 enum Node {
     Leaf(Box<Leaf>),
     Inner(Box<Inner>),
-    /// An inner node that frozen trees have as well, with the leaves that are its children.
+    /// An inner node that frozen trees share, together with the leaves below it.
     Shared(Arc<Inner>),
 }
 
@@ -29,12 +29,12 @@ struct Inner {
     children: Vec<Node>,
     /// Members under each child.
     counts: Vec<usize>,
-    /// For each child a bound that none of its members is below and all members of the children before are; that of the
-    /// first is not looked at.
+    /// For each child a lower bound of its members that is above all members of the children before it. The first
+    /// child's bound is not used.
     firsts: Vec<(f64, Box<[u8]>)>,
 }
 
-/// What came off a node that was too full: a bound of its members, and the node.
+/// The upper part of a node that was too full: a bound of its members, and the node.
 type Split = ((f64, Box<[u8]>), Node);
 
 /// Members in order.
@@ -45,7 +45,8 @@ pub(super) struct Tree {
 }
 
 impl Node {
-    /// The same once more: leaves shared together with the inner node above them, what is above that copied.
+    /// Another reference to the node: leaves are shared together with the inner node above them; what is above that is
+    /// copied.
     fn freeze(&mut self) -> Node {
         if let Node::Inner(inner) = self {
             if let [Node::Inner(_) | Node::Shared(_), ..] = inner.children[..] {
@@ -58,7 +59,7 @@ impl Node {
         self.clone()
     }
 
-    /// Takes back the inner nodes that nobody else has any more.
+    /// Takes back the inner nodes that no other tree shares any more.
     fn thaw(&mut self) {
         match self {
             Node::Shared(inner) => {
@@ -74,7 +75,7 @@ impl Node {
         }
     }
 
-    /// Makes a shared node one to be changed: a copy, unless nobody else has it any more. O(its members).
+    /// Makes a shared node an owned one: a copy, unless this is the only reference. O(its members).
     #[cold]
     #[inline(never)]
     fn own(&mut self) -> &mut Self {
@@ -111,7 +112,7 @@ impl Node {
                 if !leaf.is_overfull() {
                     return None;
                 }
-                // What comes in ascending order fills the leaves.
+                // Members that come in ascending order fill the leaves.
                 let at = if index + 1 == leaf.len() { index } else { leaf.len() / 2 };
                 let mut upper = leaf.split_off(at);
                 places.after_split(leaf, &mut upper);
@@ -173,7 +174,7 @@ impl Node {
         }
     }
 
-    /// Removes up to `count` members from the one at `rank`, which there is, as far as its leaf goes; returns how many.
+    /// Removes up to `count` members from the one at `rank`, which must exist, as far as its leaf goes; returns how many.
     fn remove_run(&mut self, rank: usize, count: usize, places: &mut Places) -> usize {
         match self {
             Node::Leaf(leaf) => {
@@ -202,7 +203,7 @@ impl Node {
         }
     }
 
-    /// Makes one of this and the node behind it if there is room; says whether it did.
+    /// Merges this node with the next one if there is room; returns whether it did.
     fn try_merge(&mut self, next: &mut Node, bound: &(f64, Box<[u8]>), places: &mut Places) -> bool {
         let fit = match (self.as_inner(), next.as_inner()) {
             (Err(leaf), Err(next)) => leaf.fits_with(next),
@@ -326,13 +327,13 @@ impl Tree {
         Tree { root: Node::Leaf(Box::new(Leaf::new())), len: 0 }
     }
 
-    /// The tree as it is now. Both share all leaves, of which a change copies those that are under the same inner node: some
+    /// A copy of the tree as it is now. Both share all leaves; a change copies the leaves under one inner node: some
     /// thousand members. O(leaves / 45).
     pub(super) fn freeze(&mut self) -> Tree {
         Tree { root: self.root.freeze(), len: self.len }
     }
 
-    /// Takes back the leaves that nobody else has any more. O(leaves / 45).
+    /// Takes back the leaves that no other tree shares any more. O(leaves / 45).
     pub(super) fn thaw(&mut self) {
         self.root.thaw();
     }
@@ -353,7 +354,7 @@ impl Tree {
         }
     }
 
-    /// Removes a member, which is at no place in the index meanwhile; says whether it was there. O(log n).
+    /// Removes a member, whose place in the index is unset meanwhile; returns whether it was there. O(log n).
     pub(super) fn remove(&mut self, score: f64, member: &[u8], places: &mut Places) -> bool {
         let removed = self.root.remove(score, member, places);
         self.len -= usize::from(removed);
@@ -406,19 +407,20 @@ impl Tree {
         }
     }
 
-    /// The score that is kept with a member, if it is there with this score: of zeros the sign may be another. O(log n).
+    /// The stored score of a member, if the tree has the member with this score; a zero may have another sign. O(log
+    /// n).
     pub(super) fn find(&self, score: f64, member: &[u8]) -> Option<f64> {
         let leaf = self.leaf_of(score, member);
         leaf.search(score, member).ok().map(|index| leaf.score(index))
     }
 
-    /// Finds the leaf of a score and asks the processor for its head; of several leaves, the first. O(log n).
+    /// Finds the leaf of a score, the first if there are several, and prefetches its head. O(log n).
     pub(super) fn prefetch(&self, score: f64) -> &Leaf {
         let mut node = &self.root;
         loop {
             match node.as_inner() {
                 Err(leaf) => {
-                    crate::bucket::prefetch(&raw const *leaf);
+                    leaf.prefetch_head();
                     return leaf;
                 }
                 Ok(inner) => {
@@ -448,7 +450,7 @@ impl Tree {
         }
     }
 
-    /// How many members at the front satisfy `before`, which all in front of one that does satisfy too. O(log n).
+    /// How many members at the front satisfy `before`. If a member satisfies it, all before it must, too. O(log n).
     pub(super) fn partition_point(&self, before: &dyn Fn(f64, &[u8]) -> bool) -> usize {
         let mut node = &self.root;
         let mut rank = 0;
@@ -464,7 +466,7 @@ impl Tree {
         }
     }
 
-    /// The leaf of the member at a rank, which there is, and its index there. O(log n).
+    /// The leaf of the member at a rank, which must exist, and its index there. O(log n).
     pub(super) fn locate(&self, rank: usize) -> (&Leaf, usize) {
         let mut node = &self.root;
         let mut left = rank;

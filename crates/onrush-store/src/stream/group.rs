@@ -1,4 +1,4 @@
-//! Consumer groups: who was given which entries and has not acknowledged them.
+//! Consumer groups: which entries consumers got and have not acknowledged.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::ids::{IdMap, IdSet};
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Who has it; `None` if who had it has given it back.
+    /// The consumer that has it; `None` if it was given back.
     pub consumer: Option<Vec<u8>>,
     /// When it was delivered last, in Unix milliseconds.
     pub delivered_ms: i64,
@@ -17,25 +17,25 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// What replies can tell as a count.
+    /// The greatest count that replies can hold.
     pub const COUNT_MAX: u64 = i64::MAX as u64;
 
-    /// An entry that nobody has: whoever claims it gets it.
+    /// An entry without a consumer: the next claim gets it.
     pub fn released(count: u64) -> Self {
         Self { consumer: None, delivered_ms: 0, count }
     }
 
-    /// How long nobody has asked for it, in milliseconds; `None` if nobody has it.
+    /// Time since its last delivery, in milliseconds; `None` if no consumer has it.
     pub fn idle_ms(&self, now_ms: i64) -> Option<i64> {
         self.consumer.is_some().then(|| (now_ms - self.delivered_ms).max(0))
     }
 
-    /// Whether it is idle for at least some milliseconds, or nobody has it.
+    /// Whether it is idle for at least some milliseconds, or no consumer has it.
     pub fn is_idle_for(&self, min_ms: i64, now_ms: i64) -> bool {
         self.idle_ms(now_ms).is_none_or(|idle| idle >= min_ms)
     }
 
-    /// How often it was delivered when that happens once more.
+    /// The delivery count after one more delivery.
     pub fn next_count(&self) -> u64 {
         (self.count + 1).min(Self::COUNT_MAX)
     }
@@ -44,7 +44,7 @@ impl Pending {
 /// A member of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consumer {
-    /// When it was last heard of, in Unix milliseconds.
+    /// When it was last active, in Unix milliseconds.
     pub seen_ms: i64,
     /// When it last got entries, in Unix milliseconds; -1 if never.
     pub active_ms: i64,
@@ -57,7 +57,7 @@ pub struct Consumer {
 pub struct Group {
     /// The last entry that was delivered.
     pub last_id: StreamId,
-    /// Entries delivered since the stream's first; `None` if that cannot be told.
+    /// Entries delivered since the stream's first; `None` if that is unknown.
     pub entries_read: Option<u64>,
     /// What was delivered and not acknowledged.
     pub pending: IdMap<Pending>,
@@ -66,7 +66,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The group as it is now. Both share what is pending, part by part. O(members + pending / 100).
+    /// A copy of the group as it is now. Both share the pending entries, part by part. O(members + pending / 100).
     pub(super) fn freeze(&mut self) -> Self {
         let freeze = |(name, consumer): (&Vec<u8>, &mut Consumer)| {
             (name.clone(), Consumer { pending: consumer.pending.freeze(), ..*consumer })
@@ -75,13 +75,13 @@ impl Group {
         Group { pending: self.pending.freeze(), consumers, ..*self }
     }
 
-    /// Takes back what nobody else has any more. O(members + pending / 100).
+    /// Takes back the parts that no other copy shares any more. O(members + pending / 100).
     pub(super) fn thaw(&mut self) {
         self.pending.thaw();
         self.consumers.values_mut().for_each(|consumer| consumer.pending.thaw());
     }
 
-    /// A member, made if it is not there; says whether it was made. O(log members).
+    /// A member, made if it is not there; returns whether it was made. O(log members).
     pub fn consumer(&mut self, name: &[u8], now_ms: i64) -> bool {
         let is_new = !self.consumers.contains_key(name);
         if is_new {
@@ -91,7 +91,7 @@ impl Group {
         is_new
     }
 
-    /// Gives an entry to a member, whoever had it before, or to nobody. O(log pending).
+    /// Gives an entry to a member, or to none, whichever had it before. O(log pending).
     pub fn assign(&mut self, id: StreamId, pending: Pending) {
         if let Some(before) = self.pending.get(&id)
             && before.consumer != pending.consumer
@@ -112,14 +112,15 @@ impl Group {
         }
     }
 
-    /// Takes an entry off the list; says whether it was pending. O(log pending).
+    /// Takes an entry off the list; returns whether it was pending. O(log pending).
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(&id) else { return false };
         Self::take_from(&mut self.consumers, pending.consumer.as_deref(), id);
         true
     }
 
-    /// Removes a member with all it has; returns how much that was, if there is such a member. O(what it has).
+    /// Removes a member and its pending entries; returns how many those were, `None` if there is no such member. O(its
+    /// pending entries).
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let consumer = self.consumers.remove(name)?;
         consumer.pending.iter().for_each(|id| _ = self.pending.remove(id));
@@ -135,7 +136,7 @@ mod tests {
     fn an_entry_that_is_given_back_belongs_to_nobody_and_may_be_claimed_at_once() {
         let id = StreamId { ms: 1, seq: 0 };
         let mut group = Group::default();
-        // A member without a name is somebody.
+        // An empty name is a member's name, not the absence of a member.
         [&b"a"[..], b""].into_iter().for_each(|name| _ = group.consumer(name, 0));
         let of = |group: &Group| group.consumers.values().map(|consumer| consumer.pending.len()).collect::<Vec<_>>();
         group.assign(id, Pending { consumer: Some(b"a".to_vec()), delivered_ms: 5, count: 2 });

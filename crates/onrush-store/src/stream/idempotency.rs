@@ -1,4 +1,4 @@
-//! Which messages a stream's producers have added lately, so that none is added twice.
+//! The messages that a stream's producers have added lately, so that none is added twice.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -15,8 +15,9 @@ const PRODUCER_BYTES: usize = 250;
 
 /// Messages by producer and by the identifier that the producer gave them, each with the entry it became.
 ///
-/// What is kept depends on what was recorded alone: a message goes when a later one finds it outdated, or when its producer has
-/// too many. So whoever records the same has the same. Messages that are outdated and still there count as not there.
+/// The content depends only on the recorded messages: a message is dropped when a later one finds it outdated, or when
+/// its producer has too many. So the same records give the same content everywhere. An outdated message counts as
+/// absent even before it is dropped.
 #[derive(Clone, Debug)]
 pub struct Idempotency {
     duration_s: u32,
@@ -53,6 +54,15 @@ pub struct Recorded<'a> {
     pub at_ms: i64,
 }
 
+/// How much a stream remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tracked {
+    /// Producers with a message that is not outdated.
+    pub producers: usize,
+    /// Messages of theirs that are not outdated.
+    pub messages: usize,
+}
+
 impl Default for Idempotency {
     fn default() -> Self {
         Self {
@@ -70,10 +80,10 @@ impl Default for Idempotency {
 }
 
 impl Idempotency {
-    /// How long a message may be told to be remembered, in seconds.
+    /// The range of times for which messages can be remembered, in seconds.
     pub const DURATIONS_S: RangeInclusive<i64> = 1..=86_400;
 
-    /// How many messages of a producer may be told to be remembered.
+    /// The range of how many messages of a producer can be remembered.
     pub const MESSAGES_MAXES: RangeInclusive<i64> = 1..=10_000;
 
     const DURATION_S_DEFAULT: u32 = 100;
@@ -94,7 +104,7 @@ impl Idempotency {
         self.added
     }
 
-    /// Messages that were not added since they had been before.
+    /// Messages that were not added because they had been added before.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
@@ -108,7 +118,7 @@ impl Idempotency {
         }
     }
 
-    /// The time at which a message has to be recorded to be remembered still; before that it is outdated.
+    /// Messages recorded at this time or earlier are outdated.
     fn limit_ms(&self, now_ms: i64) -> i64 {
         now_ms.saturating_sub(i64::from(self.duration_s) * 1000)
     }
@@ -119,13 +129,13 @@ impl Idempotency {
         (at_ms > self.limit_ms(now_ms)).then_some(entry)
     }
 
-    /// Notes that a message was not added since it had been before.
+    /// Counts a message that was not added because it had been added before.
     pub fn count_duplicate(&mut self) {
         self.duplicates += 1;
     }
 
-    /// Remembers which entry a message became; what was known of the message is forgotten. A message counts as recorded when
-    /// its entry says, but not later than now. O(log messages), amortised.
+    /// Remembers which entry a message became; replaces an earlier record of the message. A message counts as recorded
+    /// at its entry's time, but not later than now. O(log messages), amortised.
     pub fn record(&mut self, producer: &[u8], message: &[u8], entry: StreamId, now_ms: i64) {
         let at_ms = i64::try_from(entry.ms).unwrap_or(i64::MAX).min(now_ms);
         self.last_ms = at_ms;
@@ -152,7 +162,7 @@ impl Idempotency {
         self.bytes += message.len() + MESSAGE_BYTES;
         self.added += 1;
         of_producer.entries.insert(message.clone(), (entry, at_ms));
-        // It belongs at the end, unless the clock has gone back.
+        // Its place is the end, unless the clock has gone back.
         let place = of_producer.order.iter().rposition(|(other_ms, _)| *other_ms <= at_ms).map_or(0, |at| at + 1);
         of_producer.order.insert(place, (at_ms, message));
         if let Some((oldest_ms, _)) = of_producer.order.front() {
@@ -193,7 +203,7 @@ impl Idempotency {
         }
     }
 
-    /// Brings a producer to its place among the producers; one without messages goes.
+    /// Updates a producer's place among the producers; removes a producer without messages.
     fn move_oldest(&mut self, producer: &[u8], before: Option<i64>, now: Option<i64>) {
         let Some((name, _)) = self.producers.get_key_value(producer) else { return };
         let name = name.clone();
@@ -209,14 +219,17 @@ impl Idempotency {
         }
     }
 
-    /// How many producers, and how many messages of theirs, are remembered. O(producers * log messages of each).
-    pub fn tracked(&self, now_ms: i64) -> (usize, usize) {
+    /// What is remembered. O(producers * log messages of each).
+    pub fn tracked(&self, now_ms: i64) -> Tracked {
         let limit_ms = self.limit_ms(now_ms);
         let fresh = |of_producer: &Producer| {
             of_producer.order.len() - of_producer.order.partition_point(|(at_ms, _)| *at_ms <= limit_ms)
         };
         let counts = self.producers.values().map(fresh).filter(|&count| count > 0);
-        counts.fold((0, 0), |(producers, messages), count| (producers + 1, messages + count))
+        counts.fold(Tracked::default(), |sum, count| Tracked {
+            producers: sum.producers + 1,
+            messages: sum.messages + count,
+        })
     }
 
     /// The messages that were not outdated when the last one was recorded, by producer, the oldest of each first.
@@ -242,7 +255,7 @@ impl Idempotency {
 }
 
 impl PartialEq for Idempotency {
-    /// What is remembered is the same; the counters do not matter.
+    /// Compares what is remembered; the counters do not matter.
     fn eq(&self, other: &Self) -> bool {
         (self.duration_s, self.messages_max) == (other.duration_s, other.messages_max) && self.iter().eq(other.iter())
     }
@@ -278,6 +291,12 @@ mod tests {
         assert_eq!(oldest, table.oldest);
     }
 
+    /// Producers and messages that are remembered.
+    fn tracked(table: &Idempotency, now_ms: i64) -> (usize, usize) {
+        let Tracked { producers, messages } = table.tracked(now_ms);
+        (producers, messages)
+    }
+
     #[test]
     fn a_message_is_known_for_the_time_set() {
         let mut table = Idempotency::default();
@@ -285,11 +304,11 @@ mod tests {
         assert_eq!(table.find(b"p", b"m", 100_999), Some(id(1000, 0)));
         assert_eq!(table.find(b"p", b"m", 101_000), None);
         assert_eq!((table.find(b"q", b"m", 1000), table.find(b"p", b"n", 1000)), (None, None));
-        assert_eq!((table.tracked(100_999), table.tracked(101_000)), ((1, 1), (0, 0)));
+        assert_eq!((tracked(&table, 100_999), tracked(&table, 101_000)), ((1, 1), (0, 0)));
         // It is there again with another entry.
         table.record(b"p", b"m", id(101_000, 0), 101_000);
         assert_eq!(table.find(b"p", b"m", 101_001), Some(id(101_000, 0)));
-        assert_eq!((table.tracked(101_001), table.added()), ((1, 1), 2));
+        assert_eq!((tracked(&table, 101_001), table.added()), ((1, 1), 2));
         check(&table);
     }
 
@@ -305,10 +324,10 @@ mod tests {
         assert_eq!(table.find(b"q", &[0], 1001), Some(id(1000, 9)));
         // The same again changes nothing, something else forgets all.
         table.configure(50, 3);
-        assert_eq!(table.tracked(1001), (2, 4));
+        assert_eq!(tracked(&table, 1001), (2, 4));
         check(&table);
         table.configure(50, 4);
-        assert_eq!((table.tracked(1001), table.added()), ((0, 0), 6));
+        assert_eq!((tracked(&table, 1001), table.added()), ((0, 0), 6));
         check(&table);
     }
 
@@ -331,7 +350,7 @@ mod tests {
         assert_eq!(table.find(b"p", b"m", 101_000), None);
     }
 
-    /// Messages at random, with a clock that jumps back sometimes: sums agree, and whoever records the same has the same.
+    /// Random messages, with a clock that sometimes jumps back: sums agree, and equal records give equal content.
     #[test]
     fn what_is_kept_depends_on_what_was_recorded_alone() {
         let steps = if cfg!(miri) { 300 } else { 20_000 };

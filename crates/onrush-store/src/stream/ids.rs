@@ -22,7 +22,7 @@ pub struct IdMap<V> {
 
 #[derive(Clone, Debug)]
 struct Bounded<V> {
-    /// No identifier of the part is less, but those of the first part may be; all of the parts before are.
+    /// A lower bound of the part's identifiers, except in the first part; all identifiers of the parts before are less.
     bound: StreamId,
     part: Part<BTreeMap<StreamId, V>>,
 }
@@ -44,21 +44,21 @@ impl<V: Clone> IdMap<V> {
         self.len == 0
     }
 
-    /// The map as it is now. Both share all parts, of which a change copies the one that it is about. O(identifiers / 100),
-    /// without reading any.
+    /// A copy of the map as it is now. Both share all parts; a change copies only the part that it changes.
+    /// O(identifiers / 100), without reading any.
     pub(super) fn freeze(&mut self) -> Self {
         let share = |Bounded { bound, part }: &mut Bounded<V>| Bounded { bound: *bound, part: part.share() };
         IdMap { parts: self.parts.iter_mut().map(share).collect(), len: self.len }
     }
 
-    /// Takes back the parts that nobody else has any more. O(identifiers / 100).
+    /// Takes back the parts that no other copy shares any more. O(identifiers / 100).
     pub(super) fn thaw(&mut self) {
         self.parts.iter_mut().for_each(|bounded| bounded.part.thaw());
     }
 
     /// The part that an identifier is in or belongs to; 0 if there is none.
     fn part_of(&self, id: StreamId) -> usize {
-        // What is delivered comes at the end.
+        // Delivered entries come at the end.
         match self.parts.back() {
             Some(last) if last.bound <= id => self.parts.len() - 1,
             _ => self.parts.partition_point(|part| part.bound <= id).saturating_sub(1),
@@ -125,7 +125,7 @@ impl<V: Clone> IdMap<V> {
         }
     }
 
-    /// Splits a part that is full: in the middle, or at the identifier that came last if that is its greatest.
+    /// Splits a full part: in the middle, or, if the last inserted identifier is its greatest, before that one.
     #[cold]
     fn split(&mut self, at: usize, last: StreamId) {
         let part = self.parts[at].part.own();
@@ -155,7 +155,7 @@ impl<V: Clone> IdMap<V> {
         Some(removed)
     }
 
-    /// Makes one of a part and the next, or the one before, if both are nearly empty.
+    /// Merges a part with the next or the previous one, if both are nearly empty.
     fn merge(&mut self, at: usize) {
         for at in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             let next = self.parts.get(at + 1).map_or(usize::MAX, |next| next.part.len());

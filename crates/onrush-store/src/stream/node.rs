@@ -1,4 +1,4 @@
-//! A node of a stream: some dozen entries one behind the other in a run of bytes.
+//! A node of a stream: some dozen entries one after the other in a run of bytes.
 //!
 //! ```text
 //! flags 1 | milliseconds since the first | sequence | number of fields, unless as in the first entry
@@ -24,13 +24,13 @@ const SAME_FIELDS: u8 = 2;
 pub(super) struct Node {
     pub(super) first: StreamId,
     bytes: Vec<u8>,
-    /// Where every sixteenth entry begins, but the first: an identifier is searched among these first.
+    /// Where every sixteenth entry begins, except the first: a search for an identifier starts with these.
     marks: Vec<u32>,
     /// Entries that are not deleted.
     pub(super) live: u32,
     /// Entries, deleted ones included.
     total: u32,
-    /// Bytes that Redis's listpack would take: its nodes end by that.
+    /// Bytes that Redis's listpack would take: they decide when a node is full.
     listpack_bytes: usize,
 }
 
@@ -53,7 +53,7 @@ impl<'a> StreamEntry<'a> {
         let (mut field_at, mut value_at) = (0, 0);
         (0..self.len).map(move |_| {
             let field = element(fields, field_at);
-            // Behind a field stands a value, the first entry's or its own.
+            // A field is followed by a value, of the first entry or of this one.
             let beside = element(fields, field.end);
             field_at = beside.end;
             let value = if shared { element(values, value_at) } else { beside };
@@ -102,15 +102,15 @@ fn listpack_int_len(number: u64) -> usize {
 }
 
 impl Node {
-    /// No entries yet; `room` is for how many bytes of them there is room at once.
+    /// No entries yet; `room` is the initial capacity in bytes.
     pub(super) fn new(first: StreamId, fields: &[&[u8]], room: usize) -> Self {
         let names: usize = fields.iter().map(|field| crate::list::listpack_len(field)).sum();
-        // Counts of entries, of deleted ones and of fields, the fields, and the end of the first entry.
+        // The number of entries, of deleted ones and of fields, the fields, and the end of the first entry.
         let listpack_bytes = crate::list::LISTPACK_HEAD_LEN + 3 * 2 + names + 2;
         Node { first, bytes: Vec::with_capacity(room), marks: Vec::new(), live: 0, total: 0, listpack_bytes }
     }
 
-    /// Whether Redis would begin a new node for an entry of so many bytes.
+    /// Whether Redis would begin a new node for an entry of this many bytes.
     #[inline]
     pub(super) fn is_full(&self, added: usize, limits: &StreamLimits) -> bool {
         limits.node_bytes_max > 0 && self.listpack_bytes + added >= limits.node_bytes_max
@@ -124,7 +124,7 @@ impl Node {
             first.len == pairs.len() && first.iter().zip(pairs).all(|((field, _), (other, _))| field == *other)
         };
         if self.total > 0 && self.total.is_multiple_of(MARK_EVERY) {
-            // A node that grows beyond 4 GB is searched from its last mark on.
+            // Entries beyond 4 GB are searched from the last mark on.
             self.marks.extend(u32::try_from(self.bytes.len()).ok());
         }
         self.bytes.push(if same { SAME_FIELDS } else { 0 });
@@ -157,7 +157,7 @@ impl Node {
         self.read(&mut 0, None).0
     }
 
-    /// Reads the flags and the identifier of the entry at `at`, which is moved behind them.
+    /// Reads the flags and the identifier of the entry at `at`, and moves `at` behind them.
     #[inline]
     fn read_id(&self, at: &mut usize) -> (u8, StreamId) {
         let flags = self.bytes[*at];
@@ -168,7 +168,8 @@ impl Node {
         (flags, StreamId { ms: self.first.ms + ms, seq })
     }
 
-    /// Reads the entry at `at`, which is moved behind it; `first` has the shared fields.
+    /// Reads the entry at `at`, and moves `at` behind it; `first` has the shared fields. Also returns whether the entry
+    /// is deleted.
     fn read<'a>(&'a self, at: &mut usize, first: Option<StreamEntry<'a>>) -> (StreamEntry<'a>, bool) {
         let (flags, id) = self.read_id(at);
         let shared = first.filter(|_| flags & SAME_FIELDS != 0);
@@ -181,7 +182,7 @@ impl Node {
             *at = element(&self.bytes, *at).end;
         }
         let values = &self.bytes[start..*at];
-        // The first entry's fields and values take turns: what shares them has to step over the values.
+        // The first entry's fields and values alternate: an entry that shares the fields steps over the values.
         let fields = shared.map_or(values, |first| first.fields);
         (StreamEntry { id, len, fields, values }, flags & DELETED != 0)
     }

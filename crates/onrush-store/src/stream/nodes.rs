@@ -20,7 +20,7 @@ pub(super) struct Nodes {
     len: usize,
 }
 
-/// Where a node is, until one comes or goes.
+/// A node's place, valid until a node is added or removed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     block: usize,
@@ -28,7 +28,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of the first node, if there is one.
+    /// The place of the first node, if there is one.
     pub(super) const FIRST: Self = Place { block: 0, node: 0 };
 }
 
@@ -38,13 +38,13 @@ impl Nodes {
         self.len
     }
 
-    /// The nodes as they are now. Both share all blocks, of which a change copies the one that it is about.
+    /// A copy of the nodes as they are now. Both share all blocks; a change copies only the block that it changes.
     /// O(nodes / [`BLOCK_LEN_MAX`]), without reading any.
     pub(super) fn freeze(&mut self) -> Nodes {
         Nodes { blocks: self.blocks.iter_mut().map(Part::share).collect(), len: self.len }
     }
 
-    /// Takes back the blocks that nobody else has any more. O(nodes / [`BLOCK_LEN_MAX`]).
+    /// Takes back the blocks that no other copy shares any more. O(nodes / [`BLOCK_LEN_MAX`]).
     pub(super) fn thaw(&mut self) {
         self.blocks.iter_mut().for_each(Part::thaw);
     }
@@ -61,7 +61,7 @@ impl Nodes {
         first.chain(rest)
     }
 
-    /// The nodes from a place, which there is, down to the first.
+    /// The nodes from a place, which must exist, down to the first.
     pub(super) fn iter_back_from(&self, place: Place) -> impl Iterator<Item = &Node> {
         let rest = self.blocks.range(..place.block).rev().flat_map(|block| block.iter().rev());
         self.blocks[place.block][..=place.node].iter().rev().chain(rest)
@@ -86,7 +86,7 @@ impl Nodes {
         blocks.next()?.get(1).or_else(|| blocks.next()?.first())
     }
 
-    /// The node at a place, which there is.
+    /// The node at a place, which must exist.
     pub(super) fn get(&self, place: Place) -> &Node {
         &self.blocks[place.block][place.node]
     }
@@ -110,7 +110,7 @@ impl Nodes {
     /// Adds a node behind the others, for an entry that the caller adds.
     #[inline(never)]
     pub(super) fn begin(&mut self, id: StreamId, pairs: &[(&[u8], &[u8])]) -> &mut Node {
-        // What fills a node is much like what filled the one before.
+        // A node grows about as large as the one before it.
         let room = self.back_mut().map_or(0, |node| {
             node.shrink();
             node.bytes_len().min(NODE_ROOM_MAX)
@@ -132,7 +132,7 @@ impl Nodes {
         }
     }
 
-    /// Removes the node at a place, which there is. O(blocks).
+    /// Removes the node at a place, which must exist. O(blocks).
     pub(super) fn remove(&mut self, place: Place) {
         self.len -= 1;
         if self.blocks[place.block].len() == 1 {

@@ -1,26 +1,26 @@
-//! Entries that go, and the consumer groups that know of them.
+//! Deleting entries that consumer groups refer to.
 
 use super::{Stream, StreamId, Trim};
 
-/// What happens to the references that consumer groups have to an entry that goes.
+/// What happens to consumer groups' references to a deleted entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum References {
-    /// They stay: the entry is still pending where it was.
+    /// They stay: the entry remains pending.
     #[default]
     Keep,
-    /// They go with it.
+    /// They are removed with it.
     Delete,
-    /// Only an entry goes that every group has delivered and that is pending in none.
+    /// Only an entry that every group has delivered and that is pending in none is deleted.
     Acknowledged,
 }
 
 impl Stream {
-    /// Whether any group has still to deliver an entry, or has it pending. O(groups * log pending).
+    /// Whether any group still has to deliver an entry, or has it pending. O(groups * log pending).
     pub fn is_referenced(&self, id: StreamId) -> bool {
         self.groups().values().any(|group| group.last_id < id || group.pending.contains_key(&id))
     }
 
-    /// Takes an entry off the pending ones of every group. O(groups * log pending).
+    /// Removes an entry from the pending entries of every group. O(groups * log pending).
     pub fn forget(&mut self, id: StreamId) {
         self.groups_mut().values_mut().for_each(|group| _ = group.acknowledge(id));
     }
@@ -45,7 +45,7 @@ impl Stream {
         ids.len() as u64
     }
 
-    /// What an exact cut takes out.
+    /// The entries that an exact trim removes.
     fn excess(&self, trim: Trim, references: References) -> Vec<StreamId> {
         let mut len = self.0.len;
         let mut ids = Vec::new();
@@ -71,7 +71,7 @@ impl Stream {
             let live = u64::from(node.live);
             let ids: Vec<StreamId> = node.iter().map(|(_, entry)| entry.id).collect();
             let is_kept = references == References::Acknowledged && ids.iter().any(|&id| self.is_referenced(id));
-            // No node is empty, so the limit lets this one go and no other.
+            // No node is empty, so the limit allows this one and no other.
             if is_kept || limit > 0 && removed + live > limit || self.trim(trim, true, live) == 0 {
                 break;
             }

@@ -2,33 +2,33 @@
 
 macro_rules! collection_commands {
     ($($link:tt)*) => { $crate::commands::chain! { [$($link)*]
-        /// Adds elements in front and returns the length.
+        /// Adds elements at the front and returns the length.
         fn lpush(key, elements) = "LPUSH", key, elements;
-        /// Adds elements behind and returns the length.
+        /// Adds elements at the back and returns the length.
         fn rpush(key, elements) = "RPUSH", key, elements;
-        /// Adds elements in front if the list is there.
+        /// Adds elements at the front if the list exists.
         fn lpush_exists(key, elements) = "LPUSHX", key, elements;
-        /// Adds elements behind if the list is there.
+        /// Adds elements at the back if the list exists.
         fn rpush_exists(key, elements) = "RPUSHX", key, elements;
         /// Takes elements from the front; `count` may be `None`.
         fn lpop(key, count) = "LPOP", key, count;
-        /// Takes elements from behind; `count` may be `None`.
+        /// Takes elements from the back; `count` may be `None`.
         fn rpop(key, count) = "RPOP", key, count;
         /// Takes elements from the first list of several that has some: its key and the elements, or nothing.
         fn lmpop(keys, from, count) = "LMPOP", keys.num_of_args(), keys, from, "COUNT", count;
         /// The length of a list.
         fn llen(key) = "LLEN", key;
-        /// Elements by index; negative ones count from behind.
+        /// Elements by index; negative ones count from the back.
         fn lrange(key, start, stop) = "LRANGE", key, start, stop;
         /// One element by index.
         fn lindex(key, index) = "LINDEX", key, index;
         /// Replaces an element.
         fn lset(key, index, element) = "LSET", key, index, element;
-        /// Inserts in front of an element.
+        /// Inserts before an element.
         fn linsert_before(key, pivot, element) = "LINSERT", key, "BEFORE", pivot, element;
-        /// Inserts behind an element.
+        /// Inserts after an element.
         fn linsert_after(key, pivot, element) = "LINSERT", key, "AFTER", pivot, element;
-        /// Removes elements that are equal.
+        /// Removes elements that are equal to `element`.
         fn lrem(key, count, element) = "LREM", key, count, element;
         /// Keeps a range only.
         fn ltrim(key, start, stop) = "LTRIM", key, start, stop;
@@ -38,9 +38,9 @@ macro_rules! collection_commands {
         fn lmove(source, destination, from, to) = "LMOVE", source, destination, from, to;
         /// Moves the last element to the front of another list.
         fn rpoplpush(source, destination) = "RPOPLPUSH", source, destination;
-        /// Takes the first element there is, waiting for one; 0 seconds is for ever.
+        /// Takes the first element of the first list that has one, waiting for one; 0 seconds is for ever.
         fn blpop(keys, seconds) = "BLPOP", keys, seconds;
-        /// Takes the last element there is, waiting for one.
+        /// Takes the last element of the first list that has one, waiting for one.
         fn brpop(keys, seconds) = "BRPOP", keys, seconds;
         /// Moves an element, waiting for one.
         fn blmove(source, destination, from, to, seconds) = "BLMOVE", source, destination, from, to, seconds;
@@ -59,11 +59,11 @@ macro_rules! collection_commands {
         fn hset(key, field, value) = "HSET", key, field, value;
         /// Sets several fields from pairs.
         fn hset_multiple(key, pairs) = "HSET", key, pairs;
-        /// Sets a field if it is not there.
+        /// Sets a field if it does not exist.
         fn hset_nx(key, field, value) = "HSETNX", key, field, value;
         /// Deletes fields and returns how many there were.
         fn hdel(key, fields) = "HDEL", key, fields;
-        /// Whether a field is there.
+        /// Whether a field exists.
         fn hexists(key, field) = "HEXISTS", key, field;
         /// All fields.
         fn hkeys(key) = "HKEYS", key;
@@ -131,7 +131,7 @@ macro_rules! collection_commands {
         fn sinter(keys) = "SINTER", keys;
         /// The number of members that are in all.
         fn sintercard(keys) = "SINTERCARD", keys.num_of_args(), keys;
-        /// The same, but no more than that many are counted.
+        /// As [`sintercard`](Self::sintercard), but counts at most `limit`.
         fn sintercard_limit(keys, limit) = "SINTERCARD", keys.num_of_args(), keys, "LIMIT", limit;
         /// Stores the members that are in all.
         fn sinterstore(destination, keys) = "SINTERSTORE", destination, keys;

@@ -12,9 +12,9 @@ macro_rules! key_commands {
         fn set_ex(key, value, seconds) = "SETEX", key, seconds, value;
         /// Sets a string that expires in some milliseconds.
         fn pset_ex(key, value, milliseconds) = "PSETEX", key, milliseconds, value;
-        /// Sets a string if the key is not there.
+        /// Sets a string if the key does not exist.
         fn set_nx(key, value) = "SETNX", key, value;
-        /// Sets a string and returns the one before.
+        /// Sets a string and returns the previous one.
         fn getset(key, value) = "GETSET", key, value;
         /// Reads a string and deletes it.
         fn get_del(key) = "GETDEL", key;
@@ -22,7 +22,7 @@ macro_rules! key_commands {
         fn get_ex(key, expiry) = "GETEX", key, expiry;
         /// Sets several strings at once, from pairs.
         fn mset(pairs) = "MSET", pairs;
-        /// Sets several strings at once if none of the keys is there.
+        /// Sets several strings at once if none of the keys exists.
         fn mset_nx(pairs) = "MSETNX", pairs;
         /// Reads several strings.
         fn mget(keys) = "MGET", keys;
@@ -47,9 +47,9 @@ macro_rules! key_commands {
         fn del(keys) = "DEL", keys;
         /// Deletes keys, freeing their values in the background.
         fn unlink(keys) = "UNLINK", keys;
-        /// How many of the keys are there.
+        /// How many of the keys exist.
         fn exists(keys) = "EXISTS", keys;
-        /// How many of the keys are there, now accessed.
+        /// Marks keys as accessed and returns how many exist.
         fn touch(keys) = "TOUCH", keys;
         /// The type of a key.
         fn key_type(key) = "TYPE", key;
@@ -81,7 +81,7 @@ macro_rules! key_commands {
         fn pexpire_time(key) = "PEXPIRETIME", key;
         /// Renames a key.
         fn rename(key, new_key) = "RENAME", key, new_key;
-        /// Renames a key unless the new one is there.
+        /// Renames a key unless the new name exists.
         fn rename_nx(key, new_key) = "RENAMENX", key, new_key;
         /// Copies a key, with [`CopyOptions`](crate::CopyOptions) or `()`.
         fn copy(key, to, options) = "COPY", key, to, options;
@@ -89,7 +89,7 @@ macro_rules! key_commands {
         fn move_key(key, db) = "MOVE", key, db;
         /// All keys that match. O(keys): use [`scan_match`](crate::AsyncCommands::scan_match) in production.
         fn keys(pattern) = "KEYS", pattern;
-        /// Some key.
+        /// A random key.
         fn randomkey() = "RANDOMKEY";
         /// The serialized value of a key.
         fn dump(key) = "DUMP", key;
@@ -97,11 +97,11 @@ macro_rules! key_commands {
         fn restore(key, milliseconds, serialized, options) = "RESTORE", key, milliseconds, serialized, options;
         /// The sorted elements of a list, set or sorted set; `options` are `()`, `"ALPHA"`, `("LIMIT", 0, 10)` and the like.
         fn sort(key, options) = "SORT", key, options;
-        /// The same, read-only for the server.
+        /// As [`sort`](Self::sort), but marked as read-only for the server.
         fn sort_ro(key, options) = "SORT_RO", key, options;
         /// Stores the sorted elements and returns how many.
         fn sort_store(key, options, destination) = "SORT", key, options, "STORE", destination;
-        /// How the value is kept.
+        /// The encoding of the value.
         fn object_encoding(key) = "OBJECT", "ENCODING", key;
         /// The access frequency counter.
         fn object_freq(key) = "OBJECT", "FREQ", key;
@@ -147,9 +147,9 @@ macro_rules! key_commands {
         /// Stores the bits set in exactly one.
         fn bit_one(destination, sources) = "BITOP", "ONE", destination, sources;
 
-        /// Shows a HyperLogLog elements.
+        /// Adds elements to a HyperLogLog.
         fn pfadd(key, elements) = "PFADD", key, elements;
-        /// About how many distinct elements there were.
+        /// About how many distinct elements were added.
         fn pfcount(keys) = "PFCOUNT", keys;
         /// Merges HyperLogLogs.
         fn pfmerge(destination, sources) = "PFMERGE", destination, sources;

@@ -1,7 +1,7 @@
 //! Typed methods for commands: over connections, in pipelines, and blocking.
 //!
-//! The tables in this folder's other files say for each command its name, its arguments and what goes over the wire. A
-//! macro that wants them all calls [`all_commands`].
+//! The tables in this folder's other files have for each command its name, its arguments and what goes over the wire. A
+//! macro that needs all of them calls [`all_commands`].
 
 mod collections;
 mod keys;
@@ -22,7 +22,7 @@ use crate::options::ScanOptions;
 use crate::pipeline::Pipeline;
 use crate::scan::Scan;
 
-/// Adds a table to those gathered so far; the last table hands them all to the macro that wants them.
+/// Adds a table to those gathered so far; the last table passes all of them to the macro that needs them.
 macro_rules! chain {
     ([$then:ident { $($got:tt)* }] $($table:tt)*) => {
         $then! { $($got)* $($table)* }
@@ -43,11 +43,12 @@ pub(crate) use {all_commands, chain};
 
 macro_rules! async_commands {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident),*) = $word:literal $(, $part:expr)*;)*) => {
-        /// Commands as methods of everything that commands can be sent over, by the names they have in the `redis` crate
-        /// where it has them.
+        /// Commands as methods of every kind of connection. The names are those of the `redis` crate, where it has the
+        /// command.
         ///
-        /// Arguments are whatever gives command arguments: a key or several, a member or a list of them, options, a tuple.
-        /// The reply is converted to the type asked for. The futures are `Send`: any task may run them.
+        /// An argument is any value that gives command arguments: a key or several, a member or a list of them,
+        /// options, a tuple. The reply is converted to the requested type. The futures are `Send`: any task may run
+        /// them.
         ///
         /// # Errors
         /// All of them fail as [`Cmd::query_async`] does.
@@ -66,7 +67,7 @@ macro_rules! async_commands {
                 }
             )*
 
-            /// All keys, a page after the other.
+            /// All keys, page by page.
             fn scan<T: FromRedisValue>(&self) -> Scan<'_, Self, T> {
                 self.scan_options(ScanOptions::new())
             }
@@ -76,7 +77,7 @@ macro_rules! async_commands {
                 self.scan_options(ScanOptions::new().with_pattern(pattern))
             }
 
-            /// The keys that the options let through.
+            /// The keys that the options select.
             fn scan_options<T: FromRedisValue>(&self, options: ScanOptions) -> Scan<'_, Self, T> {
                 Scan::new(self, "SCAN", (), options)
             }
@@ -95,7 +96,7 @@ macro_rules! async_commands {
                 self.hscan_options(key, ScanOptions::new().with_pattern(pattern))
             }
 
-            /// The fields of a hash that the options let through; without values by [`ScanOptions::novalues`].
+            /// The fields of a hash that the options select; without values with [`ScanOptions::novalues`].
             fn hscan_options<T: FromRedisValue>(
                 &self,
                 key: impl ToRedisArgs,
@@ -118,7 +119,7 @@ macro_rules! async_commands {
                 self.sscan_options(key, ScanOptions::new().with_pattern(pattern))
             }
 
-            /// The members of a set that the options let through.
+            /// The members of a set that the options select.
             fn sscan_options<T: FromRedisValue>(
                 &self,
                 key: impl ToRedisArgs,
@@ -141,7 +142,7 @@ macro_rules! async_commands {
                 self.zscan_options(key, ScanOptions::new().with_pattern(pattern))
             }
 
-            /// The members of a sorted set that the options let through, with their scores.
+            /// The members of a sorted set that the options select, with their scores.
             fn zscan_options<T: FromRedisValue>(
                 &self,
                 key: impl ToRedisArgs,
@@ -155,7 +156,7 @@ macro_rules! async_commands {
 
 macro_rules! pipeline_commands {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident),*) = $word:literal $(, $part:expr)*;)*) => {
-        /// Commands by the names they have as methods of a connection.
+        /// Commands under the names that they have as methods of a connection.
         impl Pipeline {
             $(
                 $(#[$doc])*
@@ -192,7 +193,7 @@ mod tests {
 
     impl ConnectionLike for Mirror {
         async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
-            // A reply that is not there at once, so that the future is in the middle of something.
+            // The reply comes later, so that the future stops in the middle.
             tokio::task::yield_now().await;
             Ok(Value::Array(cmd.args_iter().map(|arg| Value::BulkString(arg.to_vec())).collect()))
         }
@@ -206,7 +207,7 @@ mod tests {
 
     macro_rules! spawn_every_command {
         ($($(#[$doc:meta])* fn $name:ident($($arg:ident),*) = $word:literal $(, $part:expr)*;)*) => {
-            /// Runs each method in a task of its own, by a shared connection and arguments that the task borrows.
+            /// Runs each method in a task of its own, with a shared connection and borrowed arguments.
             fn spawn_all(con: &Arc<Mirror>) -> Tasks {
                 vec![$({
                     let con = con.clone();
@@ -218,7 +219,7 @@ mod tests {
                 }),*]
             }
 
-            /// The same commands by the methods of a pipeline.
+            /// The same commands, added by the methods of a pipeline.
             fn pipeline_of_all() -> Pipeline {
                 let mut pipeline = Pipeline::new();
                 $(pipeline.$name($(stringify!($arg)),*);)*

@@ -48,25 +48,25 @@ macro_rules! ordered_commands {
         fn zrangebyscore(key, min, max) = "ZRANGEBYSCORE", key, min, max;
         /// Members by score with their scores.
         fn zrangebyscore_withscores(key, min, max) = "ZRANGEBYSCORE", key, min, max, "WITHSCORES";
-        /// Members by score: so many behind an offset.
+        /// Members by score: at most `count` after an offset.
         fn zrangebyscore_limit(key, min, max, offset, count) = "ZRANGEBYSCORE", key, min, max, "LIMIT", offset, count;
-        /// Members by score with their scores: so many behind an offset.
+        /// Members by score with their scores: at most `count` after an offset.
         fn zrangebyscore_limit_withscores(key, min, max, offset, count) = "ZRANGEBYSCORE", key, min, max, "WITHSCORES", "LIMIT", offset, count;
         /// Members by score from behind.
         fn zrevrangebyscore(key, max, min) = "ZREVRANGEBYSCORE", key, max, min;
         /// Members by score from behind with their scores.
         fn zrevrangebyscore_withscores(key, max, min) = "ZREVRANGEBYSCORE", key, max, min, "WITHSCORES";
-        /// Members by score from behind: so many behind an offset.
+        /// Members by score from the greatest: at most `count` after an offset.
         fn zrevrangebyscore_limit(key, max, min, offset, count) = "ZREVRANGEBYSCORE", key, max, min, "LIMIT", offset, count;
-        /// Members by score from behind with their scores: so many behind an offset.
+        /// Members by score from the greatest, with their scores: at most `count` after an offset.
         fn zrevrangebyscore_limit_withscores(key, max, min, offset, count) = "ZREVRANGEBYSCORE", key, max, min, "WITHSCORES", "LIMIT", offset, count;
         /// Members in a lexical range; an end may be a [`LexBound`](crate::LexBound).
         fn zrangebylex(key, min, max) = "ZRANGEBYLEX", key, min, max;
-        /// Members in a lexical range: so many behind an offset.
+        /// Members in a lexical range: at most `count` after an offset.
         fn zrangebylex_limit(key, min, max, offset, count) = "ZRANGEBYLEX", key, min, max, "LIMIT", offset, count;
         /// Members in a lexical range from behind.
         fn zrevrangebylex(key, max, min) = "ZREVRANGEBYLEX", key, max, min;
-        /// Members in a lexical range from behind: so many behind an offset.
+        /// Members in a lexical range from the greatest: at most `count` after an offset.
         fn zrevrangebylex_limit(key, max, min, offset, count) = "ZREVRANGEBYLEX", key, max, min, "LIMIT", offset, count;
         /// Removes members by rank.
         fn zremrangebyrank(key, start, stop) = "ZREMRANGEBYRANK", key, start, stop;
@@ -139,13 +139,13 @@ macro_rules! ordered_commands {
         fn xrange(key, start, end) = "XRANGE", key, start, end;
         /// All entries.
         fn xrange_all(key) = "XRANGE", key, "-", "+";
-        /// That many entries of a range.
+        /// At most `count` entries of a range.
         fn xrange_count(key, start, end, count) = "XRANGE", key, start, end, "COUNT", count;
         /// Entries of a range, newest first.
         fn xrevrange(key, end, start) = "XREVRANGE", key, end, start;
         /// All entries, newest first.
         fn xrevrange_all(key) = "XREVRANGE", key, "+", "-";
-        /// That many entries of a range, newest first.
+        /// At most `count` entries of a range, newest first.
         fn xrevrange_count(key, end, start, count) = "XREVRANGE", key, end, start, "COUNT", count;
         /// Deletes entries.
         fn xdel(key, ids) = "XDEL", key, ids;
@@ -153,7 +153,7 @@ macro_rules! ordered_commands {
         fn xtrim(key, options) = "XTRIM", key, options;
         /// The same by the name that takes [`StreamTrimOptions`](crate::streams::StreamTrimOptions) in the `redis` crate.
         fn xtrim_options(key, options) = "XTRIM", key, options;
-        /// Entries behind given ones of several streams, as a [`StreamReadReply`](crate::streams::StreamReadReply).
+        /// Entries after the given ones of several streams, as a [`StreamReadReply`](crate::streams::StreamReadReply).
         fn xread(keys, ids) = "XREAD", "STREAMS", keys, ids;
         /// The same with [`StreamReadOptions`](crate::streams::StreamReadOptions), waiting with its `block`.
         fn xread_options(keys, ids, options) = "XREAD", options, "STREAMS", keys, ids;
@@ -171,7 +171,7 @@ macro_rules! ordered_commands {
         fn xgroup_delconsumer(key, group, consumer) = "XGROUP", "DELCONSUMER", key, group, consumer;
         /// Deletes a consumer group.
         fn xgroup_destroy(key, group) = "XGROUP", "DESTROY", key, group;
-        /// Sets which entry a group was given last.
+        /// Sets the last delivered entry of a group.
         fn xgroup_setid(key, group, id) = "XGROUP", "SETID", key, group, id;
         /// Acknowledges entries.
         fn xack(key, group, ids) = "XACK", key, group, ids;
@@ -179,23 +179,26 @@ macro_rules! ordered_commands {
         fn xack_del(key, group, policy, ids) = "XACKDEL", key, group, policy, "IDS", ids.num_of_args(), ids;
         /// Deletes entries; `policy` is `"KEEPREF"`, `"DELREF"` or `"ACKED"`.
         fn xdel_ex(key, policy, ids) = "XDELEX", key, policy, "IDS", ids.num_of_args(), ids;
-        /// What is pending in a group, as a [`StreamPendingReply`](crate::streams::StreamPendingReply).
+        /// A summary of a group's pending entries, as a [`StreamPendingReply`](crate::streams::StreamPendingReply).
         fn xpending(key, group) = "XPENDING", key, group;
         /// Pending entries of a range, as a [`StreamPendingCountReply`](crate::streams::StreamPendingCountReply).
         fn xpending_count(key, group, start, end, count) = "XPENDING", key, group, start, end, count;
-        /// The same of one consumer.
+        /// As [`xpending_count`](Self::xpending_count), for one consumer.
         fn xpending_consumer_count(key, group, start, end, count, consumer) = "XPENDING", key, group, start, end, count, consumer;
-        /// The same of entries that were idle for so many milliseconds; `consumer` may be `None`.
+        /// As [`xpending_count`](Self::xpending_count), for entries that were idle for `milliseconds`; `consumer` may
+        /// be `None`.
         fn xpending_idle_count(key, group, milliseconds, start, end, count, consumer) = "XPENDING", key, group, "IDLE", milliseconds, start, end, count, consumer;
-        /// Gives a consumer pending entries that were idle for so many milliseconds, as a [`StreamClaimReply`](crate::streams::StreamClaimReply).
+        /// Gives a consumer pending entries that were idle for `milliseconds`, as a
+        /// [`StreamClaimReply`](crate::streams::StreamClaimReply).
         fn xclaim(key, group, consumer, milliseconds, ids) = "XCLAIM", key, group, consumer, milliseconds, ids;
         /// The same with [`StreamClaimOptions`](crate::streams::StreamClaimOptions).
         fn xclaim_options(key, group, consumer, milliseconds, ids, options) = "XCLAIM", key, group, consumer, milliseconds, ids, options;
-        /// Gives a consumer whatever was idle for so many milliseconds, as a [`StreamAutoClaimReply`](crate::streams::StreamAutoClaimReply).
+        /// Gives a consumer all entries that were idle for `milliseconds`, as a
+        /// [`StreamAutoClaimReply`](crate::streams::StreamAutoClaimReply).
         fn xautoclaim(key, group, consumer, milliseconds, start) = "XAUTOCLAIM", key, group, consumer, milliseconds, start;
         /// The same with [`StreamAutoClaimOptions`](crate::streams::StreamAutoClaimOptions).
         fn xautoclaim_options(key, group, consumer, milliseconds, start, options) = "XAUTOCLAIM", key, group, consumer, milliseconds, start, options;
-        /// What there is to know of a stream, as a [`StreamInfoStreamReply`](crate::streams::StreamInfoStreamReply).
+        /// Facts about a stream, as a [`StreamInfoStreamReply`](crate::streams::StreamInfoStreamReply).
         fn xinfo_stream(key) = "XINFO", "STREAM", key;
         /// The groups of a stream, as a [`StreamInfoGroupsReply`](crate::streams::StreamInfoGroupsReply).
         fn xinfo_groups(key) = "XINFO", "GROUPS", key;
@@ -208,7 +211,7 @@ macro_rules! ordered_commands {
         fn geo_add(key, places) = "GEOADD", key, places;
         /// The same with [`GeoAddOptions`](crate::geo::GeoAddOptions).
         fn geo_add_options(key, places, options) = "GEOADD", key, options, places;
-        /// The distance of two members in a [`Unit`](crate::geo::Unit).
+        /// The distance between two members in a [`Unit`](crate::geo::Unit).
         fn geo_dist(key, one, other, unit) = "GEODIST", key, one, other, unit;
         /// Members as Geohash texts.
         fn geo_hash(key, members) = "GEOHASH", key, members;

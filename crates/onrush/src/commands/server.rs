@@ -1,4 +1,4 @@
-//! The table of the commands for scripts, functions, messages and the server itself; and that of the SCAN family, which
+//! The tables of the commands for scripts, functions, messages and the server itself, and of the SCAN family, which
 //! only pipelines have as single commands.
 
 macro_rules! server_commands {
@@ -7,13 +7,13 @@ macro_rules! server_commands {
         fn eval(script, keys, args) = "EVAL", script, keys.num_of_args(), keys, args;
         /// Runs a Lua script that may not write.
         fn eval_ro(script, keys, args) = "EVAL_RO", script, keys.num_of_args(), keys, args;
-        /// Runs a Lua script that the server knows by its digest.
+        /// Runs a loaded Lua script by its digest.
         fn evalsha(digest, keys, args) = "EVALSHA", digest, keys.num_of_args(), keys, args;
         /// The same for a script that may not write.
         fn evalsha_ro(digest, keys, args) = "EVALSHA_RO", digest, keys.num_of_args(), keys, args;
         /// Loads a script and returns its digest.
         fn script_load(code) = "SCRIPT", "LOAD", code;
-        /// Which of the digests the server knows.
+        /// Which of the digests are loaded.
         fn script_exists(digests) = "SCRIPT", "EXISTS", digests;
         /// Forgets all scripts.
         fn script_flush() = "SCRIPT", "FLUSH";
@@ -25,7 +25,7 @@ macro_rules! server_commands {
         fn fcall_ro(function, keys, args) = "FCALL_RO", function, keys.num_of_args(), keys, args;
         /// Loads a library of functions and returns its name.
         fn function_load(code) = "FUNCTION", "LOAD", code;
-        /// Loads a library of functions in place of the one of its name.
+        /// Loads a library of functions; replaces the one of its name.
         fn function_load_replace(code) = "FUNCTION", "LOAD", "REPLACE", code;
         /// The libraries; `options` are `()`, `"WITHCODE"`, `("LIBRARYNAME", pattern)`.
         fn function_list(options) = "FUNCTION", "LIST", options;
@@ -35,22 +35,23 @@ macro_rules! server_commands {
         fn function_flush() = "FUNCTION", "FLUSH";
         /// All libraries, serialized.
         fn function_dump() = "FUNCTION", "DUMP";
-        /// Makes libraries from what [`function_dump`](Self::function_dump) gave; `policy` is `()`, `"FLUSH"`, `"APPEND"` or `"REPLACE"`.
+        /// Makes libraries from the result of [`function_dump`](Self::function_dump); `policy` is `()`, `"FLUSH"`,
+        /// `"APPEND"` or `"REPLACE"`.
         fn function_restore(serialized, policy) = "FUNCTION", "RESTORE", serialized, policy;
-        /// The function that runs, and what there is.
+        /// The function that runs, and the number of libraries and functions.
         fn function_stats() = "FUNCTION", "STATS";
         /// Ends a function that runs and has not written yet.
         fn function_kill() = "FUNCTION", "KILL";
 
-        /// Publishes a message and returns how many got it.
+        /// Publishes a message and returns the number of receivers.
         fn publish(channel, message) = "PUBLISH", channel, message;
-        /// Publishes a message to a shard channel and returns how many got it.
+        /// Publishes a message to a shard channel and returns the number of receivers.
         fn spublish(channel, message) = "SPUBLISH", channel, message;
-        /// The channels that somebody has subscribed to.
+        /// The channels with subscribers.
         fn pubsub_channels() = "PUBSUB", "CHANNELS";
-        /// How many have subscribed to each of the channels.
+        /// The number of subscribers of each of the channels.
         fn pubsub_numsub(channels) = "PUBSUB", "NUMSUB", channels;
-        /// How many patterns have been subscribed to.
+        /// The number of patterns with subscribers.
         fn pubsub_numpat() = "PUBSUB", "NUMPAT";
 
         /// Answers PONG.
@@ -71,11 +72,11 @@ macro_rules! server_commands {
         fn flushall_options(options) = "FLUSHALL", options;
         /// Swaps two databases.
         fn swapdb(one, other) = "SWAPDB", one, other;
-        /// What the server tells about itself, as an [`InfoDict`](crate::InfoDict) or a `String`; `sections` may be `()`.
+        /// The server's INFO, as an [`InfoDict`](crate::InfoDict) or a `String`; `sections` may be `()`.
         fn info(sections) = "INFO", sections;
         /// The server's time: seconds and microseconds.
         fn time() = "TIME";
-        /// What the server is in a replication, and how far.
+        /// The server's role in replication, and its offset.
         fn role() = "ROLE";
         /// The options that match, and their values.
         fn config_get(patterns) = "CONFIG", "GET", patterns;
@@ -85,11 +86,11 @@ macro_rules! server_commands {
         fn config_rewrite() = "CONFIG", "REWRITE";
         /// Sets the server's counters to 0.
         fn config_resetstat() = "CONFIG", "RESETSTAT";
-        /// Saves a snapshot, and nothing else is done meanwhile.
+        /// Saves a snapshot; the server executes nothing else meanwhile.
         fn save() = "SAVE";
         /// Saves a snapshot in the background.
         fn bgsave() = "BGSAVE";
-        /// Writes the append-only file anew in the background.
+        /// Rewrites the append-only file in the background.
         fn bgrewriteaof() = "BGREWRITEAOF";
         /// The Unix time in seconds of the last snapshot.
         fn lastsave() = "LASTSAVE";
@@ -105,7 +106,7 @@ macro_rules! server_commands {
         fn client_list() = "CLIENT", "LIST";
         /// Closes connections by filters such as `("ID", 7)`.
         fn client_kill(filters) = "CLIENT", "KILL", filters;
-        /// Holds up others' commands for so many milliseconds.
+        /// Holds back other clients' commands for `milliseconds`.
         fn client_pause(milliseconds) = "CLIENT", "PAUSE", milliseconds;
         /// Ends a pause.
         fn client_unpause() = "CLIENT", "UNPAUSE";
@@ -115,7 +116,7 @@ macro_rules! server_commands {
         fn command_count() = "COMMAND", "COUNT";
         /// The names of the commands the server has.
         fn command_list() = "COMMAND", "LIST";
-        /// What there is to know of commands.
+        /// Facts about commands.
         fn command_info(names) = "COMMAND", "INFO", names;
         /// The keys of a command line.
         fn command_getkeys(line) = "COMMAND", "GETKEYS", line;
@@ -125,13 +126,13 @@ macro_rules! server_commands {
         fn slowlog_len() = "SLOWLOG", "LEN";
         /// Forgets the slow commands.
         fn slowlog_reset() = "SLOWLOG", "RESET";
-        /// What takes the memory.
+        /// How the server's memory is used.
         fn memory_stats() = "MEMORY", "STATS";
-        /// Gives free memory back.
+        /// Makes the server return free memory to the system.
         fn memory_purge() = "MEMORY", "PURGE";
-        /// The latest events that took long.
+        /// The latest slow events.
         fn latency_latest() = "LATENCY", "LATEST";
-        /// Forgets events that took long.
+        /// Forgets slow events.
         fn latency_reset() = "LATENCY", "RESET";
         /// The user this connection is logged in as.
         fn acl_whoami() = "ACL", "WHOAMI";

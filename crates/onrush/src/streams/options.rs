@@ -6,6 +6,7 @@ use crate::options::{options, put, put_if, put_some};
 
 /// How long a stream may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StreamMaxlen {
     /// Exactly that many entries.
     Equals(usize),
@@ -42,12 +43,12 @@ impl StreamTrimStrategy {
         StreamTrimStrategy { by: By::Minid { exactly: true, id: id.into() }, limit: None }
     }
 
-    /// About those before an identifier, never one behind it: cheaper for the server.
+    /// About those before an identifier, never later ones: cheaper for the server.
     pub fn minid_approx(id: impl Into<String>) -> StreamTrimStrategy {
         StreamTrimStrategy { by: By::Minid { exactly: false, id: id.into() }, limit: None }
     }
 
-    /// At most so many at a time. For what is cut off about there only.
+    /// At most that many at a time. Only for the approximate strategies.
     pub fn limit(mut self, count: usize) -> StreamTrimStrategy {
         self.limit = Some(count);
         self
@@ -75,7 +76,7 @@ pub struct StreamTrimOptions {
 }
 
 impl StreamTrimOptions {
-    /// Cuts off what the strategy says.
+    /// Cuts off entries by the strategy.
     pub fn new(strategy: impl Into<StreamTrimStrategy>) -> StreamTrimOptions {
         StreamTrimOptions { strategy: strategy.into() }
     }
@@ -112,7 +113,7 @@ impl StreamAddOptions {
         StreamAddOptions::default()
     }
 
-    /// Does not make the stream when it is not there; the reply is nothing then.
+    /// Does not make the stream if it does not exist; then the reply is nil.
     pub fn nomkstream(mut self) -> StreamAddOptions {
         self.nomkstream = true;
         self
@@ -144,13 +145,13 @@ impl StreamReadOptions {
         StreamReadOptions::default()
     }
 
-    /// At most so many entries of each stream.
+    /// At most that many entries of each stream.
     pub fn count(mut self, count: usize) -> StreamReadOptions {
         self.count = Some(count);
         self
     }
 
-    /// How many milliseconds to wait for an entry; 0 is for ever. The reply is nothing when the time is over: ask for an
+    /// How many milliseconds to wait for an entry; 0 is for ever. When the time is over the reply is nil: request an
     /// `Option`.
     pub fn block(mut self, milliseconds: u64) -> StreamReadOptions {
         self.block_ms = Some(milliseconds);
@@ -193,7 +194,7 @@ impl StreamClaimOptions {
         self
     }
 
-    /// Since which Unix time in milliseconds the entries count as idle.
+    /// The Unix time in milliseconds from which the entries count as idle.
     pub fn time(mut self, time_ms: u64) -> StreamClaimOptions {
         self.time_ms = Some(time_ms);
         self
@@ -205,7 +206,7 @@ impl StreamClaimOptions {
         self
     }
 
-    /// Makes entries pending that were not.
+    /// Also makes entries pending that are not pending yet.
     pub fn with_force(mut self) -> StreamClaimOptions {
         self.force = true;
         self
@@ -217,7 +218,7 @@ impl StreamClaimOptions {
         self
     }
 
-    /// Which entry the group was given last, if that is later.
+    /// Sets the group's last delivered entry, if this one is later.
     pub fn with_lastid(mut self, id: impl Into<String>) -> StreamClaimOptions {
         self.last_id = Some(id.into());
         self
@@ -246,7 +247,7 @@ impl StreamAutoClaimOptions {
         StreamAutoClaimOptions::default()
     }
 
-    /// How many entries to claim at most.
+    /// Most entries to claim.
     pub fn count(mut self, count: usize) -> StreamAutoClaimOptions {
         self.count = Some(count);
         self

@@ -15,7 +15,8 @@ pub struct StreamId {
     pub id: String,
     /// Names and values in the order they were added; a name may come more than once.
     pub fields: Vec<(Value, Value)>,
-    /// Whether the entry itself has been deleted and only its identifier is left, as of one that is pending still.
+    /// Whether the entry itself has been deleted and only its identifier is left, as for an entry that is still
+    /// pending.
     pub deleted: bool,
 }
 
@@ -40,7 +41,7 @@ impl StreamId {
         self.fields.is_empty()
     }
 
-    /// The fields as a map; of a name that comes more than once the last value.
+    /// The fields as a map; for a name that comes more than once, the last value.
     ///
     /// # Errors
     /// A name or value does not fit its type.
@@ -68,7 +69,7 @@ impl FromRedisValue for StreamId {
     }
 }
 
-/// The entries of a list; an entry that is not there any more leaves no trace in the lists of older servers.
+/// The entries of a list. Deleted entries, which older servers send as nil, are left out.
 fn entries(value: Value) -> RedisResult<Vec<StreamId>> {
     Ok(from_redis_value::<Vec<Option<StreamId>>>(value)?.into_iter().flatten().collect())
 }
@@ -138,7 +139,7 @@ pub struct StreamAutoClaimReply {
     pub next_stream_id: String,
     /// The entries claimed.
     pub claimed: Vec<StreamId>,
-    /// Entries that were pending and have been deleted; they are pending no more. Servers before 7.0 tell none.
+    /// Pending entries that have been deleted; they are no longer pending. Servers before 7.0 do not list them.
     pub deleted_ids: Vec<String>,
 }
 
@@ -259,7 +260,7 @@ impl Named {
         value.into_map().map(Named).map_err(|value| value.mismatch("map"))
     }
 
-    /// A part; what an older server does not tell is the type's default.
+    /// Takes a part; a part that an older server does not send is the type's default.
     fn take<T: FromRedisValue + Default>(&mut self, name: &str) -> RedisResult<T> {
         match self.0.iter().position(|(other, _)| other.as_bytes() == Some(name.as_bytes())) {
             Some(at) => from_redis_value(self.0.swap_remove(at).1),
@@ -286,7 +287,7 @@ pub struct StreamInfoStreamReply {
     pub max_deleted_entry_id: String,
     /// How many entries were ever added.
     pub entries_added: u64,
-    /// The first entry there was when nothing was deleted from the middle.
+    /// The first entry as recorded by the server, as long as none was deleted from the middle.
     pub recorded_first_entry_id: String,
     /// The first entry, if there is one.
     pub first_entry: Option<StreamId>,
@@ -324,9 +325,9 @@ pub struct StreamInfoGroup {
     pub pending: usize,
     /// The entry it was given last.
     pub last_delivered_id: String,
-    /// How many entries it has read, where the server knows.
+    /// How many entries it has read, if the server knows.
     pub entries_read: Option<u64>,
-    /// How many entries it has still to read, where the server knows.
+    /// How many entries it must still read, if the server knows.
     pub lag: Option<u64>,
 }
 
@@ -368,7 +369,7 @@ pub struct StreamInfoConsumer {
     pub pending: usize,
     /// Milliseconds since it asked for entries last.
     pub idle_ms: u64,
-    /// Milliseconds since it got entries last, where the server tells; -1 for never.
+    /// Milliseconds since it last got entries, if the server sends it; -1 for never.
     pub inactive_ms: Option<i64>,
 }
 

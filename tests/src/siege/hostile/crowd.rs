@@ -1,4 +1,4 @@
-//! Thousands of connections: idle ones, ones that wait for the same key, and more than the server takes.
+//! Thousands of connections: idle ones, ones that wait for the same key, and more than the server accepts.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::siege::scene::Scene;
 pub const MASS_KEY: &str = "food:mass";
 /// Connections opened or closed in one act.
 const STEP: usize = 40;
-/// One in so many waits for [`MASS_KEY`].
+/// One in this many waits for [`MASS_KEY`].
 const WAITER_EVERY: usize = 4;
 
-/// Connections that are held, with some that go and come.
+/// Connections that are held; some close and others open.
 pub struct Crowd {
     wires: Vec<Wire>,
     len_max: usize,
@@ -55,7 +55,7 @@ impl Foe for Crowd {
     }
 }
 
-/// Comes every few seconds with more connections than the server takes, and goes again.
+/// Every few seconds opens more connections than the server accepts, and closes them again.
 #[derive(Default)]
 pub struct Flood {
     wires: Vec<Wire>,
@@ -84,7 +84,7 @@ impl Foe for Flood {
 }
 
 impl Flood {
-    /// Who is refused must be told why.
+    /// A refused connection must get the reason.
     fn look(&mut self, scene: &Scene<'_>) {
         let mut refused = 0;
         self.wires.retain_mut(|wire| {

@@ -1,4 +1,4 @@
-//! The hostile and the clumsy clients: hundreds of state machines on a thread or two, none of which ever waits for a socket.
+//! Hostile and clumsy clients: hundreds of state machines on a few threads, none of which ever waits for a socket.
 
 mod blockers;
 mod crowd;
@@ -17,9 +17,9 @@ use super::options::Options;
 use super::scene::Scene;
 use crate::rng::Rng;
 
-/// A client that means no good, or does not know better.
+/// A hostile or clumsy client.
 pub trait Foe: Send {
-    /// Does one thing without waiting, and says when it wants to act again.
+    /// Does one thing without waiting, and returns when to act again.
     fn act(&mut self, scene: &Scene<'_>, rng: &mut Rng) -> Duration;
 }
 
@@ -58,7 +58,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.name)
 }
 
-/// Lets every `THREADS`-th foe act until the scene tells foes to leave; they vanish then as they are.
+/// Lets every `THREADS`-th foe act until the scene tells foes to leave; then they vanish in whatever state they are.
 pub fn storm(scene: &Scene<'_>, options: &Options, thread: usize, rng: &mut Rng) {
     let chosen = KINDS.iter().filter(|kind| options.has_foe(kind.name));
     let all = chosen.flat_map(|kind| std::iter::repeat_n(kind, kind.count)).enumerate();

@@ -1,4 +1,4 @@
-//! Clients that switch replies off and on in the middle of a pipeline, and know which bytes must come.
+//! Clients that switch replies off and on in the middle of a pipeline, and check which bytes come.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Clients that do what is allowed and a burden: pauses, flushes of a database of their own, settings, long commands.
+//! Clients that do permitted but costly things: pauses, flushes of a database of their own, settings, long commands.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Nuisance {
         Nuisance { wire: None, scratch: Vec::new(), deed, pause: Duration::from_millis(pause_ms), first, next }
     }
 
-    /// Stops everybody for up to 20 ms, three times a second.
+    /// Pauses all clients for up to 20 ms, three times a second.
     pub fn pauser() -> Nuisance {
         Nuisance::new("pauses", 300, Vec::new, |rng| {
             let mode = rng.pick(&["ALL", "WRITE"]);

@@ -1,4 +1,4 @@
-//! Clients that announce what never comes, and clients that talk nonsense.
+//! Clients that announce data that never comes, and clients that send nonsense.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Foe for Announcer {
     }
 }
 
-/// Sends what is no RESP, and reads until the server has had enough.
+/// Sends bytes that are not RESP, and reads until the server closes the connection.
 #[derive(Default)]
 pub struct Babbler {
     wire: Option<Wire>,

@@ -55,7 +55,7 @@ impl Foe for Vanisher {
     }
 }
 
-/// Kills, or unblocks, who was offered as prey.
+/// Kills, or unblocks, clients that were offered as prey.
 #[derive(Default)]
 pub struct Killer {
     wire: Option<Wire>,

@@ -1,4 +1,4 @@
-//! Counters: acknowledged INCRs have happened, and none happens that nobody sent.
+//! Counters: all acknowledged INCRs are executed, and no INCR is executed that was not sent.
 //!
 //! `count:*` belong to polite clients alone and must be exact. `counter:*` are also increased by hostile clients that never see
 //! their replies, so their sum lies between what was acknowledged and what was sent.

@@ -1,4 +1,4 @@
-//! Deaths step by step: a client waits, dies, and then something is pushed. Whoever is dead by then gets nothing.
+//! Deaths step by step: a client waits and dies, and then an element is pushed. A dead client must not get it.
 //!
 //! A client is dead when CLIENT KILL has answered that it is, in a pipeline too, or when CLIENT LIST no longer shows it. Only what was pushed
 //! before that may be lost with it. Nothing here touches keys of other scenarios.
@@ -89,7 +89,7 @@ fn way(kind: usize, number: u64) -> Way {
     }
 }
 
-/// A client that waits as told; returns it with its id once the server says it waits.
+/// A client that waits; returns it with its id once the server shows that it waits.
 fn victim<'s, 'r>(scene: &'s Scene<'r>, killer: &mut Talk<'_, '_>, way: &Way) -> Checked<(Talk<'s, 'r>, String)> {
     if way.wait.upper(0) == "XREADGROUP" {
         let key = &way.push.0[1];
@@ -111,7 +111,7 @@ fn victim<'s, 'r>(scene: &'s Scene<'r>, killer: &mut Talk<'_, '_>, way: &Way) ->
     }
 }
 
-/// Killed while it waits; what is pushed after that stays. In one pipeline or one by one.
+/// Killed while it waits; elements pushed after that stay. In one pipeline or one by one.
 fn killed(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, way: &Way, in_pipeline: bool) -> Checked<()> {
     let (_victim, id) = victim(scene, killer, way)?;
     let kill = argv!["CLIENT", "KILL", "ID", id];
@@ -126,7 +126,7 @@ fn killed(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, way: &Way, in_pipeline: 
     killer.check(values[2] == way.found, wanted, || format!("{} (in a pipeline: {in_pipeline})", values[2]))
 }
 
-/// Gone by itself, and noticed; what is pushed after that stays.
+/// Closed by itself, and noticed by the server; elements pushed after that stay.
 fn vanished(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, way: &Way, by_reset: bool) -> Checked<()> {
     let (mut victim, id) = victim(scene, killer, way)?;
     if by_reset {
@@ -149,7 +149,7 @@ fn vanished(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, way: &Way, by_reset: b
     killer.check(found == way.found, wanted, || format!("{found} (by reset: {by_reset})"))
 }
 
-/// Unblocked; it is told so, takes nothing afterwards, and can go on.
+/// Unblocked: it gets the reply, takes nothing afterwards, and can go on.
 fn unblocked(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, way: &Way, with_error: bool) -> Checked<()> {
     let (mut victim, id) = victim(scene, killer, way)?;
     let how = if with_error { "ERROR" } else { "TIMEOUT" };
@@ -168,7 +168,8 @@ fn unblocked(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, way: &Way, with_error
     victim.expect(&argv!["ECHO", "alive"], &Value::Bulk(b"alive".to_vec()))
 }
 
-/// Killed in the middle of a long pipeline that it does not read; once it is off the list nothing of it is executed.
+/// Killed in the middle of a long pipeline that it does not read; once it is off the list, none of its commands is
+/// executed.
 fn killed_at_work(scene: &Scene<'_>, killer: &mut Talk<'_, '_>, number: u64) -> Checked<()> {
     const SENT: i64 = 5000;
     let key = format!("from:{number}");

@@ -1,4 +1,4 @@
-//! Fields and keys that expire are there before their time, gone after it, and leave nothing behind.
+//! Fields and keys that expire exist before their time, not after it, and leave nothing behind.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Commands on several keys are all or nothing for everyone who looks: MSETNX and MSET with MGET, RENAME, SMOVE, COPY.
+//! Commands on several keys are atomic for all readers: MSETNX and MSET with MGET, RENAME, SMOVE, COPY.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A client that waits for longer than idle ones are allowed to gets what it waits for.
+//! A client that waits longer than the idle timeout still gets its element.
 
 use std::time::{Duration, Instant};
 

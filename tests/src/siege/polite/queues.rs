@@ -1,4 +1,4 @@
-//! Queues: what a producer pushed comes out once and in order, whatever becomes of other consumers.
+//! Queues: elements that a producer pushed come out once and in order, whatever happens to other consumers.
 //!
 //! `queue:taken` is emptied by two polite consumers with BRPOP. `queue:moved` is emptied with BLMOVE by a polite consumer
 //! and by hostile ones that vanish and are killed in the middle of it (`queue:foe`): since a move is atomic, every item is in one of the

@@ -1,7 +1,7 @@
 //! A stream: ids increase, and every reader gets every acknowledged entry once and in order.
 //!
-//! Hostile clients read in a group of their own (`foes`), never acknowledge and vanish while they wait. What was handed to them must be
-//! pending in the end: an entry is delivered, or it is still to be delivered.
+//! Hostile clients read in a group of their own (`foes`), never acknowledge and vanish while they wait. Entries that
+//! they got must be pending in the end: every entry is delivered, or will be delivered.
 
 use std::sync::Mutex;
 use std::time::Duration;

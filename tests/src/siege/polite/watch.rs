@@ -1,5 +1,5 @@
-//! Clients that do little and want it soon: single commands with a pause between them, and fresh connections. Their waits are what
-//! hostile clients must not lengthen.
+//! Clients that do little but need quick replies: single commands with a pause between them, and fresh connections.
+//! Hostile clients must not lengthen their waits.
 
 use std::time::Duration;
 

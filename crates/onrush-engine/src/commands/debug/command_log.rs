@@ -1,4 +1,4 @@
-//! DEBUG COMMAND-LOG: a file of the commands that make the data what it is.
+//! DEBUG COMMAND-LOG: a file of commands that produce the data.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::error::CommandError;
 const IS_ON: CommandError = CommandError::fixed("ERR the command log is being written already");
 const IS_OFF: CommandError = CommandError::fixed("ERR the command log is not being written");
 
-/// `DEBUG COMMAND-LOG START path`: all keys as commands, as of one moment, and from there on what is done. O(data).
+/// `DEBUG COMMAND-LOG START path`: writes all keys as commands, as of one moment, and then every change. O(data).
 pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
     let path = String::from_utf8_lossy(ctx.arg(3)).into_owned();
     ctx.commit.lock_keyspace()?;
@@ -43,7 +43,7 @@ fn told(path: &str, error: &std::io::Error) -> CommandError {
     CommandError::text(format!("ERR {path}: {error}"))
 }
 
-/// Writes what makes all keys that have not expired.
+/// Writes the commands that create all keys that have not expired.
 fn write_all(ctx: &Ctx<'_>, file: &mut CommandFile) {
     let now_ms = ctx.now_ms();
     for number in 0..ctx.engine.keyspace.databases() {

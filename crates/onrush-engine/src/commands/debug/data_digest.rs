@@ -1,8 +1,9 @@
-//! DEBUG DIGEST and DEBUG DIGEST-VALUE: what a redis-server of version 7.2 or newer answers for the same data.
+//! DEBUG DIGEST and DEBUG DIGEST-VALUE: the same digests as those of redis-server 7.2 or newer for the same data.
 //!
-//! A digest is 20 bytes, of nothing all zero. To *add* bytes is to xor their SHA-1 in: order does not matter. To *mix* bytes in is to
-//! add them and to replace the digest by its own SHA-1: order matters. A score is spelled with the fewest digits, as 7.2 does. 7.0 spells
-//! most fractions with 17 digits, so sorted sets that have some have another digest there.
+//! A digest is 20 bytes, of nothing all zero. To *add* bytes is to xor their SHA-1 in: order does not matter. To *mix*
+//! bytes in is to add them and to replace the digest by its own SHA-1: order matters. A score is spelled with the
+//! fewest digits, as 7.2 does. 7.0 spells most fractions with 17 digits, so sorted sets with such scores have another
+//! digest there.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use sha1_smol::Sha1;
 
 const LEN: usize = 20;
 
-/// What a key or a field that expires has more than one that does not.
+/// Mixed in for a key or a field that expires.
 const KEY_EXPIRES: &[u8] = b"!!expire!!";
 const FIELD_EXPIRES: &[u8] = b"!!hexpire!!";
 
@@ -33,7 +34,7 @@ impl Digest {
         self.0 = Sha1::from(self.0).digest().bytes();
     }
 
-    /// Begins with a database that has keys; its keys are added afterwards. Databases come in ascending order.
+    /// Begins a database that has keys; its keys are added afterwards. Databases come in ascending order.
     pub fn begin_database(&mut self, db: u32) {
         self.mix(&db.to_be_bytes());
     }
@@ -99,7 +100,7 @@ impl Digest {
         }
     }
 
-    /// Entries only: groups do not count.
+    /// Only the entries: groups do not count.
     fn mix_entries(&mut self, stream: &Stream) {
         for entry in stream.iter_from(StreamId::MIN) {
             self.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
@@ -147,7 +148,7 @@ mod tests {
         [Digest::of_value(entry), all].map(|digest| digest.to_string())
     }
 
-    /// As redis-server 7.0.15 told it.
+    /// As redis-server 7.0.15 returns it.
     #[test]
     fn values_have_the_digests_that_redis_tells() {
         let of = |value, expire| digests(1, b"key", value, expire)[0].clone();

@@ -1,12 +1,13 @@
-//! DEBUG STATE-DIGEST: a digest of data with all that commands can set. Equal data has equal digests, whatever the order, the
-//! encodings and the hash seed.
+//! DEBUG STATE-DIGEST: a digest of everything that commands can set. Equal data has equal digests, whatever the order,
+//! the encodings and the hash seed.
 
 use onrush_store::{Entry, ValueRef};
 
 use crate::types;
 use crate::types::digest::{Digest, Mixer};
 
-/// The digest of a key in database `db` and what it holds: also when keys and fields expire, and who has what of a stream. O(size).
+/// The digest of a key in database `db` and its value, including when keys and fields expire, and which consumer has
+/// which entry of a stream. O(size).
 pub fn of_entry(db: usize, entry: &Entry) -> Digest {
     let mut parts = Mixer::default();
     parts.part(&(db as u64).to_le_bytes());
@@ -19,7 +20,7 @@ pub fn of_entry(db: usize, entry: &Entry) -> Digest {
     parts.finish()
 }
 
-/// An entry's value as its users see it: an integer is the string that spells it.
+/// An entry's value as clients see it: an integer is the string that spells it.
 fn value(parts: &mut Mixer, entry: &Entry) {
     parts.part(entry.ty().name().as_bytes());
     match entry.value() {

@@ -1,14 +1,14 @@
-//! Every fault at every operation of a scripted life: what was told durable is there afterwards, and what is there is the beginning of what
-//! was written, in whole records.
+//! Every fault at every operation of a scripted life: afterwards everything reported as durable is there, and the files
+//! hold the beginning of what was written, in whole records.
 
 use super::*;
 use crate::storage::faulty::{Fault, FaultKind};
 
-/// What a life came to.
+/// The result of a life.
 struct Life {
-    /// The last LSN told durable.
+    /// The last LSN reported as durable.
     told: u64,
-    /// The last record handed over.
+    /// The last record given to the log.
     handed: u64,
 }
 
@@ -90,7 +90,7 @@ fn live(system: &Faulty, policy: FsyncPolicy) -> Life {
     Life { told, handed: script.handed }
 }
 
-/// What a life has left is right, and another life can go on with it.
+/// Checks that the files of a life are right and that another life can continue them.
 fn check(system: &Faulty, Life { told, handed }: Life) {
     let found = recover(system).unwrap();
     let count = records(&found, handed);

@@ -28,7 +28,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(DIR).join(name)
 }
 
-/// What record `lsn` does: no, one or several commands, in one database or in several.
+/// The commands of record `lsn`: none, one or several, in one database or in several.
 fn commands(lsn: u64) -> Vec<(u32, [String; 3])> {
     let count = [1, 1, 3, 1, 2, 0, 1][(lsn % 7) as usize];
     let db = |index: u64| if lsn % 7 == 4 { index as u32 } else { (lsn / 5 % 3) as u32 };
@@ -57,7 +57,7 @@ fn hand_over(aof: &Aof, lsn: u64) {
     aof.inner.record(effects(lsn).record(0));
 }
 
-/// Options with which the last LSN that was told is to be found in what comes with them.
+/// Options, and a cell that holds the last LSN reported as durable.
 fn options(policy: FsyncPolicy) -> (AofOptions, Arc<AtomicU64>) {
     let told = Arc::new(AtomicU64::new(0));
     let last = Arc::clone(&told);
@@ -80,7 +80,7 @@ fn save_base(storage: &dyn Storage, lsn: u64) -> std::io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The commands in bytes of whole commands, without those that frame them.
+/// The commands in bytes of whole commands, without MULTI, EXEC and SELECT.
 fn parse(mut bytes: &[u8], db: &mut u32, out: &mut Vec<Command>) {
     while !bytes.is_empty() {
         let Ok(Step::Command { len, .. }) = step(bytes) else { panic!("no command: {}", bytes.escape_ascii()) };
@@ -95,7 +95,7 @@ fn parse(mut bytes: &[u8], db: &mut u32, out: &mut Vec<Command>) {
     }
 }
 
-/// What the files have. Cuts the last one if it ends in the middle.
+/// The commands in the files. Cuts the last file if it ends in the middle of a command.
 fn recover(system: &Faulty) -> Result<Vec<Command>, AofError> {
     let Some(manifest) = Manifest::load(system, Path::new(DIR), NAME)? else { return Ok(Vec::new()) };
     let mut reader = Reader::new(Arc::new(system.clone()), Path::new(DIR), &manifest)?;
@@ -118,7 +118,7 @@ fn recover(system: &Faulty) -> Result<Vec<Command>, AofError> {
     Ok(out)
 }
 
-/// How many records the commands are; they are those of the first records, whole.
+/// How many records the commands make up. Checks that they are the first records, all whole.
 fn records(found: &[Command], handed: u64) -> u64 {
     let mut left = found;
     for lsn in 1..=handed {

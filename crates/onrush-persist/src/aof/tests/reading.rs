@@ -24,7 +24,7 @@ const GROUP: &[u8] = b"*1\r\n$5\r\nMULTI\r\n*1\r\n$1\r\nA\r\n*1\r\n$4\r\nEXEC\r\
 fn a_file_cut_at_any_byte_gives_what_is_whole_before() {
     let system = Faulty::new();
     let mut segment = Segment::new(0, system.create(Path::new("f")).unwrap(), 0, 0);
-    // Where the file may end: behind records, and behind what selects a database in front of one.
+    // Where the file may end: after records, and after a SELECT before a record.
     let (mut ends, mut db, mut lsn) = (vec![0], None, 0);
     while segment.buffer.len() < 100_000 {
         lsn += 1;

@@ -63,7 +63,7 @@ fn a_file_of_a_failed_rewrite_goes_with_the_next_one() {
     aof.prepare_rewrite().unwrap();
     aof.switch(1).unwrap();
     let base = save_base(&system, 1).unwrap();
-    // The base is in its place then, and the manifest cannot be written.
+    // By then the base is in place, but the manifest cannot be written.
     system.set_fault(Some(Fault { at: system.operations() + 2, times: 1, kind: FaultKind::NoSpace }));
     assert!(aof.finish_rewrite(&base, false).is_err());
     aof.abort_rewrite();

@@ -102,7 +102,7 @@ fn after_a_failed_sync_nothing_is_durable_until_a_rewrite() {
     hand_over(&aof, 3);
     aof.work();
     assert!(matches!(aof.status(), AofStatus::Failed { failure: Failure::Sync, .. }) && aof.needs_rewrite());
-    // The file may have a hole now: nothing is written behind it.
+    // The file may have a hole now: nothing may be written after it.
     assert_eq!((told.load(Ordering::Relaxed), aof.written_lsn()), (1, 2));
     aof.prepare_rewrite().unwrap();
     aof.switch(3).unwrap();
@@ -144,7 +144,7 @@ struct Held {
 struct Gate(Mutex<Option<(Sender<()>, Receiver<()>)>>);
 
 impl Gate {
-    /// From now on each sync tells that it has begun and waits for a word.
+    /// From now on each sync reports its beginning and waits for permission.
     fn close(&self) -> (Receiver<()>, Sender<()>) {
         let ((begun, has_begun), (go, gone)) = (channel(), channel());
         *self.0.lock() = Some((begun, gone));
@@ -253,7 +253,7 @@ fn switching_records_and_writing_wait_for_no_sync() {
     assert!(recover(&system.restart()).unwrap() == expected(3));
 }
 
-/// An attached log, and the LSNs that it tells.
+/// An attached log, and the LSNs that it reports.
 fn attached(policy: FsyncPolicy) -> (Arc<CommandLog>, Arc<Aof>, Receiver<u64>) {
     let (tell, told) = channel();
     let mut options = AofOptions::new(DIR, NAME);
@@ -296,7 +296,7 @@ fn who_wants_it_durable_gets_a_sync_under_any_policy() {
     log.flush();
     aof.want_durable(lsn);
     assert_eq!(told.recv(), Ok(lsn));
-    // Also when it is asked for before the record is there.
+    // A sync is also made if it is requested before the record comes.
     aof.want_durable(lsn + 1);
     commit(&log);
     assert_eq!(told.recv(), Ok(lsn + 1));

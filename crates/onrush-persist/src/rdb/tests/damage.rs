@@ -1,4 +1,4 @@
-//! Damaged files: no panic, no endless loop, no memory without bound; and never a part of a file for the whole.
+//! Damaged files: no panic, no endless loop, no unbounded memory; and a part of a file never counts as the whole.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ fn file(len: usize) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Reads all of a file without a look at its checksum, and counts the pieces of its values.
+/// Reads all of a file without checking its checksum, and counts the pieces of its values.
 fn read(file: &[u8], batch: &mut Batch) -> Result<usize, RdbError> {
     let mut reader = FileReader::new(file)?.without_checksum();
     let mut counter = Counter::default();
@@ -94,7 +94,7 @@ fn a_file_that_is_cut_anywhere_is_never_read_to_its_end() {
     }
 }
 
-/// One bit of each byte; all of them if `ONRUSH_TEST_ALL_BITS` is set.
+/// Flips one bit of each byte; all bits if `ONRUSH_TEST_ALL_BITS` is set.
 #[test]
 fn a_flipped_bit_in_any_byte_is_found() {
     let (mut file, mut batch) = (file(64 << 10), Batch::default());
@@ -109,7 +109,7 @@ fn a_flipped_bit_in_any_byte_is_found() {
     }
 }
 
-/// Reads the next item with its value; says whether there was one.
+/// Reads the next item with its value; returns whether there was one.
 fn step(items: &mut Items<'_>, counter: &mut Counter) -> Result<bool, RdbError> {
     match items.next()? {
         Some(Item::Key(_)) => items.value(counter)?,
@@ -123,7 +123,8 @@ fn items_from(file: &[u8], start: u64) -> Items<'_> {
     Items::new(cursor::Cursor::new(&file[start as usize..], start), 0)
 }
 
-/// Reads from the item with the flipped bit to an end of an item of the file as it was: what follows is what it was.
+/// Reads from the item with the flipped bit to a place where an item of the original file ends: from there on the files
+/// are equal.
 #[test]
 fn a_flipped_bit_without_a_checksum_does_no_harm() {
     let mut file = file(64 << 10);
@@ -151,6 +152,6 @@ fn a_flipped_bit_without_a_checksum_does_no_harm() {
             file[at as usize] ^= 1 << bit;
         }
     }
-    // Flips within strings are found by nothing but the checksum.
+    // Only the checksum finds flips within strings.
     assert!(errors > 1000 && ends_met > 1000, "{errors} {ends_met}");
 }

@@ -14,7 +14,7 @@ impl Read for Slow<'_> {
     }
 }
 
-/// Everything that a file says, one line for each item.
+/// The content of a file, one line for each item.
 pub(super) fn lines(file: impl Read) -> Result<Vec<String>, RdbError> {
     let (mut reader, mut batch, mut lines) = (FileReader::new(file)?, Batch::default(), Vec::new());
     while reader.next_batch(&mut batch)? {

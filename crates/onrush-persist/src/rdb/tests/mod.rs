@@ -14,7 +14,7 @@ fn decode(body: &[u8]) -> Result<Collected, RdbError> {
     Ok(collector.into_value().expect("a value that has been decoded"))
 }
 
-/// What is wrong with a value, without the place.
+/// The error of a bad value, without the place.
 fn complaint(body: &[u8]) -> String {
     let error = decode(body).expect_err("it is wrong").to_string();
     error.rsplit_once(", at byte").map_or(error.clone(), |(what, _)| what.to_string())
@@ -36,7 +36,7 @@ fn stored(bytes: &[u8]) -> Vec<u8> {
     [&[0x80][..], &(bytes.len() as u32).to_be_bytes(), bytes].concat()
 }
 
-/// Counts pieces, and those that are integers. Looks at no duplicates.
+/// Counts pieces, and those that are integers. Does not check for duplicates.
 #[derive(Default)]
 struct Counter {
     pieces: usize,

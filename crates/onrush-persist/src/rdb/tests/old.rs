@@ -1,4 +1,4 @@
-//! Encodings that nobody writes any more, by the published formats.
+//! Encodings that Redis no longer writes, built by the published formats.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn old_collections_that_contradict_themselves_are_refused() {
     }
 }
 
-/// A node with an entry of each form: two with the first one's fields, of which one is deleted, and one with its own.
+/// A node with an entry of each form: two with the first entry's fields, one of them deleted, and one with its own.
 fn node() -> Vec<u8> {
     let master = ["2", "1", "1", "f", "0"];
     let entries = ["2", "0", "0", "v1", "4", "3", "0", "1", "v2", "4", "0", "5", "-1", "1", "g", "v3", "6"];

@@ -1,4 +1,4 @@
-//! Values: what is written is read, and what is wrong is refused.
+//! Values: written ones are read back, and wrong ones are refused.
 
 use proptest::prelude::*;
 
@@ -102,7 +102,7 @@ proptest! {
         seal_payload(&mut payload, version);
         let body = open_payload(&payload).expect("a good footer");
         prop_assert_eq!(decode(body).unwrap(), value);
-        // Going past it ends where decoding ends.
+        // Skipping ends where decoding ends.
         let mut cursor = cursor::Cursor::new(&body[1..], 0);
         skip::skip_value(body[0], &mut cursor).unwrap();
         prop_assert!(cursor.is_at_end());
