@@ -62,6 +62,7 @@ mod lock;
 mod lock_order;
 mod packed;
 mod part;
+mod part_map;
 mod random;
 mod removed;
 pub mod schedule;

@@ -9,7 +9,6 @@ mod references;
 
 use std::collections::BTreeMap;
 
-use crate::part::Part;
 use crate::{Encoding, StreamLimits};
 pub use group::{Consumer, Group, Pending};
 pub use idempotency::{Idempotency, Recorded, Tracked};
@@ -81,7 +80,7 @@ struct Log {
     entries_added: u64,
     groups: BTreeMap<Vec<u8>, Group>,
     /// Made when a producer first uses it.
-    idempotency: Option<Box<Part<Idempotency>>>,
+    idempotency: Option<Box<Idempotency>>,
 }
 
 impl Stream {
@@ -122,7 +121,7 @@ impl Stream {
         if log.nodes.len() <= BLOCK_LEN_MAX && log.groups.is_empty() && log.idempotency.is_none() {
             return None;
         }
-        let idempotency = log.idempotency.as_mut().map(|table| Box::new(table.share()));
+        let idempotency = log.idempotency.as_mut().map(|table| Box::new(table.freeze()));
         let groups = log.groups.iter_mut().map(|(name, group)| (name.clone(), group.freeze())).collect();
         Some(Stream(Box::new(Log { nodes: log.nodes.freeze(), groups, idempotency, ..*log })))
     }
@@ -283,12 +282,12 @@ impl Stream {
 
     /// Which messages were added lately; `None` if no producer has ever named one.
     pub fn idempotency(&self) -> Option<&Idempotency> {
-        self.0.idempotency.as_deref().map(|table| &**table)
+        self.0.idempotency.as_deref()
     }
 
     /// Which messages were added lately, to be changed; made if it is not there.
     pub fn idempotency_mut(&mut self) -> &mut Idempotency {
-        self.0.idempotency.get_or_insert_default().own()
+        self.0.idempotency.get_or_insert_default()
     }
 
     /// Whether entries from an identifier on may have been deleted.

@@ -1,10 +1,11 @@
 //! The messages that a stream's producers have added lately, so that none is added twice.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::StreamId;
+use crate::part_map::PartMap;
 
 /// Outdated messages that adding one forgets at most, so that no single command pays for a long pause.
 const FORGOTTEN_PER_MESSAGE_MAX: usize = 8;
@@ -18,13 +19,16 @@ const PRODUCER_BYTES: usize = 250;
 /// The content depends only on the recorded messages: a message is dropped when a later one finds it outdated, or when
 /// its producer has too many. So the same records give the same content everywhere. An outdated message counts as
 /// absent even before it is dropped.
+///
+/// Frozen copies share the producers with their messages. A change copies the one producer that it is about, so at most
+/// [`Self::MESSAGES_MAXES`] messages, and its neighbours' names.
 #[derive(Clone, Debug)]
 pub struct Idempotency {
     duration_s: u32,
     messages_max: u16,
-    producers: BTreeMap<Arc<[u8]>, Producer>,
+    producers: PartMap<Arc<[u8]>, Arc<Producer>>,
     /// Producers by the time of their oldest message.
-    oldest: BTreeSet<(i64, Arc<[u8]>)>,
+    oldest: PartMap<(i64, Arc<[u8]>), ()>,
     /// When the last message was recorded, in Unix milliseconds.
     last_ms: i64,
     messages: usize,
@@ -68,8 +72,8 @@ impl Default for Idempotency {
         Self {
             duration_s: Self::DURATION_S_DEFAULT,
             messages_max: Self::MESSAGES_MAX_DEFAULT,
-            producers: BTreeMap::new(),
-            oldest: BTreeSet::new(),
+            producers: PartMap::default(),
+            oldest: PartMap::default(),
             last_ms: 0,
             messages: 0,
             bytes: 0,
@@ -88,6 +92,17 @@ impl Idempotency {
 
     const DURATION_S_DEFAULT: u32 = 100;
     const MESSAGES_MAX_DEFAULT: u16 = 100;
+
+    /// A copy of the table as it is now; both share the producers. O(producers / 100).
+    pub(super) fn freeze(&mut self) -> Self {
+        Self { producers: self.producers.freeze(), oldest: self.oldest.freeze(), ..*self }
+    }
+
+    /// Takes back what no other copy shares any more. O(producers / 100).
+    pub(super) fn thaw(&mut self) {
+        self.producers.thaw();
+        self.oldest.thaw();
+    }
 
     /// How long a message is remembered, in seconds.
     pub fn duration_s(&self) -> u32 {
@@ -141,34 +156,30 @@ impl Idempotency {
         self.last_ms = at_ms;
         self.forget_outdated(self.limit_ms(at_ms));
         self.forget(producer, message);
-        let (name, mut of_producer) = match self.producers.remove_entry(producer) {
-            Some((name, of_producer)) => (name, of_producer),
-            None => {
-                self.bytes += producer.len() + PRODUCER_BYTES;
-                (Arc::from(producer), Producer::default())
-            }
-        };
-        if let Some((oldest_ms, _)) = of_producer.order.front() {
-            self.oldest.remove(&(*oldest_ms, name.clone()));
+        if !self.producers.contains_key(producer) {
+            self.bytes += producer.len() + PRODUCER_BYTES;
+            self.producers.insert(Arc::from(producer), Arc::default());
         }
-        if of_producer.order.len() >= usize::from(self.messages_max)
-            && let Some((_, outdone)) = of_producer.order.pop_front()
-        {
-            of_producer.entries.remove(&outdone);
-            self.note_gone(&outdone);
+        let Some(of_producer) = self.producers.get_mut(producer).map(Arc::make_mut) else { return };
+        let front_before = of_producer.order.front().map(|(at_ms, _)| *at_ms);
+        let is_full = of_producer.order.len() >= usize::from(self.messages_max);
+        let outdone = if is_full { of_producer.order.pop_front() } else { None };
+        if let Some((_, outdone)) = &outdone {
+            of_producer.entries.remove(outdone);
         }
         let message: Arc<[u8]> = Arc::from(message);
-        self.messages += 1;
-        self.bytes += message.len() + MESSAGE_BYTES;
-        self.added += 1;
         of_producer.entries.insert(message.clone(), (entry, at_ms));
         // Its place is the end, unless the clock has gone back.
         let place = of_producer.order.iter().rposition(|(other_ms, _)| *other_ms <= at_ms).map_or(0, |at| at + 1);
+        self.messages += 1;
+        self.bytes += message.len() + MESSAGE_BYTES;
+        self.added += 1;
         of_producer.order.insert(place, (at_ms, message));
-        if let Some((oldest_ms, _)) = of_producer.order.front() {
-            self.oldest.insert((*oldest_ms, name.clone()));
+        let front = of_producer.order.front().map(|(at_ms, _)| *at_ms);
+        self.move_oldest(producer, front_before, front);
+        if let Some((_, outdone)) = outdone {
+            self.note_gone(&outdone);
         }
-        self.producers.insert(name, of_producer);
     }
 
     fn note_gone(&mut self, message: &[u8]) {
@@ -178,7 +189,7 @@ impl Idempotency {
 
     /// Forgets a message. O(log messages + messages of the producer).
     fn forget(&mut self, producer: &[u8], message: &[u8]) {
-        let Some(of_producer) = self.producers.get_mut(producer) else { return };
+        let Some(of_producer) = self.producers.get_mut(producer).map(Arc::make_mut) else { return };
         if of_producer.entries.remove(message).is_none() {
             return;
         }
@@ -192,9 +203,12 @@ impl Idempotency {
     /// Forgets some of the messages that were recorded at a time or before it.
     fn forget_outdated(&mut self, limit_ms: i64) {
         for _ in 0..FORGOTTEN_PER_MESSAGE_MAX {
-            let Some((at_ms, name)) = self.oldest.first().cloned() else { return };
-            let of_producer = self.producers.get_mut(&name).filter(|_| at_ms <= limit_ms);
-            let Some(of_producer) = of_producer else { return };
+            let Some(((at_ms, name), ())) = self.oldest.first_key_value() else { return };
+            if *at_ms > limit_ms {
+                return;
+            }
+            let (at_ms, name) = (*at_ms, name.clone());
+            let Some(of_producer) = self.producers.get_mut(&name).map(Arc::make_mut) else { return };
             let Some((_, message)) = of_producer.order.pop_front() else { return };
             of_producer.entries.remove(&message);
             let front = of_producer.order.front().map(|(at_ms, _)| *at_ms);
@@ -205,13 +219,16 @@ impl Idempotency {
 
     /// Updates a producer's place among the producers; removes a producer without messages.
     fn move_oldest(&mut self, producer: &[u8], before: Option<i64>, now: Option<i64>) {
+        if before == now && now.is_some() {
+            return;
+        }
         let Some((name, _)) = self.producers.get_key_value(producer) else { return };
         let name = name.clone();
         if let Some(before) = before {
             self.oldest.remove(&(before, name.clone()));
         }
         match now {
-            Some(now) => _ = self.oldest.insert((now, name)),
+            Some(now) => self.oldest.insert((now, name), ()),
             None => {
                 self.producers.remove(&name);
                 self.bytes -= name.len() + PRODUCER_BYTES;
@@ -222,7 +239,7 @@ impl Idempotency {
     /// What is remembered. O(producers * log messages of each).
     pub fn tracked(&self, now_ms: i64) -> Tracked {
         let limit_ms = self.limit_ms(now_ms);
-        let fresh = |of_producer: &Producer| {
+        let fresh = |of_producer: &Arc<Producer>| {
             of_producer.order.len() - of_producer.order.partition_point(|(at_ms, _)| *at_ms <= limit_ms)
         };
         let counts = self.producers.values().map(fresh).filter(|&count| count > 0);
@@ -283,12 +300,13 @@ mod tests {
         let names = table.producers.keys().map(|name| name.len() + PRODUCER_BYTES).sum::<usize>();
         let bytes = all.iter().map(|message| message.len() + MESSAGE_BYTES).sum::<usize>() + names;
         assert_eq!(bytes, table.bytes);
-        let oldest: BTreeSet<(i64, Arc<[u8]>)> = table
+        let mut oldest: Vec<(i64, Arc<[u8]>)> = table
             .producers
             .iter()
             .map(|(name, of_producer)| (of_producer.order.front().expect("a message").0, name.clone()))
             .collect();
-        assert_eq!(oldest, table.oldest);
+        oldest.sort();
+        assert!(oldest.iter().eq(table.oldest.keys()));
     }
 
     /// Producers and messages that are remembered.
@@ -379,6 +397,31 @@ mod tests {
         again.configure(10, 20);
         records.iter().for_each(|(producer, message, entry)| again.record(producer, message, *entry, i64::MAX));
         assert_eq!(table, again);
+        check(&table);
+    }
+
+    /// A change of a frozen table copies one producer, and what was frozen stays as it was.
+    #[test]
+    fn a_frozen_copy_shares_all_producers_but_the_one_that_changes() {
+        let mut table = Idempotency::default();
+        let producer = |n: u64| n.to_be_bytes();
+        for n in 0..1000 {
+            (0..3).for_each(|message| table.record(&producer(n), &[message], id(1000, n), 1000));
+        }
+        let before = table.clone();
+        let frozen = table.freeze();
+        table.record(&producer(500), b"new", id(1001, 0), 1001);
+        table.record(b"someone else", b"new", id(1001, 1), 1001);
+        let shared = |(name, of_producer): (&Arc<[u8]>, &Arc<Producer>)| {
+            frozen.producers.get(name).is_some_and(|other| Arc::ptr_eq(of_producer, other))
+        };
+        assert_eq!(table.producers.iter().filter(|row| shared(*row)).count(), 999);
+        assert_eq!(frozen, before);
+        check(&table);
+        check(&frozen);
+        drop(frozen);
+        table.thaw();
+        table.record(&producer(0), b"new", id(1001, 2), 1001);
         check(&table);
     }
 }
