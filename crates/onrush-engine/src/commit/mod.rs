@@ -15,19 +15,17 @@ mod locks;
 mod moment;
 mod rebuild;
 mod record;
+mod scope;
+mod shards;
+mod telling;
 mod undo;
 
-use std::cell::RefCell;
-use std::sync::Arc;
-
-use onrush_store::{Cleared, Db, KeyHash, Removed, Shard, schedule};
+use onrush_store::{Removed, schedule};
 
 use crate::argv::Argv;
 use crate::eviction::state::Memory;
 use crate::kept::shrink;
 use crate::lazyfree::Garbage;
-use crate::messages::events::EventClass;
-use crate::messages::kind::Kind;
 use crate::session::Session;
 use crate::settings::Pause;
 use crate::shared::Shared;
@@ -40,6 +38,7 @@ pub use moment::AccessClock;
 use moment::Moment;
 pub use rebuild::{rebuild, rebuild_value};
 use record::Recorder;
+pub use shards::Expired;
 pub(crate) use undo::{KEYS_MAX as WAY_BACK_KEYS_MAX, Outside};
 
 /// Work that remains after the locks have gone back.
@@ -51,17 +50,6 @@ struct Leftovers {
     garbage: Vec<Garbage>,
     /// Keys that changed and that clients may wait for, with their databases.
     ready: Vec<(u32, Vec<u8>)>,
-}
-
-/// What [`Commit::expire_shard`] has removed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Expired {
-    /// Keys.
-    pub keys: usize,
-    /// Fields of hashes.
-    pub fields: usize,
-    /// Whether more fields are due.
-    pub has_more: bool,
 }
 
 /// What evicts keys when too much memory is in use.
@@ -269,225 +257,6 @@ impl Commit {
         result
     }
 
-    /// Whether there is a follower of the command log.
-    #[inline(always)]
-    pub fn is_logged(&self) -> bool {
-        self.record.is_on()
-    }
-
-    /// Whether there is a follower of the command log, or keyspace events are published.
-    #[inline(always)]
-    pub(crate) fn is_observed(&self) -> bool {
-        self.record.is_on() || self.record.tells_events()
-    }
-
-    /// Whether keyspace events are published.
-    #[inline(always)]
-    pub(crate) fn tells_events(&self) -> bool {
-        self.record.tells_events()
-    }
-
-    /// Publishes a keyspace event, if its class is published, when the commit ends.
-    pub(crate) fn notify(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
-        self.record.notify(db, class, event, key);
-    }
-
-    /// Notifies clients that track keys, when the commit ends, that `writer` has changed one.
-    pub(crate) fn outdate(&mut self, key: &[u8], hash: KeyHash, writer: u64) {
-        self.record.outdate(key, hash, writer);
-    }
-
-    /// Notifies them that all keys may have changed. This commit has the whole keyspace.
-    pub(crate) fn outdate_everything(&mut self) {
-        if self.shared.tracking.is_on() {
-            self.record.outdate_everything();
-        }
-    }
-
-    /// If too many keys are tracked, forgets up to `max` of them, but not this one. Their clients are notified when the
-    /// commit ends.
-    pub(crate) fn forget_read(&mut self, key: &[u8], hash: KeyHash, max: usize) {
-        self.record.forget_read(key, hash, max);
-    }
-
-    /// Notifies clients that track prefixes of the keys that have changed since the last call. No locks of shards may
-    /// be held.
-    #[inline]
-    pub(crate) fn broadcast(&mut self) {
-        self.record.broadcast();
-    }
-
-    /// Publishes events for new keys.
-    pub(crate) fn notify_new(&mut self) {
-        self.record.notify_new();
-    }
-
-    /// Updates whether there is a follower of the command log and which events are published, after a command that may
-    /// have changed this.
-    #[inline]
-    pub(crate) fn look_for_log(&mut self) {
-        self.record.look(&self.shared.settings);
-    }
-
-    /// Records a part of the present command's effects, in its database.
-    pub(crate) fn log_also(&mut self, args: &[&[u8]]) {
-        self.record.also(self.db, args.iter().copied());
-    }
-
-    /// The present command is not recorded as it was sent.
-    #[inline]
-    pub(crate) fn logs_itself(&mut self) {
-        self.record.logs_itself();
-    }
-
-    /// Publishes a message on a channel; it is sent when the commit ends. `owned` is the message if it is in a buffer
-    /// of its own. Returns how many clients get it. O(subscribers + patterns).
-    pub(crate) fn publish(
-        &mut self,
-        kind: Kind,
-        channel: &[u8],
-        message: &[u8],
-        owned: Option<&Arc<Vec<u8>>>,
-    ) -> usize {
-        self.record.publish(kind, channel, message, owned)
-    }
-
-    /// Sends the messages of the commands so far. No command may be under way, unless its effects so far are complete.
-    pub(crate) fn tell(&mut self) {
-        if !self.is_nested() {
-            self.record.close();
-        }
-    }
-
-    /// Whether commands run inside of another commit.
-    pub(crate) fn is_nested(&self) -> bool {
-        self.locks.is_lent()
-    }
-
-    /// Locks the shards of several keys at once, in order; they stay locked until the command ends. The keys may come in any
-    /// order and repeat.
-    ///
-    /// # Errors
-    /// The command runs inside of another commit, which has not declared one of the keys.
-    pub fn lock_all(&mut self, keys: impl IntoIterator<Item = (u32, KeyHash)>) -> Result<(), Refused> {
-        self.release();
-        let locked = self.locks.lock_all(keys.into_iter());
-        self.note(locked)
-    }
-
-    /// Takes the whole keyspace for this command. References into tables must end before.
-    ///
-    /// # Errors
-    /// The command runs inside of another commit, which has declared only keys.
-    pub fn lock_keyspace(&mut self) -> Result<(), Refused> {
-        self.release();
-        // A thread that has the keyspace must not miss one of our records.
-        self.record.submit();
-        let locked = self.locks.lock_keyspace();
-        // Another thread may have had it in between and begun a snapshot, or begun to follow the log.
-        self.look_for_log();
-        self.note(locked)
-    }
-
-    /// As [`Commit::lock_keyspace`], but waits for a running long command.
-    ///
-    /// # Errors
-    /// As of [`Commit::lock_keyspace`].
-    pub fn wait_for_keyspace(&mut self) -> Result<(), Refused> {
-        let defers = std::mem::replace(&mut self.locks.defers, false);
-        let locked = self.lock_keyspace();
-        self.locks.defers = defers;
-        locked
-    }
-
-    /// Whether the whole keyspace is locked.
-    pub fn has_keyspace(&self) -> bool {
-        self.locks.has_keyspace()
-    }
-
-    fn note(&mut self, locked: Result<(), Refused>) -> Result<(), Refused> {
-        self.refused = self.refused.or(locked.err());
-        locked
-    }
-
-    /// Announces that the present command, which has changed nothing yet, will go through this many elements.
-    ///
-    /// # Errors
-    /// They are too many for a worker: the command is executed again from its beginning on the thread for long
-    /// commands.
-    #[inline]
-    pub fn expect_work(&mut self, elements: usize) -> Result<(), Refused> {
-        if elements <= self.shared.offload.elements_max || !self.may_defer() {
-            return Ok(());
-        }
-        self.note(Err(Refused::TakesLong))
-    }
-
-    /// A command may go through this many elements to find out whether there are too many for a worker.
-    #[inline]
-    pub fn work_max(&self) -> usize {
-        if self.may_defer() { self.shared.offload.elements_max } else { usize::MAX }
-    }
-
-    /// Announces that the present command, which has changed nothing yet, will look into shards one after the other.
-    ///
-    /// # Errors
-    /// As of [`Commit::expect_work`]; also if another thread holds shards for long.
-    pub fn expect_shards(&mut self, elements: usize) -> Result<(), Refused> {
-        let is_busy = self.shared.offload.is_busy();
-        self.expect_work(if is_busy { usize::MAX } else { elements })
-    }
-
-    /// Whether commands may be postponed, or go to the thread for long commands. Inside of a script, that means the
-    /// whole script, which must have a way back.
-    #[inline]
-    pub(crate) fn may_defer(&self) -> bool {
-        self.locks.defers && self.shared.offload.is_there() && (!self.locks.is_lent() || self.record.undo.is_on())
-    }
-
-    /// Whether the outer command, which runs others inside of its commit, could also be executed on the thread for long
-    /// commands.
-    pub(crate) fn may_go_elsewhere(&self) -> bool {
-        self.locks.defers && self.shared.offload.is_there()
-    }
-
-    /// Whether another thread holds the shard of a key in the present database for long.
-    pub(crate) fn is_held_long(&self, key: &[u8]) -> bool {
-        let hash = self.shared.keyspace.hash(key);
-        self.shared.keyspace.db(self.db as usize).is_some_and(|db| db.shard_of(hash).is_held_long())
-    }
-
-    /// Notes why the present command is refused.
-    pub(crate) fn refuse(&mut self, refused: Refused) -> Refused {
-        *self.refused.insert(refused)
-    }
-
-    /// Whether the present command did not get what it asked for.
-    pub(crate) fn is_refused(&self) -> bool {
-        matches!(self.refused, Some(Refused::HeldLong | Refused::TakesLong))
-    }
-
-    /// Why the present command did not get what it asked for, if so.
-    pub(crate) fn take_refused(&mut self) -> Option<Refused> {
-        self.refused.take()
-    }
-
-    /// Begins running commands inside of this commit, with its locks: several keys' or the whole keyspace. Until
-    /// [`Commit::end_nested`] they can neither take other locks nor give locks back.
-    pub fn begin_nested(&mut self) {
-        self.locks.lend();
-        self.record.hold(true);
-    }
-
-    /// Ends what [`Commit::begin_nested`] began; the locks are still held.
-    ///
-    /// # Errors
-    /// A command asked for a key that was not declared. It found no key, and its changes to it are dropped.
-    pub fn end_nested(&mut self) -> Result<(), Refused> {
-        self.record.hold(false);
-        self.locks.take_back()
-    }
-
     /// Ends a command that made `changes` inside of another commit; it becomes a part of that commit's record.
     pub(crate) fn end_inside(&mut self, argv: &Argv<'_>, changes: u64) {
         if changes > 0 && self.record.is_on() {
@@ -498,11 +267,6 @@ impl Commit {
         if !self.left.expired.is_empty() {
             self.count_expired();
         }
-    }
-
-    /// A database, made if necessary. The caller locks its shards by itself, and only reads.
-    pub fn database(&self, db: u32) -> &'static Db {
-        self.locks.database(db)
     }
 
     /// Gives back the locks of shards, unless they belong to an outer commit. Records the effects first.
@@ -559,68 +323,6 @@ impl Commit {
     /// Takes the changed keys that clients may wait for.
     pub(crate) fn take_ready(&mut self) -> Vec<(u32, Vec<u8>)> {
         std::mem::take(&mut self.left.ready)
-    }
-
-    /// Empties a database; returns how many keys it had, and the tables to free, unless a snapshot still needs them.
-    /// This commit has the whole keyspace.
-    pub fn clear(&mut self, db: u32) -> (usize, Vec<Cleared>) {
-        debug_assert!(self.locks.has_keyspace());
-        let cleared = self.shared.keyspace.db(db as usize).map_or_else(Vec::new, Db::clear);
-        match self.record.snapshot() {
-            Some(snapshot) if snapshot.wants_taken() => {
-                let removed = cleared.iter().map(Cleared::len).sum();
-                snapshot.take_over(db, cleared);
-                (removed, Vec::new())
-            }
-            _ => (cleared.iter().map(Cleared::len).sum(), cleared),
-        }
-    }
-
-    /// Exchanges two databases. This commit has the whole keyspace.
-    pub fn swap(&mut self, a: u32, b: u32) {
-        debug_assert!(self.locks.has_keyspace());
-        self.shared.keyspace.swap_dbs(a as usize, b as usize);
-        if let Some(snapshot) = self.record.snapshot() {
-            snapshot.swap(a, b);
-        }
-    }
-
-    /// Removes keys of a shard that are due, and up to `fields_max` fields of its hashes. A commit of its own, for a thread that
-    /// executes no commands.
-    pub fn expire_shard(&mut self, db: u32, shard: &'static Shard, now_ms: i64, fields_max: usize) -> Expired {
-        self.record.look(&self.shared.settings);
-        if shard.is_held_long() {
-            return Expired::default();
-        }
-        let Self { locks, record, left, .. } = self;
-        let table = locks.lock_shard(shard);
-        let mut keys = 0;
-        table.expire_due(now_ms, 0, usize::MAX, &mut |removed| {
-            record.note_expired(db, removed.key());
-            left.garbage.push(removed.into());
-            keys += 1;
-        });
-        let mut fields = 0;
-        let told = RefCell::new(record);
-        let has_more = table.expire_fields(
-            now_ms,
-            fields_max,
-            &mut |key: &[u8], names: &[Vec<u8>]| {
-                fields += names.len();
-                let mut record = told.borrow_mut();
-                record.notify(db, EventClass::Hash, "hexpired", key);
-                let names = names.iter().map(Vec::as_slice);
-                record.changed_by_itself(db, key);
-                record.also(db, [&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>().into_iter());
-            },
-            &mut |removed| {
-                told.borrow_mut().notify(db, EventClass::Generic, "del", removed.key());
-                left.garbage.push(removed.into());
-            },
-        );
-        self.record.end_command();
-        self.release();
-        Expired { keys, fields, has_more }
     }
 
     /// Frees something that was taken out of the store, after its shard's lock is released.

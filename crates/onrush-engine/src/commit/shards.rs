@@ -1,0 +1,83 @@
+//! Commits of whole shards and databases: expiry, emptying, exchanging.
+
+use std::cell::RefCell;
+
+use onrush_store::{Cleared, Db, Shard};
+
+use super::Commit;
+use crate::messages::events::EventClass;
+
+/// What [`Commit::expire_shard`] has removed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expired {
+    /// Keys.
+    pub keys: usize,
+    /// Fields of hashes.
+    pub fields: usize,
+    /// Whether more fields are due.
+    pub has_more: bool,
+}
+
+impl Commit {
+    /// Empties a database; returns how many keys it had, and the tables to free, unless a snapshot still needs them.
+    /// This commit has the whole keyspace.
+    pub fn clear(&mut self, db: u32) -> (usize, Vec<Cleared>) {
+        debug_assert!(self.locks.has_keyspace());
+        let cleared = self.shared.keyspace.db(db as usize).map_or_else(Vec::new, Db::clear);
+        match self.record.snapshot() {
+            Some(snapshot) if snapshot.wants_taken() => {
+                let removed = cleared.iter().map(Cleared::len).sum();
+                snapshot.take_over(db, cleared);
+                (removed, Vec::new())
+            }
+            _ => (cleared.iter().map(Cleared::len).sum(), cleared),
+        }
+    }
+
+    /// Exchanges two databases. This commit has the whole keyspace.
+    pub fn swap(&mut self, a: u32, b: u32) {
+        debug_assert!(self.locks.has_keyspace());
+        self.shared.keyspace.swap_dbs(a as usize, b as usize);
+        if let Some(snapshot) = self.record.snapshot() {
+            snapshot.swap(a, b);
+        }
+    }
+
+    /// Removes keys of a shard that are due, and up to `fields_max` fields of its hashes. A commit of its own, for a thread that
+    /// executes no commands.
+    pub fn expire_shard(&mut self, db: u32, shard: &'static Shard, now_ms: i64, fields_max: usize) -> Expired {
+        self.record.look(&self.shared.settings);
+        if shard.is_held_long() {
+            return Expired::default();
+        }
+        let Self { locks, record, left, .. } = self;
+        let table = locks.lock_shard(shard);
+        let mut keys = 0;
+        table.expire_due(now_ms, 0, usize::MAX, &mut |removed| {
+            record.note_expired(db, removed.key());
+            left.garbage.push(removed.into());
+            keys += 1;
+        });
+        let mut fields = 0;
+        let told = RefCell::new(record);
+        let has_more = table.expire_fields(
+            now_ms,
+            fields_max,
+            &mut |key: &[u8], names: &[Vec<u8>]| {
+                fields += names.len();
+                let mut record = told.borrow_mut();
+                record.notify(db, EventClass::Hash, "hexpired", key);
+                let names = names.iter().map(Vec::as_slice);
+                record.changed_by_itself(db, key);
+                record.also(db, [&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>().into_iter());
+            },
+            &mut |removed| {
+                told.borrow_mut().notify(db, EventClass::Generic, "del", removed.key());
+                left.garbage.push(removed.into());
+            },
+        );
+        self.record.end_command();
+        self.release();
+        Expired { keys, fields, has_more }
+    }
+}

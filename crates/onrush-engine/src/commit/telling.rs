@@ -1,0 +1,101 @@
+//! What a commit tells those who follow changes: the command log, keyspace events, tracking clients, messages.
+
+use std::sync::Arc;
+
+use onrush_store::KeyHash;
+
+use super::Commit;
+use crate::messages::events::EventClass;
+use crate::messages::kind::Kind;
+
+impl Commit {
+    /// Whether there is a follower of the command log.
+    #[inline(always)]
+    pub fn is_logged(&self) -> bool {
+        self.record.is_on()
+    }
+
+    /// Whether there is a follower of the command log, or keyspace events are published.
+    #[inline(always)]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.record.is_on() || self.record.tells_events()
+    }
+
+    /// Whether keyspace events are published.
+    #[inline(always)]
+    pub(crate) fn tells_events(&self) -> bool {
+        self.record.tells_events()
+    }
+
+    /// Publishes a keyspace event, if its class is published, when the commit ends.
+    pub(crate) fn notify(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
+        self.record.notify(db, class, event, key);
+    }
+
+    /// Notifies clients that track keys, when the commit ends, that `writer` has changed one.
+    pub(crate) fn outdate(&mut self, key: &[u8], hash: KeyHash, writer: u64) {
+        self.record.outdate(key, hash, writer);
+    }
+
+    /// Notifies them that all keys may have changed. This commit has the whole keyspace.
+    pub(crate) fn outdate_everything(&mut self) {
+        if self.shared.tracking.is_on() {
+            self.record.outdate_everything();
+        }
+    }
+
+    /// If too many keys are tracked, forgets up to `max` of them, but not this one. Their clients are notified when the
+    /// commit ends.
+    pub(crate) fn forget_read(&mut self, key: &[u8], hash: KeyHash, max: usize) {
+        self.record.forget_read(key, hash, max);
+    }
+
+    /// Notifies clients that track prefixes of the keys that have changed since the last call. No locks of shards may
+    /// be held.
+    #[inline]
+    pub(crate) fn broadcast(&mut self) {
+        self.record.broadcast();
+    }
+
+    /// Publishes events for new keys.
+    pub(crate) fn notify_new(&mut self) {
+        self.record.notify_new();
+    }
+
+    /// Updates whether there is a follower of the command log and which events are published, after a command that may
+    /// have changed this.
+    #[inline]
+    pub(crate) fn look_for_log(&mut self) {
+        self.record.look(&self.shared.settings);
+    }
+
+    /// Records a part of the present command's effects, in its database.
+    pub(crate) fn log_also(&mut self, args: &[&[u8]]) {
+        self.record.also(self.db, args.iter().copied());
+    }
+
+    /// The present command is not recorded as it was sent.
+    #[inline]
+    pub(crate) fn logs_itself(&mut self) {
+        self.record.logs_itself();
+    }
+
+    /// Publishes a message on a channel; it is sent when the commit ends. `owned` is the message if it is in a buffer
+    /// of its own. Returns how many clients get it. O(subscribers + patterns).
+    pub(crate) fn publish(
+        &mut self,
+        kind: Kind,
+        channel: &[u8],
+        message: &[u8],
+        owned: Option<&Arc<Vec<u8>>>,
+    ) -> usize {
+        self.record.publish(kind, channel, message, owned)
+    }
+
+    /// Sends the messages of the commands so far. No command may be under way, unless its effects so far are complete.
+    pub(crate) fn tell(&mut self) {
+        if !self.is_nested() {
+            self.record.close();
+        }
+    }
+}
