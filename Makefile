@@ -16,6 +16,9 @@ CLIENTS := tests/clients
 # Test files of their own line below; all others run side by side.
 APART := pipelining large memory siege audit
 TESTS := $(filter-out $(APART),$(basename $(notdir $(wildcard tests/tests/*.rs))))
+UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
+# All tests are built as parts of the whole workspace: with the same features everything is built once.
+CARGO_TEST := cargo test --workspace --locked
 ARGS ?=
 FUZZ_SECONDS ?= 30
 
@@ -34,11 +37,10 @@ run: build ## start the server with defaults; more options through ARGS="--port 
 
 test: tools lint book unit blackbox programs clients ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
 
-lint: $(CARGO_DENY) ## formatting, clippy with default, no and all features, the docs of the code, licences and duplicates of the dependencies
+lint: $(CARGO_DENY) ## formatting, clippy with all and no features, the docs of the code, licences and duplicates of the dependencies
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	cargo clippy --workspace --no-default-features --locked -- -D warnings
-	cargo clippy --workspace --all-features --locked -- -D warnings
 	scripts/lowest-rust.sh
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --locked
 	$(CARGO_DENY) --locked check licenses bans sources
@@ -53,14 +55,15 @@ book: $(MDBOOK) ## docs as a book, in the target folder; the test `docs` checks 
 	sed -i 's|href="\.\./|href="https://github.com/onrush/onrush/blob/main/|g' $(TARGET)/book/*.html
 
 unit: ## unit and property tests beside the code
-	cargo test --workspace --exclude onrush-tests --locked
+	$(CARGO_TEST) --lib --bins --examples $(addprefix --test ,$(UNIT_TESTS))
+	$(CARGO_TEST) --doc
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
 	rm -f $(TARGET)/skipped
-	cargo test -p onrush-tests --locked --no-fail-fast --lib --bins $(addprefix --test ,$(TESTS))
-	cargo test -p onrush-tests --locked --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
-	cargo test -p onrush-tests --locked --test siege
-	cargo test -p onrush-tests --locked --test audit
+	$(CARGO_TEST) --no-fail-fast $(addprefix --test ,$(TESTS))
+	$(CARGO_TEST) --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
+	$(CARGO_TEST) --test siege
+	$(CARGO_TEST) --test audit
 	$(MAKE) sim ARGS="--seed 1 --seconds 60"
 	python3 benchmarks/shapes.py --scale 0.001 --no-record
 
