@@ -68,12 +68,20 @@ impl Load {
     }
 }
 
+/// What a worker has used of its processor, in nanoseconds since its start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    cpu: u64,
+    /// Of it, for polls while it had nothing to do.
+    polled: u64,
+}
+
 /// See the module's text.
 pub struct Gather {
     server: &'static Server,
     workers: Arc<[Arc<Mailbox>]>,
     looked_at: Instant,
-    cpu_nanos: Vec<u64>,
+    known: Vec<Times>,
     idle: IdleClock,
     idle_nanos: Option<u64>,
     wish: Wish,
@@ -88,7 +96,7 @@ impl Gather {
         Self {
             server,
             looked_at: Instant::now(),
-            cpu_nanos: vec![0; workers.len()],
+            known: vec![Times::default(); workers.len()],
             idle_nanos: idle.nanos(),
             idle,
             workers,
@@ -144,14 +152,20 @@ impl Gather {
         self.looked_at = Instant::now();
         let share = |nanos: u64| nanos as f64 / elapsed.as_nanos() as f64;
         let mut busy = Vec::with_capacity(self.workers.len());
-        for (thread, before) in self.cpu_nanos.iter_mut().enumerate() {
-            let now = self.server.stats.threads[thread].cpu_clock().map_or(0, os::clock_nanos);
-            busy.push(share(now.saturating_sub(*before)));
+        let mut idle_polls = 0;
+        for (thread, before) in self.known.iter_mut().enumerate() {
+            // A worker that polls for want of work is idle.
+            let polled = self.workers[thread].polled_nanos();
+            let cpu = self.server.stats.threads[thread].cpu_clock().map_or(0, os::clock_nanos);
+            let now = Times { cpu, polled };
+            let polled = now.polled - before.polled;
+            idle_polls += polled;
+            busy.push(share(now.cpu.saturating_sub(before.cpu).saturating_sub(polled)));
             *before = now;
         }
         let (before, now) = (self.idle_nanos, self.idle.nanos());
         self.idle_nanos = now;
-        Some(Load { busy, idle: share(now?.saturating_sub(before?)) })
+        Some(Load { busy, idle: share(now?.saturating_sub(before?) + idle_polls) })
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ pub struct Host {
     pub query_limit_bytes: AtomicUsize,
     /// `gather-connections`.
     pub gathers: AtomicBool,
+    /// `busy-poll-us`.
+    pub busy_poll_us: AtomicU64,
     /// How many workers have connections: the first ones.
     pub workers_used: AtomicUsize,
     /// Connections there are now.
@@ -106,6 +108,7 @@ impl Host {
             engine: OnceLock::new(),
             query_limit_bytes: AtomicUsize::new(0),
             gathers: AtomicBool::new(false),
+            busy_poll_us: AtomicU64::new(0),
             workers_used: AtomicUsize::new(if config.gather_connections { 1 } else { config.workers }),
             connected: AtomicUsize::new(0),
             port: AtomicU32::new(config.port as u32),
@@ -143,6 +146,7 @@ impl Host {
     fn refresh(&self, config: &Config) {
         self.query_limit_bytes.store(config.client_query_buffer_limit as usize, Relaxed);
         self.gathers.store(config.gather_connections, Relaxed);
+        self.busy_poll_us.store(config.busy_poll_us, Relaxed);
         if let Some(engine) = self.engine.get() {
             engine.set(&options(config));
         }

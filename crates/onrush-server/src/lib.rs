@@ -7,6 +7,7 @@
 //! Only [`os`] (a few system calls) has `unsafe`.
 
 mod append_only;
+mod busy_poll;
 pub mod config;
 pub mod connection;
 pub mod cron;

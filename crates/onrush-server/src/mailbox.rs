@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use onrush_engine::client::ClientHandle;
 use parking_lot::Mutex;
@@ -43,6 +44,7 @@ pub struct Mailbox {
     post: Mutex<Post>,
     has_post: AtomicBool,
     asleep: AtomicBool,
+    polled_nanos: AtomicU64,
     bell: mio::Waker,
 }
 
@@ -53,7 +55,24 @@ impl Mailbox {
     /// The system cannot create another event queue.
     pub fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
         let bell = mio::Waker::new(poll.registry(), token)?;
-        Ok(Self { post: Mutex::default(), has_post: AtomicBool::new(false), asleep: AtomicBool::new(false), bell })
+        Ok(Self {
+            post: Mutex::default(),
+            has_post: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            polled_nanos: AtomicU64::new(0),
+            bell,
+        })
+    }
+
+    /// How long the worker has polled while it had nothing to do, in nanoseconds.
+    pub fn polled_nanos(&self) -> u64 {
+        self.polled_nanos.load(Relaxed)
+    }
+
+    /// Notes that the worker has polled while it had nothing to do. Only the worker calls this.
+    #[inline]
+    pub fn note_polled(&self, time: Duration) {
+        self.polled_nanos.store(self.polled_nanos.load(Relaxed) + time.as_nanos() as u64, Relaxed);
     }
 
     /// Hands a connection over.
@@ -136,7 +155,6 @@ impl Wake for ConnectionWaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     const BELL: mio::Token = mio::Token(usize::MAX);
 

@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
@@ -17,6 +19,7 @@ use onrush_engine::eviction::state::Memory;
 use onrush_engine::runner::caught;
 use slab::Slab;
 
+use crate::busy_poll::BusyPoll;
 use crate::connection::{After, Connection};
 use crate::mailbox::{Mailbox, Order};
 use crate::os;
@@ -63,6 +66,7 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
             heavy: Vec::new(),
             ended: Vec::new(),
             alarms: BTreeSet::new(),
+            busy_poll: BusyPoll::new(available_parallelism().map_or(1, NonZero::get)),
             is_evicting: false,
             adopted: 0,
             scratch: Scratch::new(server, thread),
@@ -95,6 +99,7 @@ struct Worker {
     /// Connections that have ended.
     ended: Vec<usize>,
     alarms: BTreeSet<(Instant, usize)>,
+    busy_poll: BusyPoll,
     /// Whether there are keys left to evict.
     is_evicting: bool,
     /// Connections there have been.
@@ -112,8 +117,10 @@ impl Worker {
         loop {
             self.wait(&mut events, now);
             self.list_ready(&events);
+            let (served, commands) = (self.ready.len() as u64, self.commands());
             // The round's last reading of the clock is exact enough for what is due in milliseconds.
             now = self.round().unwrap_or_else(Instant::now);
+            self.busy_poll.note_round(served, self.commands() - commands);
             self.is_evicting = self.server.eviction.maxmemory() > 0 && self.evict(now);
             let stats = &self.server.stats.threads[self.thread];
             stats.rounds.add(1);
@@ -129,6 +136,12 @@ impl Worker {
         }
     }
 
+    /// Commands executed so far.
+    #[inline]
+    fn commands(&self) -> u64 {
+        self.server.stats.threads[self.thread].commands_processed.get()
+    }
+
     /// Asks the system for events; sleeps if there is nothing else to do. A sleep has no timeout unless there are
     /// alarms: a timer costs more than the rest of it. The maintenance thread wakes sleeping workers that have upkeep
     /// to do ([`crate::cron`]).
@@ -138,12 +151,39 @@ impl Worker {
         } else {
             Some(Duration::ZERO)
         };
+        if timeout != Some(Duration::ZERO) && self.poll_for_a_moment(events, now) {
+            return;
+        }
         if let Err(error) = self.poll.poll(events, timeout)
             && error.kind() != io::ErrorKind::Interrupted
         {
             tracing::warn!("Can't wait for sockets: {error}");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Asks the system for events a few times, if that is worth it before a sleep; returns whether there are any.
+    #[inline]
+    fn poll_for_a_moment(&mut self, events: &mut Events, now: Instant) -> bool {
+        let most = self.busy_poll.time(self.server.host.busy_poll_us.load(Relaxed));
+        if most.is_zero() || !self.busy_poll.should_try() {
+            return false;
+        }
+        if self.poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty() {
+            self.busy_poll.note(true);
+            return true;
+        }
+        let (came, polled) = loop {
+            let came = self.poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty();
+            let polled = now.elapsed();
+            if came || polled >= most {
+                break (came, polled);
+            }
+        };
+        // Events that came later came because others got this processor in between.
+        self.busy_poll.note(came && polled < most);
+        self.mailbox.note_polled(polled);
+        came
     }
 
     /// Evicts for a moment if too much memory is in use, so that an idle server also comes down to its limit; returns

@@ -28,6 +28,7 @@ const SETS: &[(&str, &str)] = &[
     ("pipeline-slice-us", "Ours: microseconds a connection may execute before the others of its thread have their turn."),
     ("tracking-table-max-keys", "Keys that are remembered for client-side caching; 0 is no limit."),
     ("workers", "Ours: threads that read, execute and write; by default one for each core."),
+    ("busy-poll-us", "Ours: microseconds a worker goes on asking the system for events before it sleeps, where that pays; 0: none."),
     ("gather-connections", "Ours: connections gather on as few workers as hold the load. `no` spreads them over all."),
     ("daemonize", "Goes to the background."),
     ("pidfile", "File that gets the process's number."),

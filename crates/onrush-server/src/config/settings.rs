@@ -144,6 +144,8 @@ settings! {
     pipeline_slice_us: u64 = "pipeline-slice-us",
     /// Whether connections gather on as few of the workers as hold the load.
     gather_connections: bool = "gather-connections",
+    /// How long a worker polls before it sleeps, in microseconds.
+    busy_poll_us: u64 = "busy-poll-us",
     /// Threads that execute commands.
     workers: usize = "workers",
     /// Whether to go to the background at start.

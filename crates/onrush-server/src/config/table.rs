@@ -80,6 +80,7 @@ pub static DIRECTIVES: &[Directive] = &[
     // Process.
     integer("workers", 1, 1024, "").immutable(),
     boolean("gather-connections", "yes"),
+    integer("busy-poll-us", 0, 1_000, "20"),
     boolean("daemonize", "no").immutable(),
     one_of("supervised", &["upstart", "systemd", "auto", "no"], "no")
         .immutable()
