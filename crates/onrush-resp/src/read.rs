@@ -104,8 +104,8 @@ struct Bulk {
     end: &'static [u8],
 }
 
-const LINE_END: &[u8] = b"\r\n";
-const OK: &[u8] = b"+OK\r\n";
+pub(crate) const LINE_END: &[u8] = b"\r\n";
+pub(crate) const OK: &[u8] = b"+OK\r\n";
 /// Eight times the reply that a mass insertion mostly gets.
 const OKS: &[u8; 40] = b"+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n";
 /// Room for a line that stays allocated between lines, in bytes.

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::element::{AggregateKind, BulkKind, ReplyError, Scalar};
-use crate::read::{ReplyReader, ReplyVisitor};
+use crate::element::{AggregateKind, BulkKind, Head, ReplyError, Scalar, short_head};
+use crate::read::{LINE_END, OK, ReplyReader, ReplyVisitor};
 
 /// Elements and bytes for which room is made in advance; more room is made as they arrive.
 const RESERVED_ITEMS_MAX: usize = 128;
@@ -75,14 +75,51 @@ impl<R: FromReply> ReplyDecoder<R> {
     ///
     /// # Errors
     /// As [`ReplyReader::read`].
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, input: &[u8], at: &mut usize) -> Result<Option<R>, ReplyError> {
-        if self.reader.is_between() && input[*at..].starts_with(b"+OK\r\n") {
-            *at += 5;
-            return Ok(Some(R::okay()));
+        if self.reader.is_between()
+            && let Some((reply, len)) = usual(&input[*at..])
+        {
+            *at += len;
+            return Ok(Some(reply));
         }
+        self.next_of_any_kind(input, at)
+    }
+
+    /// Skips up to `max` statuses `OK` that are whole replies, and moves `at` past them; returns how many they were.
+    #[inline]
+    pub fn okays(&mut self, input: &[u8], at: &mut usize, max: usize) -> usize {
+        if !self.reader.is_between() {
+            return 0;
+        }
+        let okays = input[*at..].chunks_exact(OK.len()).take(max).take_while(|reply| *reply == OK).count();
+        *at += okays * OK.len();
+        okays
+    }
+
+    #[inline(never)]
+    fn next_of_any_kind(&mut self, input: &[u8], at: &mut usize) -> Result<Option<R>, ReplyError> {
         let ended = self.reader.read(input, at, &mut self.builder)?;
         Ok(ended.and_then(|_| self.builder.whole.take()))
+    }
+}
+
+/// A reply of one of the kinds that most replies are, and its length: the status `OK`, an integer, or a string that is
+/// there as a whole. `None` for all others.
+#[inline(always)]
+fn usual<R: FromReply>(input: &[u8]) -> Option<(R, usize)> {
+    match input.first()? {
+        b'+' => input.starts_with(OK).then(|| (R::okay(), OK.len())),
+        b':' | b'$' => match short_head(input)? {
+            (Head::Scalar(scalar), len) => Some((R::scalar(scalar), len)),
+            (Head::Bulk(kind, len), from) => {
+                let bytes = input.get(from..from.checked_add(len)?)?;
+                let ends = input[from + len..].starts_with(LINE_END);
+                ends.then(|| (R::bulk(kind, Cow::Borrowed(bytes)), from + len + LINE_END.len()))
+            }
+            (Head::Aggregate(..), _) => None,
+        },
+        _ => None,
     }
 }
 
@@ -178,6 +215,18 @@ mod tests {
             assert!(decoder.next(&[b'x'; 1_000], &mut 0).unwrap().is_none());
             assert!(decoder.builder.bulk.capacity() <= RESERVED_BYTES_MAX.max(2 * (piece + 1) * 1_000 + 6));
         }
+    }
+
+    #[test]
+    fn statuses_are_skipped_only_between_replies_and_only_so_many() {
+        let mut decoder = ReplyDecoder::<Room>::new();
+        let mut at = 0;
+        assert_eq!(decoder.okays(b"+OK\r\n+OK\r\n+OK\r\n", &mut at, 2), 2);
+        assert_eq!((at, decoder.okays(b"+OK\r\n:1\r\n", &mut 0, 9)), (10, 1));
+        assert_eq!((decoder.okays(b"+OKAY\r\n", &mut 0, 9), decoder.okays(b"+OK\r", &mut 0, 9)), (0, 0));
+        assert!(decoder.next(b"$10\r\n", &mut 0).unwrap().is_none());
+        assert_eq!(decoder.okays(b"+OK\r\n+OK\r\n", &mut 0, 9), 0, "they belong to a string");
+        assert_eq!(decoder.next(b"+OK\r\n+OK\r\n\r\n", &mut 0).unwrap().map(|room| room.0), Some(10));
     }
 
     #[test]

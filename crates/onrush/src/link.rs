@@ -239,7 +239,9 @@ impl Link {
 
     /// Passes on all complete replies.
     fn dispatch(&mut self, shared: &Shared) -> RedisResult<()> {
-        while let Some(value) = self.parser.next(&self.input[..self.input_end], &mut self.input_at)? {
+        loop {
+            self.take_okays(shared);
+            let Some(value) = self.parser.next(&self.input[..self.input_end], &mut self.input_at)? else { break };
             match value {
                 Value::Push(push) => self.push(shared, *push),
                 Value::Array(parts) if shared.outlet.is_lossless() && is_resp2_push(&parts) => {
@@ -252,6 +254,21 @@ impl Link {
             front.publish();
         }
         Ok(())
+    }
+
+    /// Passes on the statuses `OK` that come next, but for a batch's last reply: most replies of most batches.
+    #[inline]
+    fn take_okays(&mut self, shared: &Shared) {
+        let Some(batch) = self.inflight.front_mut().and_then(Entry::batch) else { return };
+        let input = &self.input[..self.input_end];
+        let okays = self.parser.okays(input, &mut self.input_at, batch.left_before_last());
+        if okays > 0 {
+            batch.add_okays(okays);
+            self.replies += okays as u64;
+            if self.leased {
+                shared.note_replies(self.replies);
+            }
+        }
     }
 
     #[inline]

@@ -24,12 +24,18 @@ impl Parser {
     ///
     /// # Errors
     /// [`ErrorKind::Parse`] when the bytes are not RESP or pass a limit.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, input: &[u8], at: &mut usize) -> RedisResult<Option<Value>> {
         match self.decoder.next(input, at) {
             Ok(value) => Ok(value),
             Err(error) => Err(malformed(error)),
         }
+    }
+
+    /// Skips up to `max` statuses `OK` and moves `at` past them; returns how many they were.
+    #[inline]
+    pub fn okays(&mut self, input: &[u8], at: &mut usize, max: usize) -> usize {
+        self.decoder.okays(input, at, max)
     }
 }
 

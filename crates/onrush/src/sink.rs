@@ -50,6 +50,19 @@ pub(crate) struct Batch {
     done: oneshot::Sender<BatchOutcome>,
 }
 
+impl Batch {
+    /// How many replies may come before the last one.
+    pub(crate) fn left_before_last(&self) -> usize {
+        self.left.saturating_sub(1)
+    }
+
+    /// Takes so many statuses `OK`, which are not the last reply.
+    pub(crate) fn add_okays(&mut self, okays: usize) {
+        self.left -= okays;
+        self.replies.resize_with(self.replies.len() + okays, || Value::Okay);
+    }
+}
+
 /// A part of a stream.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -249,6 +262,15 @@ impl Entry {
             Sink::Again { .. } | Sink::Discard => return Progress::Silent,
         }
         self.complete(None)
+    }
+
+    /// The batch that waits, if it is one.
+    #[inline]
+    pub(crate) fn batch(&mut self) -> Option<&mut Batch> {
+        match &mut self.sink {
+            Sink::Batch(batch) => Some(batch),
+            _ => None,
+        }
     }
 
     /// Counts a confirmation of a (un)subscribe command.
