@@ -6,7 +6,7 @@ saves, and the first one starts on that. Each of this with an RDB file and with 
 base is an RDB file or commands. Digests of data that never leaves one server prove nothing, so a digest is compared with
 the one taken before the first save, on the server that was filled.
 
-    shapes.py                          20,000,000 small keys, and few huge ones: files of some GB, an hour, 10 GB of memory
+    shapes.py                          20,000,000 small keys, and few huge ones: files of some GB, 10 GB of memory
     shapes.py --scale 0.001 --no-record    the same shapes in seconds
     shapes.py --shapes many --formats rdb  only some of them
 """
@@ -14,12 +14,12 @@ the one taken before the first save, on the server that was filled.
 import argparse
 import datetime
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,7 +30,8 @@ sys.dont_write_bytecode = True
 from harness.load import command as encode  # noqa: E402
 from harness.servers import free_port  # noqa: E402
 
-PIPELINE = 1000
+LAST = "the last reply"
+LAST_REPLY = f"${len(LAST)}\r\n{LAST}\r\n".encode()
 FORMATS = ("rdb", "aof", "aof-commands")
 
 
@@ -93,23 +94,23 @@ class Server:
             raise SystemExit(f"{self.kind.name}: {args[:2]}: {reply.decode()}")
         return reply
 
-    def fill(self, commands):
-        """Sends commands in pipelines."""
-        batch, count, size = [], 0, 0
-        for command in commands:
-            batch.append(encode(*command))
-            count, size = count + 1, size + len(batch[-1])
-            if count == PIPELINE or size > 1 << 20:
-                self.flush(batch, count)
-                batch, count, size = [], 0, 0
-        self.flush(batch, count)
+    def fill(self, path):
+        """Sends the commands in a file while it reads the replies."""
+        sending = threading.Thread(target=self.send, args=(path,))
+        sending.start()
+        tail = b""
+        while not tail.endswith(LAST_REPLY):
+            part = self.replies.read1(1 << 20)
+            error = b"" if b"\n-" not in tail + part else (tail + part).split(b"\n-", 1)[1]
+            if not part or error:
+                raise SystemExit(f"{self.kind.name}: {error[:200].decode(errors='replace') or 'has closed the connection'}")
+            tail = (tail + part)[-len(LAST_REPLY) :]
+        sending.join()
 
-    def flush(self, batch, count):
-        self.conn.sendall(b"".join(batch))
-        for _ in range(count):
-            reply = self.reply()
-            if reply.startswith(b"-"):
-                raise SystemExit(f"{self.kind.name}: {reply.decode()}")
+    def send(self, path):
+        with open(path, "rb") as commands:
+            self.conn.sendfile(commands)
+        self.conn.sendall(encode("ECHO", LAST))
 
     def info(self, section, field):
         text = self.ok("INFO", section).decode()
@@ -193,14 +194,23 @@ def size_mb(folder):
     return sum(map(os.path.getsize, files)) / 1e6
 
 
-def round_trip(first, second, shape, form, scale, folder, rows):
+def write_commands(shape, scale, path):
+    """Writes the commands that make a shape into a file, and says how long that took."""
+    started = time.monotonic()
+    with open(path, "wb", buffering=1 << 20) as out:
+        for command in SHAPES[shape](scale):
+            out.write(encode(*command))
+    print(f"{shape}: {os.path.getsize(path) / 1e6:.0f} MB of commands in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def round_trip(first, second, shape, form, commands, folder, rows):
     """Fills `first`, then goes over to `second` and back."""
     state = None
     for step, kind in enumerate((first, second, first)):
         with Server(kind, folder, form) as server:
             row = {"shape": shape, "form": form, "way": f"{first.name} → {second.name} → {first.name}", "on": kind.name}
             if step == 0:
-                server.fill(SHAPES[shape](scale))
+                server.fill(commands)
                 state = server.state()
             else:
                 row["load s"] = server.start_s
@@ -254,13 +264,13 @@ def main():
     ours, theirs = Kind("onrush", options.onrush), Kind("redis-server", options.redis)
     rows = []
     for shape in options.shapes.split(","):
-        for form in options.formats.split(","):
-            for first, second in ((ours, theirs), (theirs, ours)):
-                folder = tempfile.mkdtemp(prefix="onrush-shapes-", dir=options.dir)
-                try:
-                    round_trip(first, second, shape, form, options.scale, folder, rows)
-                finally:
-                    shutil.rmtree(folder)
+        with tempfile.TemporaryDirectory(prefix="onrush-shapes-", dir=options.dir) as root:
+            commands = os.path.join(root, "commands")
+            write_commands(shape, options.scale, commands)
+            for form in options.formats.split(","):
+                for first, second in ((ours, theirs), (theirs, ours)):
+                    with tempfile.TemporaryDirectory(dir=root) as folder:
+                        round_trip(first, second, shape, form, commands, folder, rows)
     if not options.no_record:
         record(rows, sys.argv[1:])
 
