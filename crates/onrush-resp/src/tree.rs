@@ -77,9 +77,8 @@ impl<R: FromReply> ReplyDecoder<R> {
     /// As [`ReplyReader::read`].
     #[inline(always)]
     pub fn next(&mut self, input: &[u8], at: &mut usize) -> Result<Option<R>, ReplyError> {
-        if self.reader.is_between()
-            && let Some((reply, len)) = usual(&input[*at..])
-        {
+        let usual = if self.reader.is_between() { usual(&input[*at..]) } else { None };
+        if let Some((reply, len)) = usual {
             *at += len;
             return Ok(Some(reply));
         }

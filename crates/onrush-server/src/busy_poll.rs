@@ -32,7 +32,7 @@ pub struct BusyPoll {
     sleeps: u8,
     /// Whether the last round executed pipelines.
     is_pipelined: bool,
-    /// Whether there is another processor for who sends.
+    /// Whether the senders have another processor.
     can_pay: bool,
 }
 

@@ -154,13 +154,15 @@ impl Gather {
         let mut busy = Vec::with_capacity(self.workers.len());
         let mut idle_polls = 0;
         for (thread, before) in self.known.iter_mut().enumerate() {
-            // A worker that polls for want of work is idle.
-            let polled = self.workers[thread].polled_nanos();
-            let cpu = self.server.stats.threads[thread].cpu_clock().map_or(0, os::clock_nanos);
-            let now = Times { cpu, polled };
-            let polled = now.polled - before.polled;
+            let now = Times {
+                cpu: self.server.stats.threads[thread].cpu_clock().map_or(0, os::clock_nanos),
+                polled: self.workers[thread].polled_nanos(),
+            };
+            let used = now.cpu.saturating_sub(before.cpu);
+            // A worker that polls for want of work is idle. Others may have had its processor in between.
+            let polled = (now.polled - before.polled).min(used);
             idle_polls += polled;
-            busy.push(share(now.cpu.saturating_sub(before.cpu).saturating_sub(polled)));
+            busy.push(share(used - polled));
             *before = now;
         }
         let (before, now) = (self.idle_nanos, self.idle.nanos());
