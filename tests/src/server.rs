@@ -209,6 +209,12 @@ impl Launch {
         if is_stand_in() { launch } else { launch.args(&["--gather-connections", "no"]) }
     }
 
+    /// As [`Launch::onrush`], with workers that sleep as soon as they have nothing to do: their CPU time is all work.
+    pub fn onrush_without_polls() -> Launch {
+        let launch = Launch::onrush();
+        if is_stand_in() { launch } else { launch.args(&["--busy-poll-us", "0"]) }
+    }
+
     /// Any server of the protocol, nothing on disk.
     pub fn binary(bin: PathBuf) -> Launch {
         Launch::of(bin, false)

@@ -114,7 +114,7 @@ impl Side {
     }
 
     fn start(&self) -> Server {
-        let launch = if self.is_onrush { Launch::onrush() } else { Launch::redis_of(self.bin.clone()) };
+        let launch = if self.is_onrush { Launch::onrush_without_polls() } else { Launch::redis_of(self.bin.clone()) };
         launch.args(&["--enable-debug-command", "yes"]).args(self.args).start()
     }
 
