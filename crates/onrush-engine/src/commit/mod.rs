@@ -19,6 +19,7 @@ mod scope;
 mod shards;
 mod telling;
 mod undo;
+mod way_back;
 
 use onrush_store::{Removed, schedule};
 
@@ -38,7 +39,6 @@ pub use moment::AccessClock;
 use moment::Moment;
 pub use rebuild::{rebuild, rebuild_value};
 use record::Recorder;
-pub use shards::Expired;
 pub(crate) use undo::{KEYS_MAX as WAY_BACK_KEYS_MAX, Outside};
 
 /// Work that remains after the locks have gone back.
@@ -50,6 +50,17 @@ struct Leftovers {
     garbage: Vec<Garbage>,
     /// Keys that changed and that clients may wait for, with their databases.
     ready: Vec<(u32, Vec<u8>)>,
+}
+
+/// What [`Commit::expire_shard`] has removed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expired {
+    /// Keys.
+    pub keys: usize,
+    /// Fields of hashes.
+    pub fields: usize,
+    /// Whether more fields are due.
+    pub has_more: bool,
 }
 
 /// What evicts keys when too much memory is in use.

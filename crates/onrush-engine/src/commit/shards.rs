@@ -4,19 +4,8 @@ use std::cell::RefCell;
 
 use onrush_store::{Cleared, Db, Shard};
 
-use super::Commit;
+use super::{Commit, Expired};
 use crate::messages::events::EventClass;
-
-/// What [`Commit::expire_shard`] has removed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Expired {
-    /// Keys.
-    pub keys: usize,
-    /// Fields of hashes.
-    pub fields: usize,
-    /// Whether more fields are due.
-    pub has_more: bool,
-}
 
 impl Commit {
     /// Empties a database; returns how many keys it had, and the tables to free, unless a snapshot still needs them.

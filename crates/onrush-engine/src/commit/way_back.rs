@@ -1,0 +1,85 @@
+//! The commands of a commit can be taken back: scripts and transactions begin anew with other locks.
+
+use std::hint::cold_path;
+
+use onrush_store::NewValue;
+
+use super::undo::{Image, Was};
+use super::{Commit, Key, Outside};
+use crate::lazyfree::Garbage;
+
+impl Commit {
+    /// From now on [`Commit::go_back`] can undo the commands that run inside of this commit.
+    pub(crate) fn keep_way_back(&mut self) {
+        let undo = &mut self.record.undo;
+        debug_assert!(!undo.is_on && undo.images.is_empty());
+        undo.is_on = true;
+        undo.ready_before = self.left.ready.len();
+        self.record.look_for_changes();
+    }
+
+    /// Whether there is a way back.
+    #[inline]
+    pub(crate) fn has_way_back(&self) -> bool {
+        self.record.undo.is_on
+    }
+
+    /// Whether the effects of the commands inside must be undone.
+    #[inline]
+    pub(crate) fn is_to_go_back(&self) -> bool {
+        self.record.undo.is_on && (self.refused.is_some() || self.locks.went_outside())
+    }
+
+    /// Ends the way back: changes so far stay.
+    pub(crate) fn give_up_way_back(&mut self) {
+        let undo = &mut self.record.undo;
+        if undo.is_on {
+            if !undo.expired.is_empty() {
+                cold_path();
+                self.left.expired.extend(undo.expired.drain(..).map(|(_, removed)| removed));
+            }
+            undo.clear();
+            self.record.look_for_changes();
+        }
+    }
+
+    /// Whether a command inside got an empty table instead of the one it wanted.
+    #[inline]
+    pub(crate) fn went_outside(&self) -> Option<Outside> {
+        if !self.locks.went_outside() {
+            return None;
+        }
+        cold_path();
+        Some(if self.record.undo.is_full { Outside::TooLarge } else { Outside::Undeclared })
+    }
+
+    /// Restores all keys to their state when the way back began, and drops messages about their changes. Their locks
+    /// are still held. O(what was kept).
+    #[cold]
+    pub(crate) fn go_back(&mut self) {
+        let mut undo = std::mem::take(&mut self.record.undo);
+        for at in 0..undo.images.len() {
+            let was = undo.images[at].was.take();
+            let Image { db, hash, .. } = undo.images[at];
+            let bytes = undo.name(at);
+            let table = self.locks.table(&mut self.record, db, &Key { bytes, hash, shard: None });
+            self.left.garbage.extend(table.remove(bytes, hash).map(Garbage::from));
+            if let Some(Was { value, expire, clock }) = was {
+                table.insert(bytes, hash, NewValue::Owned(value), expire, clock);
+            }
+        }
+        for (db, removed) in undo.expired.drain(..) {
+            let (bytes, hash) = (removed.key(), self.shared.keyspace.hash(removed.key()));
+            let table = self.locks.table(&mut self.record, db, &Key { bytes, hash, shard: None });
+            if table.get(bytes, hash).is_none() {
+                table.insert_entry(removed, hash);
+            } else {
+                self.left.garbage.push(removed.into());
+            }
+        }
+        self.left.ready.truncate(undo.ready_before);
+        undo.clear();
+        self.record.undo = undo;
+        self.record.abandon();
+    }
+}
