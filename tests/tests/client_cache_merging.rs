@@ -54,80 +54,79 @@ async fn catch_up(con: &Connection) {
     cmd("PING").exec_async(con).await.unwrap();
 }
 
-#[test]
-fn each_key_of_mget_is_cached_by_itself() {
+/// Calls `test` for each server and each mode of the cache, with their names, a client that caches, and another one.
+fn in_every_mode(test: impl AsyncFn(&str, &Connection, &Connection)) {
     run(async {
         for (name, server) in servers() {
             let other = connect(server.port(), ConnectionConfig::new()).await;
             for mode in modes() {
                 let con = caching(server.port(), mode.clone()).await;
-                let read = con.cached(Duration::from_secs(60));
                 let () = other.flushall().await.unwrap();
-                let () = other.mset(&[("n:1", 1), ("n:2", 2), ("n:3", 3)]).await.unwrap();
-                let () = other.rpush("n:list", 1).await.unwrap();
-                catch_up(&con).await;
-                assert_eq!(read.get::<_, i64>("n:2").await.unwrap(), 2);
-                let keys = ["n:3", "n:2", "n:none", "n:list", "n:1", "n:1"];
-                let want = [Some(3), Some(2), None, None, Some(1), Some(1)];
-                for _ in 0..2 {
-                    let got: Vec<Option<i64>> = read.mget(&keys).await.unwrap();
-                    assert_eq!(got, want, "{name} {mode:?}");
-                }
-                // The list is nil to MGET and an error to GET, so its nil is not kept.
-                assert_eq!(counts(&con), (1 + 5, 1 + 5 + 1), "{name} {mode:?}");
-                let error = read.get::<_, String>("n:list").await.unwrap_err();
-                assert_eq!(error.code(), Some("WRONGTYPE"), "{name} {mode:?}");
-                assert_eq!(read.get::<_, i64>("n:3").await.unwrap(), 3);
-                assert_eq!(counts(&con), (7, 8), "{name} {mode:?}");
-                let () = other.mset(&[("n:3", 33), ("n:none", 0)]).await.unwrap();
-                catch_up(&con).await;
-                let got: Vec<Option<i64>> = read.mget(&["n:1", "n:2", "n:3", "n:none"]).await.unwrap();
-                assert_eq!(got, [Some(1), Some(2), Some(33), Some(0)], "{name} {mode:?}");
-                assert_eq!(counts(&con), (9, 10), "{name} {mode:?}");
-                let gone: Vec<Option<i64>> = read.mget(&["elsewhere", "n:1"]).await.unwrap();
-                assert_eq!(gone, [None, Some(1)], "{name} {mode:?}");
+                test(&format!("{name} {mode:?}"), &con, &other).await;
             }
         }
     });
 }
 
 #[test]
-fn a_pipeline_of_reads_is_answered_from_the_cache() {
-    run(async {
-        for (name, server) in servers() {
-            let other = connect(server.port(), ConnectionConfig::new()).await;
-            for mode in modes() {
-                let con = caching(server.port(), mode.clone()).await;
-                let read = con.cached(Duration::from_secs(60));
-                let () = other.flushall().await.unwrap();
-                let () = other.mset(&[("n:1", 1), ("n:2", 2)]).await.unwrap();
-                let () = other.hset("n:h", "f", 3).await.unwrap();
-                catch_up(&con).await;
-                let mut reads = pipe();
-                reads.get("n:1").hget("n:h", "f").get("n:h").get("n:2").get("n:1");
-                for _ in 0..2 {
-                    let got: Vec<RedisResult<i64>> = reads.query_each(&read).await.unwrap();
-                    assert_eq!(got[2].as_ref().unwrap_err().code(), Some("WRONGTYPE"), "{name} {mode:?}");
-                    let got: Vec<i64> = got.into_iter().map(|one| one.unwrap_or(-1)).collect();
-                    assert_eq!(got, [1, 3, -1, 2, 1], "{name} {mode:?}");
-                }
-                assert_eq!(counts(&con), (4, 6), "{name} {mode:?}");
-                let () = other.set("n:2", 22).await.unwrap();
-                catch_up(&con).await;
-                let got: (i64, i64) = pipe().get("n:2").get("n:1").query_async(&read).await.unwrap();
-                assert_eq!((got, counts(&con)), ((22, 1), (5, 7)), "{name} {mode:?}");
-                // With a write among them, reads see what stands before them.
-                let got: (i64, i64) =
-                    pipe().set("n:1", 5).ignore().get("n:1").get("n:2").query_async(&read).await.unwrap();
-                assert_eq!((got, counts(&con)), ((5, 22), (5, 7)), "{name} {mode:?}");
-                let got: (i64, i64) = pipe().atomic().get("n:1").get("n:2").query_async(&read).await.unwrap();
-                assert_eq!((got, counts(&con)), ((5, 22), (5, 7)), "{name} {mode:?}");
-                let mut uncached = pipe();
-                uncached.add_command(cmd("GET").arg("n:2").uncached());
-                assert_eq!(uncached.query_async::<(i64,)>(&read).await.unwrap(), (22,));
-                assert_eq!(counts(&con), (5, 7), "{name} {mode:?}");
-            }
+fn each_key_of_mget_is_cached_by_itself() {
+    in_every_mode(async |place, con, other| {
+        let read = con.cached(Duration::from_secs(60));
+        let () = other.mset(&[("n:1", 1), ("n:2", 2), ("n:3", 3)]).await.unwrap();
+        let () = other.rpush("n:list", 1).await.unwrap();
+        catch_up(con).await;
+        assert_eq!(read.get::<_, i64>("n:2").await.unwrap(), 2);
+        let keys = ["n:3", "n:2", "n:none", "n:list", "n:1", "n:1"];
+        let want = [Some(3), Some(2), None, None, Some(1), Some(1)];
+        for _ in 0..2 {
+            let got: Vec<Option<i64>> = read.mget(&keys).await.unwrap();
+            assert_eq!(got, want, "{place}");
         }
+        // The list is nil to MGET and an error to GET, so its nil is not kept.
+        assert_eq!(counts(con), (1 + 5, 1 + 5 + 1), "{place}");
+        let error = read.get::<_, String>("n:list").await.unwrap_err();
+        assert_eq!(error.code(), Some("WRONGTYPE"), "{place}");
+        assert_eq!(read.get::<_, i64>("n:3").await.unwrap(), 3);
+        assert_eq!(counts(con), (7, 8), "{place}");
+        let () = other.mset(&[("n:3", 33), ("n:none", 0)]).await.unwrap();
+        catch_up(con).await;
+        let got: Vec<Option<i64>> = read.mget(&["n:1", "n:2", "n:3", "n:none"]).await.unwrap();
+        assert_eq!(got, [Some(1), Some(2), Some(33), Some(0)], "{place}");
+        assert_eq!(counts(con), (9, 10), "{place}");
+        let gone: Vec<Option<i64>> = read.mget(&["elsewhere", "n:1"]).await.unwrap();
+        assert_eq!(gone, [None, Some(1)], "{place}");
+    });
+}
+
+#[test]
+fn a_pipeline_of_reads_is_answered_from_the_cache() {
+    in_every_mode(async |place, con, other| {
+        let read = con.cached(Duration::from_secs(60));
+        let () = other.mset(&[("n:1", 1), ("n:2", 2)]).await.unwrap();
+        let () = other.hset("n:h", "f", 3).await.unwrap();
+        catch_up(con).await;
+        let mut reads = pipe();
+        reads.get("n:1").hget("n:h", "f").get("n:h").get("n:2").get("n:1");
+        for _ in 0..2 {
+            let got: Vec<RedisResult<i64>> = reads.query_each(&read).await.unwrap();
+            assert_eq!(got[2].as_ref().unwrap_err().code(), Some("WRONGTYPE"), "{place}");
+            let got: Vec<i64> = got.into_iter().map(|one| one.unwrap_or(-1)).collect();
+            assert_eq!(got, [1, 3, -1, 2, 1], "{place}");
+        }
+        assert_eq!(counts(con), (4, 6), "{place}");
+        let () = other.set("n:2", 22).await.unwrap();
+        catch_up(con).await;
+        let got: (i64, i64) = pipe().get("n:2").get("n:1").query_async(&read).await.unwrap();
+        assert_eq!((got, counts(con)), ((22, 1), (5, 7)), "{place}");
+        // With a write among them, reads see what stands before them.
+        let got: (i64, i64) = pipe().set("n:1", 5).ignore().get("n:1").get("n:2").query_async(&read).await.unwrap();
+        assert_eq!((got, counts(con)), ((5, 22), (5, 7)), "{place}");
+        let got: (i64, i64) = pipe().atomic().get("n:1").get("n:2").query_async(&read).await.unwrap();
+        assert_eq!((got, counts(con)), ((5, 22), (5, 7)), "{place}");
+        let mut uncached = pipe();
+        uncached.add_command(cmd("GET").arg("n:2").uncached());
+        assert_eq!(uncached.query_async::<(i64,)>(&read).await.unwrap(), (22,));
+        assert_eq!(counts(con), (5, 7), "{place}");
     });
 }
 
