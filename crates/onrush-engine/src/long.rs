@@ -12,7 +12,21 @@ use crate::execute::Bystander;
 use crate::offload::Task;
 use crate::settings::Pause;
 
-/// Executes long commands for the workers. Without this thread, workers execute everything.
+/// The way of commands to the thread for long commands.
+pub struct LongTasks {
+    engine: &'static Engine,
+    tasks: Receiver<Task>,
+}
+
+impl LongTasks {
+    /// Opens the way; `None` if it was opened before. From now on workers pass commands to the thread, so open it before
+    /// there are clients: until then, workers execute everything to its end.
+    pub fn open(engine: &'static Engine) -> Option<Self> {
+        Some(Self { engine, tasks: engine.offload.open()? })
+    }
+}
+
+/// Executes long commands for the workers.
 pub struct LongWorker {
     engine: &'static Engine,
     tasks: Receiver<Task>,
@@ -25,10 +39,9 @@ pub struct LongWorker {
 const PAUSE_LOOK: Duration = Duration::from_millis(5);
 
 impl LongWorker {
-    /// The only one; `None` if it was made before.
-    pub fn new(engine: &'static Engine) -> Option<Self> {
-        let tasks = engine.offload.open()?;
-        Some(Self { engine, tasks, commit: Commit::new(engine, engine.long_thread()), held: VecDeque::new() })
+    /// For the calling thread.
+    pub fn new(LongTasks { engine, tasks }: LongTasks) -> Self {
+        Self { engine, tasks, commit: Commit::new(engine, engine.long_thread()), held: VecDeque::new() }
     }
 
     /// Executes one command after the other for as long as the process lives.

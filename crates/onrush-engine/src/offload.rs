@@ -61,7 +61,7 @@ impl Offload {
         Self { elements_max, ..Self::default() }
     }
 
-    /// The tasks from now on. The thread calls this once.
+    /// The tasks from now on; `None` the second time.
     pub(crate) fn open(&self) -> Option<Receiver<Task>> {
         let (sender, tasks) = channel();
         self.tasks.set(sender).ok().map(|()| tasks)

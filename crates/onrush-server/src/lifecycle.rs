@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use onrush_alloc as alloc;
 use onrush_engine::gate::Exclusive;
-use onrush_engine::long::LongWorker;
+use onrush_engine::long::{LongTasks, LongWorker};
 use onrush_engine::process::Process;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -109,14 +109,12 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     Ok(())
 }
 
-/// Starts the thread for long commands.
+/// Starts the thread for long commands. From now on workers pass commands to it, though the system may let it run only
+/// later.
 fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
-    let run = || {
-        if let Some(worker) = LongWorker::new(server) {
-            worker.run();
-        }
-    };
-    std::thread::Builder::new().name("long".into()).spawn(run)?;
+    if let Some(tasks) = LongTasks::open(server) {
+        std::thread::Builder::new().name("long".into()).spawn(|| LongWorker::new(tasks).run())?;
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use onrush_engine::commands::FAMILIES;
 use onrush_engine::commit::Commit;
 use onrush_engine::ctx::Engine;
 use onrush_engine::local::LocalClient;
-use onrush_engine::long::LongWorker;
+use onrush_engine::long::{LongTasks, LongWorker};
 use onrush_engine::runner::Runner;
 use onrush_engine::settings::Pause;
 use onrush_engine::shared::Parts;
@@ -167,9 +167,8 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
 
 /// The thread for long commands.
 fn execute_long(world: &World, _: &VirtualThread) {
-    let Some(mut long) = LongWorker::new(world.engine) else {
-        world.fail("There is a thread for long commands already")
-    };
+    let Some(tasks) = LongTasks::open(world.engine) else { world.fail("There is a thread for long commands already") };
+    let mut long = LongWorker::new(tasks);
     for round in 0..ROUNDS {
         while !world.is_round_over() {
             if !long.step() {
