@@ -16,10 +16,13 @@ const GROWTH_FLOOR: Duration = Duration::from_micros(500);
 const RATIO_MAX: f64 = 10.0;
 /// The exponent of growth may exceed redis-server's by this.
 const EXPONENT_TOLERANCE: f64 = 0.45;
+/// A cost may grow this many times as much as redis-server's over all the sizes: as much as caches and page faults make
+/// of it. Between two sizes only that is more than [`EXPONENT_TOLERANCE`].
+const GROWTH_TIMES: f64 = 5.0;
 /// Growth is a fault only if the cost has already reached this part of redis-server's.
 const GROWTH_RATIO_MIN: f64 = 0.5;
-/// Largest exponent of growth if no redis-server has the command.
-const LONE_EXPONENT_MAX: f64 = 1.4;
+/// The exponent that is expected of redis-server if none has the command.
+const LONE_EXPONENT: f64 = 0.95;
 /// How long a PING may wait beyond three times its wait at redis-server.
 const WAIT_ALLOWANCE: Duration = Duration::from_millis(150);
 
@@ -70,6 +73,13 @@ pub fn exponent(costs: &[(usize, Duration)]) -> f64 {
     covariance / variance
 }
 
+/// By how much an exponent may exceed another one if both are of costs at these sizes.
+fn tolerance(costs: &[(usize, Cost)]) -> f64 {
+    let sizes = || costs.iter().map(|(n, _)| *n as f64);
+    let span = sizes().fold(1.0, f64::max) / sizes().fold(f64::INFINITY, f64::min);
+    if span > 1.0 { (GROWTH_TIMES.ln() / span.ln()).max(EXPONENT_TOLERANCE) } else { EXPONENT_TOLERANCE }
+}
+
 /// How many times `theirs` is `ours`, both no less than `floor`.
 pub fn ratio(ours: Duration, theirs: Duration, floor: Duration) -> f64 {
     ours.max(floor).as_secs_f64() / theirs.max(floor).as_secs_f64()
@@ -109,7 +119,7 @@ pub fn faults(lines: &[Line], ours: &Side, theirs: Option<&Side>) -> Vec<Fault> 
 fn judge_line(ours: &[(usize, Cost)], theirs: Option<Vec<(usize, Cost)>>, mut found: impl FnMut(Kind, String)) {
     let Some(theirs) = theirs else {
         let own = exponent(&cpu(ours));
-        if own > LONE_EXPONENT_MAX && ours.last().is_some_and(|(_, cost)| cost.cpu >= GROWTH_FLOOR) {
+        if own > LONE_EXPONENT + tolerance(ours) && ours.last().is_some_and(|(_, cost)| cost.cpu >= GROWTH_FLOOR) {
             found(Kind::Growth, format!("exponent {own:.2}, with nothing to compare to"));
         }
         return;
@@ -130,7 +140,7 @@ fn judge_line(ours: &[(usize, Cost)], theirs: Option<Vec<(usize, Cost)>>, mut fo
     // A cost that falls with the size falls by chance.
     let (our_power, their_power) = (exponent(&cpu(&ours)), exponent(&cpu(&theirs)).max(0.0));
     let counts = our.cpu >= GROWTH_FLOOR && our.cpu.as_secs_f64() >= their.cpu.as_secs_f64() * GROWTH_RATIO_MIN;
-    if counts && our_power > their_power + EXPONENT_TOLERANCE {
+    if counts && our_power > their_power + tolerance(&ours) {
         found(
             Kind::Growth,
             format!(
@@ -218,6 +228,14 @@ mod tests {
         assert!((exponent(&cpu(&costs([100, 1_000, 10_000]))) - 1.0).abs() < 0.01);
         assert!((exponent(&cpu(&costs([100, 10_000, 1_000_000]))) - 2.0).abs() < 0.01);
         assert!(exponent(&cpu(&costs([1, 2, 3]))).abs() < 0.01, "below the floor everything is equal");
+    }
+
+    #[test]
+    fn two_sizes_tell_less_than_three() {
+        let three = costs([100, 1_000, 10_000]);
+        assert!((tolerance(&three) - EXPONENT_TOLERANCE).abs() < 0.01);
+        assert!((tolerance(&three[..2]) - 0.70).abs() < 0.01, "ten times the size, five times the growth");
+        assert!((tolerance(&three[..1]) - EXPONENT_TOLERANCE).abs() < 0.01);
     }
 
     #[test]
