@@ -1,6 +1,7 @@
 """A server of its own for each test module, on a free port, ended with the module."""
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -11,6 +12,9 @@ import pytest
 BINARY = os.environ.get(
     "ONRUSH_SERVER_BIN", str(Path(__file__).resolve().parents[2] / "target" / "release" / "onrush-server")
 )
+
+# A shell ignores Ctrl-C for what it runs in the background, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Server:
