@@ -137,3 +137,23 @@ fn a_short_script_in_a_transaction_does_not_take_too_long() {
     assert_eq!(conn.run("EXEC").items().map(<[Value]>::to_vec), Some(vec![Value::Int(50_000)]));
     assert!(!server.log().contains("busy-reply-threshold"), "{}", server.log());
 }
+
+/// The snapshot waits for the script until that takes too long. It is given up then, and so is its place in the order of
+/// those who want the whole keyspace.
+#[test]
+fn a_snapshot_that_a_script_keeps_from_its_begin_keeps_nobody_else_from_anything() {
+    let server = Server::start_onrush(&["--workers", "2", "--busy-reply-threshold", "3000", "--save", "1 1"]);
+    let script = "local t, i = redis.call('TIME')[1], 0 \
+                  repeat for k = 1, 200 do i = i + 1 redis.call('SET', 'k' .. k, i) end \
+                  until redis.call('TIME')[1] - t >= tonumber(ARGV[1]) return 1";
+    let mut conn = server.connect();
+    for _ in 0..3 {
+        // It changes too much to be undone, and is known to be short: so a worker executes it to its end.
+        assert_eq!(conn.call(&argv!["EVAL", script, "0", "0"]), Value::Int(1));
+    }
+    assert_eq!(conn.call(&argv!["EVAL", script, "0", "5"]), Value::Int(1));
+    conn.set_timeout(Duration::from_secs(5));
+    assert_eq!(conn.run("FLUSHALL").text(), "OK");
+    assert_eq!(conn.call(&argv!["EVAL", "return redis.call('DBSIZE')", "0"]), Value::Int(0));
+    wait_until("the snapshot is taken after all", || conn.info_number("rdb_saves") >= Some(1));
+}

@@ -1,14 +1,16 @@
 //! The gate between batches and what needs the whole keyspace.
 //!
 //! Every thread that touches the keyspace has a slot, a mutex of its own that no other thread normally wants: a batch
-//! enters by locking its thread's slot, once. A thread that needs the whole keyspace locks all slots in ascending order
-//! and so waits for the batches under way. It gives its own slot back before it asks for all slots, so two such threads
-//! cannot wait for each other.
+//! enters by locking its thread's slot, once. A thread that needs the whole keyspace draws a turn, waits for it, and locks
+//! all slots, and so waits for the batches under way. It gives its own slot back before it asks for all slots, so two
+//! such threads cannot wait for each other. It begins with the last slots, those of the threads that may hold theirs for
+//! long: while it waits for one of these, workers come and go.
 //!
-//! Before such a thread gives its slot back it draws a turn, and turns come in the order in which they were drawn. So a
+//! Such a thread draws its turn before it gives its slot back, and turns come in the order in which they were drawn. So a
 //! thread that has the whole keyspace and draws another turn has it again only when every command that wanted it before
-//! is done: CLIENT PAUSE replies then.
+//! is done: CLIENT PAUSE replies then. A turn that its thread no longer wants is passed over.
 
+use std::collections::BTreeSet;
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -17,7 +19,7 @@ use onrush_store::schedule;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// How long a thread waits at the gate before it looks again whether it should.
-const PATIENCE: Duration = Duration::from_millis(5);
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// A slot on a cache line pair of its own.
 #[repr(align(128))]
@@ -35,9 +37,26 @@ pub struct Gate {
     slots: Box<[Slot]>,
     /// The next turn to be drawn.
     next: AtomicU64,
-    /// The present turn.
-    now: Mutex<u64>,
+    now: Mutex<Now>,
     now_changed: Condvar,
+}
+
+#[derive(Default)]
+struct Now {
+    /// The present turn.
+    turn: u64,
+    /// Later turns that nobody wants any more.
+    given_up: BTreeSet<u64>,
+}
+
+impl Now {
+    /// Passes on to the next turn that is wanted.
+    fn pass_on(&mut self) {
+        self.turn += 1;
+        while self.given_up.remove(&self.turn) {
+            self.turn += 1;
+        }
+    }
 }
 
 /// Proof that a thread is in the keyspace together with others.
@@ -57,7 +76,7 @@ impl Gate {
     /// A gate for threads numbered below `threads`.
     pub fn new(threads: usize) -> Self {
         let slots = (0..threads).map(|_| Slot(Mutex::new(()))).collect();
-        Self { slots, next: AtomicU64::new(0), now: Mutex::new(0), now_changed: Condvar::new() }
+        Self { slots, next: AtomicU64::new(0), now: Mutex::default(), now_changed: Condvar::new() }
     }
 
     /// Enters shared as thread `thread`; waits while a thread has the whole keyspace.
@@ -87,33 +106,48 @@ impl Gate {
 
     /// Waits until all earlier turns are over and every thread has left. The caller must not have entered.
     pub fn exclusive(&self, turn: Turn) -> Exclusive<'_> {
-        self.wait_for(&turn);
-        Exclusive { gate: self, entered: self.slots.iter().map(Slot::lock).collect() }
-    }
-
-    /// As [`Gate::exclusive`], but gives up soon after `gives_up` returns true. Then the turn stays drawn: use this
-    /// only at the end of a process.
-    pub fn exclusive_unless(&self, turn: Turn, gives_up: impl Fn() -> bool) -> Option<Exclusive<'_>> {
-        while !self.is_now(&turn) {
-            if gives_up() {
-                return None;
-            }
-            std::thread::sleep(PATIENCE);
-        }
-        let entered = (0..self.slots.len()).map(|thread| self.enter_unless(thread, &gives_up));
-        Some(Exclusive { gate: self, entered: entered.collect::<Option<_>>()? })
-    }
-
-    fn wait_for(&self, turn: &Turn) {
         schedule::point();
-        while schedule::is_simulated() && !self.is_now(turn) {
+        while schedule::is_simulated() && self.now.lock().turn != turn.0 {
             schedule::blocked("a turn at the gate");
         }
-        self.now_changed.wait_while(&mut self.now.lock(), |now| *now != turn.0);
+        self.now_changed.wait_while(&mut self.now.lock(), |now| now.turn != turn.0);
+        let mut entered: Vec<Entered<'_>> = self.slots.iter().rev().map(Slot::lock).collect();
+        entered.reverse();
+        Exclusive { gate: self, entered }
     }
 
-    fn is_now(&self, turn: &Turn) -> bool {
-        *self.now.lock() == turn.0
+    /// As [`Gate::exclusive`], but gives up soon after `gives_up` returns true if it would have to wait then.
+    pub fn exclusive_unless(&self, turn: Turn, gives_up: impl Fn() -> bool) -> Option<Exclusive<'_>> {
+        if schedule::is_simulated() {
+            return Some(self.exclusive(turn));
+        }
+        let mut now = self.now.lock();
+        while now.turn != turn.0 {
+            if gives_up() {
+                now.given_up.insert(turn.0);
+                return None;
+            }
+            self.now_changed.wait_for(&mut now, PATIENCE);
+        }
+        drop(now);
+        let slots = (0..self.slots.len()).rev();
+        let entered: Option<Vec<Entered<'_>>> = slots.map(|thread| self.enter_unless(thread, &gives_up)).collect();
+        match entered {
+            Some(mut entered) => {
+                entered.reverse();
+                Some(Exclusive { gate: self, entered })
+            }
+            None => {
+                self.pass_on();
+                None
+            }
+        }
+    }
+
+    /// Ends the present turn.
+    fn pass_on(&self) {
+        self.now.lock().pass_on();
+        self.now_changed.notify_all();
     }
 }
 
@@ -126,8 +160,7 @@ impl<'a> Exclusive<'a> {
 
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
-        *self.gate.now.lock() += 1;
-        self.gate.now_changed.notify_all();
+        self.gate.pass_on();
     }
 }
 
@@ -135,6 +168,7 @@ impl Drop for Exclusive<'_> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
 
     #[test]
     fn exclusive_excludes_every_thread_and_cannot_deadlock() {
@@ -176,5 +210,37 @@ mod tests {
             }
         });
         assert_eq!(done.into_inner(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_turn_that_is_given_up_is_passed_over() {
+        let gate = Gate::new(2);
+        let entered = gate.enter(1);
+        assert!(gate.exclusive_unless(gate.take_turn(), || true).is_none(), "the present turn");
+        drop(entered);
+        let all = gate.exclusive(gate.take_turn());
+        for _ in 0..3 {
+            assert!(gate.exclusive_unless(gate.take_turn(), || true).is_none(), "a later turn");
+        }
+        drop(all);
+        let started = Instant::now();
+        let is_late = || started.elapsed() > Duration::from_secs(5);
+        drop(gate.exclusive_unless(gate.take_turn(), is_late).expect("no earlier turn is waited for"));
+        assert!(gate.now.lock().given_up.is_empty());
+    }
+
+    #[test]
+    fn waiting_for_a_thread_that_takes_long_holds_up_no_other() {
+        let gate = Gate::new(3);
+        let long = gate.enter(2);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| drop(gate.exclusive(gate.take_turn())));
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_millis(50) {
+                assert!(gate.enter_unless(0, || true).is_some() && gate.enter_unless(1, || true).is_some());
+            }
+            drop(long);
+            waiting.join().expect("it has had its turn");
+        });
     }
 }

@@ -207,6 +207,11 @@ impl Shared {
         self.gate.enter_unless(thread, || self.scripts.running.is_busy())
     }
 
+    /// Whether a script takes too long for other clients.
+    pub fn is_script_busy(&self) -> bool {
+        self.scripts.running.is_busy()
+    }
+
     /// Takes the whole keyspace for the calling thread, which has not entered; `None` if a script that takes too long
     /// has it.
     pub fn alone_unless_busy(&self) -> Option<Exclusive<'_>> {

@@ -15,6 +15,9 @@ use crate::config::Config;
 use crate::log_state::Running;
 use crate::server::Server;
 
+/// Why neither a snapshot nor a log begins.
+pub const BUSY: &str = "a script has the keyspace for itself";
+
 /// The folder of its files.
 pub fn folder(config: &Config) -> PathBuf {
     PathBuf::from(&config.dir).join(&config.appenddirname)
@@ -76,10 +79,10 @@ fn attach(server: &'static Server, aof: Arc<Aof>, lsn: u64) -> Result<(), String
 /// otherwise the calling thread does so now.
 ///
 /// # Errors
-/// The system's; a snapshot is under way.
+/// The system's; a snapshot is under way, or a script takes too long.
 pub fn begin_log(server: &'static Server, waits: bool) -> Result<(), String> {
     let config = server.host.config.read().clone();
-    let _alone = server.gate.exclusive(server.gate.take_turn());
+    let _alone = server.alone_unless_busy().ok_or(BUSY)?;
     if server.snapshots.underway().is_some() {
         return Err("a snapshot is under way".to_owned());
     }

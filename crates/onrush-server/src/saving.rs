@@ -9,7 +9,7 @@ use onrush_engine::snapshot::output::{NoResult, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
 use onrush_engine::write_refusal::SNAPSHOT_FAILED;
 
-use crate::append_only::{begin_log, create_base, end_log};
+use crate::append_only::{BUSY, begin_log, create_base, end_log};
 use crate::config::{Config, SavePoint};
 use crate::log_state::error_of;
 use crate::server::Server;
@@ -19,9 +19,6 @@ const RETRY_PERIOD_S: i64 = 5;
 
 /// Delay before the next rewrite after one has failed.
 const REWRITE_RETRY_PERIOD: Duration = Duration::from_secs(5);
-
-/// Why a snapshot does not begin.
-const BUSY: &str = "a script has the keyspace for itself";
 
 /// How often the thread looks for something to do.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
@@ -58,16 +55,21 @@ pub fn plan(config: &Config) -> String {
     format!("{snapshots}; {log}")
 }
 
+/// Looks at which a long command was under way before a snapshot no longer waits for a moment without one.
+const LONG_LOOKS_MAX: u32 = 10;
+
 /// Looks regularly whether a snapshot is due.
 pub struct Saving {
     server: &'static Server,
     last: Instant,
+    /// The last looks at which a long command was under way.
+    long_looks: u32,
 }
 
 impl Saving {
     /// Before the first look.
     pub fn new(server: &'static Server) -> Self {
-        Self { server, last: Instant::now() }
+        Self { server, last: Instant::now(), long_looks: 0 }
     }
 
     /// Begins a snapshot if one is due, and updates whether writes are refused.
@@ -92,7 +94,11 @@ impl Saving {
         if server.durability.take_due() {
             server.durability.ask(server.log.last_lsn());
         }
-        if server.snapshots.underway().is_some() || server.offload.is_busy() || self.look_at_log() {
+        // A snapshot begins between two long commands, and this thread has better to do than to wait for one. But there
+        // may always be a next one.
+        self.long_looks = if server.offload.is_busy() { self.long_looks + 1 } else { 0 };
+        let is_held_up = server.is_script_busy() || (1..=LONG_LOOKS_MAX).contains(&self.long_looks);
+        if server.snapshots.underway().is_some() || is_held_up || self.look_at_log() {
             return;
         }
         let now_s = server.clock.unix_ms() / 1000;

@@ -295,14 +295,27 @@ impl Locks {
     /// have gone back.
     ///
     /// # Errors
-    /// An outer commit decides, and has declared only keys; or a long command runs, which must end first.
+    /// An outer commit decides, and has declared only keys; or a long command runs, also one that began meanwhile, which
+    /// must end first. Then it may be outside of the gate, because a script takes too long.
     pub(super) fn lock_keyspace(&mut self) -> Result<(), Refused> {
+        let shared = self.shared;
         match self.scope {
-            Scope::Command if self.defers && self.shared.offload.is_busy() => Err(Refused::TakesLong),
+            Scope::Command if self.defers && shared.offload.is_busy() => Err(Refused::TakesLong),
             Scope::Command => {
-                let turn = self.shared.gate.take_turn();
+                let turn = shared.gate.take_turn();
                 self.gate = Gate::Outside;
-                self.gate = Gate::Exclusive(self.shared.gate.exclusive(turn));
+                let alone = match self.defers && shared.offload.is_there() {
+                    true => shared
+                        .gate
+                        .exclusive_unless(turn, || shared.offload.is_busy() || shared.scripts.running.is_busy()),
+                    false => Some(shared.gate.exclusive(turn)),
+                };
+                let Some(alone) = alone else {
+                    cold_path();
+                    self.enter_unless_busy();
+                    return Err(Refused::TakesLong);
+                };
+                self.gate = Gate::Exclusive(alone);
                 Ok(())
             }
             Scope::Everything => Ok(()),
