@@ -138,7 +138,11 @@ fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Resu
         match transaction.final_db() {
             Some(_) => ctx.commit.lock_keyspace()?,
             // The transaction changes its connection, so no other thread can execute it.
-            None => ctx.commit.wait_for_keyspace()?,
+            None if ctx.commit.wait_for_keyspace() => {}
+            None => {
+                let busy = ctx.engine.scripts.running.refusal();
+                return Err(abort(ctx, &busy));
+            }
         }
         return Ok(Scope::Keyspace { has_way_back: false });
     }

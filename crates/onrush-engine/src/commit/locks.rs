@@ -295,19 +295,19 @@ impl Locks {
     /// have gone back.
     ///
     /// # Errors
-    /// An outer commit decides, and has declared only keys; or a long command runs, also one that began meanwhile, which
-    /// must end first. Then it may be outside of the gate, because a script takes too long.
+    /// An outer commit decides, and has declared only keys; a long command runs, also one that began meanwhile, and this
+    /// thread does not wait for it; or a script takes too long. After an error it may be outside of the gate.
     pub(super) fn lock_keyspace(&mut self) -> Result<(), Refused> {
-        let shared = self.shared;
+        let (shared, defers) = (self.shared, self.defers);
+        let is_long = || defers && shared.offload.is_busy();
         match self.scope {
-            Scope::Command if self.defers && shared.offload.is_busy() => Err(Refused::TakesLong),
+            Scope::Command if is_long() => Err(Refused::TakesLong),
             Scope::Command => {
                 let turn = shared.gate.take_turn();
                 self.gate = Gate::Outside;
-                let alone = match self.defers && shared.offload.is_there() {
-                    true => shared
-                        .gate
-                        .exclusive_unless(turn, || shared.offload.is_busy() || shared.scripts.running.is_busy()),
+                // Only a worker is needed elsewhere, and only if another thread can execute what it gives up.
+                let alone = match self.thread < shared.workers && shared.offload.is_there() {
+                    true => shared.gate.exclusive_unless(turn, || is_long() || shared.scripts.running.is_busy()),
                     false => Some(shared.gate.exclusive(turn)),
                 };
                 let Some(alone) = alone else {

@@ -394,8 +394,11 @@ impl Drop for Commit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scripts::What;
     use crate::shared::Parts;
     use onrush_store::NewValue;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::time::Instant;
 
     fn commit() -> Commit {
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(&Parts::default(), 0)));
@@ -460,5 +463,29 @@ mod tests {
         assert_eq!(commit.end_nested(), Ok(()));
         assert!(commit.locks.has_keyspace());
         assert!(commit.read(&a).is_some());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_script_that_takes_too_long() {
+        let mut commit = commit();
+        let shared = commit.shared;
+        let _tasks = shared.offload.open();
+        let turn = shared.gate.take_turn();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _alone = shared.gate.exclusive(turn);
+                let what = || What { function: None, command: Vec::new(), started: Instant::now() };
+                shared.scripts.running.take_too_long(true, what);
+                while !is_over.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+            });
+            let has_keyspace = commit.wait_for_keyspace();
+            is_over.store(true, Relaxed);
+            assert!(!has_keyspace && !commit.has_entered());
+        });
+        shared.scripts.running.end();
+        assert!(commit.wait_for_keyspace(), "its turn was passed over");
     }
 }

@@ -24,25 +24,29 @@ impl Commit {
     /// Takes the whole keyspace for this command. References into tables must end before.
     ///
     /// # Errors
-    /// The command runs inside of another commit, which has declared only keys.
+    /// The command runs inside of another commit, which has declared only keys; or it would have to wait for a long
+    /// command.
     pub fn lock_keyspace(&mut self) -> Result<(), Refused> {
+        let locked = self.take_keyspace();
+        self.note(locked)
+    }
+
+    /// As [`Commit::lock_keyspace`], but waits for a long command, though not for a script that takes too long. Returns
+    /// whether it has the keyspace.
+    pub fn wait_for_keyspace(&mut self) -> bool {
+        let defers = std::mem::replace(&mut self.locks.defers, false);
+        let locked = self.take_keyspace();
+        self.locks.defers = defers;
+        locked.is_ok()
+    }
+
+    fn take_keyspace(&mut self) -> Result<(), Refused> {
         self.release();
         // A thread that has the keyspace must not miss one of our records.
         self.record.submit();
         let locked = self.locks.lock_keyspace();
         // Another thread may have had it in between and begun a snapshot, or begun to follow the log.
         self.look_for_log();
-        self.note(locked)
-    }
-
-    /// As [`Commit::lock_keyspace`], but waits for a running long command.
-    ///
-    /// # Errors
-    /// As of [`Commit::lock_keyspace`].
-    pub fn wait_for_keyspace(&mut self) -> Result<(), Refused> {
-        let defers = std::mem::replace(&mut self.locks.defers, false);
-        let locked = self.lock_keyspace();
-        self.locks.defers = defers;
         locked
     }
 
