@@ -125,6 +125,22 @@ fn the_server_ends_though_a_script_does_not() {
     }
 }
 
+/// The data is to be saved, so the script must end first.
+#[test]
+fn the_end_of_a_server_waits_for_a_script_which_clients_can_end() {
+    let mut server = Server::start_onrush(&["--workers", "2", "--busy-reply-threshold", "100", "--save", "3600 1"]);
+    let mut conn = server.connect();
+    conn.run("SET k v");
+    let _busy = send(&server, "while true do end");
+    wait_until_busy(&mut conn);
+    server.signal("TERM");
+    wait_until("the signal is told", || server.log().contains("Received SIGTERM"));
+    let mut comes_now = server.connect();
+    assert_eq!(comes_now.run("SCRIPT KILL").text(), "OK");
+    assert!(server.wait_exit().success());
+    assert!(server.log().contains("DB saved on disk: 1 keys"), "{}", server.log());
+}
+
 /// The time of a script in a transaction counts from its own beginning.
 #[test]
 fn a_short_script_in_a_transaction_does_not_take_too_long() {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use onrush_alloc as alloc;
 use onrush_engine::gate::Exclusive;
@@ -109,6 +110,9 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     Ok(())
 }
 
+/// How often the end of the process looks whether a script that takes too long has ended.
+const SCRIPT_LOOK: Duration = Duration::from_millis(50);
+
 /// Starts the thread for long commands. From now on workers pass commands to it, though the system may let it run only
 /// later.
 fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
@@ -174,7 +178,18 @@ async fn serve(
             accepting.abort();
             return Ok(None);
         }
-        match save_at_end(server) {
+        let saved = loop {
+            match save_at_end(server) {
+                // Clients must be able to come and end the script.
+                Ok(None) => tokio::select! {
+                    () = tokio::time::sleep(SCRIPT_LOOK) => {}
+                    () = server.host.shutdown.notified() => return Ok(None),
+                },
+                Ok(Some(alone)) => break Ok(alone),
+                Err(reason) => break Err(reason),
+            }
+        };
+        match saved {
             Ok(alone) => return Ok(Some(alone)),
             Err(reason) if words.contains(&"force") => {
                 tracing::error!("Error trying to save the DB: {reason}");

@@ -188,15 +188,15 @@ impl Saving {
     }
 }
 
-/// Saves all data at the end of the process.
+/// Saves all data at the end of the process; `None` if a script takes too long, which must end first.
 ///
 /// # Errors
 /// It could not be saved.
-pub fn save_at_end(server: &Server) -> Result<Exclusive<'_>, String> {
+pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, String> {
     loop {
         server.snapshots.abort_and_wait("the server ends");
         server.host.peers.interrupt();
-        let alone = server.gate.exclusive(server.gate.take_turn());
+        let Some(alone) = server.alone_unless_busy() else { return Ok(None) };
         // Another thread may have begun one meanwhile.
         if server.snapshots.underway().is_some() {
             continue;
@@ -205,6 +205,6 @@ pub fn save_at_end(server: &Server) -> Result<Exclusive<'_>, String> {
         let output = server.host.create_snapshot(Purpose::File).map_err(|error| error.to_string())?;
         let underway = begin(server, output, Purpose::File, false).ok_or("another snapshot is under way")?;
         run::run(server, &underway, At::Alone)?;
-        return Ok(alone);
+        return Ok(Some(alone));
     }
 }
