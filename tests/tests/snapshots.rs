@@ -478,3 +478,37 @@ fn clients_are_told_to_wait_while_data_is_loaded() {
     wait_until("all is loaded", || !conn.run("GET key:1").text().starts_with("LOADING "));
     assert_eq!(conn.run("DBSIZE").to_string(), "(integer) 2000000");
 }
+
+/// A long command is always under way or waiting, so there is no moment without one.
+#[test]
+fn a_snapshot_begins_beside_long_commands_without_end() {
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let server = Server::start_onrush(&["--workers", "2", "--save", "1 1"]);
+    let mut conn = server.connect();
+    for set in ["a", "b"] {
+        for part in 0..8 {
+            let members: Vec<String> = (0..5_000).map(|n| format!("{set}{part}:{n}")).collect();
+            let words = ["SADD", set].into_iter().chain(members.iter().map(String::as_str));
+            conn.call(&argv::Argv::new(&words.collect::<Vec<_>>()));
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&is_over);
+        for client in 0..3 {
+            let (server, is_over) = (&server, &is_over);
+            scope.spawn(move || {
+                let mut conn = server.connect();
+                while !is_over.load(Relaxed) {
+                    conn.run(&format!("SUNIONSTORE d{client} a b"));
+                }
+            });
+        }
+        wait_until("a snapshot is saved", || field(&mut conn, "persistence", "rdb_saves") != "0");
+    });
+}
