@@ -98,7 +98,7 @@ class Server:
         """Sends the commands in a file while it reads the replies."""
         sending = threading.Thread(target=self.send, args=(path,))
         sending.start()
-        tail = b""
+        tail = b"\n"
         while not tail.endswith(LAST_REPLY):
             part = self.replies.read1(1 << 20)
             error = b"" if b"\n-" not in tail + part else (tail + part).split(b"\n-", 1)[1]

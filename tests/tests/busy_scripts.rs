@@ -128,17 +128,23 @@ fn the_server_ends_though_a_script_does_not() {
 /// The data is to be saved, so the script must end first.
 #[test]
 fn the_end_of_a_server_waits_for_a_script_which_clients_can_end() {
-    let mut server = Server::start_onrush(&["--workers", "2", "--busy-reply-threshold", "100", "--save", "3600 1"]);
-    let mut conn = server.connect();
-    conn.run("SET k v");
-    let _busy = send(&server, "while true do end");
-    wait_until_busy(&mut conn);
-    server.signal("TERM");
-    wait_until("the signal is told", || server.log().contains("Received SIGTERM"));
-    let mut comes_now = server.connect();
-    assert_eq!(comes_now.run("SCRIPT KILL").text(), "OK");
-    assert!(server.wait_exit().success());
-    assert!(server.log().contains("DB saved on disk: 1 keys"), "{}", server.log());
+    for (how, saves) in [("SCRIPT KILL", true), ("SHUTDOWN NOSAVE", false)] {
+        let args = ["--workers", "2", "--busy-reply-threshold", "100", "--save", "3600 1"];
+        let mut server = Server::start_onrush(&args);
+        let mut conn = server.connect();
+        conn.run("SET k v");
+        let _busy = send(&server, "while true do end");
+        wait_until_busy(&mut conn);
+        server.signal("TERM");
+        wait_until("it is told", || server.log().contains("The data is saved when the script has ended"));
+        let mut comes_now = server.connect();
+        comes_now.send(format!("{how}\r\n").as_bytes()).expect("sent");
+        if saves {
+            assert_eq!(comes_now.read_reply().expect("a reply"), b"+OK\r\n");
+        }
+        assert!(server.wait_exit().success(), "{how}");
+        assert_eq!(server.log().contains("DB saved on disk: 1 keys"), saves, "{how}: {}", server.log());
+    }
 }
 
 /// The time of a script in a transaction counts from its own beginning.
@@ -154,8 +160,8 @@ fn a_short_script_in_a_transaction_does_not_take_too_long() {
     assert!(!server.log().contains("busy-reply-threshold"), "{}", server.log());
 }
 
-/// The snapshot waits for the script until that takes too long. It is given up then, and so is its place in the order of
-/// those who want the whole keyspace.
+/// The snapshot waits for the script, and is given up when the script takes too long. Its turn for the whole keyspace must
+/// be given up, too.
 #[test]
 fn a_snapshot_that_a_script_keeps_from_its_begin_keeps_nobody_else_from_anything() {
     let server = Server::start_onrush(&["--workers", "2", "--busy-reply-threshold", "3000", "--save", "1 1"]);

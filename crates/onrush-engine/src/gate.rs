@@ -180,7 +180,12 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..2_000 {
                         if round % 7 == thread {
-                            let all = gate.exclusive(gate.take_turn());
+                            let turn = gate.take_turn();
+                            let all = match round % 3 {
+                                0 => gate.exclusive_unless(turn, || round % 2 == 0),
+                                _ => Some(gate.exclusive(turn)),
+                            };
+                            let Some(all) = all else { continue };
                             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                             inside.fetch_sub(1, Ordering::SeqCst);
                             let _entered = (round % 2 == 0).then(|| all.share(thread));

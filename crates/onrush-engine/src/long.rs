@@ -95,7 +95,7 @@ impl LongWorker {
             _ if pause == Pause::None => false,
             Task::Execute(waiter) => waiter.is_held_back(self.engine, pause),
             Task::Serve(..) => true,
-            Task::Tend => false,
+            Task::Run(_) | Task::Tend => false,
         }
     }
 
@@ -105,6 +105,12 @@ impl LongWorker {
         let client = match task {
             Task::Execute(waiter) => Some(waiter),
             Task::Serve(..) => None,
+            Task::Run(work) => {
+                // What it did is logged.
+                let _ = catch_unwind(AssertUnwindSafe(work));
+                engine.offload.done();
+                return;
+            }
             Task::Tend => {
                 commit.shrink();
                 onrush_alloc::give_back();
@@ -117,7 +123,7 @@ impl LongWorker {
         let finished = catch_unwind(AssertUnwindSafe(|| match task {
             Task::Execute(waiter) => waiter.execute(&mut bystander.ctx(commit)),
             Task::Serve(db, key) => serve_later(&mut bystander.ctx(commit), *db, key),
-            Task::Tend => {}
+            Task::Run(_) | Task::Tend => {}
         }));
         if finished.is_err() {
             *commit = Commit::new(engine, engine.long_thread());

@@ -33,6 +33,8 @@ pub(crate) enum Task {
     Execute(Arc<Waiter>),
     /// Serve the clients that wait for a key of a database.
     Serve(u32, Vec<u8>),
+    /// Work of the process that may wait for the keyspace.
+    Run(Box<dyn Fn() + Send>),
     /// Give memory back.
     Tend,
 }
@@ -88,6 +90,11 @@ impl Offload {
             // The thread ends with the process.
             let _ = tasks.send(task);
         }
+    }
+
+    /// Calls `work` on the thread, between two commands and outside of the gate.
+    pub fn run(&self, work: impl Fn() + Send + 'static) {
+        self.post(Task::Run(Box::new(work)));
     }
 
     /// Call this regularly, by one thread: some time after the last command, and after much was freed by whatever

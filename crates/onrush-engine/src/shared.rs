@@ -204,7 +204,7 @@ impl Shared {
 
     /// Enters the gate as thread `thread`, unless a script that takes too long has the keyspace.
     pub fn enter_unless_busy(&self, thread: usize) -> Option<Entered<'_>> {
-        self.gate.enter_unless(thread, || self.scripts.running.is_busy())
+        self.gate.enter_unless(thread, || self.is_script_busy())
     }
 
     /// Whether a script takes too long for other clients.
@@ -217,7 +217,7 @@ impl Shared {
     pub fn alone_unless_busy(&self) -> Option<Exclusive<'_>> {
         let turn = self.gate.take_turn();
         // A script that takes too long must not delay the end of the process.
-        self.gate.exclusive_unless(turn, || self.scripts.running.is_busy())
+        self.gate.exclusive_unless(turn, || self.is_script_busy())
     }
 
     /// Reports an event to the latency monitor, if it took long.

@@ -87,7 +87,7 @@ impl<R: FromReply> ReplyDecoder<R> {
 
     /// Skips up to `max` statuses `OK` that are whole replies, and moves `at` past them; returns how many they were.
     #[inline]
-    pub fn okays(&mut self, input: &[u8], at: &mut usize, max: usize) -> usize {
+    pub fn okays(&self, input: &[u8], at: &mut usize, max: usize) -> usize {
         if !self.reader.is_between() {
             return 0;
         }

@@ -110,9 +110,6 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     Ok(())
 }
 
-/// How often the end of the process looks whether a script that takes too long has ended.
-const SCRIPT_LOOK: Duration = Duration::from_millis(50);
-
 /// Starts the thread for long commands. From now on workers pass commands to it, though the system may let it run only
 /// later.
 fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
@@ -178,16 +175,9 @@ async fn serve(
             accepting.abort();
             return Ok(None);
         }
-        let saved = loop {
-            match save_at_end(server) {
-                // Clients must be able to come and end the script.
-                Ok(None) => tokio::select! {
-                    () = tokio::time::sleep(SCRIPT_LOOK) => {}
-                    () = server.host.shutdown.notified() => return Ok(None),
-                },
-                Ok(Some(alone)) => break Ok(alone),
-                Err(reason) => break Err(reason),
-            }
+        let saved = tokio::select! {
+            saved = save_behind_scripts(server) => saved,
+            () = server.host.shutdown.notified() => return Ok(None),
         };
         match saved {
             Ok(alone) => return Ok(Some(alone)),
@@ -200,6 +190,26 @@ async fn serve(
                 sent.iter().for_each(|sent| sent.store(false, Relaxed));
             }
         }
+    }
+}
+
+/// How often the end of the process looks whether a script that takes too long has ended.
+const SCRIPT_LOOK: Duration = Duration::from_millis(50);
+
+/// Saves all data at the end of the process. While a script takes too long, clients can still come and end it.
+///
+/// # Errors
+/// The data could not be saved.
+async fn save_behind_scripts(server: &'static Server) -> Result<Exclusive<'static>, String> {
+    let mut is_told = false;
+    loop {
+        if let Some(alone) = save_at_end(server)? {
+            return Ok(alone);
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::warn!("A script takes too long. The data is saved when the script has ended");
+        }
+        tokio::time::sleep(SCRIPT_LOOK).await;
     }
 }
 

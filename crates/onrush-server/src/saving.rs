@@ -1,5 +1,6 @@
 //! When the data is saved: at save points, on request, at the end.
 
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use onrush_engine::error::CommandError;
@@ -55,21 +56,18 @@ pub fn plan(config: &Config) -> String {
     format!("{snapshots}; {log}")
 }
 
-/// Looks at which a long command was under way before a snapshot no longer waits for a moment without one.
-const LONG_LOOKS_MAX: u32 = 10;
-
 /// Looks regularly whether a snapshot is due.
 pub struct Saving {
     server: &'static Server,
     last: Instant,
-    /// The last looks at which a long command was under way.
-    long_looks: u32,
+    /// Upgrades while the thread for long commands is to begin what is due.
+    passed_on: Weak<()>,
 }
 
 impl Saving {
     /// Before the first look.
     pub fn new(server: &'static Server) -> Self {
-        Self { server, last: Instant::now(), long_looks: 0 }
+        Self { server, last: Instant::now(), passed_on: Weak::new() }
     }
 
     /// Begins a snapshot if one is due, and updates whether writes are refused.
@@ -79,12 +77,11 @@ impl Saving {
         }
         self.last = Instant::now();
         let server = self.server;
-        let facts = server.snapshots.facts();
-        let (points, stops_writes) = {
+        let has_failed = {
             let config = server.host.config.read();
-            (config.save.clone(), config.stop_writes_on_bgsave_error)
+            let stops_writes = config.stop_writes_on_bgsave_error && !config.save.is_empty();
+            stops_writes && server.snapshots.facts().failure.is_some()
         };
-        let has_failed = stops_writes && !points.is_empty() && facts.failure.is_some();
         let log_error = server.host.append_only.aof().and_then(|aof| error_of(&aof));
         server.write_refusal.set(match log_error {
             _ if has_failed => Some(SNAPSHOT_FAILED),
@@ -94,97 +91,111 @@ impl Saving {
         if server.durability.take_due() {
             server.durability.ask(server.log.last_lsn());
         }
-        // A snapshot begins between two long commands, and this thread has better to do than to wait for one. But there
-        // may always be a next one.
-        self.long_looks = if server.offload.is_busy() { self.long_looks + 1 } else { 0 };
-        let is_held_up = server.is_script_busy() || (1..=LONG_LOOKS_MAX).contains(&self.long_looks);
-        if server.snapshots.underway().is_some() || is_held_up || self.look_at_log() {
+        let is_passed_on = self.passed_on.strong_count() > 0;
+        if server.snapshots.underway().is_some() || server.is_script_busy() || is_passed_on {
             return;
         }
-        let now_s = server.clock.unix_ms() / 1000;
-        let may_try = facts.failure.is_none() || now_s - facts.tried_at_s >= RETRY_PERIOD_S;
-        let since_s = now_s - facts.saved_at_s.max(server.started_unix_s());
-        let changes = server.stats.changes().saturating_sub(facts.saved_changes);
-        let point = points.iter().find(|point| changes >= point.changes && since_s > point.seconds as i64);
-        if server.snapshots.is_scheduled(Purpose::File) && may_try {
-            self.begin(now_s);
-        } else if let Some(point) = point
-            && may_try
-        {
-            tracing::info!("{changes} changes in {} seconds. Saving...", point.seconds);
-            self.begin(now_s);
+        if !server.offload.is_busy() {
+            return begin_due(server);
         }
+        // This thread does not wait for a long command, behind which there may always be another one.
+        let passed_on = Arc::new(());
+        self.passed_on = Arc::downgrade(&passed_on);
+        server.offload.run(move || {
+            let _until_it_is_dropped = &passed_on;
+            begin_due(server);
+        });
     }
+}
 
-    /// Turns the append-only file on or off as configured, and rewrites it if that is due; returns whether this began a
-    /// snapshot.
-    fn look_at_log(&self) -> bool {
-        let server = self.server;
-        let (is_wanted, percentage, min_size) = {
-            let config = server.host.config.read();
-            (config.appendonly, config.auto_aof_rewrite_percentage, config.auto_aof_rewrite_min_size)
-        };
-        let may_try = server.host.append_only.failed_at().is_none_or(|at| at.elapsed() >= REWRITE_RETRY_PERIOD);
-        let Some(aof) = server.host.append_only.aof() else {
-            if is_wanted && may_try {
-                tracing::info!("Turning the append-only file on");
-                if let Err(error) = begin_log(server, true) {
-                    tracing::error!("Can't turn the append-only file on: {error}");
-                }
+/// Begins the snapshot or the rewrite that is due. The calling thread has not entered the gate.
+fn begin_due(server: &'static Server) {
+    if server.snapshots.underway().is_some() || look_at_log(server) {
+        return;
+    }
+    let facts = server.snapshots.facts();
+    let now_s = server.clock.unix_ms() / 1000;
+    let may_try = facts.failure.is_none() || now_s - facts.tried_at_s >= RETRY_PERIOD_S;
+    let since_s = now_s - facts.saved_at_s.max(server.started_unix_s());
+    let changes = server.stats.changes().saturating_sub(facts.saved_changes);
+    let is_due = |point: &SavePoint| changes >= point.changes && since_s > point.seconds as i64;
+    let point = server.host.config.read().save.iter().copied().find(is_due);
+    if server.snapshots.is_scheduled(Purpose::File) && may_try {
+        begin_snapshot(server, now_s);
+    } else if let Some(point) = point
+        && may_try
+    {
+        tracing::info!("{changes} changes in {} seconds. Saving...", point.seconds);
+        begin_snapshot(server, now_s);
+    }
+}
+
+/// Turns the append-only file on or off as configured, and rewrites it if that is due; returns whether this began a
+/// snapshot.
+fn look_at_log(server: &'static Server) -> bool {
+    let (is_wanted, percentage, min_size) = {
+        let config = server.host.config.read();
+        (config.appendonly, config.auto_aof_rewrite_percentage, config.auto_aof_rewrite_min_size)
+    };
+    let may_try = server.host.append_only.failed_at().is_none_or(|at| at.elapsed() >= REWRITE_RETRY_PERIOD);
+    let Some(aof) = server.host.append_only.aof() else {
+        if is_wanted && may_try {
+            tracing::info!("Turning the append-only file on");
+            if let Err(error) = begin_log(server, true) {
+                tracing::error!("Can't turn the append-only file on: {error}");
             }
-            return is_wanted;
-        };
-        if !is_wanted {
-            let Some(_alone) = server.alone_unless_busy() else { return false };
-            tracing::info!("Turning the append-only file off");
-            if let Err(error) = end_log(server) {
-                tracing::error!("The end of the append-only file may be lost: {error}");
-            }
-            return false;
         }
-        let facts = aof.facts();
-        let growth = facts.size.saturating_sub(facts.base_size).saturating_mul(100) / facts.base_size.max(1);
-        let is_grown = percentage > 0 && facts.size > min_size && growth >= percentage;
-        let is_due = is_grown || aof.needs_rewrite() || server.snapshots.is_scheduled(Purpose::LogBase);
-        if !is_due || !may_try {
-            return false;
+        return is_wanted;
+    };
+    if !is_wanted {
+        let Some(_alone) = server.alone_unless_busy() else { return false };
+        tracing::info!("Turning the append-only file off");
+        if let Err(error) = end_log(server) {
+            tracing::error!("The end of the append-only file may be lost: {error}");
         }
-        if is_grown {
-            tracing::info!("Starting automatic rewriting of AOF on {growth}% growth");
-        }
-        match create_base(server) {
-            Ok(output) => match server.alone_unless_busy() {
-                Some(_alone) => begin(server, output, Purpose::LogBase, true).is_some(),
-                None => {
-                    output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
-                    false
-                }
-            },
-            Err(error) => {
-                tracing::error!("Can't rewrite the append-only file: {error}");
+        return false;
+    }
+    let facts = aof.facts();
+    let growth = facts.size.saturating_sub(facts.base_size).saturating_mul(100) / facts.base_size.max(1);
+    let is_grown = percentage > 0 && facts.size > min_size && growth >= percentage;
+    let is_due = is_grown || aof.needs_rewrite() || server.snapshots.is_scheduled(Purpose::LogBase);
+    if !is_due || !may_try {
+        return false;
+    }
+    if is_grown {
+        tracing::info!("Starting automatic rewriting of AOF on {growth}% growth");
+    }
+    match create_base(server) {
+        Ok(output) => match server.alone_unless_busy() {
+            Some(_alone) => begin(server, output, Purpose::LogBase, true).is_some(),
+            None => {
+                output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
                 false
             }
+        },
+        Err(error) => {
+            tracing::error!("Can't rewrite the append-only file: {error}");
+            false
         }
     }
+}
 
-    fn begin(&self, now_s: i64) {
-        let server = self.server;
-        server.snapshots.note(|facts| facts.tried_at_s = now_s);
-        let output = match server.host.create_snapshot(Purpose::File) {
-            Ok(output) => output,
-            Err(error) => {
-                tracing::error!("Can't create a file for a snapshot: {error}");
-                server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
-                return;
-            }
-        };
-        let Some(_alone) = server.alone_unless_busy() else {
-            output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
+fn begin_snapshot(server: &'static Server, now_s: i64) {
+    server.snapshots.note(|facts| facts.tried_at_s = now_s);
+    let output = match server.host.create_snapshot(Purpose::File) {
+        Ok(output) => output,
+        Err(error) => {
+            tracing::error!("Can't create a file for a snapshot: {error}");
+            server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
             return;
-        };
-        if begin(server, output, Purpose::File, true).is_some() {
-            tracing::info!("Background saving started");
         }
+    };
+    let Some(_alone) = server.alone_unless_busy() else {
+        output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
+        return;
+    };
+    if begin(server, output, Purpose::File, true).is_some() {
+        tracing::info!("Background saving started");
     }
 }
 

@@ -34,7 +34,7 @@ impl Parser {
 
     /// Skips up to `max` statuses `OK` and moves `at` past them; returns how many they were.
     #[inline]
-    pub fn okays(&mut self, input: &[u8], at: &mut usize, max: usize) -> usize {
+    pub fn okays(&self, input: &[u8], at: &mut usize, max: usize) -> usize {
         self.decoder.okays(input, at, max)
     }
 }

@@ -16,8 +16,8 @@ const GROWTH_FLOOR: Duration = Duration::from_micros(500);
 const RATIO_MAX: f64 = 10.0;
 /// The exponent of growth may exceed redis-server's by this.
 const EXPONENT_TOLERANCE: f64 = 0.45;
-/// A cost may grow this many times as much as redis-server's over all the sizes: as much as caches and page faults make
-/// of it. Between two sizes only that is more than [`EXPONENT_TOLERANCE`].
+/// Over all sizes a cost may grow this many times as much as redis-server's: caches and page faults can do that. With only
+/// two sizes this allows more than [`EXPONENT_TOLERANCE`].
 const GROWTH_TIMES: f64 = 5.0;
 /// Growth is a fault only if the cost has already reached this part of redis-server's.
 const GROWTH_RATIO_MIN: f64 = 0.5;

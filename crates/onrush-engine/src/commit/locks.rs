@@ -114,7 +114,7 @@ impl Locks {
     #[inline]
     pub(super) fn enter_unless_busy(&mut self) -> bool {
         let shared = self.shared;
-        match shared.gate.enter_unless(self.thread, || shared.scripts.running.is_busy()) {
+        match shared.gate.enter_unless(self.thread, || shared.is_script_busy()) {
             Some(entered) => self.gate = Gate::Shared(entered),
             None => self.gate = Gate::Outside,
         }
@@ -307,7 +307,7 @@ impl Locks {
                 self.gate = Gate::Outside;
                 // Only a worker is needed elsewhere, and only if another thread can execute what it gives up.
                 let alone = match self.thread < shared.workers && shared.offload.is_there() {
-                    true => shared.gate.exclusive_unless(turn, || is_long() || shared.scripts.running.is_busy()),
+                    true => shared.gate.exclusive_unless(turn, || is_long() || shared.is_script_busy()),
                     false => Some(shared.gate.exclusive(turn)),
                 };
                 let Some(alone) = alone else {
