@@ -44,8 +44,10 @@ def main():
         failing = fail.delay()
         print("failed", repr(failing.get(timeout=60, propagate=False)), failing.state)
         later = add.apply_async((1, 1), countdown=600)
-        later.revoke()
         print("pending", later.state)
+        later.revoke()
+        # The worker takes orders in turn, so it knows of the one before.
+        print("revoked", [later.id in known for known in app.control.inspect(timeout=2).revoked().values()])
         print("answers", [list(reply.values())[0] for reply in app.control.ping(timeout=2)])
     finally:
         worker.terminate()
