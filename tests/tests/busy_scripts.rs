@@ -179,3 +179,57 @@ fn a_snapshot_that_a_script_keeps_from_its_begin_keeps_nobody_else_from_anything
     assert_eq!(conn.call(&argv!["EVAL", "return redis.call('DBSIZE')", "0"]), Value::Int(0));
     wait_until("the snapshot is taken after all", || conn.info_number("rdb_saves") >= Some(1));
 }
+
+/// A script that runs on the thread for long commands keeps to the limit of memory, too.
+#[test]
+fn a_long_script_uses_no_memory_beyond_its_limit() {
+    let server = Server::start_onrush(&["--workers", "1", "--maxmemory", "20mb"]);
+    let mut conn = server.connect();
+    let script = "local n = 0 for i = 1, 3000000 do n = n + i end \
+                  for i = 1, 40 do redis.call('RPUSH', KEYS[1], ARGV[1]) end return redis.call('LLEN', KEYS[1])";
+    let value = "x".repeat(10_000);
+    let mut last = Value::Int(0);
+    for _ in 0..200 {
+        last = conn.call(&argv!["EVAL", script, "1", "list", value]);
+        if last.is_error() {
+            break;
+        }
+    }
+    assert!(last.text().contains("OOM"), "{last:?}");
+    let used = conn.info_number("used_memory").expect("a number");
+    assert!(used < 25_000_000, "{used}");
+}
+
+/// Tasks of a short pause are executed when it is over, though other long commands never end.
+#[test]
+fn a_write_behind_a_pause_does_not_starve_beside_long_commands() {
+    let server = Server::start_onrush(&["--workers", "1"]);
+    let mut conn = server.connect();
+    for set in ["a", "b"] {
+        for start in (0..30_000).step_by(1000) {
+            let mut add = argv!["SADD", set];
+            add.0.extend((start..start + 1000).map(|member| format!("{set}{member}").into_bytes()));
+            conn.call(&add);
+        }
+    }
+    let busy: Vec<Conn> = (0..3)
+        .map(|_| {
+            let mut conn = server.connect();
+            let sorts: Vec<u8> = b"SORT a ALPHA LIMIT 0 1\r\n".repeat(300);
+            conn.send(&sorts).expect("sent");
+            conn
+        })
+        .collect();
+    let mut write = server.connect();
+    write.send(b"SUNIONSTORE c a b\r\n").expect("sent");
+    conn.run("CLIENT PAUSE 300 WRITE");
+    write.read_reply().expect("a reply");
+    // The others are not done.
+    for mut conn in busy {
+        conn.send(b"ECHO end\r\n").expect("sent");
+        conn.set_timeout(Duration::from_millis(1));
+        while let Ok(reply) = conn.read_reply() {
+            assert!(!reply.ends_with(b"end\r\n"), "the write has come last");
+        }
+    }
+}

@@ -223,7 +223,8 @@ impl Steps<'_> {
                 if run.command.is_some_and(Command::is_short) {
                     self.tally.timed.push(at);
                 }
-                if ctx.engine.messages.has_monitors() {
+                // The thread for long commands shows what it executes.
+                if ctx.engine.messages.has_monitors() && !ctx.session.is_lent() {
                     show(ctx);
                 }
             }

@@ -16,6 +16,7 @@ use crate::command::{Command, Flags};
 use crate::commit::{Commit, Refused};
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::CommandError;
+use crate::messages::show::show;
 use crate::offload;
 use crate::session::{ReplyMode, Session, States};
 use crate::slow::{note_command, note_hot_keys};
@@ -65,10 +66,14 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
             if let Some(command) = executed {
                 count(ctx, command, timed, ctx.out.len() - reply_at, result.is_err());
             }
-            if let Err(error) = result
-                && !put_off(ctx, mark)
-            {
-                fail(ctx, mark, &error);
+            match result {
+                Err(_) if put_off(ctx, mark) => {}
+                result => {
+                    ctx.session.is_script_shown = false;
+                    if let Err(error) = result {
+                        fail(ctx, mark, &error);
+                    }
+                }
             }
             ctx.commit.set_time(ctx.engine.clock.unix_ms_at(ended));
         }
@@ -105,7 +110,7 @@ fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
 /// command has read nothing.
 #[cold]
 fn note_tracked(ctx: &mut Ctx<'_>) {
-    let is_put_off = ctx.is_held_back || ctx.session.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded);
+    let is_put_off = ctx.is_held_back || ctx.session.is_lent();
     if !is_put_off {
         if !ctx.refused {
             note_reads(ctx);
@@ -241,6 +246,10 @@ pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv
     count(&ctx, command, took.as_nanos() as u64, ctx.out.len(), result.is_err());
     if let Err(error) = result {
         fail(&mut ctx, mark, &error);
+    }
+    ctx.session.is_script_shown = false;
+    if ctx.engine.messages.has_monitors() {
+        show(&mut ctx);
     }
     ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
     if ctx.session.states.contains(States::TRACKS) {

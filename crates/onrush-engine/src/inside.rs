@@ -6,7 +6,7 @@ use onrush_resp::parse_i64;
 
 use crate::admission::{admit, refuse};
 use crate::command::find_keys::find_keys;
-use crate::command::{Command, Flags, Group};
+use crate::command::{Command, Flags};
 use crate::commit::{Commit, Outside, Refused};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -79,11 +79,6 @@ fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
         }
     } else if !command.names_all_keys {
         transaction.need_keyspace();
-        // DEBUG REPLAY changes the connection, too.
-        let is_personal = matches!(command.spec.group, Group::Connection | Group::Pubsub | Group::Scripting);
-        if is_personal || command.spec.name == "debug" {
-            transaction.is_about_connection();
-        }
     }
 }
 
@@ -132,7 +127,7 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_
             timed.execute(&mut inner, at);
         }
         if is_monitored {
-            show(&inner);
+            show(&mut inner);
         }
         changes += std::mem::take(&mut inner.changes);
         if has_way_back && let Some(reason) = stops(inner.commit) {
@@ -160,6 +155,7 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_
 /// Why a transaction with a way back must stop, if it must: the reason it went outside, or `None` if it takes long.
 fn stops(commit: &mut Commit) -> Option<Option<Outside>> {
     match (commit.take_refused(), commit.went_outside()) {
+        _ if commit.shows_too_much() => Some(None),
         (Some(Refused::TakesLong | Refused::HeldLong), _) => Some(None),
         (Some(Refused::Undeclared), outside) => Some(Some(outside.unwrap_or(Outside::Undeclared))),
         (None, outside) => outside.map(Some),

@@ -159,20 +159,21 @@ impl LocalClient {
 
     /// Handles the end of waiting, if it has ended.
     fn look_for_outcome(&mut self) {
-        let Some(waiter) = &self.session.waiter else { return };
-        match waiter.take_outcome() {
+        match self.session.take_outcome() {
             Some(Outcome::Reply(bytes)) => {
-                self.session.waiter = None;
                 if !std::mem::take(&mut self.session.waits_silently) {
                     self.reply.raw(&bytes);
                 }
                 self.state = State::Runs;
             }
-            Some(Outcome::Waits(next)) => self.session.waiter = Some(next),
-            None if waiter.deadline_ms.is_some_and(|at| at <= self.engine.clock.unix_ms()) => {
-                waiter.time_out(self.engine);
+            Some(Outcome::Waits(_)) => {}
+            None => {
+                let now_ms = self.engine.clock.unix_ms();
+                let waiter = self.session.waiter.as_ref();
+                if let Some(waiter) = waiter.filter(|waiter| waiter.deadline_ms.is_some_and(|at| at <= now_ms)) {
+                    waiter.time_out(self.engine);
+                }
             }
-            None => {}
         }
     }
 }

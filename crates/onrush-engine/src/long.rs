@@ -10,6 +10,7 @@ use crate::commit::Commit;
 use crate::ctx::Engine;
 use crate::execute::Bystander;
 use crate::offload::Task;
+use crate::runner::new_commit;
 use crate::settings::Pause;
 
 /// The way of commands to the thread for long commands.
@@ -33,6 +34,8 @@ pub struct LongWorker {
     commit: Commit,
     /// Tasks that CLIENT PAUSE holds back: they came before the pause began.
     held: VecDeque<Task>,
+    /// The pause that holds all of them back.
+    held_by: Pause,
 }
 
 /// How often the thread checks whether a pause is over.
@@ -41,19 +44,24 @@ const PAUSE_LOOK: Duration = Duration::from_millis(5);
 impl LongWorker {
     /// For the calling thread.
     pub fn new(LongTasks { engine, tasks }: LongTasks) -> Self {
-        Self { engine, tasks, commit: Commit::new(engine, engine.long_thread()), held: VecDeque::new() }
+        let commit = new_commit(engine, engine.long_thread());
+        Self { engine, tasks, commit, held: VecDeque::new(), held_by: Pause::None }
     }
 
     /// Executes one command after the other for as long as the process lives.
     pub fn run(mut self) {
         loop {
+            // Tasks that were held back come first: others may never end.
+            if self.execute_held() {
+                continue;
+            }
             let next = match self.held.is_empty() {
                 true => self.tasks.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => self.tasks.recv_timeout(PAUSE_LOOK),
             };
             match next {
                 Ok(task) => self.execute_or_hold(task),
-                Err(RecvTimeoutError::Timeout) => _ = self.execute_held(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -72,25 +80,41 @@ impl LongWorker {
     }
 
     fn execute_or_hold(&mut self, task: Task) {
-        if self.is_held_back(&task) {
+        let pause = self.pause();
+        if self.is_held_back(&task, pause) {
             self.held.push_back(task);
+            if self.held.len() == 1 || pause == Pause::All {
+                self.held_by = pause;
+            }
         } else {
             self.execute(&task);
         }
     }
 
-    /// Executes the first task that is no longer held back; returns whether there was one.
+    /// Executes the first task that is no longer held back; returns whether there was one. O(1) while a pause goes on.
     fn execute_held(&mut self) -> bool {
-        let Some(at) = self.held.iter().position(|task| !self.is_held_back(task)) else { return false };
-        if let Some(task) = self.held.remove(at) {
-            self.execute(&task);
+        if self.held.is_empty() {
+            return false;
         }
+        let pause = self.pause();
+        if pause != Pause::None && (pause == self.held_by || pause == Pause::All) {
+            return false;
+        }
+        let at = self.held.iter().position(|task| !self.is_held_back(task, pause));
+        let Some(task) = at.and_then(|at| self.held.remove(at)) else {
+            self.held_by = pause;
+            return false;
+        };
+        self.execute(&task);
         true
     }
 
+    fn pause(&self) -> Pause {
+        self.engine.settings.pause(self.engine.clock.unix_ms())
+    }
+
     /// Whether CLIENT PAUSE holds a task back.
-    fn is_held_back(&self, task: &Task) -> bool {
-        let pause = self.engine.settings.pause(self.engine.clock.unix_ms());
+    fn is_held_back(&self, task: &Task, pause: Pause) -> bool {
         match task {
             _ if pause == Pause::None => false,
             Task::Execute(waiter) => waiter.is_held_back(self.engine, pause),
@@ -102,9 +126,8 @@ impl LongWorker {
     fn execute(&mut self, task: &Task) {
         let Self { engine, commit, .. } = self;
         let engine = *engine;
-        let client = match task {
-            Task::Execute(waiter) => Some(waiter),
-            Task::Serve(..) => None,
+        match task {
+            Task::Execute(_) | Task::Serve(..) => {}
             Task::Run(work) => {
                 // What it did is logged.
                 let _ = catch_unwind(AssertUnwindSafe(work));
@@ -116,9 +139,10 @@ impl LongWorker {
                 onrush_alloc::give_back();
                 return;
             }
-        };
+        }
         commit.enter();
         commit.begin_chunk(engine.clock.unix_ms_at(engine.clock.now()));
+        commit.keep_within_memory();
         let mut bystander = Bystander::new(engine, engine.long_thread());
         let finished = catch_unwind(AssertUnwindSafe(|| match task {
             Task::Execute(waiter) => waiter.execute(&mut bystander.ctx(commit)),
@@ -126,11 +150,11 @@ impl LongWorker {
             Task::Run(_) | Task::Tend => {}
         }));
         if finished.is_err() {
-            *commit = Commit::new(engine, engine.long_thread());
-            client.into_iter().for_each(|waiter| waiter.kill_client());
+            *commit = new_commit(engine, engine.long_thread());
         } else {
             commit.leave();
         }
+        engine.scripts.running.answer(engine);
         engine.offload.done();
     }
 }

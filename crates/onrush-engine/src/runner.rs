@@ -300,7 +300,8 @@ impl Runner {
     }
 }
 
-fn new_commit(engine: &'static Engine, thread: usize) -> Commit {
+/// The commit of a thread that executes for clients.
+pub(crate) fn new_commit(engine: &'static Engine, thread: usize) -> Commit {
     Commit::new(engine, thread).with_evictor(Box::new(Evictor::new(engine, thread)))
 }
 

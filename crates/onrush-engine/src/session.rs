@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::Reply;
 
-use crate::blocking::waiter::Waiter;
+use crate::blocking::waiter::{Outcome, Waiter};
 use crate::client::ClientHandle;
 use crate::durability::Wish;
 use crate::messages::monitors::Monitor;
@@ -13,7 +13,7 @@ use crate::messages::subscriptions::Subscriptions;
 use crate::shared::Shared;
 use crate::tracking::mode::Mode;
 use crate::tracking::tracks::Tracks;
-use crate::transaction::{Carried, Transaction};
+use crate::transaction::Transaction;
 use crate::watched::{WatchedKey, Watching};
 
 /// CLIENT REPLY.
@@ -75,6 +75,8 @@ pub struct Session {
     pub waits_silently: bool,
     /// Whether commands that would block reply at once instead.
     pub deny_blocking: bool,
+    /// Whether clients that monitor have seen the present command, which runs a script and may begin anew.
+    pub(crate) is_script_shown: bool,
     /// What it listens to; `None` if that is nothing.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// MONITOR.
@@ -101,6 +103,7 @@ impl Session {
             waiter: None,
             waits_silently: false,
             deny_blocking: false,
+            is_script_shown: false,
             subscriptions: None,
             monitor: None,
             tracks: None,
@@ -140,19 +143,47 @@ impl Session {
         self.states.insert(States::QUEUES);
     }
 
-    /// Takes the transaction, if there is one, for another thread: for the session it is over.
-    pub(crate) fn carry_transaction(&mut self) -> Option<Carried> {
-        let transaction = self.end_transaction()?;
-        if let Some(db) = transaction.final_db() {
-            self.db = db;
-        }
-        Some(Carried { transaction, watching: self.watching.take() })
+    /// Hands the whole state over to the thread that executes a command of this client. What stays speaks for the
+    /// connection meanwhile, and is replaced by what comes back ([`Session::take_outcome`]).
+    pub(crate) fn lend(&mut self) -> Box<Self> {
+        let stays = Self {
+            db: self.db,
+            states: self.states - States::QUEUES,
+            reply_mode: self.reply_mode,
+            durability: self.durability,
+            is_replay: self.is_replay,
+            ..Self::new(Arc::clone(&self.handle), true)
+        };
+        Box::new(std::mem::replace(self, stays))
     }
 
-    /// Takes over a transaction in order to execute it.
-    pub(crate) fn take_over(&mut self, carried: Carried) {
-        self.resume_transaction(carried.transaction);
-        self.watching = carried.watching;
+    /// Whether another thread executes a command of this client with its state.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded)
+    }
+
+    /// Takes back the state that [`Session::lend`] has handed over with this CLIENT REPLY.
+    fn take_back(&mut self, lent: Self, lent_with: ReplyMode) {
+        let stayed = std::mem::replace(self, lent);
+        // The reply of the command itself was left out, or not, when it was handed over.
+        self.waits_silently = stayed.waits_silently;
+        if self.reply_mode == lent_with {
+            self.reply_mode = stayed.reply_mode;
+        }
+    }
+
+    /// What has come of the waiting, if it is over. The client may wait for something else then.
+    pub fn take_outcome(&mut self) -> Option<Outcome> {
+        let waiter = Arc::clone(self.waiter.as_ref()?);
+        let (outcome, lent) = waiter.take_outcome()?;
+        if let Some(lent) = lent {
+            self.take_back(*lent.session, lent.reply_mode);
+        }
+        self.waiter = match &outcome {
+            Outcome::Reply(_) => None,
+            Outcome::Waits(next) => Some(Arc::clone(next)),
+        };
+        Some(outcome)
     }
 
     /// Publishes how much is queued.
@@ -167,24 +198,28 @@ impl Session {
     /// messages that may belong after its reply stay.
     pub fn take_mail(&self, out: &mut Reply, all_bytes_max: usize) {
         match &self.waiter {
-            Some(waiter) if self.states.contains(States::TRACKS) => {
+            Some(waiter) if self.may_hold_mail_back(waiter) => {
                 waiter.while_waiting(|| self.handle.take_mail(out, all_bytes_max));
             }
             _ => self.handle.take_mail(out, all_bytes_max),
         }
     }
 
-    /// Whether messages stay in the outbox for now: a message that makes a reply outdated must come after it, even if
-    /// another thread executes the command.
+    /// Whether messages stay in the outbox for now: a message that makes a reply outdated, or that a subscription of the
+    /// command brings, must come after the reply, even if another thread executes the command.
     pub fn holds_mail_back(&self) -> bool {
         let mut is_waiting = true;
         if let Some(waiter) = &self.waiter
-            && self.states.contains(States::TRACKS)
+            && self.may_hold_mail_back(waiter)
         {
             is_waiting = false;
             waiter.while_waiting(|| is_waiting = true);
         }
         !is_waiting
+    }
+
+    fn may_hold_mail_back(&self, waiter: &Waiter) -> bool {
+        waiter.is_offloaded || self.states.contains(States::TRACKS)
     }
 
     /// The connection ends: removes everything that it has registered.

@@ -10,7 +10,6 @@ use crate::command::flags::Flags;
 use crate::command::name_index::CommandId;
 use crate::kept::KEPT_BYTES_MAX;
 use crate::planned_keys::PlannedKeys;
-use crate::watched::Watching;
 
 /// A queued command.
 struct Queued {
@@ -46,8 +45,6 @@ pub struct Transaction {
     is_broken: bool,
     /// Whether a command may work on keys that it does not name, or on other clients.
     needs_keyspace: bool,
-    /// Whether a command changes the state of its connection in other ways than SELECT does.
-    is_personal: bool,
     /// The places of the commands that run a script or a function.
     programs: Vec<u32>,
 }
@@ -67,7 +64,6 @@ impl Transaction {
             flags: Flags::empty(),
             is_broken: false,
             needs_keyspace: false,
-            is_personal: false,
             programs: Vec::new(),
         }
     }
@@ -89,7 +85,7 @@ impl Transaction {
         keys.clear();
         programs.clear();
         (self.owned_bytes, self.flags) = (0, Flags::empty());
-        (self.is_broken, self.needs_keyspace, self.is_personal) = (false, false, false);
+        (self.is_broken, self.needs_keyspace) = (false, false);
     }
 
     /// Whether its memory is worth keeping for the next one.
@@ -152,11 +148,6 @@ impl Transaction {
         self.needs_keyspace
     }
 
-    /// The database that is selected after it, if that is known.
-    pub fn final_db(&self) -> Option<u32> {
-        (!self.is_personal).then_some(self.db)
-    }
-
     /// Queues a command with its arguments. The caller adds the keys it may work on. O(bytes).
     pub(crate) fn push(&mut self, id: CommandId, flags: Flags, argv: &Argv<'_>, planned: PlannedKeys<'_>) {
         let start = self.bytes.len();
@@ -205,11 +196,6 @@ impl Transaction {
         self.needs_keyspace = true;
     }
 
-    /// A command changes the state of its connection in other ways than SELECT does.
-    pub(crate) fn is_about_connection(&mut self) {
-        self.is_personal = true;
-    }
-
     /// Notes that a command selects another database for the commands after it.
     pub(crate) fn select(&mut self, db: u32) {
         self.db = db;
@@ -253,10 +239,4 @@ impl Transaction {
         let ranges = &self.args[queued.args.0 as usize..queued.args.1 as usize];
         Argv::new(&self.bytes[queued.start..], ranges, &self.owned)
     }
-}
-
-/// A transaction and its watched keys, on the way to another thread.
-pub(crate) struct Carried {
-    pub(crate) transaction: Box<Transaction>,
-    pub(crate) watching: Option<Box<Watching>>,
 }

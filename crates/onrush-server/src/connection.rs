@@ -468,7 +468,7 @@ impl Connection {
             self.alarm = None;
             waiter.time_out(self.server);
         }
-        let reply = match waiter.take_outcome() {
+        let reply = match self.session.take_outcome() {
             None => return false,
             Some(Outcome::Reply(reply)) => reply,
             Some(Outcome::Waits(waiter)) => {
@@ -476,7 +476,6 @@ impl Connection {
                 if let Some(deadline_ms) = waiter.deadline_ms {
                     self.set_alarm(deadline_ms);
                 }
-                self.session.waiter = Some(waiter);
                 return self.is_unblocked();
             }
         };
@@ -487,9 +486,9 @@ impl Connection {
             self.reply.raw(&reply);
         }
         self.session.handle.set_aside(false);
-        self.session.waiter = None;
         self.alarm = None;
-        self.input = Input::Pending;
+        self.closing |= self.session.states.contains(States::CLOSES);
+        self.input = if self.closing { Input::UsedUp } else { Input::Pending };
         true
     }
 

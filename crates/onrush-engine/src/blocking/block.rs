@@ -6,7 +6,7 @@ use std::sync::Arc;
 use onrush_store::KeyHash;
 use parking_lot::Mutex;
 
-use super::waiter::{Command, OnTimeout, ReplacedArg, State, Waiter, WaitsFor};
+use super::waiter::{Command, Lent, OnTimeout, ReplacedArg, State, Waiter, WaitsFor};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::offload::Task;
@@ -51,9 +51,7 @@ impl Ctx<'_> {
             on_timeout: block.on_timeout,
             deadline_ms: block.deadline_ms,
             is_offloaded: false,
-            no_touch: false,
-            deny_blocking: false,
-            carried: Mutex::new(None),
+            lent: Mutex::new(None),
             state: Mutex::new(State::Waiting),
         });
         waiters.add(&waiter, |key| self.engine.keyspace.hash(key));
@@ -119,6 +117,8 @@ impl Ctx<'_> {
 /// Hands the present command, which has changed nothing, over to the thread for long commands; its client is blocked
 /// meanwhile.
 pub(crate) fn offload(ctx: &mut Ctx<'_>) {
+    let reply_mode = ctx.session.reply_mode;
+    let lent = Lent { session: ctx.session.lend(), reply_mode };
     let waiter = Arc::new(Waiter {
         client: Arc::clone(&ctx.session.handle),
         db: ctx.commit.db(),
@@ -130,12 +130,9 @@ pub(crate) fn offload(ctx: &mut Ctx<'_>) {
         on_timeout: OnTimeout::Null,
         deadline_ms: None,
         is_offloaded: true,
-        no_touch: ctx.session.no_touch,
-        deny_blocking: ctx.session.deny_blocking,
-        carried: Mutex::new(ctx.session.carry_transaction()),
+        lent: Mutex::new(Some(lent)),
         state: Mutex::new(State::Waiting),
     });
-    ctx.commit.set_db(ctx.session.db);
     ctx.session.handle.set_aside(true);
     ctx.session.waiter = Some(Arc::clone(&waiter));
     ctx.engine.offload.post(Task::Execute(waiter));

@@ -49,7 +49,7 @@ impl Waiter {
         }
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         reply(&mut out);
-        self.end(shared, &mut state, State::Done(flatten(&mut out)));
+        self.end(shared, &mut state, State::Done(flatten(&mut out), None));
         drop(state);
         self.client.wake();
         true
@@ -71,8 +71,16 @@ impl Waiter {
         if self.is_offloaded {
             // The command is or will be executed whatever happens to the client, but it will not wait for keys then.
             let before = std::mem::replace(&mut *self.lock_state(), State::Gone);
-            if let State::Handed(waiter) = before {
-                waiter.forget(shared);
+            let lent = match before {
+                State::Handed(waiter, lent) => {
+                    waiter.forget(shared);
+                    lent
+                }
+                State::Done(_, lent) => lent,
+                State::Waiting | State::Gone => None,
+            };
+            if let Some(mut lent) = lent {
+                lent.session.end(shared);
             }
             return;
         }

@@ -1,5 +1,6 @@
 //! Serving clients that wait: their commands are executed on their behalf.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use onrush_resp::Reply;
@@ -12,7 +13,6 @@ use crate::commit::Key;
 use crate::ctx::{Ctx, Engine};
 use crate::execute::{Waited, execute_offloaded, execute_waiting};
 use crate::offload::Task;
-use crate::session::Session;
 use crate::settings::Pause;
 
 impl Waiter {
@@ -23,31 +23,38 @@ impl Waiter {
         if &*command.full_name == "client|pause" {
             return false;
         }
-        let queued = self.carried.lock().as_ref().map_or(Flags::empty(), |carried| carried.transaction.flags());
+        let lent = self.lent.lock();
+        let transaction = lent.as_ref().and_then(|lent| lent.session.transaction.as_ref());
+        let queued = transaction.map_or(Flags::empty(), |transaction| transaction.flags());
         pause == Pause::All || (command.flags | queued).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
-    /// Executes the command of a client on the thread for long commands, even if the client is gone.
+    /// Executes the command of a client on the thread for long commands, even if the client is gone. A panic ends the
+    /// client.
     pub(crate) fn execute(&self, outer: &mut Ctx<'_>) {
+        let Some(mut lent) = self.lent.lock().take() else { return };
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
-        let mut session = Session::new(Arc::clone(&self.client), true);
-        (session.db, session.no_touch, session.deny_blocking) = (self.db, self.no_touch, self.deny_blocking);
-        if let Some(carried) = self.carried.lock().take() {
-            session.take_over(carried);
+        let session = &mut *lent.session;
+        let executed = catch_unwind(AssertUnwindSafe(|| {
+            execute_offloaded(outer, session, self.command.argv(), &mut out);
+        }));
+        if let Err(panic) = executed {
+            session.end(outer.engine);
+            self.client.kill();
+            resume_unwind(panic);
         }
-        execute_offloaded(outer, &mut session, self.command.argv(), &mut out);
         let mut state = self.lock_state();
-        let is_gone = matches!(*state, State::Gone);
-        match session.waiter.take() {
-            Some(waiter) if is_gone => {
-                drop(state);
-                outer.commit.release();
-                waiter.forget(outer.engine);
-            }
-            Some(waiter) => *state = State::Handed(waiter),
-            None if is_gone => {}
-            None => *state = State::Done(flatten(&mut out)),
+        if matches!(*state, State::Gone) {
+            drop(state);
+            outer.commit.release();
+            lent.session.end(outer.engine);
+            return;
         }
+        *state = match lent.session.waiter.take() {
+            Some(waiter) => State::Handed(waiter, Some(lent)),
+            None => State::Done(flatten(&mut out), Some(lent)),
+        };
+        drop(state);
         self.client.wake();
     }
 }
@@ -144,7 +151,7 @@ fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
         Waited::On => return Served::WaitsOn,
         Waited::Longer => return Served::PutOff,
     }
-    waiter.end(ctx.engine, &mut state, State::Done(flatten(&mut out)));
+    waiter.end(ctx.engine, &mut state, State::Done(flatten(&mut out), None));
     drop(state);
     waiter.client.wake();
     Served::Done

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::argv::Argv;
 use crate::client::ClientHandle;
-use crate::transaction::Carried;
+use crate::session::{ReplyMode, Session};
 
 /// Arguments from this length on may be owned; owned arguments are not copied.
 const OWNED_LEN_MIN: usize = 32 * 1024;
@@ -127,20 +127,24 @@ pub struct Waiter {
     pub deadline_ms: Option<i64>,
     /// Whether it waits for the thread for long commands to execute its command, not for keys.
     pub is_offloaded: bool,
-    /// CLIENT NO-TOUCH is on; commands that would block reply at once instead.
-    pub(super) no_touch: bool,
-    pub(super) deny_blocking: bool,
-    /// The transaction whose EXEC is executed.
-    pub(super) carried: Mutex<Option<Carried>>,
+    /// The state with which that thread executes the command.
+    pub(super) lent: Mutex<Option<Lent>>,
     pub(super) state: Mutex<State>,
+}
+
+/// The state of a connection, while another thread executes its command.
+pub(crate) struct Lent {
+    pub(crate) session: Box<Session>,
+    /// CLIENT REPLY when it was handed over.
+    pub(crate) reply_mode: ReplyMode,
 }
 
 pub(super) enum State {
     Waiting,
-    /// What its connection must send.
-    Done(Vec<u8>),
+    /// What its connection must send, and the state that it gets back.
+    Done(Vec<u8>, Option<Lent>),
     /// Its command was executed and now waits for keys.
-    Handed(Arc<Waiter>),
+    Handed(Arc<Waiter>, Option<Lent>),
     /// Its connection knows the end of the waiting, or is gone.
     Gone,
 }
@@ -187,22 +191,17 @@ impl Waiter {
         }
     }
 
-    /// The result of the waiting; returned once.
-    pub fn take_outcome(&self) -> Option<Outcome> {
+    /// The result of the waiting, and the state that its connection gets back; returned once.
+    pub(crate) fn take_outcome(&self) -> Option<(Outcome, Option<Lent>)> {
         let mut state = self.lock_state();
         match std::mem::replace(&mut *state, State::Gone) {
-            State::Done(reply) => Some(Outcome::Reply(reply)),
-            State::Handed(waiter) => Some(Outcome::Waits(waiter)),
+            State::Done(reply, lent) => Some((Outcome::Reply(reply), lent)),
+            State::Handed(waiter, lent) => Some((Outcome::Waits(waiter), lent)),
             before => {
                 *state = before;
                 None
             }
         }
-    }
-
-    /// Its command has panicked.
-    pub(crate) fn kill_client(&self) {
-        self.client.kill();
     }
 }
 

@@ -28,7 +28,7 @@ pub fn find_keys<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<V
     }
     for spec in command.spec.keys {
         if !spec.flags.contains(KeyFlags::NOT_KEY) {
-            follow(spec, argv, &mut found)?;
+            follow(spec, argv, command.flags.contains(Flags::NO_MANDATORY_KEYS), &mut found)?;
         }
     }
     Ok(found)
@@ -58,8 +58,13 @@ pub fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A) -> Re
     }
 }
 
-/// Appends the keys of one spec.
-fn follow<A: Arguments + ?Sized>(spec: &KeySpec, argv: &A, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
+/// Appends the keys of one spec. `may_have_none`: their number may be 0.
+fn follow<A: Arguments + ?Sized>(
+    spec: &KeySpec,
+    argv: &A,
+    may_have_none: bool,
+    found: &mut Vec<KeyRef>,
+) -> Result<(), Invalid> {
     let Some(begin) = begin(spec.begin, argv) else {
         return Ok(());
     };
@@ -71,7 +76,11 @@ fn follow<A: Arguments + ?Sized>(spec: &KeySpec, argv: &A, found: &mut Vec<KeyRe
             if number_at >= argv.len() {
                 return Err(Invalid);
             }
-            let count = onrush_resp::parse_i64(argv.get(number_at)).filter(|&count| count > 0).ok_or(Invalid)?;
+            let count = match onrush_resp::parse_i64(argv.get(number_at)) {
+                Some(count @ 1..) => count,
+                Some(0) if may_have_none => return Ok(()),
+                _ => return Err(Invalid),
+            };
             let first = begin + first as usize;
             let last = (count - 1).checked_mul(step.into()).and_then(|offset| offset.checked_add(first as i64));
             (first, last.ok_or(Invalid)?, step)

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_lua::Registered;
 
-use super::scripting::{number_of_keys, run_with_host};
+use super::scripting::{kill, number_of_keys, run_with_host};
 use crate::argv::Argv;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx, Engine};
@@ -234,9 +234,7 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `FUNCTION KILL`: works as SCRIPT KILL does.
 pub fn function_kill(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.engine.scripts.running.kill(true)?;
-    ctx.out.ok();
-    Ok(())
+    kill(ctx, true)
 }
 
 /// `FUNCTION HELP`

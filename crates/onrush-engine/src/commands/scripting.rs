@@ -6,6 +6,8 @@ use onrush_lua::{Ended, Sha1Hex, sha1_hex};
 use onrush_resp::{Reply, parse_i64};
 
 use crate::argv::Argv;
+use crate::blocking::Block;
+use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::command::replies;
 use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx, Engine};
@@ -184,9 +186,7 @@ fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, Comma
             false => Scope::Declared { has_way_back },
         });
     }
-    // MONITOR must show each command only once.
-    let may_go_elsewhere = ctx.commit.may_go_elsewhere() && !ctx.engine.messages.has_monitors();
-    let scope = known.habit.scope(known.proof, may_go_elsewhere);
+    let scope = known.habit.scope(known.proof, ctx.commit.may_go_elsewhere());
     match scope {
         Scope::Declared { .. } => {
             let (db, keyspace) = (ctx.commit.db(), &ctx.engine.keyspace);
@@ -231,8 +231,28 @@ pub fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `SCRIPT KILL`
 pub fn script_kill(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.engine.scripts.running.kill(false)?;
-    ctx.out.ok();
+    kill(ctx, false)
+}
+
+/// Ends the busy script or, if `function`, the busy function. The client gets its reply when that has ended.
+pub(super) fn kill(ctx: &mut Ctx<'_>, function: bool) -> CommandResult {
+    let engine = ctx.engine;
+    let waits = engine.offload.is_there() && !ctx.session.deny_blocking;
+    engine.scripts.running.kill(function, || {
+        if waits {
+            ctx.block(Block {
+                keys: 0..0,
+                waits_for: WaitsFor::List,
+                deadline_ms: None,
+                on_timeout: OnTimeout::Null,
+                instead: Vec::new(),
+            });
+        }
+        ctx.session.waiter.clone()
+    })?;
+    if !waits {
+        ctx.out.ok();
+    }
     Ok(())
 }
 

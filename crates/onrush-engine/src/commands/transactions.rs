@@ -8,7 +8,7 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::inside::{Executed, execute_all};
 use crate::offload::ARGS_MAX;
-use crate::scripts::habit::{Known, Scope};
+use crate::scripts::habit::{Habit, Known, Scope};
 use crate::transaction::Transaction;
 use crate::watched::WatchedKey;
 
@@ -131,19 +131,15 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
 /// It is to be executed later, or elsewhere.
 fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Result<Scope, CommandError> {
     let takes_long = transaction.len() > ARGS_MAX || transaction.flags().contains(Flags::REMOTE);
-    if takes_long && transaction.final_db().is_some() && ctx.commit.may_defer() {
+    if takes_long && ctx.commit.may_defer() {
         return Err(ctx.commit.refuse(Refused::TakesLong).into());
     }
     if transaction.needs_keyspace() {
-        match transaction.final_db() {
-            Some(_) => ctx.commit.lock_keyspace()?,
-            // The transaction changes its connection, so no other thread can execute it.
-            None if ctx.commit.wait_for_keyspace() => {}
-            None => {
-                let busy = ctx.engine.scripts.running.refusal();
-                return Err(abort(ctx, &busy));
-            }
+        // What needs the whole keyspace cannot be undone.
+        if scope(ctx, transaction, false) == Scope::Elsewhere {
+            return Err(ctx.commit.refuse(Refused::TakesLong).into());
         }
+        ctx.commit.lock_keyspace()?;
         return Ok(Scope::Keyspace { has_way_back: false });
     }
     let scope = scope(ctx, transaction, may_go_back);
@@ -163,12 +159,12 @@ fn scope(ctx: &Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Scope {
     }
     let keys_len = transaction.keys().take(WAY_BACK_KEYS_MAX + 1).count();
     let has_way_back = may_go_back && keys_len <= WAY_BACK_KEYS_MAX;
-    let may_go_elsewhere = ctx.commit.may_go_elsewhere() && !ctx.engine.messages.has_monitors();
+    let may_go_elsewhere = ctx.commit.may_go_elsewhere();
     let scopes = transaction.programs().map(|(id, argv)| {
         let name = ctx.engine.commands.command(id).spec.name;
         let choose = |known: Known<'_>| match has_way_back {
             true => known.habit.scope(known.proof, may_go_elsewhere),
-            false => known.habit.scope_without_way_back(known.proof, may_go_elsewhere),
+            false => Habit::scope_without_way_back(known.proof, may_go_elsewhere),
         };
         if name.starts_with("fcall") {
             functions::with_known(ctx.engine, &argv, choose)

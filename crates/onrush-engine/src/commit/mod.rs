@@ -475,17 +475,18 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let _alone = shared.gate.exclusive(turn);
-                let what = || What { function: None, command: Vec::new(), started: Instant::now() };
+                let what = What { function: None, command: Vec::new(), started: Instant::now() };
                 shared.scripts.running.take_too_long(true, what);
                 while !is_over.load(Relaxed) {
                     std::thread::yield_now();
                 }
             });
-            let has_keyspace = commit.wait_for_keyspace();
+            let locked = commit.lock_keyspace();
             is_over.store(true, Relaxed);
-            assert!(!has_keyspace && !commit.has_entered());
+            assert_eq!(locked, Err(Refused::TakesLong));
+            assert!(!commit.has_entered());
         });
         shared.scripts.running.end();
-        assert!(commit.wait_for_keyspace(), "its turn was passed over");
+        assert_eq!(commit.lock_keyspace(), Ok(()), "its turn was passed over");
     }
 }

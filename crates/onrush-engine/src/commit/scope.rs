@@ -31,15 +31,6 @@ impl Commit {
         self.note(locked)
     }
 
-    /// As [`Commit::lock_keyspace`], but waits for a long command, though not for a script that takes too long. Returns
-    /// whether it has the keyspace.
-    pub fn wait_for_keyspace(&mut self) -> bool {
-        let defers = std::mem::replace(&mut self.locks.defers, false);
-        let locked = self.take_keyspace();
-        self.locks.defers = defers;
-        locked.is_ok()
-    }
-
     fn take_keyspace(&mut self) -> Result<(), Refused> {
         self.release();
         // A thread that has the keyspace must not miss one of our records.

@@ -15,6 +15,9 @@ pub(crate) const KEYS_MAX: usize = 128;
 /// Most elements of a collection that a way back can keep.
 const ELEMENTS_MAX: usize = 512;
 
+/// Most bytes of lines for clients that monitor.
+pub(super) const SHOWN_BYTES_MAX: usize = 1024 * 1024;
+
 /// A key as it was.
 pub(super) struct Image {
     pub(super) db: u32,
@@ -45,6 +48,9 @@ pub(super) struct Undo {
     pub(super) is_full: bool,
     /// Number of keys noted before as changed for waiting clients.
     pub(super) ready_before: usize,
+    /// Lines for clients that monitor, which see them when it is certain that the commands will not be undone.
+    pub(super) shown: Vec<String>,
+    pub(super) shown_bytes: usize,
 }
 
 impl Undo {
@@ -90,7 +96,8 @@ impl Undo {
     }
 
     pub(super) fn clear(&mut self) {
-        (self.is_on, self.is_full, self.bytes) = (false, false, 0);
+        (self.is_on, self.is_full, self.bytes, self.shown_bytes) = (false, false, 0, 0);
+        self.shown.clear();
         self.images.clear();
         self.names.clear();
         self.expired.clear();

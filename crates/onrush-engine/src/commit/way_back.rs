@@ -4,9 +4,10 @@ use std::hint::cold_path;
 
 use onrush_store::NewValue;
 
-use super::undo::{Image, Was};
+use super::undo::{Image, SHOWN_BYTES_MAX, Was};
 use super::{Commit, Key, Outside};
 use crate::lazyfree::Garbage;
+use crate::messages::show::show_line;
 
 impl Commit {
     /// From now on [`Commit::go_back`] can undo the commands that run inside of this commit.
@@ -16,6 +17,23 @@ impl Commit {
         undo.is_on = true;
         undo.ready_before = self.left.ready.len();
         self.record.look_for_changes();
+    }
+
+    /// Shows a line to all clients that monitor: at once, or when the way back ends.
+    pub(crate) fn show(&mut self, line: String) {
+        let undo = &mut self.record.undo;
+        if undo.is_on {
+            undo.shown_bytes += line.len();
+            undo.shown.push(line);
+        } else {
+            show_line(self.shared, self.thread, &line);
+        }
+    }
+
+    /// Whether more lines wait to be shown than may wait: the commands must be executed where they are not undone.
+    #[inline]
+    pub(crate) fn shows_too_much(&self) -> bool {
+        self.record.undo.shown_bytes > SHOWN_BYTES_MAX
     }
 
     /// Whether there is a way back.
@@ -38,6 +56,8 @@ impl Commit {
                 cold_path();
                 self.left.expired.extend(undo.expired.drain(..).map(|(_, removed)| removed));
             }
+            let shown = std::mem::take(&mut undo.shown);
+            shown.iter().for_each(|line| show_line(self.shared, self.thread, line));
             undo.clear();
             self.record.look_for_changes();
         }

@@ -8,40 +8,47 @@ use std::hint::cold_path;
 use super::outbox::Parcel;
 use crate::command::Flags;
 use crate::ctx::Ctx;
+use crate::shared::Shared;
 use crate::slow::is_secret;
 
 /// Shows the present command, which was executed, to all who monitor. O(arguments + monitors).
 #[cold]
-pub(crate) fn show(ctx: &Ctx<'_>) {
+pub(crate) fn show(ctx: &mut Ctx<'_>) {
     if !ctx.command.flags.intersects(Flags::ADMIN | Flags::SKIP_MONITOR) {
-        send(ctx, &line(ctx, None));
+        let line = line(ctx, None);
+        ctx.commit.show(line);
     }
 }
 
-/// As [`show`], for a command that is about to run a script, whose commands come after it.
-pub(crate) fn show_script(ctx: &Ctx<'_>) {
-    // Its worker has already shown a command that comes to the thread for long commands, unless it is in a transaction.
-    let is_shown = ctx.thread == ctx.engine.long_thread() && !ctx.commit.is_nested();
-    if ctx.engine.messages.has_monitors() && !is_shown {
-        cold_path();
-        send(ctx, &line(ctx, None));
+/// As [`show`], for a command that is about to run a script, whose commands come after it. If the command begins anew,
+/// perhaps on another thread, it is not shown again.
+pub(crate) fn show_script(ctx: &mut Ctx<'_>) {
+    if !ctx.engine.messages.has_monitors() {
+        return;
+    }
+    cold_path();
+    // In a transaction, the line is undone with the command.
+    if ctx.commit.is_nested() || !std::mem::replace(&mut ctx.session.is_script_shown, true) {
+        let line = line(ctx, None);
+        ctx.commit.show(line);
     }
 }
 
 /// As [`show`], for a command that a script calls.
 #[cold]
-pub(crate) fn show_of_script(ctx: &Ctx<'_>) {
+pub(crate) fn show_of_script(ctx: &mut Ctx<'_>) {
     if !ctx.command.flags.intersects(Flags::ADMIN | Flags::SKIP_MONITOR) {
-        send(ctx, &line(ctx, Some("lua")));
+        let line = line(ctx, Some("lua"));
+        ctx.commit.show(line);
     }
 }
 
-fn send(ctx: &Ctx<'_>, line: &str) {
-    let shared = ctx.engine;
+/// Sends a line to all who monitor, from thread `thread`.
+pub(crate) fn show_line(shared: &'static Shared, thread: usize, line: &str) {
     let parcel = Parcel::new(line.as_bytes().to_vec(), &shared.messages.parcel_bytes);
     let limits = shared.settings.output_limits();
     for client in &*shared.messages.monitors.clients.read() {
-        client.send(&parcel, &limits, shared, ctx.thread);
+        client.send(&parcel, &limits, shared, thread);
     }
 }
 

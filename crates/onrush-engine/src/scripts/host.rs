@@ -86,6 +86,8 @@ pub(crate) struct ScriptHost<'a, 'c> {
     again: Option<Again>,
     /// Whether it is marked as busy.
     is_told: bool,
+    /// Whether it must end because it was about to write after SCRIPT KILL.
+    is_killed: bool,
 }
 
 /// Longest run of a script on a worker. A script that takes longer is executed again from its beginning on the thread
@@ -122,6 +124,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             changes: 0,
             again: None,
             is_told: false,
+            is_killed: false,
         }
     }
 
@@ -147,12 +150,13 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             } else {
                 ctx.changes += self.changes;
             }
-            if !ctx.commit.may_go_elsewhere() {
-                cold_path();
-                self.habit.note_time(ctx.engine.clock.now() - ctx.started > ON_WORKER_MAX);
-            }
         }
         self.again
+    }
+
+    /// The end of a script that SCRIPT KILL or FUNCTION KILL has asked for.
+    fn killed(&self) -> Interrupt {
+        Interrupt::Abort(if self.is_function() { KILLED_FUNCTION } else { KILLED_SCRIPT }.to_vec())
     }
 
     fn is_function(&self) -> bool {
@@ -191,11 +195,18 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if !command.names_all_keys && !self.goes_on_uncovered(writes) {
             return Err(BEGINS_ANEW);
         }
-        self.has_written |= writes || command.flags.contains(Flags::MAY_REPLICATE);
+        if command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) && !self.has_written {
+            if self.is_told && !self.ctx.engine.scripts.running.may_write() {
+                self.is_killed = true;
+                return Ok(());
+            }
+            self.has_written = true;
+        }
         let (has_changed, mark) = (self.changes > 0, reply.mark());
         let takes_long = execute_called(self.ctx, command, argv, self.is_recorded, &mut self.changes, reply);
-        if takes_long {
-            self.habit.note_time(true);
+        if takes_long || self.ctx.commit.shows_too_much() {
+            cold_path();
+            self.habit.note_long();
             self.again = Some(Again::Elsewhere);
         } else if let Some(outside) = self.ctx.commit.went_outside() {
             self.habit.note_outside(outside);
@@ -237,6 +248,9 @@ impl Host for ScriptHost<'_, '_> {
         if let Err(problem) = self.execute(Argv::new(multibulk, args, &[]), reply) {
             reply.error_bytes(problem.as_bytes());
         }
+        if self.is_killed {
+            return self.killed();
+        }
         if self.again.is_some() { Interrupt::Abort(Vec::new()) } else { Interrupt::GoOn }
     }
 
@@ -265,21 +279,19 @@ impl Host for ScriptHost<'_, '_> {
         let may_restart = ctx.commit.has_way_back() || (self.is_outermost && !self.has_written);
         if may_restart && ctx.commit.may_go_elsewhere() {
             if took > ON_WORKER_MAX {
-                self.habit.note_time(true);
+                self.habit.note_long();
                 self.again = Some(Again::Elsewhere);
                 return Interrupt::Abort(Vec::new());
             }
             return Interrupt::GoOn;
         }
-        if took > ON_WORKER_MAX {
-            self.habit.note_time(true);
-        }
         let threshold_ms = ctx.engine.settings.busy_reply_ms.load(Relaxed);
-        if threshold_ms > 0 && took.as_millis() as u64 >= threshold_ms {
-            if self.is_told && running.is_to_end() && !self.has_written {
-                return Interrupt::Abort(if self.is_function() { KILLED_FUNCTION } else { KILLED_SCRIPT }.to_vec());
+        if self.is_told {
+            if running.is_to_end() {
+                return self.killed();
             }
-            running.take_too_long(self.has_written, || self.what());
+        } else if threshold_ms > 0 && took.as_millis() as u64 >= threshold_ms {
+            running.take_too_long(self.has_written, self.what());
             self.is_told = true;
         }
         Interrupt::GoOn

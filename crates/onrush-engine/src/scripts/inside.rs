@@ -24,7 +24,7 @@ pub(super) fn execute_called(
     (ctx.argv, ctx.command, ctx.in_script) = (argv, command, true);
     ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].calls.add(1);
     if ctx.engine.messages.has_monitors() {
-        show_of_script(&ctx);
+        show_of_script(&mut ctx);
     }
     let has_failed = inside::execute_inside(&mut ctx, is_recorded).is_some();
     *changes += ctx.changes;

@@ -10,8 +10,9 @@ use crate::command::table::CommandTable;
 /// See the module's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proof {
-    /// The script works only on keys that it is given, and ends after at most as many steps as its text has: its
-    /// effects never have to be undone.
+    /// The script works only on keys that it is given, and ends soon: it takes at most as many steps as its text has,
+    /// calls no function of a library, whose time its arguments may decide, and makes no large tables. So its effects
+    /// never have to be undone.
     pub(crate) keeps_to_keys: bool,
     /// The script only reads the elements of KEYS and ARGV, so the next script can use the same tables.
     pub(crate) keeps_lists: bool,
@@ -54,6 +55,16 @@ const HARMLESS: &[&[u8]] = &[
     b"setresp",
 ];
 
+/// Functions that end soon, whatever their arguments are.
+const QUICK: &[&[u8]] = &[b"tonumber", b"tostring", b"type"];
+
+/// Words that a parenthesis or a string may follow without being a call.
+const KEYWORDS: &[&[u8]] =
+    &[b"and", b"or", b"not", b"if", b"elseif", b"then", b"else", b"do", b"return", b"local", b"in"];
+
+/// Most elements that all tables of a text may have together once they are put into each other.
+const ELEMENTS_MAX: usize = 4096;
+
 /// A piece of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
@@ -73,7 +84,8 @@ impl Proof {
         let Some(tokens) = tokens(text) else { return Self::default() };
         let is_weak = !tokens.iter().any(|token| matches!(token, Token::Word(word) if STRONG.contains(word)));
         let keeps_lists = is_weak && are_only_read(&tokens);
-        Self { keeps_to_keys: keeps_lists && calls_are_on_keys(&tokens, commands), keeps_lists }
+        let ends_soon = || calls_end_soon(&tokens) && tables_are_small(&tokens);
+        Self { keeps_to_keys: keeps_lists && calls_are_on_keys(&tokens, commands) && ends_soon(), keeps_lists }
     }
 }
 
@@ -90,6 +102,74 @@ fn calls_are_on_keys(tokens: &[Token<'_>], commands: &CommandTable) -> bool {
             _ => false,
         }
     })
+}
+
+/// Whether all functions that are called end soon. The functions of libraries, whose time their arguments may decide,
+/// are fields of tables and of all strings; no such field is ever looked up.
+fn calls_end_soon(tokens: &[Token<'_>]) -> bool {
+    tokens.iter().enumerate().all(|(at, token)| {
+        let before = at.checked_sub(1).map(|before| tokens[before]);
+        let after = tokens.get(at + 1).copied();
+        match token {
+            Token::Sign(b':') => false,
+            Token::Sign(b'.') if before != Some(Token::Sign(b'.')) && after != Some(Token::Sign(b'.')) => {
+                before == Some(Token::Word(b"redis"))
+            }
+            Token::Sign(b'[') => {
+                let is_number = matches!(tokens.get(at + 1..at + 3), Some([Token::Number(_), Token::Sign(b']')]));
+                matches!(before, Some(Token::Word(b"KEYS" | b"ARGV"))) || is_number
+            }
+            // Nothing else may go by these names.
+            Token::Word(b"redis") => after == Some(Token::Sign(b'.')),
+            Token::Word(word) if QUICK.contains(word) => after == Some(Token::Sign(b'(')),
+            Token::Sign(b'(') | Token::Text(_) | Token::Sign(b'{') => match before {
+                Some(Token::Word(word)) => {
+                    KEYWORDS.contains(&word) || *token == Token::Sign(b'(') && is_quick(tokens, at - 1, word)
+                }
+                Some(Token::Sign(b')' | b']') | Token::Text(_)) => false,
+                _ => true,
+            },
+            _ => true,
+        }
+    })
+}
+
+/// Whether the function with the name `word`, at `at`, ends soon. Which fields of `redis` are called is checked apart.
+fn is_quick(tokens: &[Token<'_>], at: usize, word: &[u8]) -> bool {
+    QUICK.contains(&word) || at > 0 && tokens[at - 1] == Token::Sign(b'.')
+}
+
+/// Whether tables have few elements, even if each of them contains all others as often as it can.
+fn tables_are_small(tokens: &[Token<'_>]) -> bool {
+    let (mut elements, mut open, mut depth) = (1_usize, Vec::new(), 0_usize);
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Sign(b'(' | b'{') => depth += 1,
+            Token::Sign(b')' | b'}') => depth = depth.saturating_sub(1),
+            // An element of a table may be set.
+            Token::Sign(b']') if sets_element(tokens, at, depth) => return false,
+            _ => {}
+        }
+        match token {
+            Token::Sign(b'{') => open.push(1_usize),
+            Token::Sign(b',' | b';') => open.iter_mut().for_each(|commas| *commas += 1),
+            Token::Sign(b'}') => match open.pop() {
+                Some(commas) => elements = elements.saturating_mul(commas),
+                None => return false,
+            },
+            _ => {}
+        }
+    }
+    elements <= ELEMENTS_MAX
+}
+
+/// Whether the bracket at `at`, inside of `depth` parentheses, may end the left side of an assignment.
+fn sets_element(tokens: &[Token<'_>], at: usize, depth: usize) -> bool {
+    match tokens.get(at + 1) {
+        Some(Token::Sign(b'=')) => tokens.get(at + 2) != Some(&Token::Sign(b'=')),
+        Some(Token::Sign(b',')) => depth == 0,
+        _ => false,
+    }
 }
 
 /// Whether `, KEYS[1]` and the end of an argument come next.
@@ -221,6 +301,7 @@ mod tests {
             "local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end return n",
             "-- a comment with redis.call(x)\nlocal limit = tonumber(ARGV[1])\nif #KEYS > 1 then return redis.error_reply('one key') end\n\
              --[==[ while ]] true ]==] return { redis.call('HSET', KEYS[1], 'f', ARGV[2]), limit }",
+            "local v = redis.call('HMGET', KEYS[1], 'a', 'b') if v[1] == ARGV[1] then return {v[1], v[2]} end return v[2]",
             "return 1",
         ] {
             assert_eq!(proof(text), (true, true), "{text}");
@@ -251,6 +332,32 @@ mod tests {
             "return pcall(redis.call, 'INCR', 'x')",
             "return redis.call('IN\\67R', KEYS[1])",
             "return redis.call([[INCR]], KEYS[1])",
+        ] {
+            assert!(!proof(text).0, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_take_long_without_a_loop_is_not() {
+        for text in [
+            "return string.find(ARGV[1], '.-b')",
+            "return ARGV[1]:find('.-b')",
+            "return ARGV[1].find(ARGV[1], '.-b')",
+            "return ('a').rep('a', 1000000000)",
+            "local s = 'x' return s['rep'](s, 1000000000)",
+            "local f = ARGV[1].rep return f(ARGV[1], 1000000000)",
+            "local f = ARGV[1].rep return f'x'",
+            "tonumber = ARGV[1].rep return tonumber('x', 1000000000)",
+            "local tonumber = ARGV[1].rep return tonumber('x', 1000000000)",
+            "local redis, tonumber = redis, ARGV[1].rep return tonumber('x', 1000000000)",
+            "redis.log = ARGV[1].rep return redis.log('x', 1000000000)",
+            "return cjson.encode({1})",
+            "return table.concat({1}, ARGV[1])",
+            "local t = {1, 1} t = {t, t} t = {t, t} t = {t, t} t = {t, t} t = {t, t} t = {t, t} t = {t, t} t = {t, t} \
+             t = {t, t} t = {t, t} t = {t, t} t = {t, t} t = {t, t} return t",
+            "local t = {1, 2} t[1] = t t[2] = t return t",
+            "local t, n = {1, 2} t[1], n = t, 1 return t",
+            "local redis = {call = unpack} return redis.call('INCR', KEYS[1])",
         ] {
             assert!(!proof(text).0, "{text}");
         }

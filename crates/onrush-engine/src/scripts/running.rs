@@ -4,12 +4,15 @@
 //! `busy-reply-threshold`, no command waits for it: workers refuse all commands without entering the gate, except those
 //! that can end the script.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use crate::blocking::waiter::Waiter;
 use crate::error::CommandError;
+use crate::shared::Shared;
 
 const BUSY_SCRIPT: CommandError =
     CommandError::fixed("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
@@ -32,14 +35,26 @@ pub(crate) struct What {
     pub(crate) started: Instant,
 }
 
+/// The busy script.
+struct Busy {
+    what: What,
+    has_written: bool,
+    is_to_end: bool,
+}
+
+#[derive(Default)]
+struct State {
+    busy: Option<Busy>,
+    /// Clients that have asked for the end of the script, and wait for it.
+    killers: Vec<Arc<Waiter>>,
+}
+
 /// See the module's text.
 #[derive(Default)]
 pub(crate) struct Running {
     is_busy: AtomicBool,
     is_function: AtomicBool,
-    has_written: AtomicBool,
-    is_to_end: AtomicBool,
-    what: Mutex<Option<What>>,
+    state: Mutex<State>,
 }
 
 impl Running {
@@ -49,39 +64,49 @@ impl Running {
         self.is_busy.load(Relaxed)
     }
 
-    /// Marks the script that runs as busy. `has_written`: it has executed a command that writes. `what` describes it,
-    /// and is called the first time only.
-    pub(crate) fn take_too_long(&self, has_written: bool, what: impl FnOnce() -> What) {
-        self.has_written.store(has_written, Relaxed);
-        if self.is_busy() {
-            return;
-        }
-        let what = what();
-        self.is_function.store(what.function.is_some(), Relaxed);
-        *self.what.lock() = Some(what);
+    /// Marks the script that runs as busy. `has_written`: it has executed a command that writes.
+    pub(crate) fn take_too_long(&self, has_written: bool, what: What) {
         tracing::warn!(
             "A script is still running past busy-reply-threshold. It can be ended with SCRIPT KILL or FUNCTION KILL"
         );
+        self.is_function.store(what.function.is_some(), Relaxed);
+        self.state.lock().busy = Some(Busy { what, has_written, is_to_end: false });
         self.is_busy.store(true, Relaxed);
     }
 
-    /// Whether SCRIPT KILL has asked for the end of the running script, which has written nothing.
+    /// Whether SCRIPT KILL has asked for the end of the busy script.
     pub(crate) fn is_to_end(&self) -> bool {
-        self.is_to_end.load(Relaxed)
+        self.state.lock().busy.as_ref().is_some_and(|busy| busy.is_to_end)
     }
 
-    /// Notes the end of the script.
+    /// Notes that the busy script is about to write. Returns false if it must end instead: from now on it either ends or
+    /// cannot be killed.
+    pub(crate) fn may_write(&self) -> bool {
+        let mut state = self.state.lock();
+        let Some(busy) = &mut state.busy else { return true };
+        busy.has_written |= !busy.is_to_end;
+        busy.has_written
+    }
+
+    /// Notes the end of the busy script. [`Running::answer`] comes when its locks have gone back.
     pub(crate) fn end(&self) {
-        if self.is_busy() {
-            self.is_busy.store(false, Relaxed);
-            self.is_to_end.store(false, Relaxed);
-            *self.what.lock() = None;
+        self.state.lock().busy = None;
+        self.is_busy.store(false, Relaxed);
+    }
+
+    /// Replies to the clients that have killed the script that has ended. No locks may be held.
+    pub(crate) fn answer(&self, shared: &'static Shared) {
+        let mut state = self.state.lock();
+        let killers = if state.busy.is_none() { std::mem::take(&mut state.killers) } else { Vec::new() };
+        drop(state);
+        for killer in killers {
+            killer.finish(shared, |out| out.ok());
         }
     }
 
     /// What runs, if it takes too long.
     pub(crate) fn what(&self) -> Option<What> {
-        self.what.lock().clone()
+        self.state.lock().busy.as_ref().map(|busy| busy.what.clone())
     }
 
     /// The error that other commands get while it is busy.
@@ -89,21 +114,54 @@ impl Running {
         if self.is_function.load(Relaxed) { BUSY_FUNCTION } else { BUSY_SCRIPT }
     }
 
-    /// Ends the running script: SCRIPT KILL, or FUNCTION KILL for a function.
+    /// Ends the busy script: SCRIPT KILL, or FUNCTION KILL for a function. `wait` makes the client wait for that end, if
+    /// it can.
     ///
     /// # Errors
     /// No script is busy; the busy script is of the other kind; or it has written something.
-    pub(crate) fn kill(&self, function: bool) -> Result<(), CommandError> {
-        if !self.is_busy() {
-            return Err(NOT_BUSY);
-        }
-        if self.is_function.load(Relaxed) != function {
+    pub(crate) fn kill(&self, function: bool, wait: impl FnOnce() -> Option<Arc<Waiter>>) -> Result<(), CommandError> {
+        let mut state = self.state.lock();
+        let Some(busy) = &mut state.busy else { return Err(NOT_BUSY) };
+        if busy.what.function.is_some() != function {
             return Err(self.refusal());
         }
-        if self.has_written.load(Relaxed) {
+        if busy.has_written {
             return Err(UNKILLABLE);
         }
-        self.is_to_end.store(true, Relaxed);
+        busy.is_to_end = true;
+        state.killers.extend(wait());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy(has_written: bool) -> Running {
+        let running = Running::default();
+        running.take_too_long(has_written, What { function: None, command: Vec::new(), started: Instant::now() });
+        running
+    }
+
+    #[test]
+    fn a_script_that_is_to_end_writes_nothing_more() {
+        let running = busy(false);
+        running.kill(false, || None).expect("it can be killed");
+        assert!(running.is_to_end() && !running.may_write());
+        let running = busy(false);
+        assert!(running.may_write());
+        assert_eq!(running.kill(false, || None), Err(UNKILLABLE));
+        assert_eq!(busy(true).kill(false, || None), Err(UNKILLABLE));
+    }
+
+    #[test]
+    fn a_late_kill_does_not_hit_the_next_script() {
+        let running = busy(false);
+        running.kill(false, || None).expect("it can be killed");
+        running.end();
+        assert_eq!(running.kill(false, || None), Err(NOT_BUSY));
+        running.take_too_long(false, What { function: None, command: Vec::new(), started: Instant::now() });
+        assert!(!running.is_to_end());
     }
 }

@@ -1,0 +1,200 @@
+//! Scripts without end, wherever a script can stand: every worker goes on, and clients can end the script.
+
+use std::time::{Duration, Instant};
+
+use onrush_tests::argv;
+use onrush_tests::argv::Argv;
+use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Server, wait_until};
+
+/// Loops if it is told to, by its first argument.
+const SCRIPT: &str = "if ARGV[1] == 'write' then redis.call('RPUSH', KEYS[1], 'x') end \
+                      if ARGV[1] then while true do end end return 1";
+const LOOP: &str = "while true do end";
+const LIBRARY: &str = "#!lua name=lib\n\
+                       redis.register_function('forever', function() while true do end end)\n\
+                       redis.register_function('writes', function(keys) redis.call('SET', 'outside', 1) \
+                       while true do end end)";
+
+/// Longest time in which a new client must have a reply.
+const REPLY_TIME_MAX: Duration = Duration::from_secs(2);
+
+fn start(workers: &str) -> Server {
+    let server = Server::start_onrush(&["--workers", workers, "--busy-reply-threshold", "100"]);
+    let mut conn = server.connect();
+    assert_eq!(conn.call(&argv!["FUNCTION", "LOAD", LIBRARY]).text(), "lib");
+    for _ in 0..20 {
+        let mut push = argv!["RPUSH", "large"];
+        push.0.extend((0..100).map(|_| vec![b'x'; 100]));
+        conn.call(&push);
+    }
+    // The script is known to be short.
+    for _ in 0..3 {
+        assert_eq!(conn.call(&argv!["EVAL", SCRIPT, "1", "large"]), Value::Int(1));
+    }
+    server
+}
+
+/// Sends commands without reading their replies.
+fn send(server: &Server, commands: &[Argv]) -> Conn {
+    let mut conn = server.connect();
+    commands.iter().for_each(|command| conn.send_command(command).expect("sent"));
+    conn
+}
+
+/// A new client has a reply in time; returns it.
+fn ask(server: &Server) -> String {
+    let before = Instant::now();
+    let reply = server.connect().run("PING").text();
+    assert!(before.elapsed() < REPLY_TIME_MAX, "{reply} after {:?}", before.elapsed());
+    reply
+}
+
+fn wait_until_busy(server: &Server, what: &str) {
+    wait_until(what, || ask(server).starts_with("BUSY"));
+}
+
+/// All the ways to begin a script that does not end, with the command that ends it.
+fn ways() -> Vec<(&'static str, Vec<Argv>)> {
+    vec![
+        ("SCRIPT KILL", vec![argv!["EVAL", LOOP, "0"]]),
+        ("SCRIPT KILL", vec![argv!["EVAL_RO", LOOP, "1", "k"]]),
+        ("SCRIPT KILL", vec![argv!["MULTI"], argv!["EVAL", LOOP, "0"], argv!["EXEC"]]),
+        ("SCRIPT KILL", vec![argv!["MULTI"], argv!["EVAL", LOOP, "1", "k"], argv!["EXEC"]]),
+        ("SCRIPT KILL", vec![argv!["MULTI"], argv!["DBSIZE"], argv!["EVAL", LOOP, "0"], argv!["EXEC"]]),
+        (
+            "SCRIPT KILL",
+            vec![argv!["MULTI"], argv!["CLIENT", "SETNAME", "me"], argv!["EVAL", LOOP, "0"], argv!["EXEC"]],
+        ),
+        ("SCRIPT KILL", vec![argv!["MULTI"], argv!["SUBSCRIBE", "ch"], argv!["EVAL_RO", LOOP, "0"], argv!["EXEC"]]),
+        ("SCRIPT KILL", vec![argv!["MULTI"], argv!["FLUSHALL"], argv!["EVAL", LOOP, "0"], argv!["EXEC"]]),
+        ("SCRIPT KILL", vec![argv!["WATCH", "k"], argv!["MULTI"], argv!["EVAL", LOOP, "0"], argv!["EXEC"]]),
+        ("FUNCTION KILL", vec![argv!["FCALL", "forever", "0"]]),
+        ("FUNCTION KILL", vec![argv!["MULTI"], argv!["FCALL", "forever", "0"], argv!["EXEC"]]),
+        ("FUNCTION KILL", vec![argv!["MULTI"], argv!["DBSIZE"], argv!["FCALL", "forever", "0"], argv!["EXEC"]]),
+        ("SCRIPT KILL", vec![argv!["EVAL", SCRIPT, "1", "large", "loop"]]),
+        ("SHUTDOWN NOSAVE", vec![argv!["EVAL", SCRIPT, "1", "large", "write"]]),
+        ("SHUTDOWN NOSAVE", vec![argv!["EVAL", SCRIPT, "1", "small", "write"]]),
+        ("SHUTDOWN NOSAVE", vec![argv!["FCALL", "writes", "0"]]),
+        ("SHUTDOWN NOSAVE", vec![argv!["MULTI"], argv!["EVAL", SCRIPT, "1", "large", "write"], argv!["EXEC"]]),
+    ]
+}
+
+fn ends(server: &mut Server, how: &str, what: &str) {
+    if how == "SHUTDOWN NOSAVE" {
+        let before = Instant::now();
+        let mut conn = server.connect();
+        assert!(conn.run("SCRIPT KILL").text().starts_with("UNKILLABLE") || what.contains("FCALL"), "{what}");
+        let _ = conn.send(b"SHUTDOWN NOSAVE\r\n");
+        assert!(server.wait_exit().success(), "{what}");
+        assert!(before.elapsed() < Duration::from_secs(5), "{what}");
+    } else {
+        assert_eq!(server.connect().run(how).text(), "OK", "{what}");
+        // The reply comes when the script has ended.
+        assert_eq!(ask(server), "PONG", "{what}");
+    }
+}
+
+#[test]
+fn a_script_without_end_keeps_no_worker_from_its_clients() {
+    for workers in ["1", "2"] {
+        let mut server = start(workers);
+        for (how, commands) in ways() {
+            for is_monitored in [false, true] {
+                let what = format!("{commands:?}, monitored: {is_monitored}, {workers} workers").replace("\\n", "\n");
+                let monitor = is_monitored.then(|| {
+                    let mut monitor = server.connect();
+                    assert_eq!(monitor.run("MONITOR").text(), "OK");
+                    monitor
+                });
+                let _endless = send(&server, &commands);
+                wait_until_busy(&server, &what);
+                ends(&mut server, how, &what);
+                drop(monitor);
+                if how == "SHUTDOWN NOSAVE" {
+                    server = start(workers);
+                }
+            }
+        }
+    }
+}
+
+/// The thread for long commands has the whole state of the connection, and gives it back.
+#[test]
+fn a_transaction_that_is_executed_elsewhere_leaves_the_state_that_it_should() {
+    let server = start("2");
+    let mut conn = server.connect();
+    let slow = "local t = redis.call('TIME') repeat local n = redis.call('TIME') \
+                until (n[1] - t[1]) * 1000000 + n[2] - t[2] > 50000 return 1";
+    // What the transaction does to its connection stays.
+    conn.run("MULTI");
+    for command in [
+        argv!["SELECT", "3"],
+        argv!["SET", "k", "3"],
+        argv!["CLIENT", "SETNAME", "me"],
+        argv!["DBSIZE"],
+        argv!["EVAL", slow, "0"],
+        argv!["CLIENT", "GETNAME"],
+    ] {
+        assert_eq!(conn.call(&command).text(), "QUEUED");
+    }
+    let Value::Array(replies) = conn.run("EXEC") else { panic!("an array") };
+    assert_eq!((replies[4].clone(), replies[5].text()), (Value::Int(1), "me".into()));
+    assert_eq!([conn.run("GET k").text(), conn.run("CLIENT GETNAME").text()], ["3", "me"]);
+    assert!(conn.run("CLIENT INFO").text().contains(" db=3 "));
+    assert_eq!(conn.call(&argv!["EVAL", slow, "1", "k"]), Value::Int(1));
+    // One that is aborted because of a watched key changes nothing.
+    conn.run("WATCH k");
+    let mut other = server.connect();
+    other.run("SELECT 3");
+    other.run("SET k 4");
+    conn.run("MULTI");
+    // The script is known to take long by now.
+    for command in [argv!["SELECT", "5"], argv!["EVAL", slow, "1", "k"]] {
+        assert_eq!(conn.call(&command).text(), "QUEUED");
+    }
+    assert!(matches!(conn.run("EXEC"), Value::Null(_)));
+    assert_eq!(conn.run("GET k").text(), "4");
+    assert!(conn.run("CLIENT INFO").text().contains(" db=3 "));
+    // Nothing is watched any more.
+    other.run("SET k 5");
+    conn.run("MULTI");
+    conn.run("GET k");
+    assert_eq!(conn.run("EXEC"), Value::Array(vec![Value::Bulk(b"5".to_vec())]));
+    // Subscriptions that it begins are its connection's.
+    conn.run("MULTI");
+    for command in [argv!["SUBSCRIBE", "ch"], argv!["EVAL", slow, "0"]] {
+        conn.call(&command);
+    }
+    conn.send(b"EXEC\r\n").expect("sent");
+    wait_until("it has subscribed", || other.run("PUBLISH ch news") == Value::Int(1));
+    assert!(conn.read_reply().expect("the reply to EXEC").starts_with(b"*2\r\n"));
+    assert!(conn.read_reply().expect("a message").ends_with(b"news\r\n"));
+}
+
+/// Each command is shown once, though the script begins anew on another thread.
+#[test]
+fn monitors_see_the_commands_of_a_long_script_once() {
+    let server = start("2");
+    let mut monitor = server.connect();
+    assert_eq!(monitor.run("MONITOR").text(), "OK");
+    let mut conn = server.connect();
+    let slow = "redis.call('INCR', KEYS[1]) local t = redis.call('TIME') local n repeat n = redis.call('TIME') \
+                until (n[1] - t[1]) * 1000000 + n[2] - t[2] > 30000 return redis.call('INCR', KEYS[1])";
+    assert_eq!(conn.call(&argv!["EVAL", slow, "1", "count"]), Value::Int(2));
+    conn.run("MULTI");
+    conn.call(&argv!["EVAL", slow, "1", "count"]);
+    assert_eq!(conn.run("EXEC"), Value::Array(vec![Value::Int(4)]));
+    conn.run("ECHO end");
+    let (mut scripts, mut changes) = (0, 0);
+    loop {
+        let line = String::from_utf8_lossy(&monitor.read_reply().expect("a line")).into_owned();
+        scripts += usize::from(line.contains("\"EVAL\""));
+        changes += usize::from(line.contains("lua] \"INCR\""));
+        if line.contains("\"ECHO\"") {
+            break;
+        }
+    }
+    assert_eq!((scripts, changes), (2, 4));
+}
