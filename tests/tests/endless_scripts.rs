@@ -198,3 +198,36 @@ fn monitors_see_the_commands_of_a_long_script_once() {
     }
     assert_eq!((scripts, changes), (2, 4));
 }
+
+/// Who waits for the thread that executes the script is told, as everybody is.
+#[test]
+fn commands_behind_a_script_without_end_are_refused() {
+    let server = start("1");
+    // It is known to take long from now on.
+    let first = send(&server, &[argv!["EVAL", LOOP, "0"]]);
+    wait_until_busy(&server, "the script takes too long");
+    assert_eq!(server.connect().run("SCRIPT KILL").text(), "OK");
+    drop(first);
+    let mut conns: Vec<Conn> = (0..3).map(|_| server.connect()).collect();
+    conns.iter_mut().for_each(|conn| assert_eq!(conn.run("PING").text(), "PONG"));
+    conns[2].run("WATCH k");
+    conns[2].run("MULTI");
+    conns[2].call(&argv!["EVAL", LOOP, "0"]);
+    // All of them are executed in one round.
+    server.signal("STOP");
+    for conn in &mut conns[..2] {
+        conn.send_command(&argv!["EVAL", LOOP, "0"]).expect("sent");
+    }
+    conns[2].send(b"EXEC\r\n").expect("sent");
+    server.signal("CONT");
+    wait_until_busy(&server, "the script takes too long");
+    let mut replies: Vec<String> = Vec::new();
+    for conn in &mut conns {
+        conn.set_timeout(Duration::from_millis(500));
+        replies.extend(conn.read_reply().ok().map(|reply| String::from_utf8_lossy(&reply).into_owned()));
+    }
+    assert_eq!(replies.len(), 2, "the first one runs: {replies:?}");
+    assert!(replies.iter().all(|reply| reply.contains("BUSY")), "{replies:?}");
+    assert_eq!(server.connect().run("SCRIPT KILL").text(), "OK");
+    assert_eq!(ask(&server), "PONG");
+}

@@ -15,8 +15,9 @@ use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::eviction::state::Memory;
-use crate::session::{ReplyMode, States};
+use crate::session::{ReplyMode, Session, States};
 use crate::settings::Pause;
+use crate::shared::Shared;
 use crate::slice::SliceEnd;
 
 /// Conditions for all commands of a chunk; a command that is not short may change them.
@@ -135,8 +136,14 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
 /// Ends a transaction because EXEC is refused with `error`; returns the reply.
 #[cold]
 pub(crate) fn abort(ctx: &mut Ctx<'_>, error: &CommandError) -> CommandError {
-    ctx.session.end_transaction();
-    ctx.session.unwatch(ctx.engine);
+    abort_session(ctx.session, ctx.engine, error)
+}
+
+/// As [`abort`], for a session whose EXEC is not executed.
+#[cold]
+pub(crate) fn abort_session(session: &mut Session, shared: &Shared, error: &CommandError) -> CommandError {
+    session.end_transaction();
+    session.unwatch(shared);
     let reason = error.as_bytes();
     let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
     CommandError::bytes([b"EXECABORT Transaction discarded because of: ", reason].concat())

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use crate::blocking::serve::serve_later;
@@ -16,21 +15,19 @@ use crate::settings::Pause;
 /// The way of commands to the thread for long commands.
 pub struct LongTasks {
     engine: &'static Engine,
-    tasks: Receiver<Task>,
 }
 
 impl LongTasks {
     /// Opens the way; `None` if it was opened before. From now on workers pass commands to the thread, so open it before
     /// there are clients: until then, workers execute everything to its end.
     pub fn open(engine: &'static Engine) -> Option<Self> {
-        Some(Self { engine, tasks: engine.offload.open()? })
+        engine.offload.open().then_some(Self { engine })
     }
 }
 
 /// Executes long commands for the workers.
 pub struct LongWorker {
     engine: &'static Engine,
-    tasks: Receiver<Task>,
     commit: Commit,
     /// Tasks that CLIENT PAUSE holds back: they came before the pause began.
     held: VecDeque<Task>,
@@ -43,9 +40,9 @@ const PAUSE_LOOK: Duration = Duration::from_millis(5);
 
 impl LongWorker {
     /// For the calling thread.
-    pub fn new(LongTasks { engine, tasks }: LongTasks) -> Self {
+    pub fn new(LongTasks { engine }: LongTasks) -> Self {
         let commit = new_commit(engine, engine.long_thread());
-        Self { engine, tasks, commit, held: VecDeque::new(), held_by: Pause::None }
+        Self { engine, commit, held: VecDeque::new(), held_by: Pause::None }
     }
 
     /// Executes one command after the other for as long as the process lives.
@@ -55,14 +52,9 @@ impl LongWorker {
             if self.execute_held() {
                 continue;
             }
-            let next = match self.held.is_empty() {
-                true => self.tasks.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => self.tasks.recv_timeout(PAUSE_LOOK),
-            };
-            match next {
-                Ok(task) => self.execute_or_hold(task),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+            let time = (!self.held.is_empty()).then_some(PAUSE_LOOK);
+            if let Some(task) = self.engine.offload.wait(time) {
+                self.execute_or_hold(task);
             }
         }
     }
@@ -72,11 +64,12 @@ impl LongWorker {
         if self.execute_held() {
             return true;
         }
-        match self.tasks.try_recv() {
-            Ok(task) => self.execute_or_hold(task),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => return false,
+        let task = self.engine.offload.next();
+        let is_there = task.is_some();
+        if let Some(task) = task {
+            self.execute_or_hold(task);
         }
-        true
+        is_there
     }
 
     fn execute_or_hold(&mut self, task: Task) {

@@ -6,11 +6,12 @@
 //! marks the locks that it holds. A worker that meets a marked shard sets its connection aside until the thread is done
 //! with the command, and goes on with others: no worker sleeps because of a long command.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use onrush_alloc as alloc;
 use onrush_store::schedule;
@@ -44,7 +45,11 @@ pub(crate) enum Task {
 pub struct Offload {
     /// A command that goes through more elements than this comes here.
     pub(crate) elements_max: usize,
-    tasks: OnceLock<Sender<Task>>,
+    /// Whether there is such a thread.
+    is_open: AtomicBool,
+    /// What waits for it: at most one command of each client, and work of the process.
+    tasks: Mutex<VecDeque<Task>>,
+    has_come: Condvar,
     /// Tasks that are not done.
     pending: AtomicUsize,
     /// Whether there has ever been a task: only then can the thread give anything back.
@@ -63,15 +68,43 @@ impl Offload {
         Self { elements_max, ..Self::default() }
     }
 
-    /// The tasks from now on; `None` the second time.
-    pub(crate) fn open(&self) -> Option<Receiver<Task>> {
-        let (sender, tasks) = channel();
-        self.tasks.set(sender).ok().map(|()| tasks)
+    /// From now on there is such a thread; returns false the second time.
+    pub(crate) fn open(&self) -> bool {
+        !self.is_open.swap(true, Relaxed)
     }
 
     /// Whether there is such a thread.
     pub fn is_there(&self) -> bool {
-        self.tasks.get().is_some()
+        self.is_open.load(Relaxed)
+    }
+
+    /// The next task, if there is one.
+    pub(crate) fn next(&self) -> Option<Task> {
+        self.tasks.lock().pop_front()
+    }
+
+    /// The next task; waits for it, for at most `time`, or without end.
+    pub(crate) fn wait(&self, time: Option<Duration>) -> Option<Task> {
+        let mut tasks = self.tasks.lock();
+        match time {
+            Some(time) if tasks.is_empty() => _ = self.has_come.wait_for(&mut tasks, time),
+            Some(_) => {}
+            None => self.has_come.wait_while(&mut tasks, |tasks| tasks.is_empty()),
+        }
+        tasks.pop_front()
+    }
+
+    /// Takes out all commands of clients that wait for the thread. Each must be given to [`Offload::done`].
+    pub(crate) fn take_commands(&self) -> Vec<Arc<Waiter>> {
+        let mut commands = Vec::new();
+        self.tasks.lock().retain(|task| match task {
+            Task::Execute(waiter) => {
+                commands.push(Arc::clone(waiter));
+                false
+            }
+            Task::Serve(..) | Task::Run(_) | Task::Tend => true,
+        });
+        commands
     }
 
     /// Whether a long command runs, or is to run.
@@ -86,9 +119,13 @@ impl Offload {
         self.pending.fetch_add(1, Relaxed);
         self.is_known.store(true, Relaxed);
         self.tend_in.store(TEND_LOOKS, Relaxed);
-        if let Some(tasks) = self.tasks.get() {
-            // The thread ends with the process.
-            let _ = tasks.send(task);
+        self.push(task);
+    }
+
+    fn push(&self, task: Task) {
+        if self.is_there() {
+            self.tasks.lock().push_back(task);
+            self.has_come.notify_one();
         }
     }
 
@@ -108,10 +145,8 @@ impl Offload {
         if left > 0 {
             self.tend_in.store(left - 1, Relaxed);
         }
-        if left == 1
-            && let Some(tasks) = self.tasks.get()
-        {
-            let _ = tasks.send(Task::Tend);
+        if left == 1 {
+            self.push(Task::Tend);
         }
     }
 

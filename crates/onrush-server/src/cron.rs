@@ -1,5 +1,6 @@
 //! The maintenance thread's regular work: active expiry, rates, idle clients, nudges for workers that are asleep.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -38,8 +39,17 @@ const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
 /// Tracked keys that are forgotten at once when there are too many.
 const TRACKED_KEYS_TRIM_MAX: usize = 10_000;
 
-/// Does the regular work until the runtime ends.
-pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
+/// Starts the maintenance thread, which ends with the process.
+///
+/// # Errors
+/// The system cannot create a thread.
+pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Result<()> {
+    std::thread::Builder::new().name("maintenance".into()).spawn(move || run(server, &workers))?;
+    Ok(())
+}
+
+/// Does the regular work until the process ends.
+fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
     let mut nudges = Nudges::default();
     let mut expire = ExpireCycle::new(server);
     let mut clocks = ClockCycle::new(server);
@@ -47,12 +57,15 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
     let mut saving = Saving::new(server);
-    let mut gather = Gather::new(server, Arc::clone(&workers));
+    let mut gather = Gather::new(server, Arc::clone(workers));
     loop {
         let hz = server.host.config.read().hz.clamp(1, 500);
         let period = Duration::from_micros(1_000_000 / hz);
-        tokio::time::sleep(period).await;
+        std::thread::sleep(period);
         server.clock.synchronize();
+        if server.host.is_ending.load(Relaxed) {
+            return;
+        }
         if server.loading.is_on() {
             continue;
         }
@@ -72,7 +85,7 @@ pub async fn run(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) {
             last_sample = Instant::now();
             server.used_memory();
             alloc::watch_ebb(nudges.is_calm());
-            nudges.give(server, &workers);
+            nudges.give(server, workers);
             server.offload.tend();
             trim(server, server.maintenance_thread(), TRACKED_KEYS_TRIM_MAX);
         }

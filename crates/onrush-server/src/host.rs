@@ -95,6 +95,10 @@ pub struct Host {
     pub files: Mutex<Files>,
     /// Connections to other servers.
     pub peers: Arc<Peers>,
+    /// Which workers have not finished a round for a while.
+    pub stuck: Box<[AtomicBool]>,
+    /// Whether the process ends.
+    pub is_ending: AtomicBool,
     /// Gets a message when the server is to stop.
     pub shutdown: tokio::sync::Notify,
 }
@@ -117,11 +121,23 @@ impl Host {
             append_only: AppendOnly::default(),
             files: Mutex::default(),
             peers: Arc::default(),
+            stuck: (0..config.workers).map(|_| AtomicBool::new(false)).collect(),
+            is_ending: AtomicBool::new(false),
             shutdown: tokio::sync::Notify::new(),
             config: RwLock::new(config),
         };
         host.refresh(&host.config.read());
         host
+    }
+
+    /// The worker for a new connection: one of those in use, unless they are all stuck and another one is not.
+    pub fn worker_for(&self, id: u64) -> usize {
+        let (all, used) = (self.stuck.len().max(1), self.workers_used.load(Relaxed));
+        let used = used.clamp(1, all);
+        let first = id as usize % used;
+        let in_turn = (0..used).map(|nth| (first + nth) % used);
+        let is_free = |worker: &usize| !self.stuck.get(*worker).is_some_and(|stuck| stuck.load(Relaxed));
+        in_turn.chain(used..all).find(is_free).unwrap_or(first)
     }
 
     /// Sets what works with data files. Call this once.

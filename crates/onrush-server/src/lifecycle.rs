@@ -100,6 +100,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         .build()
         .map_err(text("Can't start the maintenance thread"))?;
     let ended = runtime.block_on(serve(server, listeners, workers)).map_err(text("Can't serve"))?;
+    server.host.is_ending.store(true, Relaxed);
     server.host.peers.interrupt();
     // A thread that has the whole keyspace keeps every batch from going on, so no batch is cut off half-way.
     let _alone = match ended {
@@ -138,7 +139,7 @@ async fn serve(
     // This is called once.
     let _ = server.host.listening.set(listening);
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
-    tokio::spawn(cron::run(server, workers));
+    cron::start(server, workers)?;
     tracing::info!("{}", saving::plan(&server.host.config.read()));
     let loaded = tokio::task::spawn_blocking(|| load_at_start(server, saved));
     let loaded = tokio::spawn(async move {

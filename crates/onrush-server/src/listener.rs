@@ -360,10 +360,9 @@ impl Place {
         let server = self.0;
         server.stats.connections_received.fetch_add(1, Relaxed);
         let id = server.clients.next_id();
-        let worker = id as usize % server.host.workers_used.load(Relaxed).clamp(1, workers.len());
         let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, server.clock.unix_ms()));
         server.clients.add(Arc::clone(&handle));
-        workers[worker].hand_over(socket, handle);
+        workers[server.host.worker_for(id)].hand_over(socket, handle);
         std::mem::forget(self);
     }
 }

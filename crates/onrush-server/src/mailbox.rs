@@ -80,6 +80,14 @@ impl Mailbox {
         self.add(|post| post.accepted.push((socket, handle)));
     }
 
+    /// Takes back connections that the worker has not taken yet.
+    pub fn take_accepted(&self) -> Vec<(Socket, Arc<ClientHandle>)> {
+        match self.has_post.load(SeqCst) {
+            true => std::mem::take(&mut self.post.lock().accepted),
+            false => Vec::new(),
+        }
+    }
+
     /// Hands over a connection that another worker had.
     pub fn give(&self, connection: Connection) {
         self.add(|post| post.moved.push(connection));

@@ -1,18 +1,23 @@
-//! The watchdog: a thread that checks whether the workers finish their rounds, and logs the command that keeps one from
-//! it. It takes no lock, so a thread that hangs cannot make it hang.
+//! The watchdog: a thread that checks whether the workers finish their rounds. It logs the command that keeps one from
+//! it, and sees to it that new connections come to other workers. The only lock that it takes is that of a mailbox, which
+//! is held for moments, so a thread that hangs cannot make it hang.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::mailbox::Mailbox;
 use crate::server::Server;
 
 /// How often it looks.
-const PERIOD: Duration = Duration::from_millis(500);
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Looks without a round after which a worker gets no new connections.
+const STUCK_LOOKS: u32 = 2;
 
 /// Looks at a stuck worker before the first log line; another line follows each time their number has doubled.
-const PATIENCE_LOOKS: u32 = 2;
+const PATIENCE_LOOKS: u32 = 10;
 
 /// Starts the watchdog's thread, which ends with the process.
 ///
@@ -24,22 +29,42 @@ pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Resul
         loop {
             std::thread::sleep(PERIOD);
             for (thread, (worker, watched)) in workers.iter().zip(&mut watched).enumerate() {
-                let rounds = server.stats.threads[thread].rounds.get();
-                match watched.look(rounds, worker.is_asleep()) {
-                    Finding::Nothing => {}
-                    Finding::Stuck(time) => tracing::warn!(
-                        "Worker {thread} has been busy with one command for {} s: {}. Its other clients wait",
-                        time.as_secs_f32(),
-                        command_name(server, thread)
-                    ),
-                    Finding::GoesOn(time) => {
-                        tracing::warn!("Worker {thread} goes on after {} s", time.as_secs_f32());
-                    }
+                let stats = &server.stats.threads[thread];
+                // A worker that has not begun to execute anything waits for its turn on a processor.
+                let is_idle = worker.is_asleep() || stats.executing.last().is_none();
+                tell(server, thread, &watched.look(stats.rounds.get(), is_idle));
+                server.host.stuck[thread].store(watched.looks >= STUCK_LOOKS, Relaxed);
+            }
+            for (worker, watched) in workers.iter().zip(&watched) {
+                if watched.looks >= STUCK_LOOKS {
+                    pass_on(server, worker, &workers);
                 }
             }
         }
     })?;
     Ok(())
+}
+
+/// Gives new connections of a stuck worker to others, if there are any that are not stuck.
+fn pass_on(server: &Server, from: &Mailbox, workers: &[Arc<Mailbox>]) {
+    if server.host.stuck.iter().all(|stuck| stuck.load(Relaxed)) {
+        return;
+    }
+    for (socket, handle) in from.take_accepted() {
+        workers[server.host.worker_for(handle.id)].hand_over(socket, handle);
+    }
+}
+
+fn tell(server: &'static Server, thread: usize, finding: &Finding) {
+    match finding {
+        Finding::Nothing => {}
+        Finding::Stuck(time) => tracing::warn!(
+            "Worker {thread} has been busy with one command for {} s: {}. Its other clients wait",
+            time.as_secs_f32(),
+            command_name(server, thread)
+        ),
+        Finding::GoesOn(time) => tracing::warn!("Worker {thread} goes on after {} s", time.as_secs_f32()),
+    }
 }
 
 fn command_name(server: &'static Server, thread: usize) -> &'static str {
@@ -72,7 +97,7 @@ impl Watched {
             return if looks >= PATIENCE_LOOKS { Finding::GoesOn(PERIOD * looks) } else { Finding::Nothing };
         }
         self.looks = self.looks.saturating_add(1);
-        let is_time = self.looks >= PATIENCE_LOOKS && self.looks.is_power_of_two();
+        let is_time = self.looks.is_multiple_of(PATIENCE_LOOKS) && (self.looks / PATIENCE_LOOKS).is_power_of_two();
         if is_time { Finding::Stuck(PERIOD * self.looks) } else { Finding::Nothing }
     }
 }
@@ -85,9 +110,9 @@ mod tests {
     fn a_worker_that_does_not_come_round_is_told_of_ever_less_often() {
         let mut watched = Watched::default();
         assert_eq!(watched.look(5, false), Finding::Nothing);
-        let told: Vec<u32> = (1..=20).filter(|_| watched.look(5, false) != Finding::Nothing).collect();
-        assert_eq!(told, [2, 4, 8, 16]);
-        assert_eq!(watched.look(6, false), Finding::GoesOn(PERIOD * 20));
+        let told: Vec<u32> = (1..=100).filter(|_| watched.look(5, false) != Finding::Nothing).collect();
+        assert_eq!(told, [10, 20, 40, 80]);
+        assert_eq!(watched.look(6, false), Finding::GoesOn(PERIOD * 100));
         assert_eq!(watched.look(6, false), Finding::Nothing);
     }
 

@@ -8,9 +8,11 @@ use onrush_store::Type;
 
 use super::waiter::{State, Waiter, WaitsFor, flatten};
 use super::waiters::Wanted;
+use crate::admission::abort_session;
 use crate::command::Flags;
 use crate::commit::Key;
 use crate::ctx::{Ctx, Engine};
+use crate::error::CommandError;
 use crate::execute::{Waited, execute_offloaded, execute_waiting};
 use crate::offload::Task;
 use crate::settings::Pause;
@@ -54,6 +56,38 @@ impl Waiter {
             Some(waiter) => State::Handed(waiter, Some(lent)),
             None => State::Done(flatten(&mut out), Some(lent)),
         };
+        drop(state);
+        self.client.wake();
+    }
+}
+
+/// Replies to all clients whose commands wait for the thread for long commands that a script takes too long there.
+#[cold]
+pub(crate) fn refuse_waiting(engine: &'static Engine) {
+    let error = engine.scripts.running.refusal();
+    for waiter in engine.offload.take_commands() {
+        waiter.refuse(engine, &error);
+        engine.offload.done();
+    }
+}
+
+impl Waiter {
+    /// Replies with an error in place of the command, which is for the thread for long commands and has not begun.
+    fn refuse(&self, engine: &'static Engine, error: &CommandError) {
+        let Some(mut lent) = self.lent.lock().take() else { return };
+        let mut out = Reply::with_buffer(Vec::new(), self.proto);
+        match lent.session.transaction.is_some() {
+            true => out.error_bytes(abort_session(&mut lent.session, engine, error).as_bytes()),
+            false => out.error_bytes(error.as_bytes()),
+        }
+        engine.stats.count_error(error.code());
+        let mut state = self.lock_state();
+        if matches!(*state, State::Gone) {
+            drop(state);
+            lent.session.end(engine);
+            return;
+        }
+        *state = State::Done(flatten(&mut out), Some(lent));
         drop(state);
         self.client.wake();
     }

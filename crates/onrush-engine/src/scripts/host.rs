@@ -11,6 +11,7 @@ use super::What;
 use super::habit::{Habit, Scope};
 use super::inside::execute_called;
 use crate::argv::Argv;
+use crate::blocking::serve::refuse_waiting;
 use crate::command::Flags;
 use crate::commit::Outside;
 use crate::ctx::{CommandResult, Ctx};
@@ -292,6 +293,9 @@ impl Host for ScriptHost<'_, '_> {
             }
         } else if threshold_ms > 0 && took.as_millis() as u64 >= threshold_ms {
             running.take_too_long(self.has_written, self.what());
+            if ctx.thread == ctx.engine.long_thread() {
+                refuse_waiting(ctx.engine);
+            }
             self.is_told = true;
         }
         Interrupt::GoOn
