@@ -2,11 +2,12 @@
 
 use std::hint::cold_path;
 use std::ops::Deref;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use onrush_resp::{Reply, parse_i64};
 
-use crate::argv::Argv;
+use crate::argv::{Arguments, Argv};
 use crate::command::table::{Command, CommandTable};
 use crate::commit::{Commit, Key};
 use crate::error::{self, CommandError};
@@ -39,6 +40,21 @@ impl Engine {
     /// An engine without data and without clients, which executes these commands.
     pub fn new(parts: &Parts, commands: CommandTable) -> Self {
         Self { shared: Shared::new(parts, commands.len()), commands }
+    }
+
+    /// The table in which a session's commands are looked up first: the log has them under their original names.
+    #[inline]
+    pub(crate) fn table_of(&self, session: &Session) -> &CommandTable {
+        if session.is_replay { self.commands.original() } else { &self.commands }
+    }
+
+    /// The command that `argv` calls for a session. A log may also have a name that `rename-command` gives.
+    ///
+    /// # Errors
+    /// As for [`CommandTable::resolve`].
+    pub(crate) fn resolve<A: Arguments + ?Sized>(&self, session: &Session, argv: &A) -> Result<&Command, CommandError> {
+        let first = self.table_of(session).resolve(argv);
+        if first.is_err() && session.is_replay { self.commands.resolve(argv) } else { first }
     }
 }
 
@@ -223,6 +239,15 @@ impl<'a> Ctx<'a> {
         self.notify(EventClass::Stream, event, key);
     }
 
+    /// As [`Ctx::changed`], for a change that the present command did not make but found to be due. It does not count
+    /// as the command's own: a command that changes nothing else is not logged.
+    pub fn changed_before(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        let own = self.changes;
+        self.changed(class, event, key);
+        self.changes = own;
+        self.engine.stats.threads[self.thread].changes.add(1);
+    }
+
     /// As [`Ctx::changed_quietly`], for `times` equal commands at once.
     #[inline]
     pub fn changed_by_run(&mut self, times: u32, class: EventClass, event: &'static str, key: &[u8]) {
@@ -309,9 +334,28 @@ impl<'a> Ctx<'a> {
         self.commit.log_also(args);
     }
 
+    /// Logs, in place of this command, that `command` has removed members of a key.
+    pub fn log_removed<M: AsRef<[u8]>>(&mut self, command: &'static [u8], key: &[u8], members: &[M]) {
+        self.commit.logs_itself();
+        self.commit.log_removed(command, key, members);
+    }
+
     /// Logs something that happened before this command's effects, which are logged as well.
     pub fn log_also(&mut self, args: &[&[u8]]) {
         self.commit.log_also(args);
+    }
+
+    /// The most bytes that a string may have: `proto-max-bulk-len`, but what is in a log was allowed before.
+    pub fn string_len_max(&self) -> i64 {
+        if self.session.is_replay { i64::MAX } else { self.engine.settings.bulk_len_max.load(Relaxed) }
+    }
+
+    /// Logs this command as it was sent, but under its original name, unless it logs itself.
+    #[cold]
+    pub(crate) fn log_by_original_name(&mut self) {
+        // A subcommand's first argument is its container's name, which may be a new one.
+        let container = self.command.parent.map_or(self.command, |id| self.engine.commands.command(id));
+        self.commit.log_sent_as(container.spec.name.as_bytes(), &self.argv);
     }
 
     /// This command is not logged as it was sent, even if it does not call [`Ctx::log_instead`].

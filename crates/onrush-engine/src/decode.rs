@@ -3,6 +3,7 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
+use onrush_persist::aof::ARG_LEN_MAX;
 use onrush_resp::{Decoded, Decoder, Limits};
 
 use crate::chunk::{Chunk, Part, Planned};
@@ -30,12 +31,12 @@ pub(crate) fn decode<'i>(
         session.states.remove(States::LOGGED_OUT);
     }
     let limits = Limits {
-        bulk_len_max: hot.bulk_len_max.load(Relaxed),
+        bulk_len_max: if session.is_replay { ARG_LEN_MAX as i64 } else { hot.bulk_len_max.load(Relaxed) },
         unauthenticated: !session.is_authenticated(),
         ..Limits::default()
     };
     chunk.db = engine.keyspace.db(session.db as usize);
-    planner.set_db(chunk.db);
+    planner.set_part(chunk.db, engine.table_of(session));
     let first_owned = part.owned.start;
     let mut consumed = part.result.consumed;
     loop {
@@ -104,4 +105,20 @@ fn pass_nothing(session: &mut Session, before: &[Planned]) -> bool {
         _ => {}
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use onrush_persist::aof::ARGS_MAX;
+
+    use super::*;
+    use crate::settings::Options;
+
+    #[test]
+    fn the_log_is_read_with_the_limits_that_clients_have_or_wider_ones() {
+        let limits = Limits::default();
+        assert_eq!(limits.multibulk_len_max, ARGS_MAX as i64);
+        assert_eq!(limits.bulk_len_max, Options::default().bulk_len_max);
+        assert!(limits.bulk_len_max < ARG_LEN_MAX as i64);
+    }
 }

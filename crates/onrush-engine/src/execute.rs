@@ -234,7 +234,7 @@ pub(crate) enum Waited {
 /// Executes a long command of the client with `session`; serves clients that wait for its changes.
 #[cold]
 pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv: Argv<'_>, out: &mut Reply) {
-    let Ok(command) = outer.engine.commands.resolve(&argv) else { return };
+    let Ok(command) = outer.engine.resolve(session, &argv) else { return };
     outer.commit.begin_part(session);
     outer.commit.choose_timing();
     let mut ctx = inside(outer, session, out, argv, command);
@@ -299,7 +299,7 @@ fn execute_long(ctx: &mut Ctx<'_>, full: bool) -> (Option<&'static Command>, Com
 }
 
 fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
-    let command = match ctx.engine.commands.resolve(&ctx.argv) {
+    let command = match ctx.engine.resolve(ctx.session, &ctx.argv) {
         Ok(command) => command,
         Err(_) if is_http(ctx.arg(0)) => {
             // A web page has made a browser talk to this port: none of its lines may be executed.
@@ -365,6 +365,9 @@ pub(crate) fn count_error(ctx: &Ctx<'_>, error: &CommandError) {
 #[cold]
 fn end_commit(ctx: &mut Ctx<'_>) {
     let changes = if ctx.commit.is_logged() { std::mem::take(&mut ctx.changes) } else { 0 };
+    if changes > 0 && ctx.engine.commands.is_renamed() {
+        ctx.log_by_original_name();
+    }
     ctx.commit.end_command(&ctx.argv, changes);
     ctx.engine.stats.threads[ctx.thread].changes.add(changes);
 }

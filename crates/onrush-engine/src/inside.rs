@@ -24,7 +24,7 @@ const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed 
 /// # Errors
 /// The error to reply with: the command is not queued, and EXEC is refused.
 pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> Option<CommandResult> {
-    let command = match planned.map_or_else(|| ctx.engine.commands.resolve(&ctx.argv), Ok) {
+    let command = match planned.map_or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv), Ok) {
         Ok(command) => command,
         Err(error) => return Some(Err(refuse(ctx, error))),
     };
@@ -238,6 +238,10 @@ pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<Com
     if ctx.session.states.contains(States::TRACKS) {
         note_reads(ctx);
     }
-    ctx.commit.end_inside(&ctx.argv, if is_recorded { ctx.changes } else { 0 });
+    let changes = if is_recorded { ctx.changes } else { 0 };
+    if changes > 0 && ctx.engine.commands.is_renamed() {
+        ctx.log_by_original_name();
+    }
+    ctx.commit.end_inside(&ctx.argv, changes);
     error
 }

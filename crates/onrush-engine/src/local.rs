@@ -27,6 +27,16 @@ pub enum State {
     IsClosed,
 }
 
+/// A large argument.
+struct Big {
+    /// What has come of it.
+    bytes: Vec<u8>,
+    /// Its length.
+    len: usize,
+    /// Where the rest of it comes in the input, behind the beginning of its command.
+    at: usize,
+}
+
 /// A client in the same program.
 pub struct LocalClient {
     engine: &'static Engine,
@@ -35,8 +45,8 @@ pub struct LocalClient {
     reply: Reply,
     spilled: bool,
     input: Vec<u8>,
-    /// A large argument that is read into a buffer of its own, and its length.
-    big: Option<(Vec<u8>, usize)>,
+    /// A large argument that is read into a buffer of its own.
+    big: Option<Big>,
     state: State,
 }
 
@@ -132,7 +142,7 @@ impl LocalClient {
             _ if self.session.handle.is_killed() => State::IsClosed,
             SliceEnd::InputUsedUp => State::Idle,
             SliceEnd::NeedBulk { at, len } => {
-                self.big = Some((self.input.split_off(at), len));
+                self.big = Some(Big { bytes: self.input.split_off(at), len, at });
                 State::Idle
             }
             SliceEnd::TimeUp | SliceEnd::ReplyLimit | SliceEnd::ChunkFull => State::Runs,
@@ -145,11 +155,11 @@ impl LocalClient {
     /// Moves the received part of a large argument into its buffer.
     fn fill_big(&mut self) {
         const LINE_END_LEN: usize = 2;
-        let Some((mut bytes, len)) = self.big.take() else { return };
-        let missing = (len + LINE_END_LEN - bytes.len()).min(self.input.len());
-        bytes.extend(self.input.drain(..missing));
+        let Some(Big { mut bytes, len, at }) = self.big.take() else { return };
+        let missing = (len + LINE_END_LEN - bytes.len()).min(self.input.len() - at);
+        bytes.extend(self.input.drain(at..at + missing));
         if bytes.len() < len + LINE_END_LEN {
-            self.big = Some((bytes, len));
+            self.big = Some(Big { bytes, len, at });
             return;
         }
         bytes.truncate(len);

@@ -12,6 +12,7 @@ use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
 
 use crate::argv::Argv;
 use crate::chunk::{Chunk, Members, Planned, RUN_LEN_MAX, repetitions};
+use crate::command::table::CommandTable;
 use crate::command::{Command, KeyRange};
 use crate::ctx::Engine;
 
@@ -37,6 +38,8 @@ struct Head<'a> {
 /// Looks up the commands of a chunk and hashes their keys.
 pub(crate) struct Planner<'a> {
     engine: &'static Engine,
+    /// Where commands are looked up.
+    commands: &'static CommandTable,
     /// The database to prefetch from.
     db: Option<&'static Db>,
     /// The command before: pipelines repeat themselves.
@@ -49,13 +52,17 @@ pub(crate) struct Planner<'a> {
 impl<'a> Planner<'a> {
     /// For one chunk.
     pub(crate) fn new(engine: &'static Engine) -> Self {
-        Self { engine, db: None, last: None, expects_run: true }
+        Self { engine, commands: &engine.commands, db: None, last: None, expects_run: true }
     }
 
-    /// Sets the database that the next commands are about.
+    /// Sets the database that the next commands are about, and where they are looked up.
     #[inline]
-    pub(crate) fn set_db(&mut self, db: Option<&'static Db>) {
+    pub(crate) fn set_part(&mut self, db: Option<&'static Db>, commands: &'static CommandTable) {
         self.db = db;
+        if !std::ptr::eq(self.commands, commands) {
+            cold_path();
+            (self.commands, self.last) = (commands, None);
+        }
     }
 
     /// Plans the command at `place` in the input and appends it to the chunk; prefetches the shards of its keys. Its arguments
@@ -132,7 +139,7 @@ impl<'a> Planner<'a> {
     /// way.
     #[inline(never)]
     fn look_up(&mut self, bytes: &'a [u8], argv: Argv<'_>, name: ArgRange) -> Option<Found> {
-        let command = self.engine.commands.lookup(argv.get(0))?;
+        let command = self.commands.lookup(argv.get(0))?;
         if !command.accepts(argv.len()) || command.is_container() {
             return None;
         }

@@ -26,6 +26,7 @@ pub mod options;
 pub mod os;
 pub mod peers;
 mod place;
+mod replay;
 pub mod round;
 mod saving;
 pub mod scratch;

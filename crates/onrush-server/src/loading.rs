@@ -8,16 +8,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use onrush_engine::loading::load::{LoadError, Rules, load_batch};
-use onrush_engine::local::{LocalClient, State};
 use onrush_engine::progress::Report;
-use onrush_engine::runner::Runner;
-use onrush_persist::aof::{AofError, Chunk, CommandReader, Content, LogFile, Manifest, Reader, truncate};
+use onrush_persist::aof::{Content, LogFile, Manifest, Reader};
 use onrush_persist::rdb::{self, Batch, FileReader};
 use onrush_persist::storage::Disk;
 use parking_lot::Mutex;
 
 use crate::append_only::{begin_log, continue_log, end_log, folder};
 use crate::os;
+use crate::replay::replay;
 use crate::server::Server;
 
 /// Threads that decode, at most.
@@ -97,7 +96,7 @@ fn decode(
 }
 
 /// Logs from time to time how far loading has come.
-fn tell(report: &mut Report, server: &Server) {
+pub(crate) fn tell(report: &mut Report, server: &Server) {
     let progress = server.loading.progress();
     let (loaded, total) = (progress.loaded_bytes, progress.total_bytes);
     report.tell(loaded, total, |rate, left_s| {
@@ -262,51 +261,4 @@ fn load_log(server: &'static Server, dir: &Path, manifest: &Manifest) -> Result<
         replay(server, commands, &file.path, config.aof_load_truncated)?;
     }
     Ok(())
-}
-
-/// Executes the commands of a file.
-fn replay(server: &'static Server, mut commands: CommandReader, path: &Path, cuts_end: bool) -> Result<(), String> {
-    let mut runner = Runner::new(server.engine(), server.snapshot_thread());
-    let mut client = LocalClient::new(server.engine());
-    client.replay();
-    let (mut chunk, mut report) = (Chunk::default(), Report::new());
-    loop {
-        let before = commands.offset();
-        match commands.next_chunk(&mut chunk) {
-            Ok(true) => {}
-            Ok(false) => return Ok(()),
-            Err(AofError::Truncated { valid_len, .. }) if cuts_end => {
-                tracing::warn!(
-                    "{} ends in the middle of a command or a transaction: it is cut after byte {valid_len} \
-                     (aof-load-truncated is yes)",
-                    path.display()
-                );
-                return truncate(&Disk, path, valid_len).map_err(|error| error.to_string());
-            }
-            Err(error) => {
-                return Err(format!(
-                    "{error}. 'onrush-check aof --fix' on a copy of the files shows what can be saved"
-                ));
-            }
-        }
-        let mut state = client.send(&mut runner, chunk.bytes());
-        while state == State::Runs {
-            state = client.go_on(&mut runner);
-        }
-        if state != State::Idle {
-            return Err(format!("{}: a command does not end, near byte {before}", path.display()));
-        }
-        if let Some(error) = first_error(&client.take_replies()) {
-            tracing::warn!("{}: a command after byte {before} fails: {error}", path.display());
-        }
-        server.loading.add_bytes(commands.offset() - before);
-        tell(&mut report, server);
-    }
-}
-
-/// The first error among replies, none of which has a line that begins like one.
-fn first_error(replies: &[u8]) -> Option<String> {
-    let mut lines = replies.split(|byte| *byte == b'\n');
-    let line = lines.find(|line| line.starts_with(b"-"))?;
-    Some(String::from_utf8_lossy(line).trim_end().to_owned())
 }

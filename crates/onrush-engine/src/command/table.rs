@@ -9,6 +9,7 @@ use crate::ctx::{Handler, RunHandler};
 use crate::error::{self, CommandError};
 
 /// A command ready to be dispatched.
+#[derive(Clone)]
 pub struct Command {
     /// Runs it.
     pub handler: Handler,
@@ -162,6 +163,8 @@ impl Named for Command {
 pub struct CommandTable {
     commands: Box<[Command]>,
     names: NameIndex,
+    /// The table before its commands were renamed.
+    original: Option<Box<CommandTable>>,
 }
 
 impl CommandTable {
@@ -184,15 +187,31 @@ impl CommandTable {
                 commands.push(command);
             }
         }
-        Self { names: NameIndex::new(&commands), commands: commands.into() }
+        Self { names: NameIndex::new(&commands), commands: commands.into(), original: None }
+    }
+
+    /// The same commands under their original names, which the command log has.
+    #[inline]
+    pub fn original(&self) -> &CommandTable {
+        self.original.as_deref().unwrap_or(self)
+    }
+
+    /// Whether any command has another name than its original one.
+    #[inline]
+    pub fn is_renamed(&self) -> bool {
+        self.original.is_some()
     }
 
     /// The same commands under other names. Each pair is a command's present name and its new name; an empty new name
-    /// removes the command. Descriptions of a command keep its original name.
+    /// removes the command. Descriptions of a command keep its original name, and so does the command log.
     ///
     /// # Errors
     /// A name has no command, or the new name already has one.
     pub fn renamed(mut self, renames: &[(Vec<u8>, Vec<u8>)]) -> Result<Self, String> {
+        if !renames.is_empty() && self.original.is_none() {
+            let (commands, names) = (self.commands.clone(), NameIndex::new(&self.commands));
+            self.original = Some(Box::new(Self { commands, names, original: None }));
+        }
         for (from, to) in renames {
             let quoted = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
             let Some(id) = self.lookup(from).map(|command| command.id) else {

@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::parse_i64;
 use onrush_store::bitmap::{self, BitOperation};
@@ -32,7 +31,7 @@ pub(super) fn bit_offset(ctx: &Ctx<'_>, index: usize, width: u32) -> Result<usiz
         _ => (text, 1),
     };
     let offset = parse_i64(text).and_then(|offset| offset.checked_mul(unit)).ok_or(BAD_OFFSET)?;
-    let bytes_max = ctx.engine.settings.bulk_len_max.load(Relaxed);
+    let bytes_max = ctx.string_len_max();
     usize::try_from(offset).ok().filter(|_| offset >> 3 < bytes_max).ok_or(BAD_OFFSET)
 }
 

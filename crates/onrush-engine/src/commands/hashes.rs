@@ -32,20 +32,14 @@ pub(super) fn remove_due(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     }
 }
 
-/// Notes fields that were removed because their time was over.
+/// Notes fields that were removed because their time was over. This is no change by the present command: if that changes
+/// nothing else, only this is logged.
 pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) {
     if names.is_empty() {
         return;
     }
-    ctx.changed(EventClass::Hash, "hexpired", key.bytes);
-    if ctx.is_logged() {
-        let names = names.iter().map(Vec::as_slice);
-        let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(names).collect();
-        ctx.log_also(&args);
-    }
-    if ctx.command.flags.contains(crate::command::Flags::READONLY) {
-        ctx.logs_itself();
-    }
+    ctx.changed_before(EventClass::Hash, "hexpired", key.bytes);
+    ctx.commit.log_removed(b"HDEL", key.bytes, names);
 }
 
 /// Removes expired fields from a hash that is about to be changed. Hardly any hash has fields that expire.

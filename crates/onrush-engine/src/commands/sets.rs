@@ -207,11 +207,7 @@ fn spop_many(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     drop(set);
     ctx.changed(EventClass::Set, "spop", key.bytes);
-    if ctx.is_logged() {
-        let members = drawn.iter().map(Vec::as_slice);
-        let args: Vec<&[u8]> = [&b"SREM"[..], key.bytes].into_iter().chain(members).collect();
-        ctx.log_instead(&args);
-    }
+    ctx.log_removed(b"SREM", key.bytes, &drawn);
     Ok(())
 }
 

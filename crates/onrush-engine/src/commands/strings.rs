@@ -1,7 +1,5 @@
 //! Strings: SET and GET and their relatives, ranges, counters.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{Entry, NewValue, Type, ValueRef};
 
@@ -391,7 +389,7 @@ pub fn strlen(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Refuses strings that would be longer than `proto-max-bulk-len`.
 fn check_length(ctx: &Ctx<'_>, len: u64) -> CommandResult {
-    let len_max = ctx.engine.settings.bulk_len_max.load(Relaxed);
+    let len_max = ctx.string_len_max();
     if len > len_max.max(0) as u64 { Err(error::STRING_TOO_LONG) } else { Ok(()) }
 }
 

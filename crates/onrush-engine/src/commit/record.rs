@@ -55,6 +55,27 @@ pub(super) struct Recorder {
     fresh: Vec<(u32, Vec<u8>)>,
 }
 
+/// Most members, and about the most bytes, of a recorded command that names what another command has chosen: a reader
+/// needs memory for one of them at a time.
+const PIECE_MEMBERS_MAX: usize = 64 << 10;
+const PIECE_BYTES_MAX: usize = 16 << 20;
+
+/// Parts of `members` for one command each. O(members).
+fn pieces<'m, M: AsRef<[u8]>>(members: &'m [M]) -> impl Iterator<Item = &'m [M]> {
+    let mut rest = members;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let is_within = |member: &&M| {
+            bytes += member.as_ref().len();
+            bytes <= PIECE_BYTES_MAX
+        };
+        let len = rest.iter().take(PIECE_MEMBERS_MAX).take_while(is_within).count();
+        let (piece, left) = rest.split_at(len.max(1).min(rest.len()));
+        rest = left;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 /// Keys that the present command has accessed for changing them.
 #[derive(Default)]
 struct Touched {
@@ -304,6 +325,18 @@ impl Recorder {
         }
     }
 
+    /// Records that members of a key were removed: by one command, or by several if they are many.
+    pub(super) fn removed<M: AsRef<[u8]>>(&mut self, db: u32, command: &'static [u8], key: &[u8], members: &[M]) {
+        if !self.is_on {
+            return;
+        }
+        for piece in pieces(members) {
+            let members = piece.iter().map(AsRef::as_ref);
+            let args: Vec<&[u8]> = [command, key].into_iter().chain(members).collect();
+            self.command(db, args.into_iter());
+        }
+    }
+
     /// The present command is not recorded as it was sent: it records its effects, if any, in parts.
     #[inline]
     pub(super) fn logs_itself(&mut self) {
@@ -322,6 +355,15 @@ impl Recorder {
                 self.effects.encoded(db, multibulk);
             }
             None => self.command(db, argv.iter()),
+        }
+    }
+
+    /// As [`Recorder::sent`], under another name.
+    pub(super) fn sent_as(&mut self, db: u32, name: &[u8], argv: &Argv<'_>) {
+        if self.is_on && !self.is_rewritten {
+            let args: Vec<&[u8]> = [name].into_iter().chain(argv.iter().skip(1)).collect();
+            self.command(db, args.into_iter());
+            self.is_rewritten = true;
         }
     }
 
@@ -408,5 +450,22 @@ impl Recorder {
                 rebuild(entry, &mut |args| self.command(db, args.iter().copied()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_members_and_large_ones_are_recorded_in_pieces() {
+        let lens = |members: &[Vec<u8>]| pieces(members).map(<[_]>::len).collect::<Vec<_>>();
+        let most = PIECE_MEMBERS_MAX;
+        assert_eq!(lens(&[]), [0; 0]);
+        assert_eq!(lens(&vec![vec![1]; most]), [most]);
+        assert_eq!(lens(&vec![vec![1]; 2 * most + 1]), [most, most, 1]);
+        let (half, large) = (vec![0; PIECE_BYTES_MAX / 2], vec![0; PIECE_BYTES_MAX + 1]);
+        assert_eq!(lens(&[half.clone(), half.clone(), half.clone()]), [2, 1]);
+        assert_eq!(lens(&[large.clone(), half, large]), [1, 1, 1]);
     }
 }

@@ -56,9 +56,8 @@ impl Commit {
                 fields += names.len();
                 let mut record = told.borrow_mut();
                 record.notify(db, EventClass::Hash, "hexpired", key);
-                let names = names.iter().map(Vec::as_slice);
                 record.changed_by_itself(db, key);
-                record.also(db, [&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>().into_iter());
+                record.removed(db, b"HDEL", key, names);
             },
             &mut |removed| {
                 told.borrow_mut().notify(db, EventClass::Generic, "del", removed.key());

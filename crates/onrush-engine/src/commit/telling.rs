@@ -5,6 +5,7 @@ use std::sync::Arc;
 use onrush_store::KeyHash;
 
 use super::Commit;
+use crate::argv::Argv;
 use crate::messages::events::EventClass;
 use crate::messages::kind::Kind;
 
@@ -72,6 +73,16 @@ impl Commit {
     /// Records a part of the present command's effects, in its database.
     pub(crate) fn log_also(&mut self, args: &[&[u8]]) {
         self.record.also(self.db, args.iter().copied());
+    }
+
+    /// Records, as a part of the present command's effects, that `command` has removed members of a key.
+    pub(crate) fn log_removed<M: AsRef<[u8]>>(&mut self, command: &'static [u8], key: &[u8], members: &[M]) {
+        self.record.removed(self.db, command, key, members);
+    }
+
+    /// Records the present command under another name than it was sent with, unless it records its effects by itself.
+    pub(crate) fn log_sent_as(&mut self, name: &[u8], argv: &Argv<'_>) {
+        self.record.sent_as(self.db, name, argv);
     }
 
     /// The present command is not recorded as it was sent.

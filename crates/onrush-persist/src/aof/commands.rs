@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::AofError;
-use super::scan::{Frame, Step, Wrong, step};
+use super::scan::{Frame, Step, Wrong, command_len, long_arguments, name_of, step};
 use crate::storage::Input;
 
 /// Bytes read at once, and about the size of a chunk.
@@ -28,6 +28,36 @@ pub struct Chunk {
     bytes: Vec<u8>,
     commands: usize,
     annotations: Vec<Annotation>,
+    places: Places,
+}
+
+/// Where bytes stand in the file, although what is between commands is left out: from a position in the bytes on, and from
+/// a place in the file on, both go on alike.
+#[derive(Debug, Default)]
+struct Places(Vec<(usize, u64)>);
+
+impl Places {
+    /// The bytes from `position` on stand at `place` of the file.
+    fn note(&mut self, position: usize, place: u64) {
+        let follows = |&(at, from): &(usize, u64)| from + (position - at) as u64 == place;
+        if !self.0.last().is_some_and(follows) {
+            self.0.push((position, place));
+        }
+    }
+
+    fn find(&self, position: usize) -> u64 {
+        let index = self.0.partition_point(|(at, _)| *at <= position).saturating_sub(1);
+        self.0.get(index).map_or(0, |(at, place)| place + (position - at) as u64)
+    }
+}
+
+/// One of a chunk's commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Where it begins in the file.
+    pub at: u64,
+    /// Its name, as it stands there.
+    pub name: &'a [u8],
 }
 
 impl Chunk {
@@ -41,6 +71,30 @@ impl Chunk {
         self.commands
     }
 
+    /// Command `index`. O(bytes before it).
+    pub fn command(&self, index: usize) -> Option<Found<'_>> {
+        let mut at = 0;
+        for _ in 0..index {
+            at += command_len(&self.bytes[at..])?;
+        }
+        let name = name_of(&self.bytes[at..])?;
+        Some(Found { at: self.places.find(at), name })
+    }
+
+    /// The bytes in pieces: each argument of at least `len_min` bytes begins a new one. A decoder that gets one piece after
+    /// the other reads such an argument into a buffer of its own. O(arguments).
+    pub fn pieces(&self, len_min: usize) -> impl Iterator<Item = &[u8]> {
+        let mut ends = Vec::new();
+        let mut at = 0;
+        while let Some(len) = command_len(&self.bytes[at..]) {
+            ends.extend(long_arguments(&self.bytes[at..at + len], len_min).into_iter().map(|begin| at + begin));
+            at += len;
+        }
+        ends.push(self.bytes.len());
+        let mut start = 0;
+        ends.into_iter().map(move |end| &self.bytes[std::mem::replace(&mut start, end)..end])
+    }
+
     /// The times noted before, between and after the commands.
     pub fn annotations(&self) -> &[Annotation] {
         &self.annotations
@@ -51,6 +105,7 @@ impl Chunk {
         self.bytes.shrink_to(4 * CHUNK_LEN);
         self.commands = 0;
         self.annotations.clear();
+        self.places.0.clear();
     }
 
     fn is_empty(&self) -> bool {
@@ -79,6 +134,7 @@ struct Open {
     at: u64,
     bytes: Vec<u8>,
     commands: usize,
+    places: Places,
 }
 
 impl CommandReader {
@@ -136,12 +192,16 @@ impl CommandReader {
         match (frame, &mut self.open) {
             (Frame::Begin, Some(_)) => return Err(Wrong { at: 0, expected: "EXEC before the next MULTI" }),
             (Frame::End, None) => return Err(Wrong { at: 0, expected: "MULTI before EXEC" }),
-            (Frame::Begin, None) => self.open = Some(Open { at, bytes: bytes.to_vec(), commands: 1 }),
+            (Frame::Begin, None) => {
+                self.open = Some(Open { at, bytes: bytes.to_vec(), commands: 1, places: Places(vec![(0, at)]) });
+            }
             (Frame::None, None) => {
+                chunk.places.note(chunk.bytes.len(), at);
                 chunk.bytes.extend_from_slice(bytes);
                 chunk.commands += 1;
             }
             (Frame::None | Frame::End, Some(open)) => {
+                open.places.note(open.bytes.len(), at);
                 open.bytes.extend_from_slice(bytes);
                 open.commands += 1;
             }
@@ -150,6 +210,8 @@ impl CommandReader {
         if frame == Frame::End
             && let Some(mut open) = self.open.take()
         {
+            let before = chunk.bytes.len();
+            open.places.0.iter().for_each(|(position, place)| chunk.places.note(before + position, *place));
             chunk.bytes.append(&mut open.bytes);
             chunk.commands += open.commands;
         }

@@ -30,7 +30,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use commands::{Annotation, Chunk, CommandReader};
+pub use commands::{Annotation, Chunk, CommandReader, Found};
 pub use error::AofError;
 pub use manifest::{Manifest, ManifestFile, base_name, incr_name, is_file_name, manifest_name};
 pub use reader::{Content, LogFile, Reader, truncate};

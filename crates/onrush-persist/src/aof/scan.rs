@@ -1,9 +1,12 @@
 //! Finds where commands end in a file's bytes. The checks are strict: bytes that no writer produces are damage.
 
-/// Most arguments of a command.
-pub const ARGS_MAX: usize = 1 << 20;
-/// Most bytes of an argument.
-pub const ARG_LEN_MAX: usize = 512 << 20;
+use std::ops::Range;
+
+/// Most arguments of a command: as many as a client may send, as in Redis.
+pub const ARGS_MAX: usize = i32::MAX as usize;
+/// Most bytes of an argument: more than any memory holds. What a client may send is less, and can be set
+/// (`proto-max-bulk-len`), also to less than what the file was written with.
+pub const ARG_LEN_MAX: usize = 1 << 47;
 /// Most bytes of an annotation.
 const ANNOTATION_LEN_MAX: usize = 1024;
 
@@ -47,40 +50,82 @@ pub(super) fn step(bytes: &[u8]) -> Result<Step, Wrong> {
     }
 }
 
-fn command(bytes: &[u8]) -> Result<Step, Wrong> {
-    let Some(count) = number(bytes, 0, ARGS_MAX, "a number of arguments from 1 to 1048576 and the end of the line")?
-    else {
-        return Ok(Step::Incomplete);
-    };
-    if count.value == 0 {
-        return Err(Wrong { at: 1, expected: "a number of arguments from 1 to 1048576" });
+/// The length of the whole command that `bytes` begin with; `None` if there is none. O(arguments).
+pub(super) fn command_len(bytes: &[u8]) -> Option<usize> {
+    match step(bytes) {
+        Ok(Step::Command { len, .. }) => Some(len),
+        _ => None,
     }
-    let (mut at, mut name) = (count.end, 0..0);
-    for index in 0..count.value {
-        match bytes.get(at) {
-            None => return Ok(Step::Incomplete),
-            Some(b'$') => {}
-            Some(_) => return Err(Wrong { at, expected: "$, the beginning of an argument" }),
-        }
-        let Some(len) = number(bytes, at, ARG_LEN_MAX, "a length of at most 536870912 and the end of the line")? else {
-            return Ok(Step::Incomplete);
-        };
-        let end = len.end + len.value;
-        if !line_end(bytes, end, "the end of the argument")? {
-            return Ok(Step::Incomplete);
-        }
+}
+
+/// The name of the command that `bytes` begin with.
+pub(super) fn name_of(bytes: &[u8]) -> Option<&[u8]> {
+    command_len(bytes)?;
+    let mut first = None;
+    let _ = arguments(bytes, |index, argument| {
         if index == 0 {
-            name = len.end..end;
+            first = Some(argument);
         }
-        at = end + 2;
-    }
+    });
+    bytes.get(first?)
+}
+
+/// Where the arguments of a whole command begin that have at least `len_min` bytes.
+pub(super) fn long_arguments(command: &[u8], len_min: usize) -> Vec<usize> {
+    let mut begins = Vec::new();
+    let _ = arguments(command, |_, argument| {
+        if argument.len() >= len_min {
+            begins.push(argument.start);
+        }
+    });
+    begins
+}
+
+fn command(bytes: &[u8]) -> Result<Step, Wrong> {
+    let mut name = 0..0;
+    let found = arguments(bytes, |index, argument| {
+        if index == 0 {
+            name = argument;
+        }
+    })?;
+    let Some((count, len)) = found else { return Ok(Step::Incomplete) };
     let name = &bytes[name];
-    let frame = match count.value {
+    let frame = match count {
         1 if name.eq_ignore_ascii_case(b"MULTI") => Frame::Begin,
         1 if name.eq_ignore_ascii_case(b"EXEC") => Frame::End,
         _ => Frame::None,
     };
-    Ok(Step::Command { len: at, frame })
+    Ok(Step::Command { len, frame })
+}
+
+/// Calls `each` with the number and the place of each argument; returns how many there are and where the command ends,
+/// `None` if the bytes end before it.
+fn arguments(bytes: &[u8], mut each: impl FnMut(usize, Range<usize>)) -> Result<Option<(usize, usize)>, Wrong> {
+    let Some(count) = number(bytes, 0, ARGS_MAX, "a number of arguments from 1 to 2147483647 and the end of the line")?
+    else {
+        return Ok(None);
+    };
+    if count.value == 0 {
+        return Err(Wrong { at: 1, expected: "a number of arguments from 1 to 2147483647" });
+    }
+    let mut at = count.end;
+    for index in 0..count.value {
+        match bytes.get(at) {
+            None => return Ok(None),
+            Some(b'$') => {}
+            Some(_) => return Err(Wrong { at, expected: "$, the beginning of an argument" }),
+        }
+        let Some(len) = number(bytes, at, ARG_LEN_MAX, "the length of an argument and the end of the line")? else {
+            return Ok(None);
+        };
+        let end = len.end + len.value;
+        if !line_end(bytes, end, "the end of the argument")? {
+            return Ok(None);
+        }
+        each(index, len.end..end);
+        at = end + 2;
+    }
+    Ok(Some((count.value, at)))
 }
 
 struct Number {
@@ -88,6 +133,9 @@ struct Number {
     /// Where the next line begins.
     end: usize,
 }
+
+/// Most digits of a number: those of [`ARG_LEN_MAX`].
+const DIGITS_MAX: usize = 15;
 
 /// The number after the byte at `at`, up to the end of the line; `None` if the line has no end yet.
 fn number(bytes: &[u8], at: usize, max: usize, expected: &'static str) -> Result<Option<Number>, Wrong> {
@@ -98,7 +146,7 @@ fn number(bytes: &[u8], at: usize, max: usize, expected: &'static str) -> Result
         match byte {
             b'0'..=b'9' => {
                 value = value * 10 + usize::from(byte - b'0');
-                if value > max || index >= 10 {
+                if value > max || index >= DIGITS_MAX {
                     return Err(Wrong { at: at + 1, expected });
                 }
             }
@@ -164,12 +212,12 @@ mod tests {
         assert_eq!(at(b"*0\r\n"), 1);
         assert_eq!(at(b"*-1\r\n"), 1);
         assert_eq!(at(b"*+1\r\n"), 1);
-        assert_eq!(at(b"*1048577\r\n"), 1);
+        assert_eq!(at(b"*2147483648\r\n"), 1);
         assert_eq!(at(b"*1\n$1"), 2);
         assert_eq!(at(b"*1\r$1"), 3);
         assert_eq!(at(b"*1\r\n:1\r\n"), 4);
-        assert_eq!(at(b"*1\r\n$536870913\r\n"), 5);
-        assert_eq!(at(b"*1\r\n$00000000001\r\n"), 5);
+        assert_eq!(at(b"*1\r\n$140737488355329\r\n"), 5);
+        assert_eq!(at(b"*1\r\n$0000000000000001\r\n"), 5);
         assert_eq!(at(b"*1\r\n$1\r\nAB\r\n"), 9);
         assert_eq!(at(b"*1\r\n$1\r\nA\rB"), 10);
         assert_eq!(at(b"#TS:x\r\n"), 4);

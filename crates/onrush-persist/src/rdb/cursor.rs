@@ -19,8 +19,8 @@ pub(crate) const INT_16: u8 = 1;
 pub(crate) const INT_32: u8 = 2;
 pub(crate) const LZF: u8 = 3;
 
-/// Most bytes of a string or a packed collection.
-const STRING_LEN_MAX: u64 = u32::MAX as u64;
+/// Most bytes of a string or a packed collection: more than any memory holds.
+const STRING_LEN_MAX: u64 = 1 << 47;
 
 /// A place in the bytes of a file.
 #[derive(Clone, Debug)]
@@ -246,7 +246,8 @@ mod tests {
         let error = |bytes| read(bytes).unwrap_err().to_string();
         assert_eq!(error(b"\x04abc"), "the data ends in the middle, at byte 104");
         assert_eq!(error(b"\x80\xff\xff\xff\xffabc"), "the data ends in the middle, at byte 108");
-        assert_eq!(error(b"\x81\0\0\0\x01\0\0\0\0abc"), "a length that no string has, at byte 109");
+        assert_eq!(error(b"\x81\0\0\0\x01\0\0\0\0abc"), "the data ends in the middle, at byte 112");
+        assert_eq!(error(b"\x81\0\x01\0\0\0\0\0\0abc"), "a length that no string has, at byte 109");
         assert_eq!(error(b"\x82abc"), "a length of an unknown form, at byte 101");
         assert_eq!(error(b"\xc4abc"), "a string of an unknown encoding, at byte 101");
         assert_eq!(

@@ -88,7 +88,7 @@ fn damage_is_told_with_its_place_behind_what_is_whole() {
     };
     assert_eq!(
         told(b"*2\r\n$1\r\nA\r\n$x\r\n"),
-        "f is damaged at byte 23: expected a length of at most 536870912 and the end of the line, found \"x\\r\\n\""
+        "f is damaged at byte 23: expected the length of an argument and the end of the line, found \"x\\r\\n\""
     );
     assert_eq!(
         told(b"\x00\x00*1"),
@@ -180,4 +180,33 @@ fn commands_may_stand_behind_a_base_in_rdb_form() {
     assert!(commands.next_chunk(&mut chunk).unwrap());
     assert_eq!((chunk.bytes(), commands.offset()), (GROUP, (rdb.len() + GROUP.len()) as u64));
     assert!(!commands.next_chunk(&mut chunk).unwrap());
+}
+
+#[test]
+fn commands_are_found_at_their_place_in_the_file() {
+    let one = b"*1\r\n$1\r\nB\r\n";
+    let bytes = [&one[..], b"#TS:5\r\n", one, &GROUP[..15], b"#TS:6\r\n", &GROUP[15..], one].concat();
+    let (mut reader, mut chunk) = (reader(&bytes, true), Chunk::default());
+    assert!(reader.next_chunk(&mut chunk).unwrap());
+    let found: Vec<_> = (0..chunk.commands()).map(|index| chunk.command(index).unwrap()).collect();
+    let at: Vec<u64> = found.iter().map(|found| found.at).collect();
+    assert_eq!(at, [0, 18, 29, 51, 62, 76]);
+    for Found { at, name } in found {
+        let begin = bytes[at as usize..].splitn(3, |byte| *byte == b'\n').nth(2).unwrap();
+        assert!(begin.starts_with(name));
+    }
+    assert_eq!(chunk.command(chunk.commands()), None);
+}
+
+#[test]
+fn a_piece_ends_where_a_long_argument_begins() {
+    let bytes = b"*3\r\n$3\r\nSET\r\n$5\r\nabcde\r\n$6\r\nfghijk\r\n*2\r\n$3\r\nGET\r\n$5\r\nabcde\r\n";
+    let (mut reader, mut chunk) = (reader(bytes, true), Chunk::default());
+    assert!(reader.next_chunk(&mut chunk).unwrap());
+    let ends = [b"$5\r\nabcde\r\n$6\r\n".as_slice(), b"\n$3\r\nGET\r\n$5\r\n", b"abcde\r\n"];
+    let pieces: Vec<_> = chunk.pieces(5).collect();
+    assert_eq!(pieces.concat(), bytes);
+    assert_eq!(pieces.len(), 4);
+    assert!(pieces[1..].iter().zip(ends).all(|(piece, end)| piece.ends_with(end) || end.ends_with(piece)));
+    assert_eq!(chunk.pieces(7).collect::<Vec<_>>(), [bytes]);
 }
