@@ -36,7 +36,7 @@ pub(crate) const SHORT_ARGS_MAX: usize = 128;
 impl Conditions {
     /// The present conditions; evicts if too much memory is in use. No locks may be held.
     pub fn now(engine: &Engine, commit: &mut Commit) -> Self {
-        let pause = engine.settings.pause(commit.now_ms());
+        let pause = engine.pause(commit.now_ms());
         commit.note_pause(pause);
         Self {
             reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
@@ -172,21 +172,15 @@ fn not_for_subscribers(command: &Command) -> CommandError {
     ))
 }
 
-/// Whether CLIENT PAUSE applies to a command.
+/// Whether a pause applies to a command.
 #[cold]
 fn held_back(ctx: &Ctx<'_>, pause: Pause, planned: Option<&'static Command>) -> bool {
-    match pause {
-        Pause::None => false,
-        Pause::All => true,
-        Pause::Writes => {
-            // Planning does not look up subcommands.
-            let command = planned.or_else(|| ctx.engine.commands.resolve(&ctx.argv).ok());
-            let writes = Flags::WRITE | Flags::MAY_REPLICATE;
-            let queued_writes = || {
-                let transaction = ctx.session.transaction.as_ref();
-                transaction.is_some_and(|transaction| transaction.flags().intersects(writes))
-            };
-            command.is_some_and(|command| command.flags.intersects(writes) || command.is_exec() && queued_writes())
-        }
+    if matches!(pause, Pause::None | Pause::All) {
+        return pause == Pause::All;
     }
+    // Planning does not look up subcommands.
+    let command = planned.or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv).ok());
+    let queued_flags = || ctx.session.transaction.as_ref().map_or(Flags::empty(), |queued| queued.flags());
+    let writes = |flags| pause.holds_back(flags);
+    command.is_some_and(|command| writes(command.flags) || command.is_exec() && writes(queued_flags()))
 }

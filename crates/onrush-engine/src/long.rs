@@ -103,7 +103,7 @@ impl LongWorker {
     }
 
     fn pause(&self) -> Pause {
-        self.engine.settings.pause(self.engine.clock.unix_ms())
+        self.engine.pause(self.engine.clock.unix_ms())
     }
 
     /// Whether CLIENT PAUSE holds a task back.

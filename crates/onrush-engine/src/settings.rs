@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, A
 
 use parking_lot::RwLock;
 
+use crate::command::Flags;
 use crate::encodings::{EncodingLimits, Encodings};
 use crate::eviction::state::EvictionOptions;
 use crate::messages::events::EventClasses;
@@ -146,15 +147,30 @@ pub struct Settings {
     pub pause_until_ms: AtomicI64,
 }
 
-/// What CLIENT PAUSE holds back at a moment.
+/// What is held back at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// Nothing.
     None,
-    /// Commands that write.
+    /// Commands that write: a snapshot waits for the disk.
+    Changes,
+    /// Commands that write, and those whose effects go to replicas: CLIENT PAUSE WRITE.
     Writes,
-    /// All commands.
+    /// All commands: CLIENT PAUSE.
     All,
+}
+
+impl Pause {
+    /// Whether a command with these flags, or a transaction of such commands, is held back.
+    pub(crate) fn holds_back(self, flags: Flags) -> bool {
+        match self {
+            Self::None => false,
+            // Messages change no key.
+            Self::Changes if flags.contains(Flags::PUBSUB) => flags.contains(Flags::WRITE),
+            Self::Changes | Self::Writes => flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE),
+            Self::All => true,
+        }
+    }
 }
 
 impl Settings {
@@ -191,9 +207,9 @@ impl Settings {
         *self.output_limits.read()
     }
 
-    /// What is paused at a time.
+    /// What CLIENT PAUSE holds back at a time.
     #[inline]
-    pub fn pause(&self, now_ms: i64) -> Pause {
+    pub fn client_pause(&self, now_ms: i64) -> Pause {
         match self.pause_mode.load(Relaxed) {
             0 => Pause::None,
             _ if self.pause_until_ms.load(Relaxed) <= now_ms => Pause::None,

@@ -24,10 +24,10 @@ use crate::messages::Messages;
 use crate::offload::{ELEMENTS_MAX, Offload};
 use crate::process::{NoProcess, Process};
 use crate::scripts::Scripts;
-use crate::settings::{Options, Settings};
+use crate::settings::{Options, Pause, Settings};
 use crate::slow_batch::BatchLog;
 use crate::slowlog::SlowLog;
-use crate::snapshot::Snapshots;
+use crate::snapshot::{BEHIND_LOOK_MS, Snapshots};
 use crate::stats::Stats;
 use crate::tracking::Tracking;
 use crate::watched::Watched;
@@ -231,6 +231,23 @@ impl Shared {
     /// Number of the maintenance thread, in counters and at the gate.
     pub fn maintenance_thread(&self) -> usize {
         self.workers
+    }
+
+    /// What is held back at a time.
+    #[inline]
+    pub fn pause(&self, now_ms: i64) -> Pause {
+        match self.settings.client_pause(now_ms) {
+            Pause::None if self.snapshots.is_behind() => Pause::Changes,
+            pause => pause,
+        }
+    }
+
+    /// When a command that is held back at a time should look again, in Unix milliseconds.
+    pub fn pause_look_ms(&self, now_ms: i64) -> i64 {
+        match self.settings.client_pause(now_ms) {
+            Pause::None => now_ms + BEHIND_LOOK_MS,
+            _ => self.settings.pause_until_ms.load(Relaxed),
+        }
     }
 
     /// Number of the thread for long commands, likewise.

@@ -452,7 +452,7 @@ impl Connection {
     /// Whether CLIENT PAUSE is over.
     #[cold]
     fn is_unpaused(&mut self) -> bool {
-        if !self.is_alarmed() && self.server.settings.pause(self.server.clock.unix_ms()) != Pause::None {
+        if !self.is_alarmed() && self.server.pause(self.server.clock.unix_ms()) != Pause::None {
             return false;
         }
         self.alarm = None;

@@ -69,8 +69,8 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
         if server.loading.is_on() {
             continue;
         }
-        if !server.settings.expiry_is_off.load(Relaxed) && server.settings.pause(server.clock.unix_ms()) == Pause::None
-        {
+        server.snapshots.give_up_if_stalled(server.clock.now());
+        if !server.settings.expiry_is_off.load(Relaxed) && server.pause(server.clock.unix_ms()) == Pause::None {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
         }
         clocks.run();
@@ -252,7 +252,7 @@ impl ExpireCycle {
             return false;
         }
         // CLIENT PAUSE may have begun during this run; once it has replied nothing may expire.
-        let is_paused = self.server.settings.pause(self.server.clock.unix_ms()) != Pause::None;
+        let is_paused = self.server.pause(self.server.clock.unix_ms()) != Pause::None;
         let expired = match is_paused {
             true => Expired::default(),
             false => commit.expire_shard(self.db as u32, shard, now_ms, FIELDS_PER_LOCK),

@@ -171,7 +171,7 @@ impl Client {
 
     fn may_be_let_on(&self) -> bool {
         let now_ms = self.world.now_ms();
-        let is_paused = self.world.engine.settings.pause(now_ms) != Pause::None;
+        let is_paused = self.world.engine.pause(now_ms) != Pause::None;
         !self.is_aside && (!is_paused || now_ms != self.looked_ms)
     }
 

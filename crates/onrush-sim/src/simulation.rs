@@ -254,7 +254,7 @@ fn kill(world: &World, client: usize) {
 
 fn expire(world: &World, commit: &mut Commit) {
     let now_ms = world.now_ms();
-    if world.engine.settings.pause(now_ms) != Pause::None {
+    if world.engine.pause(now_ms) != Pause::None {
         return;
     }
     commit.enter();

@@ -28,7 +28,7 @@ impl Waiter {
         let lent = self.lent.lock();
         let transaction = lent.as_ref().and_then(|lent| lent.session.transaction.as_ref());
         let queued = transaction.map_or(Flags::empty(), |transaction| transaction.flags());
-        pause == Pause::All || (command.flags | queued).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+        pause.holds_back(command.flags | queued)
     }
 
     /// Executes the command of a client on the thread for long commands, even if the client is gone. A panic ends the

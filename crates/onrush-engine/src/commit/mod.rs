@@ -210,7 +210,7 @@ impl Commit {
     /// Begins a chunk; `now_ms` is its present time.
     #[inline]
     pub fn begin_chunk(&mut self, now_ms: i64) {
-        self.note_pause(self.shared.settings.pause(now_ms));
+        self.note_pause(self.shared.pause(now_ms));
         self.moment.begin(&self.shared.settings, now_ms);
         self.record.look(&self.shared.settings);
         (self.evicting_ns, self.draw) = (0, None);

@@ -77,7 +77,7 @@ impl Evicts for Evictor {
             eviction.end_excess(shared.clock.unix_us());
             return Memory::Within;
         }
-        if shared.settings.pause(now_ms) != Pause::None {
+        if shared.pause(now_ms) != Pause::None {
             return Memory::Within;
         }
         eviction.begin_excess(shared.clock.unix_us());

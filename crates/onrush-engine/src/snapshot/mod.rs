@@ -5,13 +5,17 @@
 //! ([`run::run`]); a thread that is about to change an unsaved entry saves it first ([`Underway::save`]). So each entry
 //! is saved once, as it was at the cut.
 
+mod backlog;
 pub mod facts;
 pub mod output;
 pub mod run;
+#[cfg(test)]
+mod tests;
 mod underway;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -25,8 +29,27 @@ pub struct Snapshots {
     /// The number of the snapshot that does not have all entries yet; 0 if there is none. It is set while no other
     /// thread is in the keyspace.
     number: AtomicU64,
+    /// Whether so much waits to be written that commands that write are held back.
+    is_behind: Arc<AtomicBool>,
+    /// The progress that was seen last while they were, and when it was first seen.
+    progress: Mutex<Option<(Progress, Instant)>>,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// A snapshot is given up when commands are held back for it, and the disk has taken nothing for this long.
+pub const STALL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a command that is held back for a snapshot waits until it looks again, in milliseconds.
+pub const BEHIND_LOOK_MS: i64 = 10;
+
+const STALLED: &str = "the disk has taken nothing for 10 seconds, and clients had to wait for it";
+
+/// Which snapshot has ended how many writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Progress {
+    started: Instant,
+    writes: u64,
 }
 
 #[derive(Default)]
@@ -53,6 +76,41 @@ impl Snapshots {
         self.state.lock().underway.clone()
     }
 
+    /// Whether so much of the one under way waits to be written that commands that write are held back.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind.load(Relaxed)
+    }
+
+    /// Gives up the snapshot under way if commands are held back for it and the disk has taken nothing for
+    /// [`STALL_TIME_MAX`]. Call this several times a second; `now` is the present time.
+    pub fn give_up_if_stalled(&self, now: Instant) {
+        let underway = if self.is_behind() { self.underway() } else { None };
+        let mut seen = self.progress.lock();
+        let Some(underway) = underway else {
+            *seen = None;
+            return;
+        };
+        if underway.is_over() {
+            // A thread may have added something just when it ended.
+            underway.drop_backlog();
+        }
+        let progress = Progress { started: underway.started, writes: underway.writes() };
+        match *seen {
+            Some((before, since)) if before == progress => {
+                if now - since >= STALL_TIME_MAX && !underway.is_over() {
+                    tracing::error!("Saving fails: {STALLED}");
+                    underway.give_up(STALLED);
+                    if underway.purpose == Purpose::File {
+                        // The write may never return.
+                        self.note(|facts| facts.failure = Some(STALLED.to_owned()));
+                    }
+                }
+            }
+            _ => *seen = Some((progress, now)),
+        }
+    }
+
     /// Facts about the snapshots so far.
     pub fn facts(&self) -> Facts {
         self.state.lock().facts.clone()
@@ -64,13 +122,13 @@ impl Snapshots {
     }
 
     /// Begins one; `None` if one is under way. The caller has the whole keyspace, and has made the cut.
-    pub(crate) fn begin(&self, make: impl FnOnce() -> Underway, waits: bool) -> Option<Arc<Underway>> {
+    pub(crate) fn begin(&self, make: impl FnOnce(Arc<AtomicBool>) -> Underway, waits: bool) -> Option<Arc<Underway>> {
         let mut state = self.state.lock();
         if state.underway.is_some() {
             return None;
         }
         state.count += 1;
-        let underway = Arc::new(make());
+        let underway = Arc::new(make(Arc::clone(&self.is_behind)));
         state.underway = Some(Arc::clone(&underway));
         state.waits = waits;
         let purpose = underway.purpose;
@@ -89,6 +147,7 @@ impl Snapshots {
     fn end(&self, change: impl FnOnce(&mut Facts)) {
         let mut state = self.state.lock();
         state.underway = None;
+        self.is_behind.store(false, Relaxed);
         change(&mut state.facts);
         self.changed.notify_all();
     }

@@ -60,7 +60,7 @@ pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: 
     let aux = aux(shared, &cut, purpose);
     let compresses = shared.settings.rdb_compression.load(Relaxed);
     let beginning = Beginning { purpose, output, compresses, aux, libraries };
-    shared.snapshots.begin(|| Underway::new(beginning, &cut), waits)
+    shared.snapshots.begin(|is_behind| Underway::new(beginning, &cut, is_behind), waits)
 }
 
 fn usage(shared: &Shared) -> Usage {

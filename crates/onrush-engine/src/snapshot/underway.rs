@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use onrush_persist::push_command;
@@ -10,15 +10,13 @@ use onrush_persist::rdb::{Encoder, KeyRecord, Text, VERSION_DEFAULT, VERSION_FIE
 use onrush_store::{Cleared, CutFacts, Entry, Frozen, ValueRef, clock};
 use parking_lot::{Mutex, MutexGuard};
 
+use super::backlog::Backlog;
 use super::output::{NoResult, Output, Purpose};
 use crate::commit::rebuild_value;
 use crate::types::rdb::encode;
 
 /// A thread hands over what it has encoded in blocks of about this many bytes.
 const BLOCK_LEN: usize = 64 << 10;
-
-/// Most encoded bytes that wait to be written; a thread that would add more first writes them itself.
-const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// Strings from this length on are encoded after their shard is unlocked: writers copy a string that is shared.
 const STRING_LEN_LATER_MIN: usize = 64 << 10;
@@ -98,6 +96,8 @@ struct Waiting {
     expires_at_ms: Option<i64>,
     clock: u32,
     value: Later,
+    /// Bytes of a string that a writer replaces.
+    replaced_bytes: usize,
 }
 
 /// See the module's text.
@@ -118,9 +118,7 @@ pub struct Underway {
     /// By thread. The last one compresses.
     buffers: Box<[Mutex<Buffer>]>,
     output: Mutex<Option<Box<dyn Output>>>,
-    waiting: Mutex<Vec<Vec<u8>>>,
-    waiting_bytes: AtomicUsize,
-    waiting_bytes_max: AtomicUsize,
+    backlog: Backlog,
     written_bytes: AtomicU64,
     /// For each database, the number that its present content had at the cut.
     numbers: Box<[AtomicU32]>,
@@ -147,7 +145,7 @@ pub(super) struct Cut {
 }
 
 impl Underway {
-    pub(super) fn new(beginning: Beginning, cut: &Cut) -> Self {
+    pub(super) fn new(beginning: Beginning, cut: &Cut, is_behind: Arc<AtomicBool>) -> Self {
         let Beginning { purpose, output, compresses, aux, libraries } = beginning;
         let takes_commands = output.takes_commands();
         let buffer = |compresses| {
@@ -165,9 +163,7 @@ impl Underway {
             saved: AtomicU64::new(0),
             buffers: (0..=cut.threads).map(|thread| buffer(compresses && thread == cut.threads)).collect(),
             output: Mutex::new(Some(output)),
-            waiting: Mutex::default(),
-            waiting_bytes: AtomicUsize::new(0),
-            waiting_bytes_max: AtomicUsize::new(0),
+            backlog: Backlog::new(is_behind),
             written_bytes: AtomicU64::new(0),
             numbers: (0..cut.sizes.len() as u32).map(AtomicU32::new).collect(),
             swaps: AtomicU64::new(0),
@@ -217,26 +213,33 @@ impl Underway {
     pub(crate) fn save(&self, thread: usize, db: u32, entry: &Entry, frozen: Option<Frozen>) {
         let number = self.numbers[db as usize].load(Relaxed);
         match frozen {
-            Some(value) => self.save_later(number, entry, Later::Collection(value)),
+            Some(value) => self.save_later(number, entry, Later::Collection(value), 0),
             None => match entry.value() {
                 ValueRef::Shared(bytes) if bytes.len() >= STRING_LEN_LATER_MIN => {
-                    self.save_later(number, entry, Later::String(Arc::clone(bytes)));
+                    let replaced_bytes = if thread == self.own() { 0 } else { bytes.len() };
+                    self.save_later(number, entry, Later::String(Arc::clone(bytes)), replaced_bytes);
                 }
                 value => self.save_as(thread, number, &Record::of(entry), value),
             },
         }
     }
 
-    fn save_later(&self, number: u32, entry: &Entry, value: Later) {
+    fn save_later(&self, number: u32, entry: &Entry, value: Later, replaced_bytes: usize) {
+        if self.is_over.load(Relaxed) {
+            self.saved.fetch_add(1, Relaxed);
+            return;
+        }
+        self.backlog.add_replaced(replaced_bytes);
         let (key, expires_at_ms, clock) = (entry.key().to_vec(), entry.expire_at(), entry.clock());
-        self.later.lock().push(Waiting { number, key, expires_at_ms, clock, value });
+        self.later.lock().push(Waiting { number, key, expires_at_ms, clock, value, replaced_bytes });
     }
 
     /// Encodes frozen large values, and calls `done` for each finished collection, with the number of its database at
     /// the cut and its key. No shard may be locked.
     pub(super) fn save_late(&self, mut done: impl FnMut(u32, &[u8])) {
         loop {
-            let Some(Waiting { number, key, expires_at_ms, clock, value }) = self.later.lock().pop() else { return };
+            let next = self.later.lock().pop();
+            let Some(Waiting { number, key, expires_at_ms, clock, value, replaced_bytes }) = next else { return };
             let record = Record { key: &key, expires_at_ms, clock };
             let read = match &value {
                 Later::Collection(frozen) => ValueRef::Collection(frozen.as_ref()),
@@ -245,6 +248,7 @@ impl Underway {
             self.save_as(self.own(), number, &record, read);
             let is_collection = matches!(value, Later::Collection(_));
             drop(value);
+            self.backlog.remove_replaced(replaced_bytes);
             if is_collection {
                 done(number, &key);
             }
@@ -298,32 +302,27 @@ impl Underway {
     }
 
     fn hand_over(&self, block: Vec<u8>) {
-        let bytes = self.waiting_bytes.fetch_add(block.len(), Relaxed) + block.len();
-        self.waiting_bytes_max.fetch_max(bytes, Relaxed);
-        self.waiting.lock().push(block);
-        if bytes > WAITING_BYTES_MAX {
-            self.write_waiting();
+        if !self.is_over.load(Relaxed) {
+            self.backlog.push(block);
         }
     }
 
-    /// Writes the waiting bytes.
+    /// Writes the waiting bytes. Only the thread that takes the snapshot does this; no shard may be locked.
     pub(super) fn write_waiting(&self) {
-        if self.waiting_bytes.load(Relaxed) == 0 {
+        if self.backlog.bytes() == 0 {
             return;
         }
         let mut output = self.output.lock();
-        let blocks = std::mem::take(&mut *self.waiting.lock());
-        for block in blocks {
-            self.waiting_bytes.fetch_sub(block.len(), Relaxed);
+        self.backlog.write(|bytes| {
             if self.is_over.load(Relaxed) {
-                continue;
+                return;
             }
-            let Some(output) = &mut *output else { continue };
-            match output.write(&block) {
-                Ok(()) => _ = self.written_bytes.fetch_add(block.len() as u64, Relaxed),
+            let Some(output) = &mut *output else { return };
+            match output.write(bytes) {
+                Ok(()) => _ = self.written_bytes.fetch_add(bytes.len() as u64, Relaxed),
                 Err(error) => self.fail(&error),
             }
-        }
+        });
     }
 
     /// Syncs written bytes if there are many by now. This may take long: no lock is held meanwhile, so that others can
@@ -350,14 +349,38 @@ impl Underway {
     }
 
     fn fail(&self, error: &io::Error) {
-        self.why.lock().get_or_insert_with(|| NoResult::Failed(error.to_string()));
-        self.is_over.store(true, Relaxed);
+        self.stop(NoResult::Failed(error.to_string()));
     }
 
     /// Ends it without a result. The scan still goes through all entries, so that the next snapshot can begin.
     pub fn abort(&self, reason: &str) {
-        self.why.lock().get_or_insert_with(|| NoResult::Unwanted(reason.to_owned()));
+        self.stop(NoResult::Unwanted(reason.to_owned()));
+    }
+
+    /// As [`Underway::abort`], as a failure. What waits is dropped at once, also while a write does not return.
+    pub(super) fn give_up(&self, reason: &str) {
+        self.stop(NoResult::Failed(reason.to_owned()));
+    }
+
+    fn stop(&self, why: NoResult) {
+        self.why.lock().get_or_insert(why);
         self.is_over.store(true, Relaxed);
+        self.backlog.clear();
+    }
+
+    /// Drops what waits to be written.
+    pub(super) fn drop_backlog(&self) {
+        self.backlog.clear();
+    }
+
+    /// Whether it has failed, or is no longer wanted.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    /// Writes that have ended.
+    pub(super) fn writes(&self) -> u64 {
+        self.backlog.writes()
     }
 
     /// Takes the output, and the reason if there is no result.
@@ -419,11 +442,11 @@ impl Underway {
 
     /// Bytes that are encoded and not written.
     pub fn held_bytes(&self) -> usize {
-        self.waiting_bytes.load(Relaxed)
+        self.backlog.bytes()
     }
 
     /// The most of them so far.
     pub fn held_bytes_max(&self) -> usize {
-        self.waiting_bytes_max.load(Relaxed)
+        self.backlog.bytes_max()
     }
 }

@@ -126,7 +126,7 @@ impl Connection {
             SliceEnd::InputUsedUp | SliceEnd::NeedBulk { .. } => Input::UsedUp,
             SliceEnd::ReplyLimit | SliceEnd::TimeUp | SliceEnd::ChunkFull => Input::Pending,
             SliceEnd::Paused => {
-                self.set_alarm(self.server.settings.pause_until_ms.load(Relaxed));
+                self.set_alarm(self.server.pause_look_ms(self.server.clock.unix_ms()));
                 Input::Paused
             }
             SliceEnd::HeldLong => match self.server.offload.set_aside(&self.session.handle) {
