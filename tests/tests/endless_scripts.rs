@@ -231,3 +231,13 @@ fn commands_behind_a_script_without_end_are_refused() {
     assert_eq!(server.connect().run("SCRIPT KILL").text(), "OK");
     assert_eq!(ask(&server), "PONG");
 }
+
+/// Without a threshold commands wait, as long as the script takes; clients can still end it.
+#[test]
+fn without_a_threshold_commands_wait_for_a_script_that_can_be_ended() {
+    let server = Server::start_onrush(&["--workers", "1", "--busy-reply-threshold", "0"]);
+    let mut conn = server.connect();
+    let _endless = send(&server, &[argv!["EVAL", LOOP, "0"]]);
+    wait_until("the script can be ended", || server.connect().run("SCRIPT KILL").text() == "OK");
+    assert_eq!(conn.run("PING").text(), "PONG");
+}

@@ -24,6 +24,11 @@ use crate::slice::SliceEnd;
 pub(crate) struct Conditions {
     reply_limit: usize,
     pause: Pause,
+    /// Whether commands wait for the end of a script that takes too long, because `busy-reply-threshold` is 0: they are
+    /// not refused then.
+    waits_for_script: bool,
+    /// Whether a command may be held back for one of these reasons.
+    may_hold_back: bool,
     /// Whether commands that use memory must be refused.
     pub(crate) full: bool,
     /// Whether short commands are executed one by one: each is timed, or may be refused because a script takes too long.
@@ -38,9 +43,12 @@ impl Conditions {
     pub fn now(engine: &Engine, commit: &mut Commit) -> Self {
         let pause = engine.pause(commit.now_ms());
         commit.note_pause(pause);
+        let waits_for_script = !commit.has_entered() && engine.settings.busy_reply_ms.load(Relaxed) == 0;
         Self {
             reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
             pause,
+            waits_for_script,
+            may_hold_back: pause != Pause::None || waits_for_script,
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
             one_by_one: commit.choose_timing() || !commit.has_entered() || engine.restricts(),
         }
@@ -54,11 +62,21 @@ impl Conditions {
             Some(SliceEnd::ReplyLimit)
         } else if next.shard.is_some_and(Shard::is_held_long) && ctx.commit.has_entered() {
             Some(SliceEnd::HeldLong)
-        } else if self.pause != Pause::None && held_back(ctx, self.pause, next.command) {
-            Some(SliceEnd::Paused)
+        } else if self.may_hold_back {
+            self.hold_back(ctx, next.command)
         } else {
             None
         }
+    }
+
+    #[cold]
+    fn hold_back(&self, ctx: &Ctx<'_>, planned: Option<&'static Command>) -> Option<SliceEnd> {
+        if self.waits_for_script {
+            let command = planned.or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv).ok());
+            let is_allowed = command.is_none_or(|command| command.flags.contains(Flags::ALLOW_BUSY));
+            return (!is_allowed).then_some(SliceEnd::HeldLong);
+        }
+        held_back(ctx, self.pause, planned).then_some(SliceEnd::Paused)
     }
 
     /// Whether equal commands may be executed as one run: not if one of them may fail, be logged or have to wait.

@@ -46,7 +46,8 @@ bitflags::bitflags! {
         const MOVABLEKEYS = 1 << 18;
         /// Allowed while a script has run past its time limit.
         const ALLOW_BUSY = 1 << 19;
-        /// Internal: waits for another server. So the thread for long commands executes it, and it cannot be undone.
+        /// Internal: waits for another server, or for the disk. So the thread for long commands executes it, and it cannot
+        /// be undone.
         const REMOTE = 1 << 27;
         /// Internal: executed at once after MULTI, not queued.
         const NOT_QUEUED = 1 << 28;

@@ -55,7 +55,7 @@ pub static SPECS: &[Spec] = &[
             Spec {
                 name: "rewrite",
                 arity: 2,
-                flags: flags("admin noscript loading stale"),
+                flags: flags("admin noscript loading stale remote"),
                 group: Group::Server,
                 since: "2.8.0",
                 summary: "Writes the running configuration to the configuration file.",

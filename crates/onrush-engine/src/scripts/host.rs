@@ -95,6 +95,10 @@ pub(crate) struct ScriptHost<'a, 'c> {
 /// for long commands, so that the worker is free again.
 const ON_WORKER_MAX: Duration = Duration::from_millis(5);
 
+/// With a `busy-reply-threshold` of 0, commands wait for scripts as long as these take. But workers serve their
+/// connections outside of the gate after this time, so that clients can end a script.
+const WITHOUT_THRESHOLD_MS: u64 = 5_000;
+
 const KILLED_SCRIPT: &[u8] = b"ERR Error running script: Script killed by user with SCRIPT KILL.";
 const KILLED_FUNCTION: &[u8] = b"ERR Error running script: Script killed by user with FUNCTION KILL.";
 
@@ -291,9 +295,9 @@ impl Host for ScriptHost<'_, '_> {
             if running.is_to_end() {
                 return self.killed();
             }
-        } else if threshold_ms > 0 && took.as_millis() as u64 >= threshold_ms {
+        } else if took.as_millis() as u64 >= if threshold_ms == 0 { WITHOUT_THRESHOLD_MS } else { threshold_ms } {
             running.take_too_long(self.has_written, self.what());
-            if ctx.thread == ctx.engine.long_thread() {
+            if threshold_ms > 0 && ctx.thread == ctx.engine.long_thread() {
                 refuse_waiting(ctx.engine);
             }
             self.is_told = true;
