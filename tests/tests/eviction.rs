@@ -328,6 +328,30 @@ fn large_values_are_freed_with_and_without_the_freeing_thread() {
     }
 }
 
+#[test]
+fn keys_and_values_of_many_megabytes_are_evicted_like_others() {
+    const HUGE_BYTES: usize = 9 << 20;
+    let server = start(&["--maxmemory", "80mb"]);
+    let mut conn = server.connect();
+    for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-ttl"] {
+        ok(&mut conn, &format!("CONFIG SET maxmemory-policy {policy}"));
+        for round in 0..12 {
+            assert!(fill(&mut conn, keys(&format!("k{round}"), 0..40), true).is_empty());
+            let name = format!("{round}{}", "k".repeat(HUGE_BYTES));
+            // The key is huge, or the value, or what the entry of a collection begins with.
+            let command = match round % 3 {
+                0 => argv!["SET", name.clone(), "v", "EX", "10000"],
+                1 => argv!["SET", format!("huge:{round}"), name.clone(), "EX", "10000"],
+                _ => argv!["HSET", name.clone(), "f", "v"],
+            };
+            let replies = conn.pipeline(&[command, argv!["EXPIRE", name, "10000"]]);
+            assert!(replies.iter().all(|reply| reply[0] != b'-'), "{policy}, {round}: {replies:?}");
+        }
+        assert!(info(&mut conn, "evicted_keys") > 0, "{policy}");
+        ok(&mut conn, "FLUSHALL");
+    }
+}
+
 /// The words of every command in a log.
 fn parse(log: &[u8]) -> Vec<Vec<String>> {
     let text = String::from_utf8_lossy(log);

@@ -30,7 +30,7 @@ pub fn map(len: usize) -> *mut u8 {
     at.cast()
 }
 
-/// Makes a block longer or shorter; it may move, and what is new of it is zero. Null if the system has no room; then the
+/// Makes a block longer or shorter; it may move. What is new of it may be anything that it held before. Null if the system has no room; then the
 /// block is as it was. O(pages in use) where it moves.
 ///
 /// # Safety

@@ -9,6 +9,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 
 pub mod huge;
+#[cfg(debug_assertions)]
+mod ledger;
 
 #[cfg(feature = "jemalloc")]
 type Inner = tikv_jemallocator::Jemalloc;
@@ -75,22 +77,6 @@ pub fn settle() {
     let balance = BALANCE.try_with(|balance| balance.replace(0)).unwrap_or(0);
     if balance != 0 {
         ALLOCATED.fetch_add(balance, Relaxed);
-    }
-}
-
-/// Whether the block that a value lies in was allocated by the calling thread, so that freeing it makes room for what this
-/// thread allocates next. True where the allocator does not tell. O(1).
-pub fn is_own<T: ?Sized>(value: &T) -> bool {
-    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
-    // SAFETY: reads what the allocator notes of a block, which is in use as long as the value is borrowed.
-    unsafe {
-        let at = std::ptr::from_ref(value).cast::<std::ffi::c_void>();
-        libmimalloc_sys::mi_heap_contains_block(libmimalloc_sys::mi_heap_get_default(), at)
-    }
-    #[cfg(not(all(feature = "mimalloc", not(feature = "jemalloc"))))]
-    {
-        let _ = value;
-        true
     }
 }
 
@@ -276,12 +262,13 @@ fn is_huge(layout: Layout) -> bool {
 }
 
 // SAFETY: every call goes to the inner allocator as it came, but for huge blocks, which never meet it: the layout, which is the
-// same from the call that makes a block to the one that frees it, tells them apart. Counting allocates nothing.
+// same from the call that makes a block to the one that frees it, tells them apart. Counting allocates nothing. No other
+// function of this crate takes the address of a block, so none can ask the inner allocator about one that it does not know.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if count(layout.size() as i64) && is_huge(layout) {
-            return huge::map(layout.size());
+            return alloc_huge(layout);
         }
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.alloc(layout) }
@@ -290,7 +277,7 @@ unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if count(layout.size() as i64) && is_huge(layout) {
-            return huge::map(layout.size());
+            return alloc_huge(layout);
         }
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.alloc_zeroed(layout) }
@@ -299,9 +286,13 @@ unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         if count(-(layout.size() as i64)) && is_huge(layout) {
+            #[cfg(debug_assertions)]
+            ledger::remove(at, layout.size());
             // SAFETY: a huge block of this length, by its layout.
             return unsafe { huge::unmap(at, layout.size()) };
         }
+        #[cfg(debug_assertions)]
+        ledger::expect_none(at, layout.size());
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.dealloc(at, layout) }
     }
@@ -313,9 +304,25 @@ unsafe impl GlobalAlloc for Counting {
             return unsafe { self.realloc_huge(at, layout, new_size) };
         }
         count(new_size as i64 - layout.size() as i64);
+        #[cfg(debug_assertions)]
+        ledger::expect_none(at, layout.size());
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.realloc(at, layout, new_size) }
     }
+}
+
+/// A huge block, whose bytes are counted already; null if the system has none to give. A caller that can go on without the
+/// block (`Vec::try_reserve`) gets it counted back.
+#[cold]
+fn alloc_huge(layout: Layout) -> *mut u8 {
+    let at = huge::map(layout.size());
+    if at.is_null() {
+        count(-(layout.size() as i64));
+        return at;
+    }
+    #[cfg(debug_assertions)]
+    ledger::add(at, layout.size());
+    at
 }
 
 impl Counting {
@@ -330,7 +337,15 @@ impl Counting {
         // SAFETY: the block is as its layout says; where it changes sides, it is copied and the old one freed.
         unsafe {
             if is_huge(layout) && is_huge(new_layout) {
+                // Once the block has moved, its old place may belong to another one.
+                #[cfg(debug_assertions)]
+                ledger::remove(at, layout.size());
                 let moved = huge::remap(at, layout.size(), new_size);
+                #[cfg(debug_assertions)]
+                match moved.is_null() {
+                    true => ledger::add(at, layout.size()),
+                    false => ledger::add(moved, new_size),
+                }
                 if !moved.is_null() {
                     count(new_size as i64 - layout.size() as i64);
                 }
@@ -398,6 +413,154 @@ mod tests {
             assert!(bytes[..100].iter().copied().eq(0..100) && bytes[100..].iter().all(|byte| *byte == 7), "{len}");
         }
         assert!(vec![0_u8; 2 * huge::BYTES_MIN].iter().all(|byte| *byte == 0));
+    }
+
+    /// A block that knows what it holds: it goes to other threads, and over the border of huge blocks in both directions.
+    struct Block {
+        at: *mut u8,
+        layout: Layout,
+        byte: u8,
+    }
+
+    // SAFETY: it owns its memory.
+    unsafe impl Send for Block {}
+
+    impl Block {
+        fn new(layout: Layout, byte: u8, is_zeroed: bool) -> Self {
+            // SAFETY: the length is not zero, and the block is written as far as it goes.
+            unsafe {
+                let at = if is_zeroed { GLOBAL.alloc_zeroed(layout) } else { GLOBAL.alloc(layout) };
+                assert!(!at.is_null() && at.addr().is_multiple_of(layout.align()), "{layout:?}");
+                let mut block = Self { at, layout, byte: 0 };
+                if is_zeroed {
+                    block.check();
+                }
+                block.byte = byte;
+                block.fill();
+                block
+            }
+        }
+
+        /// Bytes at both ends and near the borders between pages tell whether all of it came along; the rest may be as it is.
+        fn marked(&self) -> impl Iterator<Item = usize> + use<> {
+            let len = self.layout.size();
+            (0..len).step_by(500_009).chain([len - 1])
+        }
+
+        fn fill(&mut self) {
+            // SAFETY: within the block.
+            self.marked().for_each(|index| unsafe { self.at.add(index).write(self.byte) });
+        }
+
+        fn check(&self) {
+            // SAFETY: within the block, and written.
+            self.marked().for_each(|index| unsafe { assert_eq!(self.at.add(index).read(), self.byte) });
+        }
+
+        fn resize(&mut self, size: usize) {
+            self.check();
+            let kept = self.layout.size().min(size);
+            let marked: Vec<usize> = self.marked().filter(|index| *index < kept).collect();
+            // SAFETY: the block is as its layout says, and the new size is not zero.
+            self.at = unsafe { GLOBAL.realloc(self.at, self.layout, size) };
+            assert!(!self.at.is_null());
+            // SAFETY: within what was kept.
+            marked.into_iter().for_each(|index| unsafe { assert_eq!(self.at.add(index).read(), self.byte) });
+            self.layout = Layout::from_size_align(size, self.layout.align()).unwrap();
+            assert!(self.at.addr().is_multiple_of(self.layout.align()), "{:?}", self.layout);
+            self.fill();
+        }
+    }
+
+    impl Drop for Block {
+        fn drop(&mut self) {
+            self.check();
+            // SAFETY: the block is as its layout says.
+            unsafe { GLOBAL.dealloc(self.at, self.layout) };
+        }
+    }
+
+    /// Numbers that look like chance.
+    struct Draw(u64);
+
+    impl Draw {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % bound
+        }
+
+        /// Mostly near the border.
+        fn size(&mut self) -> usize {
+            match self.below(4) {
+                0 => 1 + self.below(100_000),
+                1 => huge::BYTES_MIN - 1 - self.below(3),
+                2 => huge::BYTES_MIN + self.below(3),
+                _ => huge::BYTES_MIN + self.below(2 * huge::BYTES_MIN),
+            }
+        }
+
+        fn layout(&mut self) -> Layout {
+            let align = [1, 8, HUGE_ALIGN_MAX, 2 * HUGE_ALIGN_MAX][self.below(4)];
+            Layout::from_size_align(self.size(), align).unwrap()
+        }
+    }
+
+    #[test]
+    fn blocks_cross_the_border_on_any_thread_and_nothing_stays_counted() {
+        const THREADS: usize = 3;
+        const STEPS: usize = if cfg!(miri) { 20 } else { 400 };
+        let _alone = ALONE.lock();
+        settle();
+        let before = allocated_bytes();
+        let pool = parking_lot::Mutex::new(Vec::<Block>::new());
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let pool = &pool;
+                scope.spawn(move || {
+                    let mut draw = Draw(thread as u64 + 1);
+                    for step in 0..STEPS {
+                        // Most blocks were made, and may be freed, by another thread.
+                        let taken = {
+                            let mut pool = pool.lock();
+                            let len = pool.len();
+                            (len > 6 || len > 0 && draw.below(2) == 0).then(|| pool.swap_remove(draw.below(len)))
+                        };
+                        let block = match taken {
+                            Some(mut block) => {
+                                if draw.below(4) == 0 {
+                                    continue;
+                                }
+                                block.resize(draw.size());
+                                block
+                            }
+                            None => Block::new(draw.layout(), step as u8, draw.below(2) == 0),
+                        };
+                        pool.lock().push(block);
+                    }
+                    settle();
+                });
+            }
+        });
+        drop(pool);
+        settle();
+        let after = allocated_bytes();
+        assert!(after.abs_diff(before) < 1 << 20, "{before} bytes in use before, {after} after");
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_not_counted() {
+        let _alone = ALONE.lock();
+        settle();
+        let before = allocated_bytes();
+        let mut bytes: Vec<u8> = Vec::new();
+        assert!(bytes.try_reserve_exact(isize::MAX as usize - 4 * HUGE_ALIGN_MAX).is_err());
+        bytes.resize(2 * huge::BYTES_MIN, 1);
+        assert!(bytes.try_reserve_exact(1 << 60).is_err());
+        assert!(bytes.iter().all(|byte| *byte == 1));
+        drop(bytes);
+        settle();
+        let after = allocated_bytes();
+        assert!(after.abs_diff(before) < 1 << 20, "{before} bytes in use before, {after} after");
     }
 
     #[test]

@@ -136,8 +136,7 @@ impl Evictor {
         let mut is_victim = |entry: &Entry| {
             let rank = rank(entry, order, now_ms, decay_minutes);
             ranking.note(rank);
-            let is_victim = bytes < excess
-                && bar.is_some_and(|bar| rank >= bar.own && (rank >= bar.foreign || alloc::is_own(entry)));
+            let is_victim = bytes < excess && bar.is_some_and(|bar| rank >= bar);
             if is_victim {
                 bytes += entry.size_bytes() as u64;
             }

@@ -4,9 +4,6 @@
 const RANKING_LEN: usize = 256;
 const RANKING_PERIOD: usize = 128;
 
-/// This part of the high-ranking entries is evicted whichever thread has allocated them.
-const FOREIGN_PART: usize = 4;
-
 /// The ranks of the last entries looked at.
 pub(super) struct Ranking {
     ranks: [u64; RANKING_LEN],
@@ -15,17 +12,8 @@ pub(super) struct Ranking {
     /// All looks, and those since the bar was set.
     pub(super) looks: usize,
     fresh: usize,
-    bar: Option<Bar>,
-}
-
-/// The rank from which on an entry goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bar {
-    /// For an entry that this thread has allocated. A thread that frees as much of its own memory as it allocates needs
-    /// no more memory.
-    pub(super) own: u64,
-    /// For an entry of another thread, which mostly evicts it first; this thread does if the other is idle.
-    pub(super) foreign: u64,
+    /// The rank from which on an entry goes.
+    bar: Option<u64>,
 }
 
 impl Default for Ranking {
@@ -47,7 +35,7 @@ impl Ranking {
     /// The rank that about one in `looks` entries reaches; `None` while too few were looked at to tell, unless those were
     /// `all` there are.
     #[inline]
-    pub(super) fn bar(&mut self, looks: usize, all: bool) -> Option<Bar> {
+    pub(super) fn bar(&mut self, looks: usize, all: bool) -> Option<u64> {
         if self.fresh >= RANKING_PERIOD || self.bar.is_none() || self.len < RANKING_LEN {
             self.set_bar(looks, all);
         }
@@ -66,13 +54,7 @@ impl Ranking {
             let mut ranks = self.ranks;
             let ranks = &mut ranks[..self.len];
             let above = (ranks.len() / looks.max(1)).saturating_sub(1);
-            let (higher, own, _) = ranks.select_nth_unstable_by(above, |a, b| b.cmp(a));
-            let own = *own;
-            let foreign = match higher.len() / FOREIGN_PART {
-                0 if higher.is_empty() => own,
-                above => *higher.select_nth_unstable_by(above, |a, b| b.cmp(a)).1,
-            };
-            self.bar = Some(Bar { own, foreign });
+            self.bar = Some(*ranks.select_nth_unstable_by(above, |a, b| b.cmp(a)).1);
         }
     }
 }
@@ -88,10 +70,10 @@ mod tests {
             assert_eq!(ranking.bar(16, false), None);
             ranking.note(rank * 7 % RANKING_LEN as u64);
         }
-        // 16 of 256 reach it, and 4 of them the higher one.
-        assert_eq!(ranking.bar(16, false), Some(Bar { own: 240, foreign: 252 }));
+        // 16 of 256 reach it.
+        assert_eq!(ranking.bar(16, false), Some(240));
         (0..RANKING_LEN).for_each(|_| ranking.note(3));
-        assert_eq!(ranking.bar(16, false), Some(Bar { own: 3, foreign: 3 }));
+        assert_eq!(ranking.bar(16, false), Some(3));
     }
 
     #[test]
@@ -99,6 +81,6 @@ mod tests {
         let mut ranking = Ranking::default();
         [5, 9, 7].into_iter().for_each(|rank| ranking.note(rank));
         assert_eq!(ranking.bar(20, false), None);
-        assert_eq!(ranking.bar(20, true), Some(Bar { own: 9, foreign: 9 }));
+        assert_eq!(ranking.bar(20, true), Some(9));
     }
 }
