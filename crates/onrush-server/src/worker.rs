@@ -120,7 +120,8 @@ impl Worker {
             let (served, commands) = (self.ready.len() as u64, self.commands());
             // The round's last reading of the clock is exact enough for what is due in milliseconds.
             now = self.round().unwrap_or_else(Instant::now);
-            self.busy_poll.note_round(served, self.commands() - commands);
+            // CONFIG RESETSTAT may have been among them.
+            self.busy_poll.note_round(served, self.commands().saturating_sub(commands));
             self.is_evicting = self.server.eviction.maxmemory() > 0 && self.evict(now);
             let stats = &self.server.stats.threads[self.thread];
             stats.rounds.add(1);
