@@ -352,6 +352,75 @@ fn keys_and_values_of_many_megabytes_are_evicted_like_others() {
     }
 }
 
+/// Waits until every record has left memory, or for some seconds; returns how many keys were evicted meanwhile.
+fn evicted_when_settled(conn: &mut Conn) -> i64 {
+    wait_until("the log is written", || info(conn, "mem_not_counted_for_evict") < 8 << 20);
+    // Workers look for something to evict before they execute a chunk.
+    (0..50).for_each(|_| _ = says(conn, "PING"));
+    info(conn, "evicted_keys")
+}
+
+#[test]
+fn records_on_their_way_to_the_append_only_file_evict_nothing() {
+    const KEYS: usize = 30_000;
+    let server = start(&["--appendonly", "yes", "--maxmemory", "128mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut conn = server.connect();
+    assert!(fill(&mut conn, keys("k", 0..KEYS), false).is_empty());
+    assert_eq!(conn.call(&argv!["SET", "large", vec![b'x'; 40_000_000]]).text(), "OK");
+    assert_eq!(says(&mut conn, "DBSIZE"), (KEYS + 1).to_string());
+    // Many records of one transaction, which all wait for its end.
+    let mut transaction = vec![argv!["MULTI"]];
+    transaction.extend((0..12).map(|_| argv!["SET", "again", vec![b'y'; 1_000_000]]));
+    transaction.push(argv!["EXEC"]);
+    assert!(conn.pipeline(&transaction).last().is_some_and(|reply| reply.starts_with(b"*12")));
+    assert_eq!(evicted_when_settled(&mut conn), 0);
+    assert_eq!(says(&mut conn, "DBSIZE"), (KEYS + 2).to_string());
+    // A rewrite and a snapshot encode all of it.
+    for line in ["BGREWRITEAOF", "BGSAVE"] {
+        conn.run(line);
+        assert!(fill(&mut conn, keys("k", 0..KEYS), false).is_empty());
+        wait_until(line, || {
+            ["aof_rewrite_in_progress", "rdb_bgsave_in_progress"].iter().all(|name| info(&mut conn, name) == 0)
+        });
+    }
+    assert_eq!(evicted_when_settled(&mut conn), 0);
+}
+
+#[test]
+fn a_limit_above_what_is_in_use_evicts_nothing() {
+    let server = start(&["--maxmemory-policy", "allkeys-lru"]);
+    let mut conn = server.connect();
+    assert!(fill(&mut conn, keys("k", 0..100_000), false).is_empty());
+    let used = info(&mut conn, "used_memory");
+    for percent in [150, 110, 105, 120, 110] {
+        ok(&mut conn, &format!("CONFIG SET maxmemory {}", used * percent / 100));
+        (0..50).for_each(|_| _ = says(&mut conn, "PING"));
+        assert_eq!(evicted_when_settled(&mut conn), 0, "{percent} % of what is in use");
+    }
+    // Nor does more data, as long as it is within the limit.
+    assert!(fill(&mut conn, keys("more", 0..5_000), false).is_empty());
+    assert_eq!(evicted_when_settled(&mut conn), 0);
+    // Beyond the limit about as many keys go as come.
+    assert!(fill(&mut conn, keys("much", 0..20_000), false).is_empty());
+    let evicted = evicted_when_settled(&mut conn);
+    assert!((10_000..30_000).contains(&evicted), "{evicted} of 125,000 keys were evicted");
+}
+
+#[test]
+fn resident_memory_is_no_reason_to_refuse_commands() {
+    let server = start(&["--maxmemory-policy", "volatile-lru", "--maxmemory", "80mb"]);
+    let mut conn = server.connect();
+    // Half of the keys leave holes, so that less is in use than resident.
+    assert!(fill(&mut conn, keys("k", 0..55_000), false).is_empty());
+    let every_other: Vec<Argv> = keys("k", 0..55_000).step_by(2).map(|key| argv!["DEL", key]).collect();
+    every_other.chunks(500).for_each(|batch| _ = conn.pipeline(batch));
+    for number in 0..2_000 {
+        let value = vec![b'w'; 8_000 + number];
+        assert_eq!(conn.call(&argv!["SET", format!("w:{number}"), value]).text(), "OK", "{number}");
+    }
+    assert!(info(&mut conn, "used_memory") < info(&mut conn, "maxmemory"));
+}
+
 /// The words of every command in a log.
 fn parse(log: &[u8]) -> Vec<Vec<String>> {
     let text = String::from_utf8_lossy(log);

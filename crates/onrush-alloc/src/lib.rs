@@ -6,7 +6,10 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 pub mod huge;
 #[cfg(debug_assertions)]
@@ -66,9 +69,10 @@ impl Counting {
 #[global_allocator]
 static GLOBAL: Counting = Counting::NEW;
 
-/// Bytes allocated, exact to [`FLUSH_BYTES`] per thread.
+/// Bytes allocated, exact to [`FLUSH_BYTES`] per thread. What a thread did before it allocated what is in the figure is seen
+/// by who reads it.
 pub fn allocated_bytes() -> u64 {
-    ALLOCATED.load(Relaxed).max(0) as u64
+    ALLOCATED.load(Acquire).max(0) as u64
 }
 
 /// Passes on the calling thread's balance: [`allocated_bytes`] then is exact for what this thread has done.
@@ -76,7 +80,7 @@ pub fn settle() {
     // A thread that ends has no balance any more.
     let balance = BALANCE.try_with(|balance| balance.replace(0)).unwrap_or(0);
     if balance != 0 {
-        ALLOCATED.fetch_add(balance, Relaxed);
+        ALLOCATED.fetch_add(balance, Release);
     }
 }
 
@@ -240,7 +244,7 @@ fn count(bytes: i64) -> bool {
             return false;
         }
         balance.set(0);
-        let total = ALLOCATED.fetch_add(now, Relaxed) + now;
+        let total = ALLOCATED.fetch_add(now, Release) + now;
         if total > HIGH.load(Relaxed) {
             HIGH.store(total, Relaxed);
         }
@@ -250,7 +254,7 @@ fn count(bytes: i64) -> bool {
         true
     });
     counted.unwrap_or_else(|_| {
-        ALLOCATED.fetch_add(bytes, Relaxed);
+        ALLOCATED.fetch_add(bytes, Release);
         true
     })
 }

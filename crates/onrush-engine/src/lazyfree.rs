@@ -1,6 +1,9 @@
 //! Freeing large values on a thread of its own.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 
@@ -49,14 +52,30 @@ impl Garbage {
             Self::Tables(_) => false,
         }
     }
+
+    /// The memory that freeing an entry or a value gives back, in bytes. O(parts of a collection).
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::Entry(entry) => entry.size_bytes(),
+            Self::Value(Value::Shared(bytes)) => bytes.capacity(),
+            Self::Value(Value::Collection(collection)) => collection.as_ref().size_bytes(),
+            Self::Value(_) | Self::Tables(_) => 0,
+        }
+    }
 }
 
 /// Hands values to the freeing thread. Until there is one, the caller frees them.
 #[derive(Default)]
 pub struct LazyFree {
     queue: OnceLock<Sender<Box<dyn Send>>>,
-    pending: Arc<AtomicU64>,
-    freed: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    pending: AtomicU64,
+    pending_bytes: AtomicU64,
+    freed: AtomicU64,
 }
 
 impl LazyFree {
@@ -71,14 +90,17 @@ impl LazyFree {
     /// Drops a value: here if that is quick, otherwise in the background.
     pub fn free(&self, garbage: Garbage) {
         if garbage.is_expensive() {
-            self.free_later(Box::new(garbage), 1);
+            let bytes = garbage.size_bytes();
+            self.free_later(Box::new(garbage), 1, bytes);
         }
     }
 
-    /// Drops anything in the background; it counts as `objects`.
-    pub fn free_later(&self, garbage: Box<dyn Send>, objects: u64) {
-        self.pending.fetch_add(objects, Relaxed);
-        let counted = Box::new(Counted(garbage, objects, Arc::clone(&self.pending), Arc::clone(&self.freed)));
+    /// Drops anything in the background; it counts as `objects` and takes `bytes` of memory, 0 if that is little or unknown.
+    pub fn free_later(&self, garbage: Box<dyn Send>, objects: u64, bytes: usize) {
+        let bytes = bytes as u64;
+        self.counts.pending.fetch_add(objects, Relaxed);
+        self.counts.pending_bytes.fetch_add(bytes, Release);
+        let counted = Box::new(Counted { garbage: Some(garbage), objects, bytes, counts: Arc::clone(&self.counts) });
         if let Some(queue) = self.queue.get() {
             // Sending fails only if the thread is gone; then the value is dropped here.
             drop(queue.send(counted));
@@ -87,25 +109,39 @@ impl LazyFree {
 
     /// Objects waiting to be freed.
     pub fn pending(&self) -> u64 {
-        self.pending.load(Relaxed)
+        self.counts.pending.load(Relaxed)
+    }
+
+    /// Their memory in bytes, as far as it is known.
+    pub fn pending_bytes(&self) -> u64 {
+        self.counts.pending_bytes.load(Acquire)
     }
 
     /// Objects freed in the background so far.
     pub fn freed(&self) -> u64 {
-        self.freed.load(Relaxed)
+        self.counts.freed.load(Relaxed)
     }
 
     /// CONFIG RESETSTAT.
     pub fn reset_freed(&self) {
-        self.freed.store(0, Relaxed);
+        self.counts.freed.store(0, Relaxed);
     }
 }
 
-struct Counted(#[allow(dead_code, reason = "held for its drop")] Box<dyn Send>, u64, Arc<AtomicU64>, Arc<AtomicU64>);
+struct Counted {
+    garbage: Option<Box<dyn Send>>,
+    objects: u64,
+    bytes: u64,
+    counts: Arc<Counts>,
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.2.fetch_sub(self.1, Relaxed);
-        self.3.fetch_add(self.1, Relaxed);
+        self.garbage = None;
+        // Memory is no longer in use before it stops to count as memory about to be freed.
+        onrush_alloc::settle();
+        self.counts.pending_bytes.fetch_sub(self.bytes, Release);
+        self.counts.pending.fetch_sub(self.objects, Relaxed);
+        self.counts.freed.fetch_add(self.objects, Relaxed);
     }
 }

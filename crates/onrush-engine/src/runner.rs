@@ -541,11 +541,12 @@ mod tests {
         let pipeline = multibulks(&(sets + "GET a\nSET b 1\nSET b\nGET a\nINCR a b\n"));
         harness.run(&pipeline);
         assert_eq!(counts(&harness), ([41, 1, 0], [2, 0, 0], 43));
-        harness.engine.eviction.store(&EvictionOptions { maxmemory: 1, ..EvictionOptions::default() });
+        let options = EvictionOptions { maxmemory: 1, ..EvictionOptions::default() };
+        harness.engine.eviction.store(&options, &harness.engine.lazyfree);
         harness.run(&pipeline);
         assert_eq!(counts(&harness), ([41, 43, 0], [4, 0, 0], 45));
         harness.run(&multibulks(&"SET a 1\n".repeat(3)));
-        harness.engine.eviction.store(&EvictionOptions::default());
+        harness.engine.eviction.store(&EvictionOptions::default(), &harness.engine.lazyfree);
         harness.engine.settings.password_set.store(true, Relaxed);
         harness.client.log_out();
         harness.run(&multibulks("GET a\nGET a\nSET a 1"));

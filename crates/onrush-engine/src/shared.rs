@@ -190,7 +190,7 @@ impl Shared {
     /// Takes over changed options.
     pub fn set(&self, options: &Options) {
         self.settings.store(options);
-        self.eviction.store(&options.eviction);
+        self.eviction.store(&options.eviction, &self.lazyfree);
         self.tracking.set_keys_max(options.tracking_keys_max);
         if options.timing.slow_us >= 0 {
             self.slowlog.trim(options.timing.slowlog_len_max);

@@ -1,5 +1,10 @@
 //! Effects: the changes of commits, as commands of the protocol, in a buffer of the thread that made them.
 
+use crate::buffer::{Buffer, Held};
+
+/// Most bytes of a header: its kind, a number, the end of its line, and that of the argument behind it.
+const HEADER_LEN_MAX: usize = 1 + 20 + 2 + 2;
+
 /// A command: its database and where it ends.
 struct Command {
     db: u32,
@@ -18,9 +23,11 @@ struct Closed {
 /// with its log sequence number (LSN) while the commit still holds its locks.
 #[derive(Default)]
 pub struct Effects {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     commands: Vec<Command>,
     closed: Vec<Closed>,
+    /// The memory of `commands`.
+    held: Held,
 }
 
 /// The effects of one commit.
@@ -50,10 +57,15 @@ impl<'a> Record<'a> {
 pub fn push_command<'a>(out: &mut Vec<u8>, args: impl ExactSizeIterator<Item = &'a [u8]>) {
     push_header(out, b'*', args.len());
     for arg in args {
-        push_header(out, b'$', arg.len());
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
+        push_arg(out, arg);
     }
+}
+
+#[inline]
+fn push_arg(out: &mut Vec<u8>, arg: &[u8]) {
+    push_header(out, b'$', arg.len());
+    out.extend_from_slice(arg);
+    out.extend_from_slice(b"\r\n");
 }
 
 #[inline]
@@ -76,15 +88,33 @@ impl Effects {
     /// Adds a command to the open record. O(bytes).
     #[inline]
     pub fn command<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
-        push_command(&mut self.bytes, args);
+        push_header(self.bytes.room_for(HEADER_LEN_MAX), b'*', args.len());
+        for arg in args {
+            push_arg(self.bytes.room_for(HEADER_LEN_MAX + arg.len()), arg);
+        }
+        self.end_command(db);
+    }
+
+    #[inline]
+    fn end_command(&mut self, db: u32) {
+        if self.commands.len() == self.commands.capacity() {
+            self.grow();
+        }
         self.commands.push(Command { db, end: self.bytes.len() });
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let len = self.commands.len();
+        self.held.set(2 * (len + 1) * size_of::<Command>());
+        self.commands.reserve_exact(len + 2);
     }
 
     /// As [`Effects::command`], for a command that is already a multibulk.
     #[inline]
     pub fn encoded(&mut self, db: u32, multibulk: &[u8]) {
         self.bytes.extend_from_slice(multibulk);
-        self.commands.push(Command { db, end: self.bytes.len() });
+        self.end_command(db);
     }
 
     /// Commands in the open record.
@@ -111,13 +141,6 @@ impl Effects {
         self.bytes.len()
     }
 
-    /// Bytes allocated.
-    pub(crate) fn size_bytes(&self) -> usize {
-        self.bytes.capacity()
-            + self.commands.capacity() * size_of::<Command>()
-            + self.closed.capacity() * size_of::<Closed>()
-    }
-
     /// Whether there is no closed record.
     pub fn is_empty(&self) -> bool {
         self.closed.is_empty()
@@ -142,6 +165,7 @@ impl Effects {
         self.closed.clear();
         self.bytes.shrink_to(kept_bytes_max);
         self.commands.shrink_to(kept_bytes_max / size_of::<Command>());
+        self.held.set(self.commands.capacity() * size_of::<Command>());
         self.closed.shrink_to(kept_bytes_max / size_of::<Closed>());
     }
 }

@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod aof;
+mod buffer;
 mod command_file;
 mod effects;
 mod log;
 pub mod rdb;
 pub mod storage;
 
+pub use buffer::{Buffer, Held, held_bytes};
 pub use command_file::CommandFile;
 pub use effects::{Effects, Record, push_command};
 pub use log::{CommandLog, Sink, SinkId, SlowWork};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -75,8 +75,6 @@ pub struct CommandLog {
     listening: AtomicBool,
     /// The LSN drawn last.
     last: AtomicU64,
-    /// Memory of records that are submitted but not merged, in bytes.
-    held_bytes: AtomicUsize,
     queue: Mutex<Queue>,
     /// Signalled when there is something in the queue.
     filled: Condvar,
@@ -138,7 +136,6 @@ impl CommandLog {
         Arc::new(Self {
             listening: AtomicBool::new(false),
             last: AtomicU64::new(0),
-            held_bytes: AtomicUsize::new(0),
             queue: Mutex::default(),
             filled: Condvar::new(),
             merge: Mutex::default(),
@@ -199,11 +196,6 @@ impl CommandLog {
         self.last.load(Ordering::Relaxed)
     }
 
-    /// Memory of submitted records that the sinks do not have yet, in bytes.
-    pub fn held_bytes(&self) -> usize {
-        self.held_bytes.load(Ordering::Relaxed)
-    }
-
     /// Takes the records of a thread and gives it an empty buffer. No record may be open.
     pub fn submit(&self, effects: &mut Effects) {
         debug_assert_eq!(effects.open_len(), 0);
@@ -214,7 +206,6 @@ impl CommandLog {
         let spare = queue.spare.pop().unwrap_or_default();
         let full = std::mem::replace(effects, spare);
         queue.bytes += full.len_bytes();
-        self.held_bytes.fetch_add(full.size_bytes(), Ordering::Relaxed);
         queue.submitted.push(full);
         let is_over = queue.bytes > WAITING_BYTES_MAX;
         if std::mem::take(&mut queue.is_asleep) {
@@ -254,7 +245,6 @@ impl CommandLog {
     }
 
     fn recycle(&self, mut effects: Effects) {
-        self.held_bytes.fetch_sub(effects.size_bytes(), Ordering::Relaxed);
         effects.clear(SPARE_BYTES_MAX);
         let mut queue = self.queue.lock();
         if queue.spare.len() < SPARE_MAX {

@@ -563,7 +563,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.session.end(self.server);
         if let Some(big) = self.big.take().filter(|big| big.buf.capacity() >= huge::BYTES_MIN) {
-            self.server.lazyfree.free_later(Box::new(big.buf), 0);
+            let bytes = big.buf.capacity();
+            self.server.lazyfree.free_later(Box::new(big.buf), 0, bytes);
         }
         self.server.clients.remove(self.session.handle.id);
         self.server.host.connected.fetch_sub(1, Relaxed);

@@ -74,7 +74,7 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
         }
         clocks.run();
-        if server.eviction.wants_worker(&server.log, server.stats.changes())
+        if server.eviction.wants_worker(&server.lazyfree, server.stats.changes())
             && let Some(worker) = workers.first()
         {
             worker.nudge();

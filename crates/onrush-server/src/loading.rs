@@ -230,7 +230,7 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     let alone = server.gate.exclusive(server.gate.take_turn());
     let ended = end_log(server).map_err(|error| error.to_string());
     for db in (0..server.keyspace.databases()).filter_map(|db| server.keyspace.db(db)) {
-        server.lazyfree.free_later(Box::new(db.clear()), 1);
+        server.lazyfree.free_later(Box::new(db.clear()), 1, 0);
     }
     server.scripts.forget_libraries();
     drop(alone);

@@ -33,7 +33,7 @@ impl Waiter {
         shared.waiters.count_end();
         let leaving = Leaving { shared, waiter: Arc::clone(self) };
         if self.keys.len() > LEAVE_AT_ONCE_MAX {
-            shared.lazyfree.free_later(Box::new(leaving), 0);
+            shared.lazyfree.free_later(Box::new(leaving), 0, 0);
         }
         // Until its connection has a turn, the client is neither waiting nor idle.
         self.client.activity.last_interaction_ms.store(shared.clock.unix_ms(), Relaxed);

@@ -42,6 +42,8 @@ pub struct Overview {
     pub rss: u64,
     /// Buffers of clients.
     pub clients: u64,
+    /// Records and snapshots on their way to files.
+    pub records: u64,
     /// Databases that have been used.
     pub dbs: Vec<DbOverhead>,
 }
@@ -61,6 +63,7 @@ impl Overview {
             peak: shared.peak_memory.load(Relaxed).max(used),
             startup: shared.startup_memory.load(Relaxed),
             rss: alloc::resident_bytes(),
+            records: onrush_persist::held_bytes() as u64,
             clients: shared.messages.waiting_bytes()
                 + shared.clients.all().iter().map(|client| client.buffer_bytes()).sum::<u64>(),
             dbs: dbs.collect(),
@@ -69,7 +72,7 @@ impl Overview {
 
     /// Bytes other than data.
     pub fn overhead(&self) -> u64 {
-        self.startup + self.clients + self.dbs.iter().map(|db| db.main_bytes).sum::<u64>()
+        self.startup + self.clients + self.records + self.dbs.iter().map(|db| db.main_bytes).sum::<u64>()
     }
 
     /// Bytes of data.
@@ -155,7 +158,7 @@ pub fn memory_stats(ctx: &mut Ctx<'_>) -> CommandResult {
         ("clients.slaves", Int(0)),
         ("clients.normal", int(memory.clients)),
         ("cluster.links", Int(0)),
-        ("aof.buffer", Int(0)),
+        ("aof.buffer", int(memory.records)),
         ("lua.caches", Int(0)),
         ("functions.caches", Int(0)),
     ];
@@ -287,7 +290,15 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     fn overview() -> Overview {
-        Overview { used: 100 * MB, peak: 110 * MB, startup: 2 * MB, rss: 120 * MB, clients: MB, dbs: Vec::new() }
+        Overview {
+            used: 100 * MB,
+            peak: 110 * MB,
+            startup: 2 * MB,
+            rss: 120 * MB,
+            clients: MB,
+            records: 0,
+            dbs: Vec::new(),
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use onrush_store::{Among, Entry, Random, Removed, clock};
 use super::hand::Hand;
 use super::policy::{Order, Policy};
 use super::ranking::Ranking;
-use super::state::{Memory, Pending};
+use super::state::{Eviction, Memory};
 use crate::commit::{Commit, Evicts};
 use crate::lazyfree::Garbage;
 use crate::settings::Pause;
@@ -68,7 +68,7 @@ impl Evicts for Evictor {
         let eviction = &shared.eviction;
         let (policy, maxmemory) = (eviction.policy(), eviction.maxmemory());
         alloc::settle();
-        let used = eviction.used_bytes(&shared.log);
+        let used = Eviction::used_bytes(&shared.lazyfree);
         let allowed = match policy {
             Policy::NoEviction => maxmemory,
             Policy::Evicts(..) => eviction.allowance.bytes(used, maxmemory, now_ms),
@@ -83,7 +83,7 @@ impl Evicts for Evictor {
         eviction.begin_excess(shared.clock.unix_us());
         let Policy::Evicts(among, order) = policy else { return Memory::Stuck };
         if eviction.is_fruitless(shared.stats.changes()) {
-            return Memory::Stuck;
+            return stuck(used, maxmemory);
         }
         if policy != self.policy || now_ms - self.last_ms > RANKING_KEPT_MS {
             self.policy = policy;
@@ -98,7 +98,7 @@ impl Evicts for Evictor {
         let (mut steps, mut evicted) = (0, 0);
         loop {
             let changes = shared.stats.changes();
-            let excess = eviction.used_bytes(&shared.log).saturating_sub(allowed);
+            let excess = Eviction::used_bytes(&shared.lazyfree).saturating_sub(allowed);
             if excess == 0 {
                 eviction.end_excess(shared.clock.unix_us());
                 return Memory::Within;
@@ -111,12 +111,12 @@ impl Evicts for Evictor {
                 // Keys that a long command has locked can be evicted when it is done.
                 let is_all = !shared.offload.is_busy();
                 eviction.fruitless_at.store(if is_all { changes + 1 } else { 0 }, Relaxed);
-                return Memory::Stuck;
+                return stuck(Eviction::used_bytes(&shared.lazyfree), maxmemory);
             };
             alloc::settle();
             (steps, evicted) = (steps + 1, evicted + step);
             if (steps >= STEPS_MIN || evicted >= EVICTED_MIN) && shared.clock.now() - started >= budget {
-                return if eviction.used_bytes(&shared.log) > allowed { Memory::Running } else { Memory::Within };
+                return if Eviction::used_bytes(&shared.lazyfree) > allowed { Memory::Running } else { Memory::Within };
             }
         }
     }
@@ -172,24 +172,16 @@ impl Evictor {
         let is_lazy = shared.eviction.is_lazy.load(Relaxed);
         for removed in self.evicted.drain(..) {
             if is_lazy {
-                free_lazily(shared, removed);
+                shared.lazyfree.free(Garbage::from(removed));
             }
         }
         len
     }
 }
 
-/// Frees values that are expensive to free in the background. Until then they do not count as memory in use: otherwise
-/// more would be evicted instead of them.
-fn free_lazily(shared: &'static Shared, removed: Removed) {
-    let garbage = Garbage::from(removed);
-    if garbage.is_expensive()
-        && let Garbage::Entry(removed) = garbage
-    {
-        let (bytes, eviction) = (removed.size_bytes() as u64, &shared.eviction);
-        eviction.pending_bytes.fetch_add(bytes, Relaxed);
-        shared.lazyfree.free_later(Box::new(Pending { removed: Some(removed), bytes, eviction }), 1);
-    }
+/// What it means that nothing may be evicted: resident memory alone is no reason to refuse commands.
+fn stuck(used: u64, maxmemory: u64) -> Memory {
+    if used > maxmemory { Memory::Stuck } else { Memory::Within }
 }
 
 /// The rank of an entry: the highest goes first. Expired entries go before all others.

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use onrush_alloc as alloc;
-use onrush_persist::CommandLog;
-use onrush_store::Removed;
+use onrush_persist::held_bytes;
 
-use super::allowance::Allowance;
+use super::allowance::{Allowance, Look};
 use super::policy::Policy;
+use crate::lazyfree::LazyFree;
 
 /// The state of the memory after an attempt to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,6 @@ pub struct Eviction {
     /// Whether what is expensive to free goes to the freeing thread.
     pub(super) is_lazy: AtomicBool,
     pub(super) allowance: Allowance,
-    /// Bytes that have been evicted and that the freeing thread has still to free.
-    pub(super) pending_bytes: AtomicU64,
     /// When memory in use passed the limit, in Unix microseconds; 0 while it is within the limit.
     exceeded_since_us: AtomicI64,
     exceeded_us: AtomicU64,
@@ -80,13 +78,15 @@ pub struct Exceeded {
 
 impl Eviction {
     /// Takes over changed settings.
-    pub fn store(&self, options: &EvictionOptions) {
-        self.maxmemory.store(options.maxmemory, Relaxed);
+    pub fn store(&self, options: &EvictionOptions, lazyfree: &LazyFree) {
+        if self.maxmemory.swap(options.maxmemory, Relaxed) != options.maxmemory {
+            let (used, allocated) = (Self::used_bytes(lazyfree), alloc::allocated_bytes());
+            self.allowance.restart(options.maxmemory, Look { used, allocated, resident: alloc::resident_bytes() });
+        }
         self.policy.store(options.policy.number(), Relaxed);
         self.samples.store(options.samples.min(SAMPLES_MAX) as u32, Relaxed);
         self.budget_us.store(budget_us(options.tenacity), Relaxed);
         self.is_lazy.store(options.is_lazy, Relaxed);
-        self.allowance.restart(options.maxmemory);
         self.fruitless_at.store(0, Relaxed);
     }
 
@@ -95,15 +95,29 @@ impl Eviction {
         Policy::from_number(self.policy.load(Relaxed))
     }
 
-    /// Memory that does not count, in bytes: evicted values about to be freed, and records of the command log, which
-    /// evicting would only make more of.
-    pub fn not_counted_bytes(&self, log: &CommandLog) -> u64 {
-        self.pending_bytes.load(Relaxed) + log.held_bytes() as u64
+    /// Memory that does not count, in bytes: values about to be freed, and records and snapshots on their way to files, of
+    /// which evicting would only make more.
+    pub fn not_counted_bytes(lazyfree: &LazyFree) -> u64 {
+        lazyfree.pending_bytes() + held_bytes() as u64
     }
 
     /// Memory that counts, in bytes.
-    pub(super) fn used_bytes(&self, log: &CommandLog) -> u64 {
-        alloc::allocated_bytes().saturating_sub(self.not_counted_bytes(log))
+    ///
+    /// What does not count is known as such from before it is allocated, or while it still is, until after it is freed. So if
+    /// its figure is the same before and after a look at all memory, it has what that look has seen; otherwise the greater one has at least
+    /// what one thread makes or frees meanwhile.
+    pub(super) fn used_bytes(lazyfree: &LazyFree) -> u64 {
+        const LOOKS_MAX: usize = 4;
+        let (mut apart, mut looks) = (Self::not_counted_bytes(lazyfree), 0);
+        loop {
+            let allocated = alloc::allocated_bytes();
+            let apart_after = Self::not_counted_bytes(lazyfree);
+            looks += 1;
+            if apart == apart_after || looks == LOOKS_MAX {
+                return allocated.saturating_sub(apart.max(apart_after));
+            }
+            apart = apart_after;
+        }
     }
 
     /// Whether memory must be checked: memory in use is near the limit, or was over it at the last look.
@@ -119,10 +133,10 @@ impl Eviction {
     }
 
     /// Whether a worker should be woken to evict. `changes`: changes to the keyspace so far.
-    pub fn wants_worker(&self, log: &CommandLog, changes: u64) -> bool {
+    pub fn wants_worker(&self, lazyfree: &LazyFree, changes: u64) -> bool {
         let maxmemory = self.maxmemory();
         maxmemory > 0
-            && self.used_bytes(log) > maxmemory
+            && Self::used_bytes(lazyfree) > maxmemory
             && self.policy() != Policy::NoEviction
             && !self.is_fruitless(changes)
     }
@@ -166,21 +180,6 @@ fn budget_us(tenacity: u64) -> u64 {
         ..10 => (BUDGET_US * tenacity as f64 / 10.0) as u64,
         10..100 => (BUDGET_US * BUDGET_GROWTH.powi(tenacity as i32 - 10)) as u64,
         _ => u64::MAX,
-    }
-}
-
-/// An evicted value on its way to the freeing thread.
-pub(super) struct Pending {
-    pub(super) removed: Option<Removed>,
-    pub(super) bytes: u64,
-    pub(super) eviction: &'static Eviction,
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        self.removed = None;
-        alloc::settle();
-        self.eviction.pending_bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 

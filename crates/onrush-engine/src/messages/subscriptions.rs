@@ -105,7 +105,7 @@ impl Drop for Subscriptions {
         let sets = Sets { messages, by_kind: std::mem::replace(&mut self.sets.by_kind, none) };
         let leaving = Leaving { client: Arc::clone(&self.client), sets };
         if leaving.sets.len() > LEFT_AT_ONCE_MAX {
-            self.shared.lazyfree.free_later(Box::new(leaving), 0);
+            self.shared.lazyfree.free_later(Box::new(leaving), 0, 0);
         }
     }
 }

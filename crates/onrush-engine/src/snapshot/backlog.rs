@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use onrush_persist::Buffer;
 use parking_lot::Mutex;
 
 /// Encoded bytes that may wait to be written. One command may add as much as it changes beyond that.
@@ -23,7 +24,7 @@ const WRITE_LEN_MAX: usize = 1 << 20;
 
 /// See the module's text.
 pub(super) struct Backlog {
-    blocks: Mutex<Vec<Vec<u8>>>,
+    blocks: Mutex<Vec<Buffer>>,
     /// Encoded bytes that are not written.
     bytes: AtomicUsize,
     bytes_max: AtomicUsize,
@@ -48,7 +49,7 @@ impl Backlog {
     }
 
     /// Adds a block. O(1).
-    pub(super) fn push(&self, block: Vec<u8>) {
+    pub(super) fn push(&self, block: Buffer) {
         let bytes = self.bytes.fetch_add(block.len(), Relaxed) + block.len();
         self.bytes_max.fetch_max(bytes, Relaxed);
         self.blocks.lock().push(block);
@@ -87,7 +88,7 @@ impl Backlog {
     /// Drops what waits: it is of no use any more. Nobody is held back then.
     pub(super) fn clear(&self) {
         let blocks = std::mem::take(&mut *self.blocks.lock());
-        self.bytes.fetch_sub(blocks.iter().map(Vec::len).sum(), Relaxed);
+        self.bytes.fetch_sub(blocks.iter().map(|block| block.len()).sum(), Relaxed);
         self.is_behind.store(false, Relaxed);
     }
 
@@ -125,7 +126,7 @@ mod tests {
         let backlog = Backlog::new(Arc::clone(&is_behind));
         let block = 64 << 10;
         while !is_behind.load(Relaxed) {
-            backlog.push(vec![0; block]);
+            backlog.push(vec![0; block].into());
         }
         assert!((WAITING_BYTES_MAX..WAITING_BYTES_MAX + 2 * block).contains(&backlog.bytes()));
         let (mut lens, mut resumed_at) = (Vec::new(), None);
@@ -147,9 +148,9 @@ mod tests {
     #[test]
     fn what_is_dropped_during_a_write_is_not_counted_twice() {
         let backlog = Backlog::new(Arc::default());
-        (0..40).for_each(|_| backlog.push(vec![0; WRITE_LEN_MAX]));
+        (0..40).for_each(|_| backlog.push(vec![0; WRITE_LEN_MAX].into()));
         backlog.write(|_| {
-            backlog.push(vec![0; 10]);
+            backlog.push(vec![0; 10].into());
             backlog.clear();
         });
         assert_eq!(backlog.bytes(), 0);

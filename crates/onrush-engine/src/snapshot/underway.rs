@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use onrush_persist::push_command;
 use onrush_persist::rdb::{Encoder, KeyRecord, Text, VERSION_DEFAULT, VERSION_FIELD_EXPIRY};
+use onrush_persist::{Buffer as Block, Held, push_command};
 use onrush_store::{Cleared, CutFacts, Entry, Frozen, ValueRef, clock};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -241,11 +241,17 @@ impl Underway {
             let next = self.later.lock().pop();
             let Some(Waiting { number, key, expires_at_ms, clock, value, replaced_bytes }) = next else { return };
             let record = Record { key: &key, expires_at_ms, clock };
+            // About what it takes when encoded, which counts as memory of a snapshot before it is there.
+            let held = Held::new(match &value {
+                Later::Collection(frozen) => frozen.as_ref().size_bytes() / 2,
+                Later::String(bytes) => bytes.len(),
+            });
             let read = match &value {
                 Later::Collection(frozen) => ValueRef::Collection(frozen.as_ref()),
                 Later::String(bytes) => ValueRef::Shared(bytes),
             };
             self.save_as(self.own(), number, &record, read);
+            drop(held);
             let is_collection = matches!(value, Later::Collection(_));
             drop(value);
             self.backlog.remove_replaced(replaced_bytes);
@@ -303,7 +309,7 @@ impl Underway {
 
     fn hand_over(&self, block: Vec<u8>) {
         if !self.is_over.load(Relaxed) {
-            self.backlog.push(block);
+            self.backlog.push(Block::from(block));
         }
     }
 

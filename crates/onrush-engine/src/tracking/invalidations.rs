@@ -86,7 +86,7 @@ impl Invalidations {
     /// Notes that a database was emptied. The whole keyspace is locked.
     pub(crate) fn everything_changed(&mut self) {
         let shared = self.teller.shared;
-        shared.lazyfree.free_later(Box::new(shared.tracking.table.clear()), 0);
+        shared.lazyfree.free_later(Box::new(shared.tracking.table.clear()), 0, 0);
         self.told.push(Told::Everything);
     }
 

@@ -54,11 +54,11 @@ impl Drop for Tracks {
         let forgotten = tracking.members.leave(client, !self.is_bcast, || tracking.table.clear());
         shared.watched.end_observing();
         if let Some(forgotten) = forgotten {
-            shared.lazyfree.free_later(Box::new(forgotten), 0);
+            shared.lazyfree.free_later(Box::new(forgotten), 0, 0);
         }
         let leaving = Leaving { shared, client: client.id, prefixes: std::mem::take(&mut self.prefixes) };
         if leaving.prefixes.len() > LEFT_AT_ONCE_MAX {
-            shared.lazyfree.free_later(Box::new(leaving), 0);
+            shared.lazyfree.free_later(Box::new(leaving), 0, 0);
         }
     }
 }

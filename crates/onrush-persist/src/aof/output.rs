@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::segment::{Pending, Segment};
 use super::writer::{AofStatus, BUFFER_BYTES_MAX, Failure, FsyncPolicy, Inner, State};
+use crate::buffer::Buffer;
 use crate::effects::Record;
 use crate::storage::StorageFile;
 
@@ -286,7 +287,7 @@ impl State {
 }
 
 impl Segment {
-    fn take(&mut self, spare: &mut Vec<u8>) -> Taken {
+    fn take(&mut self, spare: &mut Buffer) -> Taken {
         if self.pending.rest().is_empty() {
             let bytes = std::mem::replace(&mut self.buffer, std::mem::take(spare));
             self.pending = Pending { bytes, at: 0, lsn: self.last_lsn };

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use crate::buffer::Buffer;
 use crate::effects::Record;
 use crate::storage::StorageFile;
 
@@ -14,7 +15,7 @@ pub(super) struct Segment {
     /// Bytes in the file.
     pub size: u64,
     /// Bytes of records that no thread has taken to write yet.
-    pub buffer: Vec<u8>,
+    pub buffer: Buffer,
     /// Bytes to be written next; empty here while a thread writes them.
     pub pending: Pending,
     /// Bytes of records that are not in the file.
@@ -34,7 +35,7 @@ pub(super) struct Segment {
 /// Bytes taken from the buffer to be written.
 #[derive(Default)]
 pub(super) struct Pending {
-    pub bytes: Vec<u8>,
+    pub bytes: Buffer,
     /// How many of them are in the file.
     pub at: usize,
     /// The last record in them.
@@ -61,7 +62,7 @@ impl Segment {
             id,
             file,
             size,
-            buffer: Vec::new(),
+            buffer: Buffer::default(),
             pending: Pending::default(),
             unwritten: 0,
             last_lsn: lsn,

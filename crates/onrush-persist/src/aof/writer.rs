@@ -18,6 +18,7 @@ use super::manifest::{Manifest, ManifestFile, make_dir};
 use super::rewrite::{Prepared, Rewriting, Switched};
 use super::segment::Segment;
 use super::{AofError, syncer};
+use crate::buffer::Buffer;
 use crate::storage::Storage;
 
 /// Most bytes of records that are not in a file. Beyond it a thread that adds records waits until the disk takes some.
@@ -172,7 +173,7 @@ pub(super) struct State {
     /// Wakes the log's thread.
     pub waker: Option<Arc<dyn Fn() + Send + Sync>>,
     /// A buffer for reuse.
-    pub spare: Vec<u8>,
+    pub spare: Buffer,
 }
 
 impl State {
@@ -307,7 +308,7 @@ impl Aof {
             prepared: None,
             switched: begun,
             waker: None,
-            spare: Vec::new(),
+            spare: Buffer::default(),
         };
         let inner = Arc::new(Inner {
             storage,
