@@ -1,4 +1,5 @@
-//! Random sequences against the oracles, half of them against each. `ONRUSH_TEST_SEED` repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.
+//! Random sequences against the oracles, half of them against each: half of the seeds are always the same, the others
+//! are fresh. `ONRUSH_TEST_SEED` repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.
 
 use onrush_tests::diff::{Action, Mode, Runner, Sequence, Step};
 use onrush_tests::families::{self, FAMILIES, Family, Generator};
@@ -7,15 +8,23 @@ use onrush_tests::server::Oracle;
 
 const COMMANDS_PER_SEQUENCE: usize = 60;
 
-fn number_from_env(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+fn number_from_env(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|v| v.parse().ok())
+}
+
+/// The seeds to try: from the one that is told, or half of them from 1 on and half from one that no run had.
+fn seeds() -> impl Iterator<Item = u64> {
+    let count = number_from_env("ONRUSH_TEST_SEQUENCES").unwrap_or(240);
+    let first = number_from_env("ONRUSH_TEST_SEED");
+    let fresh = std::time::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_millis() as u64 & !1);
+    let (fixed_count, fresh_count) = if first.is_some() { (count, 0) } else { (count / 2, count - count / 2) };
+    let fixed = first.unwrap_or(1);
+    (fixed..fixed + fixed_count).chain(fresh..fresh + fresh_count)
 }
 
 fn random_sequences(family: &Family) {
-    let first = number_from_env("ONRUSH_TEST_SEED", 1);
-    let count = number_from_env("ONRUSH_TEST_SEQUENCES", 240);
     let mut pairs = Oracle::ALL.map(|_| None);
-    for seed in first..first + count {
+    for seed in seeds() {
         let oracle = family.oracle(seed);
         let (runner, generator) = pairs[oracle as usize]
             .get_or_insert_with(|| (Runner::for_family(family, oracle), Generator::new(family, oracle)));
