@@ -174,3 +174,34 @@ fn a_limit_of_memory_does_not_keep_data_from_being_loaded() {
     let server = launch(&folder.0, &["--maxmemory", "1mb"]).start();
     assert_eq!(server.connect().run("DBSIZE").to_string(), "(integer) 3000");
 }
+
+#[test]
+fn a_failed_reload_leaves_the_data_and_the_files() {
+    let folder = TempDir::new();
+    let server = launch(&folder.0, &["--appendfsync", "always"]).start();
+    let mut conn = server.connect();
+    conn.run("SET first 1");
+    assert_eq!(conn.run("SAVE").text(), "OK");
+    (0..100).for_each(|n| _ = conn.run(&format!("SET k{n} {n}")));
+    let before = digest(&mut conn);
+    // A byte in the middle of each file is wrong.
+    let (log, snapshot) = (folder.0.join("appendonlydir/appendonly.aof.1.incr.aof"), folder.0.join("dump.rdb"));
+    let [good_log, good_snapshot] = [&log, &snapshot].map(|path| fs::read(path).expect("a file"));
+    for (path, good) in [(&log, &good_log), (&snapshot, &good_snapshot)] {
+        let mut bad = good.clone();
+        bad[good.len() / 2] ^= 0x55;
+        fs::write(path, bad).expect("written");
+    }
+    for command in ["DEBUG LOADAOF", "DEBUG RELOAD NOSAVE"] {
+        assert!(conn.run(command).to_string().contains("rror"), "{command}");
+        assert_eq!(digest(&mut conn), before, "{command}");
+    }
+    fs::write(&log, &good_log).expect("written");
+    // It is still the same log.
+    conn.run("SET more 1");
+    let after = digest(&mut conn);
+    assert_eq!(conn.run("DEBUG LOADAOF").text(), "OK");
+    assert_eq!(digest(&mut conn), after);
+    drop(conn);
+    same_after_a_kill(&folder.0, server, &[], &[]);
+}

@@ -69,6 +69,14 @@ pub trait Process: Send + Sync {
     /// Why it cannot be loaded; a part of it may have been.
     fn load_snapshot(&self, present: Present) -> Result<(), String>;
 
+    /// Checks that the file of the last snapshot can be read; changes nothing.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn check_snapshot(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Deletes all data and loads the append-only file (DEBUG LOADAOF). The calling thread has not entered the keyspace.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use onrush_engine::snapshot::output::Output;
 use crate::append_only::{create_base, end_log, refresh};
 use crate::config::Config;
 use crate::host::DataFiles;
-use crate::loading::{load_file, reload_log};
+use crate::loading::{check_file, load_file, reload_log};
 use crate::server::Server;
 
 /// Those of a server.
@@ -27,6 +27,10 @@ impl DataFiles for ServersFiles {
     fn load_snapshot(&self, present: Present) -> Result<(), String> {
         let rules = Rules { present, ..Rules::SNAPSHOT };
         load_file(self.0, &self.0.host.snapshot_path(), rules).map_err(|error| error.to_string())
+    }
+
+    fn check_snapshot(&self) -> Result<(), String> {
+        check_file(self.0, &self.0.host.snapshot_path()).map_err(|error| error.to_string())
     }
 
     fn reload_log(&self) -> Result<(), String> {

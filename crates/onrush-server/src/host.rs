@@ -53,6 +53,9 @@ pub trait DataFiles: Send + Sync {
     /// It cannot be loaded.
     fn load_snapshot(&self, present: Present) -> Result<(), String>;
 
+    /// See [`Process::check_snapshot`].
+    fn check_snapshot(&self) -> Result<(), String>;
+
     /// See [`Process::reload_log`].
     ///
     /// # Errors
@@ -286,6 +289,10 @@ impl Process for Host {
 
     fn load_snapshot(&self, present: Present) -> Result<(), String> {
         self.data.get().ok_or("the server has not begun")?.load_snapshot(present)
+    }
+
+    fn check_snapshot(&self) -> Result<(), String> {
+        self.data.get().ok_or("the server has not begun")?.check_snapshot()
     }
 
     fn reload_log(&self) -> Result<(), String> {

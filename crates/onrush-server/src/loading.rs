@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
-use onrush_engine::loading::load::{LoadError, Rules, load_batch};
+use onrush_engine::loading::load::{LoadError, Rules, check_batch, load_batch};
 use onrush_engine::progress::Report;
-use onrush_persist::aof::{Content, LogFile, Manifest, Reader};
+use onrush_persist::aof::{Chunk, Content, LogFile, Manifest, Reader};
 use onrush_persist::rdb::{self, Batch, FileReader};
 use onrush_persist::storage::Disk;
 use parking_lot::Mutex;
@@ -29,6 +29,26 @@ const THREADS_MAX: usize = 16;
 pub fn load_file(server: &'static Server, path: &Path, rules: Rules) -> Result<(), LoadError> {
     let file = File::open(path).map_err(onrush_persist::rdb::RdbError::from)?;
     load_rdb(server, FileReader::new(file)?, rules).map(drop)
+}
+
+/// Checks that an RDB file can be loaded, as far as that depends on the file alone.
+///
+/// # Errors
+/// As for [`load_file`].
+pub fn check_file(server: &'static Server, path: &Path) -> Result<(), LoadError> {
+    let file = File::open(path).map_err(onrush_persist::rdb::RdbError::from)?;
+    check_rdb(server, FileReader::new(file)?).map(drop)
+}
+
+fn check_rdb<R: Read>(server: &'static Server, mut reader: FileReader<R>) -> Result<FileReader<R>, LoadError> {
+    if !server.host.config.read().rdbchecksum {
+        reader = reader.without_checksum();
+    }
+    let mut batch = Batch::default();
+    while reader.next_batch(&mut batch)? {
+        check_batch(server.engine(), &batch)?;
+    }
+    Ok(reader)
 }
 
 /// Loads the items of an RDB file; returns what reads behind it.
@@ -213,10 +233,12 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
     Ok(())
 }
 
-/// Deletes all data and loads the append-only file, while commands that need the data are refused.
+/// Deletes all data and loads the append-only file, while commands that need the data are refused. If the files are not
+/// whole, data and log stay as they are. If a command in them fails, the process ends, as it would at its start: the
+/// files stay, and nothing else is written to them.
 ///
 /// # Errors
-/// There is none, or it cannot be loaded.
+/// There is none, or it is not whole.
 pub fn reload_log(server: &'static Server) -> Result<(), String> {
     let name = server.host.config.read().appendfilename.clone();
     let Some(aof) = server.host.append_only.aof() else {
@@ -227,21 +249,54 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     drop(aof);
     server.snapshots.wait_for_end();
     server.loading.begin(server.clock.unix_ms() / 1000, 0);
+    let reloaded = try_reload_log(server, &dir, &name);
+    server.loading.end();
+    reloaded
+}
+
+fn try_reload_log(server: &'static Server, dir: &Path, name: &str) -> Result<(), String> {
     let alone = server.gate.exclusive(server.gate.take_turn());
-    let ended = end_log(server).map_err(|error| error.to_string());
+    let manifest = Manifest::load(&Disk, dir, name);
+    let manifest = manifest.map_err(|error| error.to_string())?.ok_or("there is no manifest")?;
+    if let Err(error) = end_log(server) {
+        drop(alone);
+        // The data is whole, the log is not.
+        begin_log(server, true)?;
+        return Err(error.to_string());
+    }
+    if let Err(reason) = check_log(server, dir, &manifest) {
+        drop(alone);
+        continue_log(server, dir.to_owned(), manifest)?;
+        return Err(reason);
+    }
     for db in (0..server.keyspace.databases()).filter_map(|db| server.keyspace.db(db)) {
         server.lazyfree.free_later(Box::new(db.clear()), 1, 0);
     }
     server.scripts.forget_libraries();
     drop(alone);
-    let loaded = ended.and_then(|()| {
-        let manifest = Manifest::load(&Disk, &dir, &name);
-        let manifest = manifest.map_err(|error| error.to_string())?.ok_or("there is no manifest")?;
-        load_log(server, &dir, &manifest)?;
-        continue_log(server, dir, manifest)
-    });
-    server.loading.end();
-    loaded
+    let loaded = load_log(server, dir, &manifest).and_then(|()| continue_log(server, dir.to_owned(), manifest));
+    if let Err(reason) = loaded {
+        tracing::error!("Fatal error loading the DB: {reason}. Exiting.");
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// Checks that the files of an append-only file are whole.
+fn check_log(server: &'static Server, dir: &Path, manifest: &Manifest) -> Result<(), String> {
+    let mut reader = Reader::new(Arc::new(Disk), dir, manifest).map_err(|error| error.to_string())?;
+    while let Some(file) = reader.next_file().map_err(|error| error.to_string())? {
+        let mut commands = match file.content {
+            Content::Commands(commands) => commands,
+            Content::Rdb(rdb) => {
+                let rdb = check_rdb(server, rdb).map_err(|error| format!("{}: {error}", file.name))?;
+                LogFile::behind(file.name, file.is_last, rdb)
+            }
+        };
+        let mut chunk = Chunk::default();
+        while commands.next_chunk(&mut chunk).map_err(|error| error.to_string())? {}
+    }
+    Ok(())
 }
 
 /// Loads the files of an append-only file, in order.

@@ -185,6 +185,10 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
         // Loading does not save an entry for a snapshot before it replaces the entry.
         false => lock_without_snapshot(ctx, WHY)?,
     }
+    // The data must not be deleted for a file that is missing or damaged.
+    if let Err(reason) = ctx.engine.process.check_snapshot() {
+        return reloaded(ctx, Err(reason), NOT_LOADED);
+    }
     outdate_all(ctx);
     if flushes {
         for db in 0..ctx.engine.keyspace.databases() as u32 {
@@ -194,7 +198,7 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.engine.scripts.libraries.clear();
     }
     let loaded = ctx.engine.process.load_snapshot(present);
-    if !saves {
+    if !saves && loaded.is_ok() {
         // The append-only file has the data from before.
         ctx.engine.snapshots.schedule(Purpose::LogBase);
     }

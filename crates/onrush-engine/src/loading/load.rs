@@ -83,6 +83,26 @@ pub fn load_batch(engine: &'static Engine, batch: &Batch, rules: Rules) -> Resul
     Ok(())
 }
 
+/// Checks that a part of a file can be read, and changes nothing.
+///
+/// # Errors
+/// As for [`load_batch`], but for what depends on the data that is there.
+pub fn check_batch(engine: &Engine, batch: &Batch) -> Result<(), LoadError> {
+    let mut items = batch.items();
+    while let Some(item) = items.next()? {
+        let Item::Key(key) = item else { continue };
+        let databases = engine.keyspace.databases();
+        if usize::try_from(key.db).unwrap_or(usize::MAX) >= databases {
+            return Err(LoadError::Database(key.db, databases));
+        }
+        match items.value(&mut Restorer::new(&engine.settings.encodings)) {
+            Ok(()) | Err(RdbError::Empty { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Loads a key; returns whether there is anything to load.
 fn load_key(
     engine: &Engine,

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -59,6 +60,8 @@ impl Scene {
     /// A snapshot of many keys has begun, and the disk takes nothing.
     fn new() -> Self {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new(&Parts::default(), CommandTable::new(FAMILIES))));
+        // Compressed, all keys would fit into the first block.
+        engine.settings.rdb_compression.store(false, Relaxed);
         let (mut runner, mut client) = (Runner::new(engine, 0), LocalClient::new(engine));
         (0..KEYS).for_each(|key| _ = client.run(&mut runner, set(key, 'a')));
         let ((disk, goes_on), (written_to, written)) = (channel(), channel());
