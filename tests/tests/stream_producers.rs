@@ -4,7 +4,7 @@
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, is_stand_in};
+use onrush_tests::server::{Launch, Oracle, Server, TempDir, is_stand_in, wait_until};
 
 const SYNTAX: &str = "ERR syntax error";
 
@@ -375,4 +375,45 @@ fn the_log_makes_the_same_streams() {
     let different = argv!["XADD", "s", "IDMP", "p0", "5", "*", "f", "v"];
     conn.call(&different);
     assert_ne!(short(&conn.run("DEBUG STATE-DIGEST")), state);
+}
+
+#[test]
+fn snapshots_and_rewritten_logs_keep_what_producers_have_sent() {
+    if start().is_none() {
+        return;
+    }
+    let folder = TempDir::new();
+    let path = folder.0.to_str().expect("a plain path").to_owned();
+    let args = ["--dir", &path, "--enable-debug-command", "yes", "--appendonly", "yes", "--save", ""];
+    let server = Launch::onrush().args(&args).start();
+    let mut conn = server.connect();
+    conn.run("SELECT 3");
+    conn.run("XADD s 1-1 f v");
+    conn.run("XCFGSET s IDMP-MAXSIZE 2000 IDMP-DURATION 5000");
+    (0..2100).for_each(|n| _ = conn.run(&format!("XADD s IDMP p{} m{n} * f v", n % 2)));
+    conn.run("XADD only IDMPAUTO p * f v");
+    conn.run("XDEL s 1-1");
+    let first = conn.run("XADD s IDMP p0 m0 * f v").text();
+    let state = short(&conn.run("DEBUG STATE-DIGEST"));
+    assert_eq!(conn.run("DEBUG RELOAD").text(), "OK");
+    assert_eq!(short(&conn.run("DEBUG STATE-DIGEST")), state);
+    conn.run("BGREWRITEAOF");
+    wait_until("the log is rewritten", || {
+        conn.run("INFO persistence").text().contains("aof_rewrite_in_progress:0")
+            && std::fs::metadata(folder.0.join("appendonlydir/appendonly.aof.2.base.rdb")).is_ok()
+    });
+    server.signal("KILL");
+    drop(server);
+    let server = Launch::onrush().args(&args).start();
+    let mut conn = server.connect();
+    conn.run("SELECT 3");
+    assert_eq!(short(&conn.run("DEBUG STATE-DIGEST")), state);
+    assert_eq!(conn.run("XADD s IDMP p0 m0 * f v").text(), first);
+    assert_eq!(conn.run("SAVE").text(), "OK");
+    // redis-server has no IDMP, and loads the rest.
+    drop(server);
+    let reader = Launch::binary(Oracle::Newer.bin()).args(&["--dir", &path]).start();
+    let mut redis = reader.connect();
+    redis.run("SELECT 3");
+    assert_eq!(redis.run("XLEN s").to_string(), "(integer) 2100");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
-use onrush_engine::loading::load::{LoadError, Rules, check_batch, load_batch};
+use onrush_engine::loading::load::{LoadError, Rules, check_batch, load_batch, load_end};
 use onrush_engine::progress::Report;
 use onrush_persist::aof::{Chunk, Content, LogFile, Manifest, Reader};
 use onrush_persist::rdb::{self, Batch, FileReader};
@@ -60,6 +60,7 @@ fn load_rdb<R: Read + Send>(
     if !server.host.config.read().rdbchecksum {
         reader = reader.without_checksum();
     }
+    server.loading.forget_kept();
     let threads = server.workers.clamp(1, THREADS_MAX);
     let (to_decode, batches) = sync_channel::<Batch>(threads);
     let (to_fill, spare) = sync_channel::<Batch>(2 * threads + 1);
@@ -79,6 +80,7 @@ fn load_rdb<R: Read + Send>(
         // A malformed value is the error to report; that the reader has stopped only follows from it.
         decoded.collect::<Result<(), _>>().and(read)
     })?;
+    load_end(server.engine())?;
     Ok(reader)
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
-use onrush_engine::loading::load::{Rules, load_batch};
+use onrush_engine::loading::load::{Rules, load_batch, load_end};
 use onrush_engine::local::LocalClient;
 use onrush_engine::runner::Runner;
 use onrush_engine::shared::Parts;
@@ -193,6 +193,7 @@ impl Restarted {
             while reader.next_batch(&mut batch).map_err(|error| error.to_string())? {
                 load_batch(self.engine, &batch, Rules::LOG_BASE).map_err(|error| error.to_string())?;
             }
+            load_end(self.engine).map_err(|error| error.to_string())?;
         }
         let mut client = LocalClient::new(self.engine);
         client.replay();

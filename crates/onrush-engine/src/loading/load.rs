@@ -9,6 +9,7 @@ use super::Present;
 use crate::commit::AccessClock;
 use crate::ctx::Engine;
 use crate::scripts::{Policy, load_library};
+use crate::types::producers;
 use crate::types::rdb::Restorer;
 
 /// Why a file cannot be loaded.
@@ -23,6 +24,9 @@ pub enum LoadError {
     /// A database that does not exist.
     #[error("database {0} is out of range: there are {1} databases")]
     Database(u64, usize),
+    /// What a stream remembers of its producers cannot be read.
+    #[error("what a stream remembers of its producers is malformed")]
+    Producers,
     /// A library of functions that does not compile.
     #[error("a library of functions cannot be loaded: {0}")]
     Library(String),
@@ -76,10 +80,23 @@ pub fn load_batch(engine: &'static Engine, batch: &Batch, rules: Rules) -> Resul
                 load_library(engine, &text, policy)
                     .map_err(|error| LoadError::Library(String::from_utf8_lossy(error.as_bytes()).into_owned()))?;
             }
+            // Another thread may have the stream.
+            Item::Aux { name, value } if *name == *producers::NAME => engine.loading.keep_for_end(&value),
             _ => {}
         }
     }
     engine.loading.add_keys(keys, expired_keys);
+    Ok(())
+}
+
+/// Loads what could not be loaded before all parts of the file were: what streams remember of their producers.
+///
+/// # Errors
+/// It is malformed.
+pub fn load_end(engine: &'static Engine) -> Result<(), LoadError> {
+    for value in engine.loading.take_kept() {
+        producers::apply(engine, &value).ok_or(LoadError::Producers)?;
+    }
     Ok(())
 }
 

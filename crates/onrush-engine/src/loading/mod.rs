@@ -4,6 +4,8 @@ pub mod load;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+
 /// Whether data is being loaded, and the progress.
 #[derive(Debug, Default)]
 pub struct Loading {
@@ -13,6 +15,8 @@ pub struct Loading {
     loaded_bytes: AtomicU64,
     keys: AtomicU64,
     expired: AtomicU64,
+    /// Parts of the file that are loaded when all others are.
+    kept: Mutex<Vec<Vec<u8>>>,
 }
 
 /// What to do with keys and libraries of functions that are there already.
@@ -59,6 +63,19 @@ impl Loading {
     /// Adds to the loaded bytes.
     pub fn add_bytes(&self, bytes: u64) {
         self.loaded_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn keep_for_end(&self, value: &[u8]) {
+        self.kept.lock().push(value.to_vec());
+    }
+
+    /// Forgets what an earlier file that could not be loaded has left.
+    pub fn forget_kept(&self) {
+        self.kept.lock().clear();
+    }
+
+    fn take_kept(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut *self.kept.lock())
     }
 
     fn add_keys(&self, keys: u64, expired: u64) {

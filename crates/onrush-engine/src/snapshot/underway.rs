@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use onrush_persist::rdb::{Encoder, KeyRecord, Text, VERSION_DEFAULT, VERSION_FIELD_EXPIRY};
 use onrush_persist::{Buffer as Block, Held, push_command};
-use onrush_store::{Cleared, CutFacts, Entry, Frozen, ValueRef, clock};
+use onrush_store::{Cleared, CollectionRef, CutFacts, Entry, Frozen, ValueRef, clock};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::backlog::Backlog;
 use super::output::{NoResult, Output, Purpose};
 use crate::commit::rebuild_value;
+use crate::types::producers;
 use crate::types::rdb::encode;
 
 /// A thread hands over what it has encoded in blocks of about this many bytes.
@@ -291,6 +292,10 @@ impl Underway {
         }
         let key = KeyRecord { name: record.key, expires_at_ms: record.expires_at_ms, idle_s, freq };
         encode(value, encoder.key(&key));
+        if let ValueRef::Collection(CollectionRef::Stream(stream)) = value {
+            let text = |value: &[u8]| encoder.aux(producers::NAME, Text::Bytes(value));
+            producers::encode(number, record.key, stream, text);
+        }
         self.hand_over_if_full(buffer);
     }
 

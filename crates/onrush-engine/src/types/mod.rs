@@ -4,6 +4,7 @@ pub mod batch;
 pub mod digest;
 mod hash;
 mod list;
+pub(crate) mod producers;
 pub mod rdb;
 mod set;
 mod sorted_set;

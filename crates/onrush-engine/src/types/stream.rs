@@ -137,14 +137,18 @@ fn recorded(stream: &Stream) -> impl Iterator<Item = Recorded<'_>> {
     all.filter(|recorded| recorded.entry <= stream.last_id())
 }
 
+/// The same in the order in which they become outdated.
+pub(super) fn recorded_in_order(stream: &Stream) -> Vec<Recorded<'_>> {
+    let mut recorded: Vec<Recorded<'_>> = recorded(stream).collect();
+    recorded.sort_by_key(|recorded| recorded.at_ms);
+    recorded
+}
+
 fn rebuild_idempotency(stream: &Stream, key: &[u8], emit: Emit<'_>) {
     let Some(table) = stream.idempotency() else { return };
     let (duration, max) = (table.duration_s().to_string(), table.messages_max().to_string());
     emit(&[b"XCFGSET", key, b"IDMP-DURATION", duration.as_bytes(), b"IDMP-MAXSIZE", max.as_bytes()]);
-    // In the order in which they became outdated.
-    let mut recorded: Vec<Recorded<'_>> = recorded(stream).collect();
-    recorded.sort_by_key(|recorded| recorded.at_ms);
-    for recorded in recorded {
+    for recorded in recorded_in_order(stream) {
         emit(&[b"XIDMPRECORD", key, recorded.producer, recorded.message, recorded.entry.to_string().as_bytes()]);
     }
 }
