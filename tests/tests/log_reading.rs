@@ -205,3 +205,49 @@ fn a_failed_reload_leaves_the_data_and_the_files() {
     drop(conn);
     same_after_a_kill(&folder.0, server, &[], &[]);
 }
+
+#[test]
+fn damaged_and_missing_files_stop_the_start_and_stay() {
+    let folder = TempDir::new();
+    let server = launch(&folder.0, &["--appendfsync", "always"]).start();
+    let mut conn = server.connect();
+    conn.run("SET before 1");
+    conn.run("BGREWRITEAOF");
+    let files = folder.0.join("appendonlydir");
+    wait_until("the log is rewritten", || {
+        conn.run("INFO persistence").text().contains("aof_rewrite_in_progress:0")
+            && files.join("appendonly.aof.2.base.rdb").exists()
+    });
+    (0..20).for_each(|n| _ = conn.run(&format!("SET key{n} value")));
+    server.signal("KILL");
+    drop(server);
+    let [manifest, base, incr] = ["appendonly.aof.manifest", "appendonly.aof.2.base.rdb", "appendonly.aof.2.incr.aof"]
+        .map(|name| files.join(name));
+    let good = [&manifest, &base, &incr].map(|path| (path, fs::read(path).expect("a file")));
+    let swallowing = String::from_utf8_lossy(&good[2].1).replacen("$5\r\nvalue", "$9995\r\nvalue", 1).into_bytes();
+    let cut = good[1].1[..good[1].1.len() / 2].to_vec();
+    let changes: [(&Path, Option<Vec<u8>>, &str); 8] = [
+        (&manifest, None, "appendonly.aof.manifest is not in the folder"),
+        (&manifest, Some(Vec::new()), "line 1 of the manifest"),
+        (&base, None, "appendonly.aof.2.base.rdb is in the manifest but not in the folder"),
+        (&base, Some(Vec::new()), "appendonly.aof.2.base.rdb: "),
+        (&base, Some(cut), "appendonly.aof.2.base.rdb: the data ends in the middle"),
+        (&base, Some(b"REDIS0099".to_vec()), "RDB version 99 is not known"),
+        (&incr, None, "appendonly.aof.2.incr.aof is in the manifest but not in the folder"),
+        (&incr, Some(swallowing), "appendonly.aof.2.incr.aof is damaged at byte"),
+    ];
+    for (path, content, why) in changes {
+        match &content {
+            Some(content) => fs::write(path, content).expect("written"),
+            None => fs::remove_file(path).expect("removed"),
+        }
+        let mut server = launch(&folder.0, &[]).spawn();
+        assert_eq!(server.wait_exit().code(), Some(1), "{why}");
+        assert!(server.log().contains(why), "{why}: {}", server.log());
+        assert_eq!(fs::read(path).ok(), content, "{why}");
+        for (path, good) in &good {
+            fs::write(path, good).expect("written");
+        }
+    }
+    assert_eq!(launch(&folder.0, &[]).start().connect().run("DBSIZE").to_string(), "(integer) 21");
+}

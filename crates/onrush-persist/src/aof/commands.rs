@@ -168,6 +168,10 @@ impl CommandReader {
                 Ok(Step::Incomplete) if !self.is_at_end => self.read()?,
                 Ok(Step::Incomplete) if !chunk.is_empty() => break,
                 Ok(Step::Incomplete) if self.at == self.buf.len() && self.open.is_none() => return Ok(false),
+                Ok(Step::Incomplete) if has_commands_within(&self.buf[self.at..]) => {
+                    let wrong = Wrong { at: 0, expected: "a command that ends before the whole commands behind it" };
+                    return Err(self.wrong(wrong)?);
+                }
                 Ok(Step::Incomplete) => return Err(self.truncated(0)),
                 Ok(Step::Annotation { len, unix_s }) => {
                     chunk.annotations.extend(unix_s.map(|unix_s| Annotation { at: self.valid_len(), unix_s }));
@@ -260,6 +264,23 @@ impl CommandReader {
         }
         Ok(AofError::Corrupt { file: self.file.clone(), valid_len: self.valid_len(), at, expected, found })
     }
+}
+
+/// Whether an incomplete command is damaged, not cut: a length in it is too large if whole commands stand inside of it up
+/// to the end of the file. O(bytes).
+fn has_commands_within(bytes: &[u8]) -> bool {
+    const BETWEEN: &[u8] = b"\r\n*";
+    /// Places to look at: those in values may be no beginnings of commands.
+    const PLACES_MAX: usize = 64;
+    let ends_with_commands = |mut rest: &[u8]| {
+        let mut commands = 0;
+        while let Some(len) = command_len(rest) {
+            (rest, commands) = (&rest[len..], commands + 1);
+        }
+        commands > 0 && matches!(step(rest), Ok(Step::Incomplete))
+    };
+    let places = bytes.windows(BETWEEN.len()).enumerate().filter(|(_, window)| *window == BETWEEN);
+    places.take(PLACES_MAX).any(|(at, _)| ends_with_commands(&bytes[at + 2..]))
 }
 
 fn is_zero(bytes: &[u8]) -> bool {

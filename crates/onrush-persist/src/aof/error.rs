@@ -23,6 +23,13 @@ pub enum AofError {
         /// What is wrong.
         reason: String,
     },
+    /// There are files of a log, but no manifest that says in which order.
+    NoManifest {
+        /// The manifest.
+        file: String,
+        /// One of the files.
+        found: String,
+    },
     /// The manifest names a file that does not exist.
     Missing {
         /// The file.
@@ -71,6 +78,9 @@ impl fmt::Display for AofError {
         match self {
             AofError::Io { file, error } => write!(f, "{file}: {error}"),
             AofError::Manifest { line, reason } => write!(f, "line {line} of the manifest: {reason}"),
+            AofError::NoManifest { file, found } => {
+                write!(f, "{file} is not in the folder, but files of a log are, such as {found}")
+            }
             AofError::Missing { file } => write!(f, "{file} is in the manifest but not in the folder"),
             AofError::Rdb { file, error } => write!(f, "{file}: {error}"),
             AofError::Truncated { file, valid_len, len } => {

@@ -153,7 +153,10 @@ impl Manifest {
                 }
                 manifest
             }
-            None if !has_old => return Ok(None),
+            None if !has_old => {
+                refuse_without_manifest(storage, dir, appendfilename)?;
+                return Ok(None);
+            }
             None => {
                 let base = ManifestFile { name: appendfilename.into(), seq: 1 };
                 let manifest = Manifest { base: Some(base), ..Manifest::default() };
@@ -240,4 +243,23 @@ fn parse_line(line: &[u8]) -> Result<(ManifestFile, u8), String> {
     let name = name.ok_or("it names no file")?;
     let seq = seq.ok_or("it has no seq")?;
     Ok((ManifestFile { name, seq }, kind.ok_or("it has no type")?))
+}
+/// A log has a manifest before it has files with a number above 1: files with such numbers and no manifest are a log that
+/// has lost it.
+fn refuse_without_manifest(storage: &dyn Storage, dir: &Path, appendfilename: &str) -> Result<(), AofError> {
+    let is_later = |name: &String| {
+        let rest = name.strip_prefix(appendfilename).and_then(|rest| rest.strip_prefix('.'));
+        let parts = rest.and_then(|rest| rest.split_once('.'));
+        let number = parts.and_then(|(number, rest)| {
+            let is_part = rest.starts_with("base.") || rest.starts_with("incr.");
+            is_part.then(|| number.parse::<u64>().ok()).flatten()
+        });
+        number.is_some_and(|number| number > 1)
+    };
+    // The folder may not be there yet.
+    let names = storage.list(dir).unwrap_or_default();
+    match names.into_iter().find(is_later) {
+        Some(found) => Err(AofError::NoManifest { file: manifest_name(appendfilename), found }),
+        None => Ok(()),
+    }
 }

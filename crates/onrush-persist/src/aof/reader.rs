@@ -9,6 +9,9 @@ use super::{AofError, Manifest};
 use crate::rdb::FileReader;
 use crate::storage::{Input, Storage};
 
+/// How the name of a base ends that is an RDB file: without its beginning it is damaged, not a file of commands.
+const RDB_SUFFIX: &str = ".rdb";
+
 /// How an RDB file begins.
 const RDB_MAGIC: &[u8] = b"REDIS";
 
@@ -102,7 +105,7 @@ impl LogFile {
             let read = input.by_ref().take(RDB_MAGIC.len() as u64).read_to_end(&mut head);
             read.map_err(AofError::io(&name))?;
         }
-        let content = if head == RDB_MAGIC {
+        let content = if head == RDB_MAGIC || is_base && name.ends_with(RDB_SUFFIX) {
             let whole: Input = Box::new(io::Cursor::new(head).chain(input));
             let rdb = FileReader::new(whole).map_err(|error| AofError::Rdb { file: name.clone(), error })?;
             Content::Rdb(rdb)

@@ -210,3 +210,20 @@ fn a_piece_ends_where_a_long_argument_begins() {
     assert!(pieces[1..].iter().zip(ends).all(|(piece, end)| piece.ends_with(end) || end.ends_with(piece)));
     assert_eq!(chunk.pieces(7).collect::<Vec<_>>(), [bytes]);
 }
+
+#[test]
+fn a_length_that_swallows_commands_is_damage_and_no_cut_end() {
+    let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nab\r\n";
+    let swallows = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9992\r\nab\r\n";
+    for behind in [&set[..], &set.repeat(9), &[&set[..], &set[..10]].concat()] {
+        let (found, end) = read(&[&set[..], swallows, behind].concat());
+        assert_eq!(found, set);
+        let Err(AofError::Corrupt { valid_len, .. }) = end else { panic!("{end:?}") };
+        assert_eq!(valid_len, set.len() as u64);
+    }
+    // A cut value, and a cut transaction.
+    for cut in [&swallows[..], &GROUP[..GROUP.len() - 3], &[swallows, &set[..10]].concat()] {
+        let (_, end) = read(&[&set[..], cut].concat());
+        assert!(matches!(end, Err(AofError::Truncated { .. })), "{end:?}");
+    }
+}
