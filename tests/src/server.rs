@@ -25,8 +25,8 @@ pub fn onrush_bin() -> PathBuf {
     target().join("release/onrush-server")
 }
 
-/// The releases of redis-server that replies are compared with. Onrush follows 7.2, which lies between the two: it does
-/// what both do alike, and where they differ, 7.2 decides.
+/// The releases of redis-server that replies are compared with. Onrush follows 7.4, which lies between the two: it does
+/// what both do alike, and where they differ, 7.4 decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oracle {
     /// 7.0, as Debian has it.

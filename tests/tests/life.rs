@@ -120,7 +120,32 @@ fn version_and_help_are_shown() {
         let (status, output) = Launch::run_to_end(&onrush_bin(), &[arg]);
         assert!(is_stand_in() || status.success(), "{arg}: {output}");
         assert!(!output.trim().is_empty(), "{arg}");
+        if arg.contains('v') && !is_stand_in() {
+            // Programs look for the version of Redis that a server stands for behind `v=`.
+            let version = output.split("v=").nth(1).and_then(|rest| rest.split(' ').next());
+            assert!(version.is_some_and(|version| version.starts_with("7.4.")), "{output}");
+            assert!(output.contains(&format!("onrush-{}", env!("CARGO_PKG_VERSION"))), "{output}");
+        }
     }
+}
+
+#[test]
+fn the_server_stands_for_one_version_of_redis_everywhere() {
+    if is_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    let info = conn.run("INFO server").text();
+    let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).expect("a version").to_owned();
+    assert!(version.starts_with("7.4."), "{version}");
+    let hello = conn.run("HELLO").pairs().expect("fields");
+    let told = hello.iter().find(|(name, _)| name.text() == "version").expect("a version").1.text();
+    assert_eq!(told, version);
+    assert!(conn.run("LOLWUT").text().contains(&format!("Redis ver. {version} ")));
+    assert_eq!(conn.run("EVAL 'return redis.REDIS_VERSION' 0").text(), version);
+    let number = version.split('.').fold(0, |number, part| number << 8 | part.parse::<i64>().expect("a number"));
+    assert_eq!(conn.run("EVAL 'return redis.REDIS_VERSION_NUM' 0"), Value::Int(number));
 }
 
 #[test]

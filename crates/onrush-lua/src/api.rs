@@ -5,9 +5,6 @@ use crate::number::to_integer;
 use crate::sha::sha1_hex;
 use crate::stack::{Kind, Outcome, Stack, TOP};
 
-/// The version of Redis whose scripts run here.
-pub(crate) const REDIS_VERSION: &str = "7.2.0";
-
 const WRONG_ARGUMENTS: &str = "ERR wrong number or type of arguments";
 
 /// `redis.error_reply`

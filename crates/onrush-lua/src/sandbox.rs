@@ -143,7 +143,7 @@ fn push_common(stack: &Stack<'_>) {
     stack.push_table(0, 32);
     add(stack, "log", api::log);
     push_numbers(stack, NUMBERS);
-    stack.push_bytes(api::REDIS_VERSION.as_bytes());
+    stack.push_bytes(onrush_resp::REDIS_VERSION.as_bytes());
     stack.set_field(-2, "REDIS_VERSION");
     add(stack, "error_reply", api::error_reply);
     add(stack, "status_reply", api::status_reply);
@@ -157,8 +157,15 @@ fn push_numbers(stack: &Stack<'_>, numbers: &[(&str, i32)]) {
     }
 }
 
-const NUMBERS: &[(&str, i32)] =
-    &[("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3), ("REDIS_VERSION_NUM", 0x0007_0200)];
+const REDIS_VERSION_NUM: i32 = onrush_resp::REDIS_VERSION_NUM as i32;
+
+const NUMBERS: &[(&str, i32)] = &[
+    ("LOG_DEBUG", 0),
+    ("LOG_VERBOSE", 1),
+    ("LOG_NOTICE", 2),
+    ("LOG_WARNING", 3),
+    ("REDIS_VERSION_NUM", REDIS_VERSION_NUM),
+];
 
 const REPLICATION_NUMBERS: &[(&str, i32)] =
     &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];

@@ -31,6 +31,8 @@ mod read;
 #[allow(clippy::incompatible_msrv)]
 mod reply;
 mod tree;
+#[cfg(feature = "server")]
+mod version;
 
 #[cfg(feature = "server")]
 pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError};
@@ -41,3 +43,5 @@ pub use read::{Ended, ReplyReader, ReplyVisitor};
 #[cfg(feature = "server")]
 pub use reply::{Mark, Proto, Reply};
 pub use tree::{FromReply, ReplyDecoder};
+#[cfg(feature = "server")]
+pub use version::{REDIS_VERSION, REDIS_VERSION_NUM};

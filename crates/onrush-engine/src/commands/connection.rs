@@ -2,12 +2,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use onrush_resp::{Proto, parse_i64};
+use onrush_resp::{Proto, REDIS_VERSION, parse_i64};
 
 use crate::commands::acl::DEFAULT_USER;
 use crate::commands::acl_log::note_failed_login;
 use crate::commands::client::set_name;
-use crate::commands::server::REDIS_VERSION;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::session::States;

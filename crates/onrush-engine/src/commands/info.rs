@@ -4,9 +4,9 @@ use std::fmt::{self, Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_alloc as alloc;
+use onrush_resp::REDIS_VERSION;
 
 use crate::commands::memory::Overview;
-use crate::commands::server::REDIS_VERSION;
 use crate::ctx::Engine;
 use crate::ctx::{CommandResult, Ctx};
 use crate::eviction::state::Eviction;

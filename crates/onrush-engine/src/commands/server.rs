@@ -2,16 +2,13 @@
 
 use std::fmt::Write;
 
-use onrush_resp::parse_i64;
+use onrush_resp::{REDIS_VERSION, parse_i64};
 
 use super::persistence::save_all;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::monitors::Monitor;
 use crate::session::States;
-
-/// The Redis version that the server reports: clients choose features by it.
-pub const REDIS_VERSION: &str = "7.2.0";
 
 const NO_SHUTDOWN: CommandError = CommandError::fixed("ERR No shutdown in progress.");
 const SHUTDOWN_FAILED: CommandError = CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs.");

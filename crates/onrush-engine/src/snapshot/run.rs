@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use onrush_resp::REDIS_VERSION;
 use onrush_store::Shard;
 
 use super::output::{NoResult, Output, Purpose};
 use super::underway::{Beginning, Cut, Underway, Usage};
-use crate::commands::server::REDIS_VERSION;
 use crate::eviction::policy::{Order, Policy};
 use crate::gate::Entered;
 use crate::progress::Report;

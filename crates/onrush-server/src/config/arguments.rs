@@ -74,9 +74,14 @@ fn add_word(options: &mut Vec<Vec<Vec<u8>>>, word: Vec<u8>) {
     }
 }
 
-/// What `--version` prints, in the shape of redis-server's.
+/// What `--version` prints: redis-server's line, in which programs look for the version of Redis, then our own.
 pub fn version() -> String {
-    format!("Onrush server v={} bits={}", env!("CARGO_PKG_VERSION"), usize::BITS)
+    format!(
+        "Redis server v={} sha=00000000:0 malloc=mimalloc bits={} build=onrush-{}",
+        onrush_resp::REDIS_VERSION,
+        usize::BITS,
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// What `--help` prints.
