@@ -75,9 +75,11 @@ fn content_tells_messages_apart_where_producers_do_not() {
     let mut conn = server.connect();
     let first = conn.run("XADD s IDMPAUTO p * f 12 g 3").text();
     assert_eq!(conn.run("XADD s IDMPAUTO p MAXLEN 9 * f 12 g 3").text(), first);
+    assert_eq!(conn.run("XADD s IDMPAUTO p * g 3 f 12").text(), first, "the order of fields does not matter");
     let others = [
         "XADD s IDMPAUTO p * f 1 2g 3",
-        "XADD s IDMPAUTO p * g 3 f 12",
+        "XADD s IDMPAUTO p * f 3 g 12",
+        "XADD s IDMPAUTO p * f 12 g 3 g 3",
         "XADD s IDMPAUTO p * f 12",
         "XADD s IDMPAUTO p * f 12 g 4",
         "XADD s IDMPAUTO q * f 12 g 3",
@@ -85,7 +87,7 @@ fn content_tells_messages_apart_where_producers_do_not() {
     for line in others {
         assert_ne!(conn.run(line).text(), first, "{line}");
     }
-    check(&mut conn, &[("XLEN s", "6")]);
+    check(&mut conn, &[("XLEN s", "7")]);
 }
 
 #[test]
@@ -232,6 +234,31 @@ fn entries_that_are_given_back_belong_to_nobody() {
             ("XPENDING s g", "[1 3-0 3-0 [[alice 1]]]"),
         ],
     );
+}
+
+#[test]
+fn a_stream_shows_how_many_entries_were_given_back_if_any_were() {
+    let Some(server) = start() else { return };
+    let mut conn = server.connect();
+    check(
+        &mut conn,
+        &[
+            ("XADD s 1 f v", "1-0"),
+            ("XADD s 2 f v", "2-0"),
+            ("XGROUP CREATE s g 0", "OK"),
+            ("XREADGROUP GROUP g a STREAMS s >", "[[s [[1-0 [f v]] [2-0 [f v]]]]]"),
+        ],
+    );
+    let nacked = |conn: &mut Conn| {
+        let groups = conn.run("XINFO STREAM s FULL").pairs().expect("fields").pop().expect("groups").1;
+        let group = groups.items().expect("groups")[0].pairs().expect("fields");
+        group.into_iter().find(|(name, _)| name.text() == "nacked-count").map(|(_, count)| short(&count))
+    };
+    assert_eq!(nacked(&mut conn), None);
+    check(&mut conn, &[("XNACK s g FAIL IDS 2 1 2", "2")]);
+    assert_eq!(nacked(&mut conn).as_deref(), Some("2"));
+    check(&mut conn, &[("XCLAIM s g b 0 1 2 JUSTID", "[1-0 2-0]")]);
+    assert_eq!(nacked(&mut conn), None);
 }
 
 #[test]

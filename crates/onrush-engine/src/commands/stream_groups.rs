@@ -56,6 +56,11 @@ impl Options {
         }
         Ok(options)
     }
+
+    /// How many entries a group has read of a stream that ever got `added`.
+    fn entries_read_of(&self, added: u64) -> Option<u64> {
+        self.entries_read.flatten().map(|read| read.min(added))
+    }
 }
 
 fn wrong_options(ctx: &Ctx<'_>) -> CommandError {
@@ -65,9 +70,14 @@ fn wrong_options(ctx: &Ctx<'_>) -> CommandError {
     CommandError::bytes(text.concat())
 }
 
-/// The identifier at argument 4: `$` is the stream's last.
-fn start_id(ctx: &Ctx<'_>, last: StreamId) -> Result<StreamId, CommandError> {
-    if ctx.arg(4) == b"$" { Ok(last) } else { parse_id(ctx.arg(4), 0) }
+/// Where a group starts: `$` is the stream's last identifier. Only SETID takes `-` and `+`.
+fn start_id(argument: &[u8], last: StreamId, may_be_bound: bool) -> Result<StreamId, CommandError> {
+    match argument {
+        b"$" => Ok(last),
+        b"-" if may_be_bound => Ok(StreamId::MIN),
+        b"+" if may_be_bound => Ok(StreamId::MAX),
+        text => parse_id(text, 0),
+    }
 }
 
 /// `XGROUP CREATE key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]`
@@ -81,12 +91,12 @@ pub fn create(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > CREATE_ARGS_MAX {
         return Err(wrong_options(ctx));
     }
-    let last_id = start_id(ctx, last.unwrap_or(StreamId::MIN))?;
+    let last_id = start_id(ctx.arg(4), last.unwrap_or(StreamId::MIN), false)?;
     let stream = ctx.commit.write_or_create::<Stream>(&key)?;
     if stream.groups().contains_key(name) {
         return Err(CommandError::fixed("BUSYGROUP Consumer Group name already exists"));
     }
-    let entries_read = options.entries_read.flatten();
+    let entries_read = options.entries_read_of(stream.entries_added());
     stream.groups_mut().insert(name.to_vec(), Group { last_id, entries_read, ..Group::default() });
     if last.is_some() {
         ctx.changed_groups("xgroup-create", key.bytes);
@@ -97,16 +107,16 @@ pub fn create(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Calls `change` with a stream and one of its groups.
+/// Calls `change` with a group, the last identifier of its stream, and how many entries that ever got.
 fn with_group<R>(
     ctx: &mut Ctx<'_>,
-    change: impl FnOnce(&mut Group, StreamId) -> Result<R, CommandError>,
+    change: impl FnOnce(&mut Group, StreamId, u64) -> Result<R, CommandError>,
 ) -> Result<R, CommandError> {
     let (key, name) = (ctx.key(2), ctx.arg(3));
     let stream = ctx.commit.write_as::<Stream>(&key)?.ok_or(KEY_MISSING)?;
-    let last_id = stream.last_id();
+    let (last_id, added) = (stream.last_id(), stream.entries_added());
     let group = stream.groups_mut().get_mut(name).ok_or_else(|| no_group(key.bytes, name))?;
-    change(group, last_id)
+    change(group, last_id, added)
 }
 
 /// `XGROUP SETID key group <id | $> [ENTRIESREAD entries-read]`
@@ -114,12 +124,12 @@ pub fn setid(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx, false)?;
     let argument = ctx.arg(4);
     let too_many = (ctx.argc() > SETID_ARGS_MAX).then(|| wrong_options(ctx));
-    with_group(ctx, |group, last_id| {
+    with_group(ctx, |group, last_id, added| {
         if let Some(error) = too_many {
             return Err(error);
         }
-        group.last_id = if argument == b"$" { last_id } else { parse_id(argument, 0)? };
-        group.entries_read = options.entries_read.flatten();
+        group.last_id = start_id(argument, last_id, true)?;
+        group.entries_read = options.entries_read_of(added);
         Ok(())
     })?;
     let key = ctx.key(2);
@@ -143,7 +153,7 @@ pub fn destroy(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `XGROUP CREATECONSUMER key group consumer`
 pub fn createconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     let (now_ms, name) = (ctx.now_ms(), ctx.arg(4));
-    let created = with_group(ctx, |group, _| Ok(group.consumer(name, now_ms)))?;
+    let created = with_group(ctx, |group, _, _| Ok(group.consumer(name, now_ms)))?;
     let key = ctx.key(2);
     if created {
         ctx.changed_groups_quietly("xgroup-createconsumer", key.bytes);
@@ -155,7 +165,7 @@ pub fn createconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `XGROUP DELCONSUMER key group consumer`
 pub fn delconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     let name = ctx.arg(4);
-    let had = with_group(ctx, |group, _| Ok(group.remove_consumer(name)))?;
+    let had = with_group(ctx, |group, _, _| Ok(group.remove_consumer(name)))?;
     let key = ctx.key(2);
     if had.is_some() {
         ctx.changed_groups_quietly("xgroup-delconsumer", key.bytes);
@@ -170,24 +180,27 @@ pub fn help(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-fn reply_number(out: &mut Reply, number: Option<u64>) {
+fn reply_number(out: &mut Reply, number: Option<i64>) {
     match number {
-        Some(number) => out.int(number as i64),
+        Some(number) => out.int(number),
         None => out.null(),
     }
 }
 
-/// How many entries a group still has to deliver, if that is known.
-fn lag(stream: &Stream, group: &Group) -> Option<u64> {
-    let added = stream.entries_added();
-    if added == 0 {
+/// How many entries a group still has to deliver, if that is known. Negative after an XSETID with too few entries added.
+fn lag(stream: &Stream, group: &Group) -> Option<i64> {
+    let (added, first) = (stream.entries_added(), stream.first_id());
+    if added == 0 || stream.is_empty() {
         return Some(0);
+    }
+    if group.last_id < first && stream.max_deleted_id() < first {
+        return Some(stream.len() as i64);
     }
     let read = match group.entries_read {
         Some(read) if !stream.may_have_gaps_from(group.last_id) => Some(read),
         _ => stream.entries_before(group.last_id),
     };
-    read.map(|read| added.saturating_sub(read))
+    read.map(|read| added.wrapping_sub(read) as i64)
 }
 
 /// `XINFO STREAM key [FULL [COUNT count]]`
@@ -261,7 +274,8 @@ fn reply_full(out: &mut Reply, stream: &Stream, count: usize) {
     out.bulk(b"groups");
     out.array(stream.groups().len());
     for (name, group) in stream.groups() {
-        out.map(7);
+        let released = group.pending.iter().filter(|(_, pending)| pending.consumer.is_none()).count();
+        out.map(if released > 0 { 8 } else { 7 });
         out.bulk(b"name");
         out.bulk(name);
         reply_progress(out, stream, group);
@@ -300,6 +314,11 @@ fn reply_full(out: &mut Reply, stream: &Stream, count: usize) {
                 out.int(pending.map_or(0, |pending| pending.count as i64));
             }
         }
+        // Clients from before XNACK may refuse a field that they do not know.
+        if released > 0 {
+            out.bulk(b"nacked-count");
+            out.int(released as i64);
+        }
     }
 }
 
@@ -307,7 +326,7 @@ fn reply_progress(out: &mut Reply, stream: &Stream, group: &Group) {
     out.bulk(b"last-delivered-id");
     reply_id(out, group.last_id);
     out.bulk(b"entries-read");
-    reply_number(out, group.entries_read);
+    reply_number(out, group.entries_read.map(|read| read as i64));
     out.bulk(b"lag");
     reply_number(out, lag(stream, group));
 }

@@ -60,14 +60,16 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The digest that identifies a message by its content: logs contain it, so it must stay the same in every run and
-/// version.
-fn digest<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
-    let mut content = Vec::new();
-    for part in parts {
-        content.extend_from_slice(&(part.len() as u64).to_le_bytes());
-        content.extend_from_slice(part);
+/// The digest that identifies a message by its content, in whatever order its fields come: logs contain it, so it must
+/// stay the same in every run and version. O(length + fields × log fields).
+fn digest<'a>(mut parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut pairs = Vec::new();
+    while let (Some(field), Some(value)) = (parts.next(), parts.next()) {
+        let len = (field.len() as u64).to_le_bytes();
+        pairs.push(sha256::digest([&len, field, value].concat()));
     }
+    pairs.sort_unstable();
+    let content = pairs.iter().flatten().flat_map(|word| word.to_be_bytes()).collect();
     sha256::digest(content)[..4].iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 

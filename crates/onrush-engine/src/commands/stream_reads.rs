@@ -317,12 +317,14 @@ fn deliver(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, count: usize, n
     ctx.out.array(entries.len());
     entries.into_iter().for_each(|entry| reply_entry(ctx.out, entry));
     let mut entries_read = stream.groups().get(group_name).and_then(|group| group.entries_read);
+    let (first_id, mut before) = (stream.first_id(), last_id);
     for &id in &ids {
         entries_read = match entries_read {
-            Some(read) if !stream.may_have_gaps_from(id) => Some(read + 1),
+            Some(read) if before >= first_id && !stream.may_have_gaps_from(before) => Some(read + 1),
             _ if stream.entries_added() > 0 => stream.entries_before(id),
             read => read,
         };
+        before = id;
     }
     let Some(group) = stream.groups_mut().get_mut(group_name) else { return Ok(()) };
     group.entries_read = entries_read;
