@@ -6,8 +6,16 @@ use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Server, skips_on_stand_in, wait_until};
 
+/// What the one element of the reply tells.
+fn fields(conn: &mut Conn) -> Option<Vec<(Value, Value)>> {
+    match conn.run("HOTKEYS GET").items()? {
+        [about] => about.pairs(),
+        other => panic!("{} elements", other.len()),
+    }
+}
+
 fn field(conn: &mut Conn, name: &str) -> Option<Value> {
-    let pairs = conn.run("HOTKEYS GET").pairs()?;
+    let pairs = fields(conn)?;
     pairs.into_iter().find(|(field, _)| field.text() == name).map(|(_, value)| value)
 }
 
@@ -38,8 +46,7 @@ fn a_session_finds_the_keys_that_take_most_time_and_bytes() {
     assert_eq!(keys(&mut conn, "by-cpu-time-us")[0], "set");
     assert_eq!(keys(&mut conn, "by-net-bytes").len(), 2);
     assert_eq!(field(&mut conn, "tracking-active"), Some(Value::Int(1)));
-    let fields: Vec<String> =
-        conn.run("HOTKEYS GET").pairs().expect("fields").iter().map(|(name, _)| name.text()).collect();
+    let fields: Vec<String> = fields(&mut conn).expect("fields").iter().map(|(name, _)| name.text()).collect();
     let documented = [
         "tracking-active",
         "sample-ratio",
@@ -104,4 +111,26 @@ fn wrong_options_are_refused() {
         assert!(conn.run(line).is_error(), "{line}");
     }
     assert!(matches!(conn.run("HOTKEYS GET"), Value::Null(_)));
+}
+
+#[test]
+fn info_tells_of_a_session_until_it_is_reset() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    for (line, expected) in [
+        ("PING", None),
+        ("HOTKEYS START METRICS 1 NET", Some("1")),
+        ("HOTKEYS STOP", Some("0")),
+        ("HOTKEYS RESET", None),
+    ] {
+        conn.run(line);
+        for info in ["INFO", "INFO hotkeys"] {
+            let info = conn.run(info).text();
+            let told = info.split_once("# Hotkeys\r\n").map(|(_, rest)| rest.lines().next().unwrap_or_default());
+            assert_eq!(told, expected.map(|active| format!("hotkeys-tracking-active:{active}")).as_deref(), "{line}");
+        }
+    }
 }

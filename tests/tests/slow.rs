@@ -4,7 +4,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, is_stand_in, wait_until};
+use onrush_tests::server::{Oracle, Server, is_stand_in, wait_until};
 
 /// The arguments of the entries of the slow log, the latest first, each joined by blanks.
 fn slow_commands(conn: &mut Conn) -> Vec<String> {
@@ -166,4 +166,40 @@ fn histograms_count_what_commandstats_counts() {
     conn.run("SET a 1");
     assert!(conn.run("LATENCY HISTOGRAM set").pairs().is_some_and(|pairs| pairs.is_empty()));
     assert_eq!(info(&mut conn, "latencystats", "latency_percentiles_usec_get"), None);
+}
+
+#[test]
+fn a_command_that_waits_is_logged_when_it_has_its_reply_and_as_it_came() {
+    let servers = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Newer, &[])];
+    let logged = servers.map(|server| {
+        let (mut conn, mut waiter) = (server.connect(), server.connect());
+        conn.run("CONFIG SET slowlog-log-slower-than 0");
+        for (waits, pushes) in [
+            ("BLPOP list 0", "RPUSH list a"),
+            ("BLMOVE list other LEFT RIGHT 0", "RPUSH list a"),
+            ("BZPOPMIN set 0", "ZADD set 1 a"),
+            ("XREAD BLOCK 0 STREAMS s t $ +", "XADD s 1-1 a b"),
+            ("BLPOP none 0.01", "PING"),
+            ("BLPOP unblocked 0", "CLIENT UNBLOCK"),
+        ] {
+            let argv = Argv::parse(waits).expect("a line");
+            let Value::Int(id) = waiter.run("CLIENT ID") else { panic!("no number") };
+            conn.run("SLOWLOG RESET");
+            waiter.send_command(&argv).expect("sent");
+            if pushes != "PING" {
+                wait_until("the client waits", || conn.info_number("blocked_clients") == Some(1));
+                assert!(!slow_commands(&mut conn).iter().any(|command| command == waits), "{waits} is not done");
+            }
+            conn.run(&if pushes == "CLIENT UNBLOCK" { format!("{pushes} {id}") } else { pushes.to_owned() });
+            waiter.read_reply().expect("a reply");
+            let count = slow_commands(&mut conn).iter().filter(|command| *command == waits).count();
+            assert_eq!(count, 1, "{waits}");
+        }
+        conn.run("SLOWLOG RESET");
+        for line in ["SET k 1 EX 100", "GETEX k PERSIST", "SADD set2 a b", "SPOP set2 2", "INCRBYFLOAT k 1.5"] {
+            conn.run(line);
+        }
+        slow_commands(&mut conn)
+    });
+    assert_eq!(logged[0], logged[1]);
 }

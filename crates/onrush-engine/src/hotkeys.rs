@@ -136,6 +136,11 @@ impl HotKeys {
         is_over
     }
 
+    /// Whether the session that was started last still runs; `None` if there was none, or it was reset.
+    pub fn is_active(&self, now_ms: i64) -> Option<bool> {
+        self.0.lock().as_ref().map(|session| !session.is_over(now_ms))
+    }
+
     /// What was found.
     pub fn found(&self, now_ms: i64) -> Option<Found> {
         let session = self.0.lock();

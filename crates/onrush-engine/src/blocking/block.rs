@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use onrush_store::KeyHash;
 use parking_lot::Mutex;
@@ -44,6 +45,8 @@ impl Ctx<'_> {
             client: Arc::clone(&self.session.handle),
             db: self.commit.db(),
             command: Command::copy(&self.argv, &block.instead),
+            sent: block.instead.iter().map(|replaced| self.as_sent(replaced.index)).collect(),
+            began_ns: AtomicU64::new(0),
             keys: block.keys,
             waits_for: block.waits_for,
             ticket: waiters.ticket(),
@@ -61,6 +64,10 @@ impl Ctx<'_> {
         waiters.count_begin();
         drop(known);
         self.session.waiter = Some(waiter);
+    }
+
+    fn as_sent(&self, index: usize) -> ReplacedArg {
+        ReplacedArg { index, arg: self.arg(index).to_vec() }
     }
 
     /// A timeout in seconds, with fractions, as the Unix time in milliseconds when it ends; 0 is none.
@@ -123,6 +130,8 @@ pub(crate) fn offload(ctx: &mut Ctx<'_>) {
         client: Arc::clone(&ctx.session.handle),
         db: ctx.commit.db(),
         command: Command::copy(&ctx.argv, &[]),
+        sent: Vec::new(),
+        began_ns: AtomicU64::new(0),
         keys: 0..0,
         waits_for: WaitsFor::List,
         ticket: 0,

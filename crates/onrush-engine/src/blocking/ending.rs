@@ -49,6 +49,7 @@ impl Waiter {
         }
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         reply(&mut out);
+        self.note_slow(shared, 0);
         self.end(shared, &mut state, State::Done(flatten(&mut out), None));
         drop(state);
         self.client.wake();

@@ -179,12 +179,14 @@ fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
         waiter.client.kill();
         return Served::Done;
     }
+    let started = ctx.engine.clock.now();
     let mut out = Reply::with_buffer(Vec::new(), waiter.proto);
     match execute_waiting(ctx, &waiter.client, waiter.db, waiter.command.argv(), &mut out) {
         Waited::Enough => {}
         Waited::On => return Served::WaitsOn,
         Waited::Longer => return Served::PutOff,
     }
+    waiter.note_slow(ctx.engine, (ctx.engine.clock.now() - started).as_nanos() as u64);
     waiter.end(ctx.engine, &mut state, State::Done(flatten(&mut out), None));
     drop(state);
     waiter.client.wake();

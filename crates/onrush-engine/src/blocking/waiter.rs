@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use onrush_resp::{ArgRange, Proto, Reply};
 use onrush_store::{Type, schedule};
@@ -10,6 +11,9 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::argv::Argv;
 use crate::client::ClientHandle;
 use crate::session::{ReplyMode, Session};
+use crate::shared::Shared;
+use crate::slow::note_slow;
+use crate::slowlog::cut;
 
 /// Arguments from this length on may be owned; owned arguments are not copied.
 const OWNED_LEN_MIN: usize = 32 * 1024;
@@ -59,11 +63,12 @@ pub enum WaitsFor {
 }
 
 impl WaitsFor {
-    /// The kinds of waiting that are served when a key has become a value of this type, or is gone.
+    /// The kinds of waiting that are served when a key has become a value of this type, or is gone. Those who wait for a
+    /// group's entries learn of every other value, too.
     pub(super) fn served_by(ty: Option<Type>) -> &'static [Self] {
         match ty {
-            Some(Type::List) => &[Self::List],
-            Some(Type::SortedSet) => &[Self::SortedSet],
+            Some(Type::List) => &[Self::List, Self::Group],
+            Some(Type::SortedSet) => &[Self::SortedSet, Self::Group],
             Some(Type::Stream) => &[Self::Stream, Self::Group],
             _ => &[Self::Group],
         }
@@ -117,6 +122,10 @@ pub struct Waiter {
     pub(super) client: Arc<ClientHandle>,
     pub(super) db: u32,
     pub(super) command: Command,
+    /// Arguments as they were sent where `command` has others.
+    pub(super) sent: Vec<ReplacedArg>,
+    /// Nanoseconds that the command took before it began to wait, if the slow log may want them.
+    pub(super) began_ns: AtomicU64,
     pub(super) keys: Range<usize>,
     pub(super) waits_for: WaitsFor,
     /// The order of arrival.
@@ -172,6 +181,22 @@ impl Waiter {
             index += if word.eq_ignore_ascii_case(b"NOACK") { 1 } else { 2 };
         }
         None
+    }
+
+    /// Notes what the command took before it began to wait for keys.
+    pub(crate) fn note_begin(&self, nanos: u64) {
+        self.began_ns.store(nanos, Relaxed);
+    }
+
+    /// Adds the command to the slow log if it took long, the time of waiting left out: it has its reply, for which it
+    /// took `nanos` more.
+    pub(super) fn note_slow(&self, shared: &Shared, nanos: u64) {
+        let took_ns = self.began_ns.load(Relaxed) + nanos;
+        note_slow(shared, &self.client, took_ns, || {
+            let argv = self.command.argv();
+            let sent = |index: usize| self.sent.iter().find(|sent| sent.index == index).map(|sent| &sent.arg[..]);
+            cut(argv.len(), argv.iter().enumerate().map(|(index, arg)| sent(index).unwrap_or(arg)))
+        });
     }
 
     pub(super) fn lock_state(&self) -> MutexGuard<'_, State> {

@@ -43,7 +43,16 @@ impl<'k> Wanted<'k> {
 
     /// The number of its queue. Two keys may share a number.
     fn queue(&self) -> u64 {
-        let salt = u64::from(self.db) << 8 | self.what as u64;
+        self.number(self.what as u64)
+    }
+
+    /// The number of the key, whatever is waited for. Two keys may share a number.
+    fn key_number(&self) -> u64 {
+        self.number(0xff)
+    }
+
+    fn number(&self, what: u64) -> u64 {
+        let salt = u64::from(self.db) << 8 | what;
         self.hash.bits() ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
@@ -127,24 +136,31 @@ impl Hasher for AsItIs {
 }
 
 type Queues = HashMap<u64, Queue, BuildHasherDefault<AsItIs>>;
+type Kinds = HashMap<u64, u8, BuildHasherDefault<AsItIs>>;
 
 /// All clients that wait. See the module's text.
 pub struct Waiters {
     waiting: AtomicUsize,
-    queues_len: AtomicUsize,
+    /// Keys that clients wait for, and those among them whose end clients wait for.
+    keys_len: AtomicUsize,
+    groups_len: AtomicUsize,
     next_ticket: AtomicU64,
     filter: Box<[AtomicU32]>,
     stripes: Box<[Mutex<Queues>]>,
+    /// By the number of a key: how many queues it has.
+    kinds: Box<[Mutex<Kinds>]>,
 }
 
 impl Default for Waiters {
     fn default() -> Self {
         Self {
             waiting: AtomicUsize::new(0),
-            queues_len: AtomicUsize::new(0),
+            keys_len: AtomicUsize::new(0),
+            groups_len: AtomicUsize::new(0),
             next_ticket: AtomicU64::new(0),
             filter: (0..FILTER_LEN).map(|_| AtomicU32::new(0)).collect(),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            kinds: (0..STRIPES).map(|_| Mutex::default()).collect(),
         }
     }
 }
@@ -162,9 +178,40 @@ impl Waiters {
         self.len() == 0
     }
 
-    /// Number of keys that clients wait for; a key that is waited for in two ways counts twice.
+    /// Number of keys that clients wait for.
     pub fn keys_len(&self) -> usize {
-        self.queues_len.load(Relaxed)
+        self.keys_len.load(Relaxed)
+    }
+
+    /// Number of keys whose end clients wait for, too: those that are waited for by XREADGROUP.
+    pub fn keys_with_groups_len(&self) -> usize {
+        self.groups_len.load(Relaxed)
+    }
+
+    /// Counts a new queue.
+    fn count_queue(&self, wanted: &Wanted<'_>) {
+        let number = wanted.key_number();
+        let mut kinds = self.kinds[(number >> 40) as usize % STRIPES].lock();
+        let queues = kinds.entry(number).or_insert(0);
+        *queues += 1;
+        self.keys_len.fetch_add(usize::from(*queues == 1), Relaxed);
+        self.groups_len.fetch_add(usize::from(wanted.what == WaitsFor::Group), Relaxed);
+    }
+
+    /// Counts a queue that is gone.
+    fn uncount_queue(&self, wanted: &Wanted<'_>) {
+        let number = wanted.key_number();
+        let mut kinds = self.kinds[(number >> 40) as usize % STRIPES].lock();
+        self.groups_len.fetch_sub(usize::from(wanted.what == WaitsFor::Group), Relaxed);
+        let Some(queues) = kinds.get_mut(&number) else { return };
+        *queues -= 1;
+        if *queues == 0 {
+            kinds.remove(&number);
+            self.keys_len.fetch_sub(1, Relaxed);
+            if kinds.is_empty() && kinds.capacity() > KEPT_QUEUES_MAX {
+                *kinds = Kinds::default();
+            }
+        }
     }
 
     /// Whether a client may wait for a key with this hash, in any database. The lock of the key's shard is held.
@@ -199,7 +246,7 @@ impl Waiters {
                 .entry(queue)
                 .and_modify(|queue| queue.add(&wanted, place, waiter))
                 .or_insert_with(|| {
-                    self.queues_len.fetch_add(1, Relaxed);
+                    self.count_queue(&wanted);
                     Queue::One(place, Arc::clone(waiter))
                 });
         }
@@ -226,7 +273,7 @@ impl Waiters {
             waiters.remove(Place { ticket: waiter.ticket, index });
             if waiters.is_empty() {
                 queues.remove(&queue);
-                self.queues_len.fetch_sub(1, Relaxed);
+                self.uncount_queue(&wanted);
                 if queues.is_empty() && queues.capacity() > KEPT_QUEUES_MAX {
                     *queues = Queues::default();
                 }

@@ -87,7 +87,7 @@ pub fn hotkeys_reset(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `HOTKEYS GET`: null if there was no session
+/// `HOTKEYS GET`: an array with one map, as of one node; null if there was no session
 pub fn hotkeys_get(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(found) = ctx.engine.hotkeys.found(ctx.now_ms()) else {
         ctx.out.null();
@@ -103,6 +103,7 @@ pub fn hotkeys_get(ctx: &mut Ctx<'_>) -> CommandResult {
         ("collection-duration-ms", found.duration_ms),
     ];
     let lists = [("by-cpu-time-us", found.wanted.cpu, found.by_us), ("by-net-bytes", found.wanted.net, found.by_bytes)];
+    ctx.out.array(1);
     ctx.out.map(about.len() + 1 + sums.len() + lists.iter().filter(|(_, is_wanted, _)| *is_wanted).count());
     reply_numbers(ctx, &about);
     ctx.out.bulk(b"selected-slots");

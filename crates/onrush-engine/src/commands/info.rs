@@ -24,11 +24,13 @@ struct Section {
     title: &'static str,
     /// Whether it is part of `default`.
     by_default: bool,
+    /// Whether there is something to show.
+    is_there: fn(&Engine) -> bool,
     write: fn(&Engine, &mut Text),
 }
 
 const fn section(name: &'static str, title: &'static str, write: fn(&Engine, &mut Text)) -> Section {
-    Section { name, title, by_default: true, write }
+    Section { name, title, by_default: true, is_there: |_| true, write }
 }
 
 /// All sections, in the order they are shown whatever the order they are asked for.
@@ -47,6 +49,7 @@ const SECTIONS: &[Section] = &[
     Section { by_default: false, ..section("latencystats", "Latencystats", latencystats) },
     section("cluster", "Cluster", |_, text| text.line("cluster_enabled", 0)),
     section("keyspace", "Keyspace", keyspace),
+    Section { is_there: has_hotkeys, ..section("hotkeys", "Hotkeys", hotkeys) },
 ];
 
 /// `INFO [section [section ...]]`
@@ -58,7 +61,7 @@ pub fn info(ctx: &mut Ctx<'_>) -> CommandResult {
             1 => section.by_default,
             _ => ctx.argv.iter().skip(1).any(|word| asks_for(word, section)),
         };
-        if asked {
+        if asked && (section.is_there)(ctx.engine) {
             text.head(section.title);
             (section.write)(ctx.engine, &mut text);
         }
@@ -171,7 +174,7 @@ fn clients(engine: &Engine, text: &mut Text) {
     text.line("pubsub_clients", engine.messages.clients_len());
     text.zeros(&["clients_in_timeout_table"]);
     text.line("total_blocking_keys", engine.waiters.keys_len());
-    text.zeros(&["total_blocking_keys_on_nokey"]);
+    text.line("total_blocking_keys_on_nokey", engine.waiters.keys_with_groups_len());
 }
 
 fn memory(engine: &Engine, text: &mut Text) {
@@ -413,6 +416,16 @@ fn cpu(engine: &Engine, text: &mut Text) {
     text.line("used_cpu_user", seconds(times.user_us));
     text.line("used_cpu_sys_children", "0.000000");
     text.line("used_cpu_user_children", "0.000000");
+}
+
+fn has_hotkeys(engine: &Engine) -> bool {
+    engine.hotkeys.is_active(engine.clock.unix_ms()).is_some()
+}
+
+/// The last session of HOTKEYS, until it is reset.
+fn hotkeys(engine: &Engine, text: &mut Text) {
+    let is_active = engine.hotkeys.is_active(engine.clock.unix_ms());
+    text.line("hotkeys-tracking-active", u8::from(is_active == Some(true)));
 }
 
 /// A command's counters over all threads.

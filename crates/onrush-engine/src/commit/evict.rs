@@ -59,7 +59,7 @@ impl Commit {
         evicted: &mut Vec<Removed>,
         pick: impl FnOnce(&mut Table, &mut Vec<Removed>) -> R,
     ) -> R {
-        let Self { shared, locks, record, left, .. } = self;
+        let Self { shared, locks, record, .. } = self;
         record.look(&shared.settings);
         let table = locks.lock_shard(shard);
         let result = pick(table, evicted);
@@ -68,9 +68,7 @@ impl Commit {
             record.also(db, [b"DEL", removed.key()].into_iter());
             record.changed_by_itself(db, removed.key());
             record.notify(db, EventClass::Evicted, "evicted", removed.key());
-            if !shared.waiters.is_empty() && shared.waiters.may_have(shared.keyspace.hash(removed.key())) {
-                left.ready.push((db, removed.key().to_vec()));
-            }
+            record.note_ready(db, removed.key());
         }
         self.release();
         result

@@ -27,6 +27,7 @@ use crate::argv::Argv;
 use crate::eviction::state::Memory;
 use crate::kept::shrink;
 use crate::lazyfree::Garbage;
+use crate::offload::Task;
 use crate::session::Session;
 use crate::settings::Pause;
 use crate::shared::Shared;
@@ -48,8 +49,6 @@ struct Leftovers {
     expired: Vec<Removed>,
     /// Garbage to be freed.
     garbage: Vec<Garbage>,
-    /// Keys that changed and that clients may wait for, with their databases.
-    ready: Vec<(u32, Vec<u8>)>,
 }
 
 /// What [`Commit::expire_shard`] has removed.
@@ -164,6 +163,18 @@ impl Commit {
         self.record.submit();
         self.locks.leave();
         self.free_garbage();
+        if self.has_ready() {
+            self.serve_elsewhere();
+        }
+    }
+
+    /// Has the clients served that wait for keys which changed without a command of this thread: they have expired, or
+    /// were evicted.
+    #[cold]
+    fn serve_elsewhere(&mut self) {
+        for (db, key) in self.take_ready() {
+            self.shared.offload.post(Task::Serve(db, key));
+        }
     }
 
     /// The database commands work on.
@@ -236,6 +247,12 @@ impl Commit {
         self.is_paused = pause != Pause::None;
     }
 
+    /// Whether CLIENT PAUSE was on when the present command was admitted: what has expired stays then.
+    #[inline]
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
     /// Changes the present time in the middle of a chunk.
     pub(crate) fn set_time(&mut self, now_ms: i64) {
         self.moment.set_time(&self.shared.settings, now_ms);
@@ -290,7 +307,7 @@ impl Commit {
     /// Whether the present command leaves work: expired keys, locks to give back, clients to serve, effects to record.
     #[inline(always)]
     pub(crate) fn has_aftermath(&self) -> bool {
-        self.left.expired.len() | self.left.ready.len() != 0
+        self.left.expired.len() | self.record.ready.len() != 0
             || self.locks.has_many()
             || self.locks.has_keyspace()
             || self.record.is_on()
@@ -322,18 +339,18 @@ impl Commit {
 
     /// Notes a changed key that clients may wait for.
     pub(crate) fn note_ready(&mut self, db: u32, key: Vec<u8>) {
-        self.left.ready.push((db, key));
+        self.record.ready.push((db, key));
     }
 
     /// Whether there are changed keys that clients may wait for.
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
-        !self.left.ready.is_empty()
+        !self.record.ready.is_empty()
     }
 
     /// Takes the changed keys that clients may wait for.
     pub(crate) fn take_ready(&mut self) -> Vec<(u32, Vec<u8>)> {
-        std::mem::take(&mut self.left.ready)
+        std::mem::take(&mut self.record.ready)
     }
 
     /// Frees something that was taken out of the store, after its shard's lock is released.

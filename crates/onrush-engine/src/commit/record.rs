@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use onrush_persist::{CommandLog, Effects};
-use onrush_store::{KeyHash, Removed, Table, schedule};
+use onrush_store::{KeyHash, Removed, Table, Type, schedule};
 
 use super::key::Key;
 use super::rebuild::rebuild;
@@ -53,6 +53,8 @@ pub(super) struct Recorder {
     invalidations: Invalidations,
     /// New keys, with their databases, until their first event.
     fresh: Vec<(u32, Vec<u8>)>,
+    /// Keys that changed and that clients may wait for, with their databases.
+    pub(super) ready: Vec<(u32, Vec<u8>)>,
 }
 
 /// Most members, and about the most bytes, of a recorded command that names what another command has chosen: a reader
@@ -134,6 +136,7 @@ impl Recorder {
             outgoing: Outgoing::new(shared, thread),
             invalidations: Invalidations::new(shared, thread),
             fresh: Vec::new(),
+            ready: Vec::new(),
         }
     }
 
@@ -270,7 +273,7 @@ impl Recorder {
     /// Notes a key that has expired and was taken out of its table: in the list of such keys, or, if there is a way
     /// back, there.
     pub(super) fn expired(&mut self, db: u32, removed: Removed, list: &mut Vec<Removed>) {
-        self.note_expired(db, removed.key());
+        self.note_expired(db, &removed);
         if self.undo.is_on() {
             self.undo.bury(db, removed);
         } else {
@@ -278,8 +281,13 @@ impl Recorder {
         }
     }
 
-    /// A key has expired.
-    pub(super) fn note_expired(&mut self, db: u32, key: &[u8]) {
+    /// A key has expired. Its lock is held.
+    pub(super) fn note_expired(&mut self, db: u32, removed: &Removed) {
+        let key = removed.key();
+        // Nobody waits for the end of other values.
+        if removed.ty() == Type::Stream {
+            self.note_ready(db, key);
+        }
         if !self.shared.watched.is_unobserved() {
             let hash = self.shared.keyspace.hash(key);
             self.shared.watched.expired(db, key, hash);
@@ -288,6 +296,14 @@ impl Recorder {
         self.notify(db, EventClass::Expired, "expired", key);
         if self.is_on {
             self.command(db, [&b"DEL"[..], key].into_iter());
+        }
+    }
+
+    /// Notes a key that has changed or is gone, if a client may wait for it. Its lock is held.
+    pub(super) fn note_ready(&mut self, db: u32, key: &[u8]) {
+        let waiters = &self.shared.waiters;
+        if !waiters.is_empty() && waiters.may_have(self.shared.keyspace.hash(key)) {
+            self.ready.push((db, key.to_vec()));
         }
     }
 

@@ -43,7 +43,7 @@ impl Commit {
         let table = locks.lock_shard(shard);
         let mut keys = 0;
         table.expire_due(now_ms, 0, usize::MAX, &mut |removed| {
-            record.note_expired(db, removed.key());
+            record.note_expired(db, &removed);
             left.garbage.push(removed.into());
             keys += 1;
         });

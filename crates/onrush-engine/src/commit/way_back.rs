@@ -12,10 +12,11 @@ use crate::messages::show::show_line;
 impl Commit {
     /// From now on [`Commit::go_back`] can undo the commands that run inside of this commit.
     pub(crate) fn keep_way_back(&mut self) {
+        let ready_before = self.record.ready.len();
         let undo = &mut self.record.undo;
         debug_assert!(!undo.is_on && undo.images.is_empty());
         undo.is_on = true;
-        undo.ready_before = self.left.ready.len();
+        undo.ready_before = ready_before;
         self.record.look_for_changes();
     }
 
@@ -97,7 +98,7 @@ impl Commit {
                 self.left.garbage.push(removed.into());
             }
         }
-        self.left.ready.truncate(undo.ready_before);
+        self.record.ready.truncate(undo.ready_before);
         undo.clear();
         self.record.undo = undo;
         self.record.abandon();
