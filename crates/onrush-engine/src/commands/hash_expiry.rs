@@ -3,7 +3,7 @@
 
 use onrush_store::{Hash, Type};
 
-use super::hashes::{due_names, note_removed, remove_due};
+use super::hashes::{due_names, note_removed, remove_due, remove_due_with};
 use super::sets::delete_empty;
 use super::strings::ExpiryUnit;
 use crate::commit::Key;
@@ -153,7 +153,8 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
-    let removed = due_names(&mut hash, due_ms);
+    let argv = ctx.argv;
+    let removed = due_names(&mut hash, due_ms, (first..argv.len()).map(|index| argv.get(index)));
     let (mut set, mut deleted) = (Vec::new(), Vec::new());
     ctx.out.array(ctx.argv.len() - first);
     for index in first..ctx.argv.len() {
@@ -191,6 +192,13 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
         delete_empty(ctx, &key);
     }
     Ok(())
+}
+
+/// Deletes expired fields of a hash that is about to be changed: those named from argument `first` on, one in `step`
+/// arguments, and some others.
+fn remove_due_fields(ctx: &mut Ctx<'_>, key: &Key<'_>, first: usize, step: usize) {
+    let argv = ctx.argv;
+    remove_due_with(ctx, key, (first..argv.len()).step_by(step).map(|index| argv.get(index)));
 }
 
 /// Makes active expiry look at a hash when a field expires. Its lock must be held.
@@ -240,7 +248,7 @@ fn reply_times(ctx: &mut Ctx<'_>, show: fn(i64, i64) -> i64) -> CommandResult {
     ctx.commit.read_as::<Hash>(&key)?;
     let first = fields_at(ctx, 2)?;
     remove_due(ctx, &key);
-    let now_ms = ctx.now_ms();
+    let (now_ms, due_ms) = (ctx.now_ms(), ctx.due_ms());
     let hash = ctx.commit.peek(&key).and_then(|entry| entry.collection::<Hash>());
     let Some(hash) = hash else { return reply_no_fields(ctx, first) };
     ctx.out.array(ctx.argv.len() - first);
@@ -248,6 +256,7 @@ fn reply_times(ctx: &mut Ctx<'_>, show: fn(i64, i64) -> i64) -> CommandResult {
         ctx.out.int(match hash.field(ctx.argv.get(index)) {
             None => NO_SUCH_FIELD,
             Some((_, None)) => NO_EXPIRY,
+            Some((_, Some(at))) if at <= due_ms => NO_SUCH_FIELD,
             Some((_, Some(at))) => show(at, now_ms),
         });
     }
@@ -259,7 +268,7 @@ pub fn hpersist(ctx: &mut Ctx<'_>) -> CommandResult {
     check_type(ctx)?;
     let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
-    remove_due(ctx, &key);
+    remove_due_fields(ctx, &key, first, 1);
     let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else { return reply_no_fields(ctx, first) };
     let mut persisted = false;
     ctx.out.array(ctx.argv.len() - first);
@@ -286,7 +295,7 @@ pub fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
     check_type(ctx)?;
     let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
-    remove_due(ctx, &key);
+    remove_due_fields(ctx, &key, first, 1);
     ctx.commit.look_as::<Hash>(&key)?;
     let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else {
         ctx.out.array(ctx.argv.len() - first);
@@ -339,7 +348,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     let first = fields_at(ctx, at)?;
     let key = ctx.key(1);
-    remove_due(ctx, &key);
+    remove_due_fields(ctx, &key, first, 1);
     let due_ms = ctx.due_ms();
     let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else {
         ctx.out.array(ctx.argv.len() - first);
@@ -438,7 +447,7 @@ pub fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let SetOptions { wants_found, lifetime, fields } = SetOptions::parse(ctx)?;
     let first = field_values_at(ctx, fields)?;
     let key = ctx.key(1);
-    remove_due(ctx, &key);
+    remove_due_fields(ctx, &key, first, 2);
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.look_as::<Hash>(&key)?;
     let found = |index: usize| hash.is_some_and(|hash| hash.get(ctx.argv.get(index)).is_some());

@@ -1,7 +1,8 @@
 //! Hashes: fields and values. Times to live of fields are in `hash_expiry`.
 //!
-//! An expired field does not exist for clients: commands that change a hash or read all of it remove such fields first,
-//! and commands that read single fields check their times.
+//! An expired field does not exist for clients. Commands that change a hash first delete the expired ones among the fields
+//! that they name, so that only they need not look at times. Beside that, each command that changes a hash or reads all of
+//! it deletes a few, and passes over the rest.
 
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{CollectionMut, Field, Hash, Random};
@@ -13,17 +14,27 @@ use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 use crate::long_double::LongDouble;
 
-/// Removes the expired fields of a hash, and the hash if it becomes empty, before it is read as a whole.
+/// Expired fields that a command deletes at most beside those that it names: a command must not pay for many fields that
+/// are due at once. Active expiry deletes the others.
+const DUE_REMOVED_MAX: usize = 64;
+
+/// Deletes some expired fields of a hash, and the hash if it becomes empty, before it is read as a whole. The reader passes
+/// over those that are left. O(1).
 pub(super) fn remove_due(ctx: &mut Ctx<'_>, key: &Key<'_>) {
+    remove_due_with(ctx, key, std::iter::empty());
+}
+
+/// As [`remove_due`]; among `named` no expired one is left, unless CLIENT PAUSE keeps them all. O(named).
+pub(super) fn remove_due_with<'n>(ctx: &mut Ctx<'_>, key: &Key<'_>, named: impl Iterator<Item = &'n [u8]>) {
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.peek(key).and_then(|entry| entry.collection::<Hash>());
-    if !hash.is_some_and(|hash| hash.is_volatile() && hash.next_expiry().is_some_and(|at| at <= due_ms)) {
+    if !hash.is_some_and(|hash| has_due(hash, due_ms)) || ctx.commit.is_paused() {
         return;
     }
     let mut names = Vec::new();
     let mut emptied = false;
     if let Ok(Some(mut hash)) = ctx.commit.write_as::<Hash>(key) {
-        hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
+        names = remove_due_names(&mut hash, due_ms, named);
         emptied = hash.is_empty();
     }
     note_removed(ctx, key, &names);
@@ -42,17 +53,41 @@ pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) 
     ctx.commit.log_removed(b"HDEL", key.bytes, names);
 }
 
-/// Removes expired fields from a hash that is about to be changed. Hardly any hash has fields that expire.
+/// Whether a hash has fields that have expired and are not deleted yet. O(1), of a small hash O(fields).
+fn has_due(hash: &Hash, due_ms: i64) -> bool {
+    hash.is_volatile() && hash.next_expiry().is_some_and(|at| at <= due_ms)
+}
+
+/// Deletes the expired ones among the named fields of a hash that is about to be changed, and some others. Hardly any hash
+/// has fields that expire. O(named).
 #[inline(always)]
-pub(super) fn due_names(hash: &mut CollectionMut<'_, Hash>, due_ms: i64) -> Vec<Vec<u8>> {
-    if hash.is_volatile() { remove_due_names(hash, due_ms) } else { Vec::new() }
+pub(super) fn due_names<'n>(
+    hash: &mut CollectionMut<'_, Hash>,
+    due_ms: i64,
+    named: impl Iterator<Item = &'n [u8]>,
+) -> Vec<Vec<u8>> {
+    if hash.is_volatile() { remove_due_names(hash, due_ms, named) } else { Vec::new() }
 }
 
 #[cold]
-fn remove_due_names(hash: &mut Hash, due_ms: i64) -> Vec<Vec<u8>> {
+fn remove_due_names<'n>(hash: &mut Hash, due_ms: i64, named: impl Iterator<Item = &'n [u8]>) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
-    hash.expire_due(due_ms, usize::MAX, &mut |name| names.push(name.to_vec()));
+    if !has_due(hash, due_ms) {
+        return names;
+    }
+    for name in named {
+        if hash.field(name).is_some_and(|(_, expiry)| expiry.is_some_and(|at| at <= due_ms)) {
+            hash.remove(name);
+            names.push(name.to_vec());
+        }
+    }
+    hash.expire_due(due_ms, DUE_REMOVED_MAX, &mut |name| names.push(name.to_vec()));
     names
+}
+
+/// Whether a field has not expired.
+fn is_live(field: &Field<'_>, due_ms: i64) -> bool {
+    field.expiry.is_none_or(|at| at > due_ms)
 }
 
 /// The value of a field that has not expired.
@@ -84,8 +119,9 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<i64, CommandError> {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let limits = ctx.engine.settings.encodings.hash();
+    let argv = ctx.argv;
     let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
-    let removed = due_names(&mut hash, due_ms);
+    let removed = due_names(&mut hash, due_ms, (2..argv.len()).step_by(2).map(|index| argv.get(index)));
     if ctx.argv.len() > 4 {
         let longest = (2..ctx.argv.len()).map(|index| ctx.argv.get(index).len()).max();
         hash.make_room_for(longest.unwrap_or(0), &limits);
@@ -106,7 +142,7 @@ pub fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     let due_ms = ctx.due_ms();
     let limits = ctx.engine.settings.encodings.hash();
     let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
-    let removed = due_names(&mut hash, due_ms);
+    let removed = due_names(&mut hash, due_ms, std::iter::once(ctx.argv.get(2)));
     let is_new = hash.get(ctx.argv.get(2)).is_none();
     if is_new {
         hash.set(ctx.argv.get(2), ctx.argv.get(3), &limits);
@@ -172,8 +208,9 @@ pub fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let (mut deleted, mut emptied, mut removed) = (0, false, Vec::new());
+    let argv = ctx.argv;
     if let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? {
-        removed = due_names(&mut hash, due_ms);
+        removed = due_names(&mut hash, due_ms, (2..argv.len()).map(|index| argv.get(index)));
         for index in 2..ctx.argv.len() {
             deleted += i64::from(hash.remove(ctx.argv.get(index)));
         }
@@ -190,7 +227,7 @@ pub fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `HLEN key`
+/// `HLEN key`: counts expired fields that are not deleted yet, if there are many
 pub fn hlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     remove_due(ctx, &key);
@@ -225,9 +262,17 @@ fn reply_all(
 ) -> CommandResult {
     let key = ctx.key(1);
     remove_due(ctx, &key);
-    let hash = ctx.commit.read_as::<Hash>(&key)?;
-    head(ctx.out, hash.map_or(0, Hash::len));
-    if let Some(hash) = hash {
+    let due_ms = ctx.due_ms();
+    let Some(hash) = ctx.commit.read_as::<Hash>(&key)? else {
+        head(ctx.out, 0);
+        return Ok(());
+    };
+    if has_due(hash, due_ms) {
+        let live = || hash.iter().filter(|field| is_live(field, due_ms));
+        head(ctx.out, live().count());
+        live().for_each(|field| append(ctx.out, field));
+    } else {
+        head(ctx.out, hash.len());
         hash.iter().for_each(|field| append(ctx.out, field));
     }
     Ok(())
@@ -292,7 +337,7 @@ fn update<V>(
     let due_ms = ctx.due_ms();
     let limits = ctx.engine.settings.encodings.hash();
     let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
-    let removed = due_names(&mut hash, due_ms);
+    let removed = due_names(&mut hash, due_ms, std::iter::once(ctx.argv.get(2)));
     let old = hash.field(ctx.argv.get(2));
     let expiry = old.and_then(|(_, expiry)| expiry);
     let changed = change(old.map(|(value, _)| value));
@@ -315,7 +360,8 @@ pub fn hrandfield(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut random = Random::new(ctx.random());
     if ctx.argc() == 2 {
         remove_due(ctx, &key);
-        match ctx.commit.read_as::<Hash>(&key)?.and_then(|hash| hash.random(&mut random)) {
+        let due_ms = ctx.due_ms();
+        match ctx.commit.read_as::<Hash>(&key)?.and_then(|hash| random_live(hash, &mut random, due_ms)) {
             Some(field) => ctx.out.bulk(field.name),
             None => ctx.out.null(),
         }
@@ -330,30 +376,62 @@ pub fn hrandfield(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error::OUT_OF_RANGE);
     }
     remove_due(ctx, &key);
+    let due_ms = ctx.due_ms();
     let Some(hash) = ctx.commit.read_as::<Hash>(&key)? else {
         ctx.out.array(0);
         return Ok(());
     };
+    if has_due(hash, due_ms) {
+        let drawn = drawn_among_live(hash, count, &mut random, due_ms);
+        reply_drawn(ctx.out, with_values, drawn.len(), drawn.into_iter());
+        return Ok(());
+    }
     let len = if count < 0 { count.unsigned_abs() as usize } else { hash.len().min(count as usize) };
-    let nested = with_values && ctx.out.is_resp3();
-    ctx.out.array(if with_values && !nested { 2 * len } else { len });
-    let mut reply = |field: Field<'_>| {
-        if nested {
-            ctx.out.array(2);
-        }
-        ctx.out.bulk(field.name);
-        if with_values {
-            ctx.out.bulk(field.value);
-        }
-    };
     if count < 0 {
-        (0..len).filter_map(|_| hash.random(&mut random)).for_each(reply);
+        reply_drawn(ctx.out, with_values, len, (0..len).filter_map(|_| hash.random(&mut random)));
     } else if len == hash.len() {
-        hash.iter().for_each(reply);
+        reply_drawn(ctx.out, with_values, len, hash.iter());
     } else {
-        sample(hash, len, &mut random).into_iter().for_each(&mut reply);
+        reply_drawn(ctx.out, with_values, len, sample(hash, len, &mut random).into_iter());
     }
     Ok(())
+}
+
+/// Replies with `len` fields.
+fn reply_drawn<'a>(out: &mut Reply, with_values: bool, len: usize, fields: impl Iterator<Item = Field<'a>>) {
+    let nested = with_values && out.is_resp3();
+    out.array(if with_values && !nested { 2 * len } else { len });
+    for field in fields {
+        if nested {
+            out.array(2);
+        }
+        out.bulk(field.name);
+        if with_values {
+            out.bulk(field.value);
+        }
+    }
+}
+
+/// A field chosen evenly among those that have not expired. Expected O(fields / those).
+fn random_live<'a>(hash: &'a Hash, random: &mut Random, due_ms: i64) -> Option<Field<'a>> {
+    const DRAWS_MAX: usize = 64;
+    let drawn = (0..DRAWS_MAX).map_while(|_| hash.random(random)).find(|field| is_live(field, due_ms));
+    drawn.or_else(|| hash.iter().find(|field| is_live(field, due_ms)))
+}
+
+/// What HRANDFIELD replies with a count, of a hash with expired fields. O(fields).
+fn drawn_among_live<'a>(hash: &'a Hash, count: i64, random: &mut Random, due_ms: i64) -> Vec<Field<'a>> {
+    let mut fields: Vec<_> = hash.iter().filter(|field| is_live(field, due_ms)).collect();
+    if count < 0 && !fields.is_empty() {
+        return (0..count.unsigned_abs()).map(|_| fields[random.below(fields.len())]).collect();
+    }
+    let len = fields.len().min(count.max(0) as usize);
+    for index in 0..len {
+        let other = index + random.below(fields.len() - index);
+        fields.swap(index, other);
+    }
+    fields.truncate(len);
+    fields
 }
 
 /// Some fields, each at most once; there are more than `count`.
@@ -386,11 +464,12 @@ pub fn hscan(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     let key = ctx.key(1);
     remove_due(ctx, &key);
+    let due_ms = ctx.due_ms();
     let hash = ctx.commit.read_as::<Hash>(&key)?;
     let mut found = Found::default();
     let next = hash.map_or(0, |hash| {
         hash.scan(scan.cursor, scan.count, &mut |field| {
-            if scan.admits(field.name) {
+            if is_live(&field, due_ms) && scan.admits(field.name) {
                 found.push(field.name);
                 if !scan.no_values {
                     found.push(field.value);
