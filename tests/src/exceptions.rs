@@ -144,7 +144,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     newer(
         "CLIENT INFO",
         Compare::Words(&[
-            "name", "flags", "db", "sub", "psub", "ssub", "multi", "events", "cmd", "user", "redir", "resp",
+            "name", "flags", "db", "sub", "psub", "ssub", "multi", "watch", "events", "cmd", "user", "redir", "resp",
             "lib-name", "lib-ver",
         ]),
         "ids, addresses, ages and buffer sizes differ",

@@ -93,3 +93,45 @@ fn a_client_monitors_until_it_resets_or_goes() {
     wait_until("it is gone", || !conn.run("CLIENT LIST").text().contains(" flags=O "));
     assert_eq!(conn.run("GET k").text(), "v");
 }
+
+#[test]
+fn a_client_that_monitors_is_refused_keys() {
+    let servers =
+        [Server::start_onrush(&[]), Server::start_oracle(Oracle::Older, &[]), Server::start_oracle(Oracle::Newer, &[])];
+    let replies = servers.map(|server| {
+        let mut conn = server.connect();
+        let mut before = vec![conn.run("MULTI").to_string(), conn.run("SET k v").to_string()];
+        before.extend(["EXEC", "MONITOR"].map(|line| conn.run(line).to_string()));
+        // Commands that are executed are shown to their client, too: behind the reply in ours, before it in the oracles.
+        let mut refused = |line: &str| {
+            conn.send_command(&subject(line)).expect("a connection");
+            loop {
+                let reply = conn.read_reply().expect("a reply");
+                if reply[0] != b'+' || !reply[1].is_ascii_digit() {
+                    return String::from_utf8_lossy(&reply).into_owned();
+                }
+            }
+        };
+        let lines = [
+            "GET k",
+            "SET k x",
+            "DEL k",
+            "PUBLISH a b",
+            "EVAL 'return 1' 0",
+            "PFCOUNT k",
+            "DBSIZE",
+            "KEYS *",
+            "PING",
+            "SELECT 1",
+            "MULTI",
+            "GET k",
+            "EXEC",
+            "CLIENT SETNAME x",
+        ];
+        before.extend(lines.map(&mut refused));
+        before.push(server.connect().run("GET k").to_string());
+        before
+    });
+    assert_eq!(replies[0], replies[1]);
+    assert_eq!(replies[0], replies[2]);
+}

@@ -144,6 +144,8 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         refusal
     } else if ctx.session.states.contains(States::SUBSCRIBED) && !may_subscriber(command) {
         not_for_subscribers(command)
+    } else if ctx.session.monitor.is_some() && reaches_keys(ctx, command) {
+        error::NOT_FOR_MONITORS
     } else {
         return Ok(());
     };
@@ -188,6 +190,13 @@ fn not_for_subscribers(command: &Command) -> CommandError {
         "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
         command.full_name
     ))
+}
+
+/// Whether a command may read or change keys; an EXEC does if one of its commands does.
+fn reaches_keys(ctx: &Ctx<'_>, command: &Command) -> bool {
+    let reaching = Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE;
+    let queued = || ctx.session.transaction.as_ref().map_or(Flags::empty(), |transaction| transaction.flags());
+    command.flags.intersects(reaching) || command.is_exec() && queued().intersects(reaching)
 }
 
 /// Whether a pause applies to a command.

@@ -66,6 +66,8 @@ pub struct ClientHandle {
     pub transaction_bytes: AtomicU64,
     /// Bytes of their arguments.
     pub transaction_args_bytes: AtomicU64,
+    /// How many keys it watches.
+    pub watched_len: AtomicU32,
     /// Whether a key that it watches has changed.
     pub watcher: Mutex<Option<Arc<Watcher>>>,
     /// How many channels, patterns and shard channels it has subscribed to, by [`Kind`].
@@ -190,6 +192,7 @@ impl ClientHandle {
             transaction_len: AtomicI64::new(-1),
             transaction_bytes: AtomicU64::new(0),
             transaction_args_bytes: AtomicU64::new(0),
+            watched_len: AtomicU32::new(0),
             watcher: Mutex::new(None),
             subscriptions: [const { AtomicU32::new(0) }; 3],
             is_monitor: AtomicBool::new(false),
@@ -250,8 +253,8 @@ impl ClientHandle {
         let command = command_name(last).unwrap_or("NULL");
         line.extend_from_slice(
             format!(
-                " age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={} qbuf-free={} argv-mem={} \
-                 multi-mem={} rbs={capacity_bytes} rbp={capacity_bytes} obl={reply_bytes} oll={} omem={} tot-mem={} \
+                " age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
+                 argv-mem={} multi-mem={} rbs={capacity_bytes} rbp={capacity_bytes} obl={reply_bytes} oll={} omem={} tot-mem={} \
                  events={events} cmd={command} user=",
                 seconds_since(self.created_ms),
                 seconds_since(self.activity.last_interaction_ms.load(Relaxed)),
@@ -261,6 +264,7 @@ impl ClientHandle {
                 subscribed(Kind::Pattern),
                 subscribed(Kind::Shard),
                 self.transaction_len.load(Relaxed),
+                self.watched_len.load(Relaxed),
                 self.query_bytes.load(Relaxed),
                 self.query_free_bytes.load(Relaxed),
                 self.transaction_args_bytes.load(Relaxed),
@@ -448,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_in_client_list_has_the_fields_of_redis_7_2() {
+    fn the_line_in_client_list_has_the_fields_of_redis_7_4() {
         let client = handle("127.0.0.1:5", false);
         client.names.lock().name = b"me".to_vec();
         client.names.lock().lib_name = b"lib".to_vec();
@@ -464,7 +468,7 @@ mod tests {
         let fields: Vec<_> = line.split(' ').map(|field| field.split('=').next().unwrap()).collect();
         assert_eq!(
             fields.join(" "),
-            "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl \
+            "id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp obl \
              oll omem tot-mem events cmd user redir resp lib-name lib-ver \
              tot-cmds batches depth rtt-saved deferrals qbuf-max rbuf-max"
         );

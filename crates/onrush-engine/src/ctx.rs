@@ -210,6 +210,14 @@ impl<'a> Ctx<'a> {
         self.changed_in(db, class, event, key);
     }
 
+    /// As [`Ctx::changed`], for a further key of a change that counts once: where an element went, or a key that has
+    /// become empty.
+    #[inline]
+    pub fn changed_too(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        self.changed(class, event, key);
+        self.changes -= 1;
+    }
+
     /// As [`Ctx::changed`], for a change that no waiting client waits for.
     #[inline]
     pub fn changed_quietly(&mut self, class: EventClass, event: &'static str, key: &[u8]) {

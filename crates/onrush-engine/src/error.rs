@@ -74,6 +74,8 @@ errors! {
     STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     /// The connection has not authenticated.
     NO_AUTH = "NOAUTH Authentication required.";
+    /// A client that monitors wants keys: for Redis it is a replica.
+    NOT_FOR_MONITORS = "ERR Replica can't interact with the keyspace";
     /// Memory is at its limit.
     OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
     /// The command's arguments do not form keys.

@@ -32,7 +32,10 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         return None;
     }
     // Planning has checked the number of arguments.
-    let is_limited = !ctx.session.is_authenticated() || !ctx.commit.has_entered() || ctx.engine.restricts();
+    let is_limited = !ctx.session.is_authenticated()
+        || !ctx.commit.has_entered()
+        || ctx.engine.restricts()
+        || ctx.session.monitor.is_some();
     if (planned.is_none() || is_limited)
         && let Err(error) = admit(ctx, command, false)
     {

@@ -114,6 +114,7 @@ impl Session {
     pub fn unwatch(&mut self, shared: &Shared) -> Vec<WatchedKey> {
         let Some(watching) = self.watching.take() else { return Vec::new() };
         *self.handle.watcher.lock() = None;
+        self.handle.watched_len.store(0, Relaxed);
         watching.end(&shared.watched)
     }
 
@@ -123,6 +124,7 @@ impl Session {
         let mut watching = self.watching.take().unwrap_or_else(|| Box::new(Watching::new(client)));
         keys.into_iter().for_each(|key| watching.add(&shared.watched, key));
         *self.handle.watcher.lock() = Some(Arc::clone(watching.watcher()));
+        self.handle.watched_len.store(watching.len() as u32, Relaxed);
         self.watching = Some(watching);
     }
 

@@ -223,6 +223,16 @@ impl Watching {
         Self { watcher, keys: Vec::new() }
     }
 
+    /// How many keys there are. O(1).
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     /// The keys.
     pub fn keys(&self) -> &[WatchedKey] {
         &self.keys

@@ -86,7 +86,8 @@ fn fits(limits: &ListLimits, len: usize, bytes: usize, shrinking: bool) -> bool 
     // For nodes whose limit is a number of elements.
     const SAFE_BYTES: usize = 8192;
     let (len_max, bytes_max) = match limits.listpack_size {
-        size @ 0.. => (size as usize, SAFE_BYTES),
+        // 0 stands for 1: an element always has a listpack.
+        size @ 0.. => (size.max(1) as usize, SAFE_BYTES),
         size => (usize::MAX, NODE_BYTES[((-size) as usize - 1).min(4)]),
     };
     let divisor = if shrinking { 2 } else { 1 };

@@ -150,7 +150,12 @@ fn remove_at(packed: &mut Packed, at: usize) {
 fn insert_in_order(packed: &mut Packed, member: &[u8], score: f64) {
     let is_behind = |(_, other, at): &(usize, &[u8], f64)| *at > score || *at == score && *other > member;
     let at = members(packed).find(is_behind).map_or(packed.len(), |(at, ..)| at);
-    packed.insert(at, &[Prefix::new(member.len()).as_bytes(), member, &score.to_le_bytes()]);
+    packed.insert(at, &[Prefix::new(member.len()).as_bytes(), member, &small_score(score)]);
+}
+
+/// A score as a small form keeps it: 0 for -0, as in a listpack of Redis.
+fn small_score(score: f64) -> [u8; SCORE_LEN] {
+    (score + 0.0).to_le_bytes()
 }
 
 impl SortedSet {
@@ -247,7 +252,7 @@ impl SortedSet {
             .is_none_or(|(_, last, before)| before < score || before == score && last < member);
         if is_new && fits && is_last {
             filling.last_at = packed.len();
-            packed.push(&[Prefix::new(member.len()).as_bytes(), member, &score.to_le_bytes()]);
+            packed.push(&[Prefix::new(member.len()).as_bytes(), member, &small_score(score)]);
             return true;
         }
         let is_new = self.insert(member, score, limits);

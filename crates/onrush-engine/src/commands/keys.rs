@@ -149,7 +149,7 @@ fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, CommandErr
     let value = NewValue::Owned(entry.into_value());
     ctx.commit.insert_in(db, &target, value, expire, clock);
     ctx.changed(EventClass::Generic, "rename_from", source.bytes);
-    ctx.changed(EventClass::Generic, "rename_to", target.bytes);
+    ctx.changed_too(EventClass::Generic, "rename_to", target.bytes);
     Ok(true)
 }
 
@@ -232,6 +232,8 @@ fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool
     ctx.commit.insert_entry(target_db, key, entry);
     ctx.changed_in(db, EventClass::Generic, "move_from", key.bytes);
     ctx.changed_in(target_db, EventClass::Generic, "move_to", key.bytes);
+    // Both are one change.
+    ctx.changes -= 1;
     Ok(true)
 }
 

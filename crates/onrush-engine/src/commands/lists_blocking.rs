@@ -52,7 +52,7 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, CommandEr
     }
     ctx.out.bulk(&element);
     ctx.changed(EventClass::List, push_event(to), target.bytes);
-    ctx.changed(EventClass::List, pop_event(from), source.bytes);
+    ctx.changed_too(EventClass::List, pop_event(from), source.bytes);
     if emptied {
         delete_empty(ctx, &source);
     }

@@ -61,7 +61,7 @@ pub fn srem(ctx: &mut Ctx<'_>) -> CommandResult {
 /// Deletes a key whose collection has become empty.
 pub(super) fn delete_empty(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     ctx.commit.delete(key);
-    ctx.changed(EventClass::Generic, "del", key.bytes);
+    ctx.changed_too(EventClass::Generic, "del", key.bytes);
 }
 
 /// `SMOVE source destination member`
