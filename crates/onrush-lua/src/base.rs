@@ -128,7 +128,10 @@ fn c_name(name: &[u8]) -> CString {
 }
 
 fn compile(stack: &Stack<'_>, code: &[u8], name: &[u8]) -> Outcome {
-    match stack.compile(code, &c_name(name)) {
+    stack.work(code.len() / 4)?;
+    let compiled = stack.compile(code, &c_name(name));
+    stack.check_aborted()?;
+    match compiled {
         Ok(()) => Ok(1),
         Err(Raised) => nil_and_message(stack),
     }
@@ -291,6 +294,7 @@ pub(crate) fn insert(stack: &Stack<'_>) -> Outcome {
             let at = stack.check_number(2)? as i32;
             end = end.max(at);
             for to in (at.saturating_add(1)..=end).rev() {
+                stack.work(2)?;
                 stack.get_nth(1, to - 1);
                 stack.set_nth(1, to);
             }
@@ -315,10 +319,12 @@ pub(crate) fn collectgarbage(stack: &Stack<'_>) -> Outcome {
     match option {
         b"count" => stack.push_number(stack.heap().used_bytes() as f64 / 1024.0),
         b"collect" => {
+            stack.work(stack.heap().used_bytes() / 64)?;
             stack.collect();
             stack.push_number(0.0);
         }
         b"step" => {
+            stack.work(stack.heap().used_bytes() / 64)?;
             let ended = stack.collect_step(size);
             stack.push_boolean(ended);
         }

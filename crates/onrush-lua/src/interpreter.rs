@@ -309,8 +309,7 @@ impl Interpreter {
 /// Calls the function below `args` arguments with the handler at the bottom of the stack, and appends its reply.
 #[inline]
 fn finish(stack: &Stack<'_>, args: i32, name: &[u8], out: &mut Reply) -> Ended {
-    if stack.call_for(args, 1, Some(1)).is_ok() {
-        take_reply(stack, out);
+    if stack.call_for(args, 1, Some(1)).is_ok() && take_reply(stack, out).is_ok() {
         return Ended::Finished;
     }
     let reason = stack.take_aborted();

@@ -11,6 +11,8 @@ mod api;
 mod base;
 mod bits;
 mod calls;
+#[cfg(test)]
+mod faults;
 mod functions;
 mod heap;
 mod host;

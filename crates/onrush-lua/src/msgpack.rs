@@ -33,7 +33,7 @@ fn pack(stack: &Stack<'_>) -> Outcome {
     if count == 0 {
         return Err(stack.bad_argument(0, "MessagePack pack needs input."));
     }
-    if !stack.has_space(3 * PACKED_NESTING_MAX) {
+    if !stack.has_space(4 * PACKED_NESTING_MAX + 8) {
         return Err(stack.raise("Too many arguments for MessagePack pack."));
     }
     stack.world().with_scratch(|out| {
@@ -48,6 +48,7 @@ fn pack(stack: &Stack<'_>) -> Outcome {
 
 /// Packs the value on top and pops it.
 fn pack_top(stack: &Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raised> {
+    stack.work(4)?;
     match stack.kind(TOP) {
         Kind::String => pack_string(out, stack.bytes(TOP).unwrap_or_default()),
         Kind::Boolean => out.push(if stack.truth(TOP) { 0xc3 } else { 0xc2 }),
@@ -103,7 +104,7 @@ fn pack_integer(out: &mut Vec<u8>, value: i64) {
 
 /// A table whose keys are 1 to their number is an array, any other table is a map.
 fn pack_table(stack: &Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raised> {
-    let (count, is_array) = survey(stack);
+    let (count, is_array) = survey(stack)?;
     if is_array {
         header(out, count, [0x90, 0xdc, 0xdd]);
         for nth in 1..=count {
@@ -131,11 +132,12 @@ fn header(out: &mut Vec<u8>, count: usize, [short, medium, long]: [u8; 3]) {
 }
 
 /// The number of fields of the table on top, and whether it is an array.
-fn survey(stack: &Stack<'_>) -> (usize, bool) {
+fn survey(stack: &Stack<'_>) -> Result<(usize, bool), Raised> {
     let (mut count, mut largest, mut is_array) = (0, 0.0_f64, true);
     stack.push_nil();
     while stack.next(-2) {
         stack.pop(1);
+        stack.work(1)?;
         count += 1;
         let key = (stack.kind(TOP) == Kind::Number).then(|| stack.number(TOP).unwrap_or_default());
         match key {
@@ -143,7 +145,7 @@ fn survey(stack: &Stack<'_>) -> (usize, bool) {
             _ => is_array = false,
         }
     }
-    (count, is_array && largest == count as f64)
+    Ok((count, is_array && largest == count as f64))
 }
 
 fn unpack_one(stack: &Stack<'_>) -> Outcome {
@@ -185,7 +187,7 @@ fn unpack(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
     let mut reader = Reader { stack, bytes, at: offset as usize, depth: 0 };
     let mut count = 0;
     while count < limit && reader.at < bytes.len() {
-        if !stack.has_space(4) {
+        if !stack.has_space(8) {
             return Err(stack.raise("stack overflow (in function mp_unpack)"));
         }
         reader.value().map_err(|problem| reader.raise(problem))?;
@@ -240,6 +242,7 @@ impl Reader<'_, '_> {
 
     /// Pushes one value.
     fn value(&mut self) -> Result<(), Problem> {
+        self.stack.work(4).map_err(Problem::Raised)?;
         let tag = self.take(1)?[0];
         let number = match tag {
             0x00..=0x7f => f64::from(tag),
@@ -292,7 +295,7 @@ impl Reader<'_, '_> {
 
     fn descend(&mut self) -> Result<(), Problem> {
         self.depth += 1;
-        if self.depth <= NESTING_MAX && self.stack.has_space(4) { Ok(()) } else { Err(Problem::TooDeep) }
+        if self.depth <= NESTING_MAX && self.stack.has_space(8) { Ok(()) } else { Err(Problem::TooDeep) }
     }
 
     fn array(&mut self, len: usize) -> Result<(), Problem> {

@@ -17,7 +17,7 @@ mod state;
 use std::ffi::c_int;
 use std::ptr;
 
-use mlua_sys as ffi;
+use onrush_lua_sys as ffi;
 
 use crate::heap::Heap;
 use crate::host::Host;

@@ -105,6 +105,7 @@ impl<'a> Reader<'a> {
             self.value(stack)?;
             stack.set_nth(-2, nth as i32);
             stack.check_memory()?;
+            stack.work(2)?;
         }
         self.depth -= 1;
         Ok(())
@@ -123,6 +124,7 @@ impl<'a> Reader<'a> {
                 stack.set(-3)
             }
             stack.check_memory()?;
+            stack.work(2)?;
         }
         stack.set_field(-2, "map");
         self.depth -= 1;
@@ -142,6 +144,7 @@ impl<'a> Reader<'a> {
                 stack.set(-3)
             }
             stack.check_memory()?;
+            stack.work(2)?;
         }
         stack.set_field(-2, "set");
         self.depth -= 1;
@@ -150,7 +153,7 @@ impl<'a> Reader<'a> {
 
     fn descend(&mut self, stack: &Stack<'_>) -> Result<(), Raised> {
         self.depth += 1;
-        if self.depth <= NESTING_MAX && stack.has_space(8) {
+        if self.depth <= NESTING_MAX && stack.has_space(10) {
             Ok(())
         } else {
             Err(stack.raise_plain("ERR reply is nested too deeply"))

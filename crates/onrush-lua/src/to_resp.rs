@@ -12,29 +12,46 @@
 use onrush_resp::Reply;
 
 use crate::number::to_integer;
-use crate::stack::{Kind, NESTING_MAX, Stack, TOP};
+use crate::stack::{Kind, NESTING_MAX, Raised, Stack, TOP};
 
 /// Most bytes of a script's reply: tables that contain each other could unfold to any size.
 const REPLY_LEN_MAX: usize = 512 << 20;
 
+/// A script's reply has at most a value for so many bytes that scripts may use. A growing table takes more for each of
+/// its values, so only tables that are in the reply many times exceed it.
+const BYTES_PER_VALUE: usize = 32;
+
 /// Appends the topmost value as a reply and pops it. O(length of the reply).
+///
+/// # Errors
+/// The script has been ended from outside meanwhile. Nothing has been appended.
 #[inline]
-pub(crate) fn take_reply(stack: &Stack<'_>, out: &mut Reply) {
+pub(crate) fn take_reply(stack: &Stack<'_>, out: &mut Reply) -> Result<(), Raised> {
     match stack.kind(TOP) {
         Kind::Number => out.int(to_integer(stack.number(TOP).unwrap_or_default())),
         Kind::String => out.bulk(stack.bytes(TOP).unwrap_or_default()),
         _ => return take_other(stack, out),
     }
     stack.pop(1);
+    Ok(())
 }
 
-fn take_other(stack: &Stack<'_>, out: &mut Reply) {
+fn take_other(stack: &Stack<'_>, out: &mut Reply) -> Result<(), Raised> {
     let mark = out.mark();
     let start = out.len();
-    let mut writer = Writer { stack, out, limit: start.saturating_add(REPLY_LEN_MAX), depth: 0 };
-    if writer.value().is_err() {
+    let left = stack.heap().max_bytes() / BYTES_PER_VALUE;
+    let mut writer = Writer { stack, out, limit: start.saturating_add(REPLY_LEN_MAX), left, depth: 0 };
+    let written = writer.value();
+    if written.is_err() {
         out.rewind(mark);
-        out.error("ERR reply of the script is too large");
+    }
+    match written {
+        Ok(()) => Ok(()),
+        Err(Stopped::Raised(raised)) => Err(raised),
+        Err(Stopped::TooLarge) => {
+            out.error("ERR reply of the script is too large");
+            Ok(())
+        }
     }
 }
 
@@ -49,20 +66,38 @@ const TAGS: [(&str, Kind); 7] = [
     ("verbatim_string", Kind::Table),
 ];
 
-/// The reply has grown beyond its limit.
-struct TooLarge;
+/// Why a reply is not written to its end.
+enum Stopped {
+    /// It has grown beyond its limits.
+    TooLarge,
+    /// The script has been ended from outside.
+    Raised(Raised),
+}
+
+impl From<Raised> for Stopped {
+    fn from(raised: Raised) -> Self {
+        Self::Raised(raised)
+    }
+}
 
 struct Writer<'a> {
     stack: &'a Stack<'a>,
     out: &'a mut Reply,
     limit: usize,
+    /// Values that may still be written.
+    left: usize,
     depth: u32,
 }
 
 impl Writer<'_> {
     /// Appends the value on top and pops it.
-    fn value(&mut self) -> Result<(), TooLarge> {
+    fn value(&mut self) -> Result<(), Stopped> {
         let Self { stack, out, .. } = self;
+        stack.work(4)?;
+        self.left = self.left.checked_sub(1).ok_or(Stopped::TooLarge)?;
+        if out.len() > self.limit {
+            return Err(Stopped::TooLarge);
+        }
         match stack.kind(TOP) {
             Kind::Number => out.int(to_integer(stack.number(TOP).unwrap_or_default())),
             Kind::String => out.bulk(stack.bytes(TOP).unwrap_or_default()),
@@ -76,7 +111,9 @@ impl Writer<'_> {
                     out.null();
                 }
             }
-            Kind::Table if self.depth == NESTING_MAX || !stack.has_space(6) => out.error("ERR reached lua stack limit"),
+            Kind::Table if self.depth == NESTING_MAX || !stack.has_space(10) => {
+                out.error("ERR reached lua stack limit")
+            }
             Kind::Table => return self.table(),
             _ => out.null(),
         }
@@ -84,10 +121,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn table(&mut self) -> Result<(), TooLarge> {
-        if self.out.len() > self.limit {
-            return Err(TooLarge);
-        }
+    fn table(&mut self) -> Result<(), Stopped> {
         self.depth += 1;
         if !self.scalar()? {
             self.array()?;
@@ -98,7 +132,7 @@ impl Writer<'_> {
     }
 
     /// Appends a table that is marked as another type than an array; returns whether it is.
-    fn scalar(&mut self) -> Result<bool, TooLarge> {
+    fn scalar(&mut self) -> Result<bool, Stopped> {
         let top = self.stack.top();
         for (name, kind) in TAGS {
             if self.stack.get_field(TOP, name) == kind {
@@ -112,7 +146,7 @@ impl Writer<'_> {
     }
 
     /// Appends the value that the field of this name, which is on top, describes.
-    fn tagged(&mut self, name: &str) -> Result<bool, TooLarge> {
+    fn tagged(&mut self, name: &str) -> Result<bool, Stopped> {
         let Self { stack, out, .. } = self;
         match name {
             "err" => out.error_bytes(without_line_end(until_nul(stack.bytes(TOP).unwrap_or_default()))),
@@ -152,8 +186,8 @@ impl Writer<'_> {
         true
     }
 
-    fn map(&mut self) -> Result<(), TooLarge> {
-        let len = self.count();
+    fn map(&mut self) -> Result<(), Stopped> {
+        let len = self.count()?;
         self.out.map(len);
         self.stack.push_nil();
         while self.stack.next(-2) {
@@ -164,8 +198,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn set(&mut self) -> Result<(), TooLarge> {
-        let len = self.count();
+    fn set(&mut self) -> Result<(), Stopped> {
+        let len = self.count()?;
         self.out.set(len);
         self.stack.push_nil();
         while self.stack.next(-2) {
@@ -177,17 +211,18 @@ impl Writer<'_> {
     }
 
     /// Fields of the table on top.
-    fn count(&self) -> usize {
+    fn count(&self) -> Result<usize, Raised> {
         let mut len = 0;
         self.stack.push_nil();
         while self.stack.next(-2) {
             self.stack.pop(1);
+            self.stack.work(1)?;
             len += 1;
         }
-        len
+        Ok(len)
     }
 
-    fn array(&mut self) -> Result<(), TooLarge> {
+    fn array(&mut self) -> Result<(), Stopped> {
         let mut len = 0;
         loop {
             self.stack.get_nth(TOP, len as i32 + 1);
@@ -196,6 +231,7 @@ impl Writer<'_> {
             if ends {
                 break;
             }
+            self.stack.work(1)?;
             len += 1;
         }
         self.out.array(len);

@@ -78,6 +78,7 @@ impl Decoder<'_> {
 
     /// Pushes the value that a token begins.
     fn value(&mut self, token: Token) -> Result<(), Raised> {
+        self.stack.work(4)?;
         match token {
             Token::String => self.stack.push_bytes(self.string),
             Token::Number(number) => self.stack.push_number(number),
@@ -92,7 +93,7 @@ impl Decoder<'_> {
 
     fn descend(&mut self) -> Result<(), Raised> {
         self.depth += 1;
-        if self.depth <= self.options.decode_depth.min(NESTING_MAX) && self.stack.has_space(6) {
+        if self.depth <= self.options.decode_depth.min(NESTING_MAX) && self.stack.has_space(8) {
             return Ok(());
         }
         let (depth, at) = (self.depth, self.at);

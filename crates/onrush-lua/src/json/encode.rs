@@ -4,6 +4,9 @@ use super::{Invalid, Options};
 use crate::number::push_general;
 use crate::stack::{Kind, NESTING_MAX, Outcome, Raised, Stack, TOP};
 
+/// Bytes of a string that are written between two looks at the limits.
+const PART_LEN: usize = 4096;
+
 pub(super) fn encode(stack: &Stack<'_>) -> Outcome {
     if stack.top() != 1 {
         return Err(stack.bad_argument(1, "expected 1 argument"));
@@ -26,8 +29,9 @@ impl Encoder<'_> {
     /// Appends the value on top and pops it.
     fn value(&mut self, depth: u32) -> Result<(), Raised> {
         let stack = self.stack;
+        stack.work(4)?;
         match stack.kind(TOP) {
-            Kind::String => self.string(stack.bytes(TOP).unwrap_or_default()),
+            Kind::String => self.string(stack.bytes(TOP).unwrap_or_default())?,
             Kind::Number => self.number(stack.number(TOP).unwrap_or_default(), self.options.encode_invalid)?,
             Kind::Boolean => self.out.extend_from_slice(if stack.truth(TOP) { b"true" } else { b"false" }),
             Kind::Table => self.table(depth + 1)?,
@@ -45,11 +49,8 @@ impl Encoder<'_> {
     }
 
     fn table(&mut self, depth: u32) -> Result<(), Raised> {
-        if depth > self.options.encode_depth.min(NESTING_MAX) || !self.stack.has_space(6) {
+        if depth > self.options.encode_depth.min(NESTING_MAX) || !self.stack.has_space(10) {
             return Err(self.stack.raise(format!("Cannot serialise, excessive nesting ({depth})")));
-        }
-        if self.out.len() > self.stack.heap().max_bytes() {
-            return Err(self.stack.raise_plain("not enough memory"));
         }
         match self.array_len()? {
             Some(len) => self.array(len, depth),
@@ -64,6 +65,7 @@ impl Encoder<'_> {
         stack.push_nil();
         while stack.next(-2) {
             stack.pop(1);
+            stack.work(1)?;
             let key = if stack.kind(TOP) == Kind::Number { stack.number(TOP) } else { None };
             match key {
                 Some(key) if key >= 1.0 && key.floor() == key => {
@@ -100,6 +102,7 @@ impl Encoder<'_> {
             }
             self.stack.get_nth(TOP, nth);
             self.value(depth)?;
+            self.check_len()?;
         }
         self.out.push(b']');
         Ok(())
@@ -121,11 +124,12 @@ impl Encoder<'_> {
                     self.number(stack.number(-2).unwrap_or_default(), self.options.encode_invalid)?;
                     self.out.push(b'"');
                 }
-                Kind::String => self.string(stack.bytes(-2).unwrap_or_default()),
+                Kind::String => self.string(stack.bytes(-2).unwrap_or_default())?,
                 kind => return Err(self.unsupported(kind, "table key must be a number or string")),
             }
             self.out.push(b':');
             self.value(depth)?;
+            self.check_len()?;
         }
         self.out.push(b'}');
         Ok(())
@@ -153,8 +157,26 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn string(&mut self, bytes: &[u8]) {
+    fn string(&mut self, bytes: &[u8]) -> Result<(), Raised> {
         self.out.push(b'"');
+        for part in bytes.chunks(PART_LEN) {
+            self.stack.work(part.len() / 8)?;
+            self.check_len()?;
+            self.part_of_string(part);
+        }
+        self.out.push(b'"');
+        Ok(())
+    }
+
+    /// Strings that a table has many times could unfold to any size.
+    fn check_len(&self) -> Result<(), Raised> {
+        if self.out.len() > self.stack.heap().max_bytes() {
+            return Err(self.stack.raise_plain("not enough memory"));
+        }
+        Ok(())
+    }
+
+    fn part_of_string(&mut self, bytes: &[u8]) {
         let mut plain = 0;
         for (at, &byte) in bytes.iter().enumerate() {
             if byte >= b' ' && !matches!(byte, b'"' | b'\\' | b'/' | 127) {
@@ -173,6 +195,5 @@ impl Encoder<'_> {
             }
         }
         self.out.extend_from_slice(&bytes[plain..]);
-        self.out.push(b'"');
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
-use mlua_sys as ffi;
+use onrush_lua_sys as ffi;
 
 use super::entry::{MATCHING, Pieces, hook, matching, read};
 use super::{Kind, Raised, SLOTS, Stack, TOP};

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use mlua_sys as ffi;
+use onrush_lua_sys as ffi;
 
 use super::{Outcome, Raised, Stack};
 

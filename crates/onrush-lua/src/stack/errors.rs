@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int};
 
-use mlua_sys as ffi;
+use onrush_lua_sys as ffi;
 
 use super::{Outcome, Raised, Stack};
 use crate::host::Interrupt;
@@ -152,6 +152,20 @@ impl<'s> Stack<'s> {
             }
             _ => false,
         }
+    }
+
+    /// Counts work of our own code, in about the time of one Lua instruction each, and asks the host from time to time
+    /// whether the script may go on. Loops that a script makes long call this; there is space for three values.
+    ///
+    /// # Errors
+    /// The script must end.
+    #[inline]
+    pub(crate) fn work(&self, steps: usize) -> Result<(), Raised> {
+        // SAFETY: changes a count of the state.
+        if unsafe { ffi::onrush_lua_spend(self.state, steps) } != 0 && self.ask_host() {
+            return Err(Raised);
+        }
+        Ok(())
     }
 
     /// Pushes `name:line:` of the Lua function at a level above the running one, or an empty string.

@@ -3,9 +3,11 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+use std::hash::{BuildHasher, RandomState};
 use std::ptr::NonNull;
+use std::sync::Once;
 
-use mlua_sys as ffi;
+use onrush_lua_sys as ffi;
 
 use super::Stack;
 use super::entry::MATCHING;
@@ -35,6 +37,7 @@ pub(crate) struct State {
 impl State {
     /// A new state with no globals; `None` if there is no memory for it.
     pub(crate) fn new(world: World, memory_max_bytes: usize) -> Option<Self> {
+        seed();
         let heap = Heap::new(memory_max_bytes);
         let (host, aborted, panic) = (Cell::new(None), RefCell::new(None), Cell::new(None));
         let anchor = NonNull::from(Box::leak(Box::new(Anchor {
@@ -92,6 +95,16 @@ impl Drop for State {
             drop(Box::from_raw(self.anchor.as_ptr()));
         }
     }
+}
+
+/// Draws the secret of Lua's table of strings, once.
+fn seed() {
+    static SEED: Once = Once::new();
+    SEED.call_once(|| {
+        let [first, second] = [1_u8, 2].map(|value| RandomState::new().hash_one(value));
+        // SAFETY: no state exists, as every one is made after this.
+        unsafe { ffi::onrush_lua_seed(first, second) }
+    });
 }
 
 unsafe extern "C" fn resize(anchor: *mut c_void, block: *mut c_void, old_size: usize, new_size: usize) -> *mut c_void {

@@ -1,0 +1,340 @@
+//! What is changed in the sources of Lua 5.1.5.
+//!
+//! Each change replaces a text that must occur exactly once in its file: another release of Lua fails the build rather
+//! than to lose a change.
+
+struct Patch {
+    file: &'static str,
+    old: &'static str,
+    new: &'static str,
+}
+
+const fn patch(file: &'static str, old: &'static str, new: &'static str) -> Patch {
+    Patch { file, old, new }
+}
+
+/// The text of a source with its changes.
+pub fn apply(name: &str, mut text: String) -> String {
+    for patch in PATCHES.iter().flat_map(|group| group.iter()).filter(|patch| patch.file == name) {
+        let count = text.matches(patch.old).count();
+        assert_eq!(count, 1, "{name} has {count} times the text to be replaced: {}", patch.old);
+        text = text.replace(patch.old, patch.new);
+    }
+    text
+}
+
+const PATCHES: [&[Patch]; 4] = [&MEMORY, &STRINGS, &WORK, &LOOPS];
+
+/// Faults that write or read outside of memory.
+const MEMORY: [Patch; 12] = [
+    // CVE-2025-46817: the number of results overflows.
+    patch(
+        "lbaselib.c",
+        "  int i, e, n;\n  luaL_checktype(L, 1, LUA_TTABLE);\n  i = luaL_optint(L, 2, 1);",
+        "  int i, e;\n  unsigned int n;\n  luaL_checktype(L, 1, LUA_TTABLE);\n  i = luaL_optint(L, 2, 1);",
+    ),
+    patch(
+        "lbaselib.c",
+        "  n = e - i + 1;  /* number of elements */\n  if (n <= 0 || !lua_checkstack(L, n))  /* n <= 0 means arith. overflow */",
+        "  n = (unsigned int)e - (unsigned int)i;  /* number of elements minus 1 */\n  if (n >= (unsigned int)LUAI_MAXCSTACK || !lua_checkstack(L, (int)++n))",
+    ),
+    patch("lbaselib.c", "    lua_rawgeti(L, 1, i);\n  return n;\n}", "    lua_rawgeti(L, 1, i);\n  return (int)n;\n}"),
+    // CVE-2025-49844: nothing holds the name of the chunk while it is parsed.
+    patch(
+        "lparser.c",
+        "  struct FuncState funcstate;\n  lexstate.buff = buff;\n  luaX_setinput(L, &lexstate, z, luaS_new(L, name));",
+        "  struct FuncState funcstate;\n  TString *tname = luaS_new(L, name);\n  setsvalue2s(L, L->top, tname);\n  incr_top(L);\n  lexstate.buff = buff;\n  luaX_setinput(L, &lexstate, z, tname);",
+    ),
+    patch(
+        "lparser.c",
+        "  lua_assert(lexstate.fs == NULL);\n  return funcstate.f;",
+        "  lua_assert(lexstate.fs == NULL);\n  L->top--;  /* the name of the chunk */\n  return funcstate.f;",
+    ),
+    // CVE-2025-46819: the signs of a long bracket are counted in an int.
+    patch(
+        "llex.c",
+        "static int skip_sep (LexState *ls) {\n  int count = 0;",
+        "/* 0: no bracket; 1: a single one; otherwise the number of `=' plus 2 */\nstatic size_t skip_sep (LexState *ls) {\n  size_t count = 0;",
+    ),
+    patch(
+        "llex.c",
+        "  return (ls->current == s) ? count : (-count) - 1;",
+        "  return (ls->current == s) ? count + 2 : (count == 0) ? 1 : 0;",
+    ),
+    patch(
+        "llex.c",
+        "static void read_long_string (LexState *ls, SemInfo *seminfo, int sep) {",
+        "static void read_long_string (LexState *ls, SemInfo *seminfo, size_t sep) {",
+    ),
+    patch(
+        "llex.c",
+        "          int sep = skip_sep(ls);\n          luaZ_resetbuffer(ls->buff);  /* `skip_sep' may dirty the buffer */\n          if (sep >= 0) {",
+        "          size_t sep = skip_sep(ls);\n          luaZ_resetbuffer(ls->buff);  /* `skip_sep' may dirty the buffer */\n          if (sep >= 2) {",
+    ),
+    patch(
+        "llex.c",
+        "        int sep = skip_sep(ls);\n        if (sep >= 0) {\n          read_long_string(ls, seminfo, sep);\n          return TK_STRING;\n        }\n        else if (sep == -1) return '[';",
+        "        size_t sep = skip_sep(ls);\n        if (sep >= 2) {\n          read_long_string(ls, seminfo, sep);\n          return TK_STRING;\n        }\n        else if (sep == 1) return '[';",
+    ),
+    patch(
+        "llex.c",
+        "          if (sep == 0)\n            luaX_lexerror(ls, \"nesting",
+        "          if (sep == 2)\n            luaX_lexerror(ls, \"nesting",
+    ),
+    patch(
+        "llex.c",
+        "luaZ_buffer(ls->buff) + (2 + sep),\n                                     luaZ_bufflen(ls->buff) - 2*(2 + sep));",
+        "luaZ_buffer(ls->buff) + sep,\n                                     luaZ_bufflen(ls->buff) - 2*sep);",
+    ),
+];
+
+/// The table of all strings is hashed by all bytes and a secret. The hash of table keys, which decides the order of
+/// `pairs`, is Redis's: it covers all bytes too, and is computed when a string first is a key.
+const STRINGS: [Patch; 6] = [
+    patch(
+        "lstring.h",
+        "LUAI_FUNC void luaS_resize (lua_State *L, int newsize);",
+        "LUAI_FUNC void luaS_resize (lua_State *L, int newsize);\n\
+         LUAI_FUNC unsigned int luaS_hashkey (TString *ts);\n\
+         /* 0: not computed yet */\n\
+         #define luaS_hash(ts)	((ts)->tsv.hash ? (ts)->tsv.hash : luaS_hashkey(ts))",
+    ),
+    patch("ltable.c", "#include \"lstate.h\"\n", "#include \"lstate.h\"\n#include \"lstring.h\"\n"),
+    patch("ltable.c", "hashpow2(t, (str)->tsv.hash)", "hashpow2(t, luaS_hash(str))"),
+    patch(
+        "lstring.c",
+        "\n\nvoid luaS_resize (lua_State *L, int newsize) {",
+        r"
+
+static uint64_t seeds[2];
+
+
+LUA_API void onrush_lua_seed (uint64_t first, uint64_t second) {
+  seeds[0] = first;
+  seeds[1] = second;
+}
+
+
+static uint64_t load (const char *p, size_t l) {
+  uint64_t w = 0;
+  memcpy(&w, p, l);
+  return w;
+}
+
+
+static uint64_t mix (uint64_t a, uint64_t b) {
+  unsigned __int128 m = (unsigned __int128)(a ^ seeds[0]) * (b ^ seeds[1]);
+  return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+
+/* where a string is in the table of all strings */
+static unsigned int hashplace (const char *s, size_t l) {
+  uint64_t h = l;
+  for (; l > 16; s += 16, l -= 16)
+    h = mix(load(s, 8), load(s + 8, 8) ^ h);
+  if (l > 8)
+    h = mix(load(s, 8), load(s + 8, l - 8) ^ h);
+  else
+    h = mix(load(s, l), h);
+  return cast(unsigned int, h ^ (h >> 32));
+}
+
+
+/* where a string is in a table that has it as a key */
+unsigned int luaS_hashkey (TString *ts) {
+  unsigned int h = cast(unsigned int, ts->tsv.len);  /* seed */
+  size_t l1;
+  for (l1 = ts->tsv.len; l1 >= 1; l1--)
+    h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, getstr(ts)[l1-1]));
+  ts->tsv.hash = h;
+  return h;
+}
+
+
+void luaS_resize (lua_State *L, int newsize) {",
+    ),
+    patch(
+        "lstring.c",
+        "      unsigned int h = gco2ts(p)->hash;",
+        "      unsigned int h = hashplace(getstr(rawgco2ts(p)), gco2ts(p)->len);",
+    ),
+    patch("lstring.c", "  ts->tsv.hash = h;\n  ts->tsv.marked", "  ts->tsv.hash = 0;\n  ts->tsv.marked"),
+];
+
+/// Native code counts its work in the count of the hook: the hook is called in time after long work, and inside of
+/// loops that the arguments make long.
+const WORK: [Patch; 12] = [
+    patch(
+        "lua.h",
+        "LUA_API int lua_gethookcount (lua_State *L);",
+        r"LUA_API int lua_gethookcount (lua_State *L);
+
+/* counts work; true if the hook is due */
+LUA_API int onrush_lua_spend (lua_State *L, size_t work);
+/* counts work, and calls the hook if it is due */
+LUA_API void onrush_lua_work (lua_State *L, size_t work);",
+    ),
+    patch(
+        "lstate.h",
+        "#define G(L)	(L->l_G)",
+        r"#define G(L)	(L->l_G)
+
+/* counts work; the hook is called behind the present instruction if it is due */
+#define luai_charge(L,work) \
+  ((L)->hookcount > 1 ? (void)((L)->hookcount = \
+    (size_t)(work) < (size_t)(L)->hookcount ? (L)->hookcount - (int)(work) : 1) : (void)0)",
+    ),
+    patch(
+        "ldebug.c",
+        "LUA_API int lua_gethookcount (lua_State *L) {\n  return L->basehookcount;\n}",
+        r"LUA_API int lua_gethookcount (lua_State *L) {
+  return L->basehookcount;
+}
+
+
+LUA_API int onrush_lua_spend (lua_State *L, size_t work) {
+  luai_charge(L, work);
+  if (L->hookcount != 1) return 0;
+  resethookcount(L);
+  return 1;
+}
+
+
+LUA_API void onrush_lua_work (lua_State *L, size_t work) {
+  if (onrush_lua_spend(L, work))
+    luaD_callhook(L, LUA_HOOKCOUNT, -1);
+}",
+    ),
+    patch(
+        "lmem.c",
+        "  lua_assert((osize == 0) == (block == NULL));\n  block",
+        "  lua_assert((osize == 0) == (block == NULL));\n  if (nsize >= 256) luai_charge(L, nsize >> 5);\n  block",
+    ),
+    patch(
+        "lstring.c",
+        "  unsigned int h = cast(unsigned int, l);  /* seed */\n  size_t step = (l>>5)+1;  /* if string is too long, don't hash all its chars */\n  size_t l1;\n  for (l1=l; l1>=step; l1-=step)  /* compute hash */\n    h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, str[l1-1]));",
+        "  unsigned int h = hashplace(str, l);\n  if (l >= 256) luai_charge(L, l >> 5);",
+    ),
+    patch("lstring.c", "#include <string.h>\n", "#include <stdint.h>\n#include <string.h>\n"),
+    patch(
+        "lvm.c",
+        "    return l_strcmp(rawtsvalue(l), rawtsvalue(r)) < 0;",
+        "  {\n    luai_charge(L, tsvalue(l)->len >> 3);\n    return l_strcmp(rawtsvalue(l), rawtsvalue(r)) < 0;\n  }",
+    ),
+    patch(
+        "lvm.c",
+        "    return l_strcmp(rawtsvalue(l), rawtsvalue(r)) <= 0;",
+        "  {\n    luai_charge(L, tsvalue(l)->len >> 3);\n    return l_strcmp(rawtsvalue(l), rawtsvalue(r)) <= 0;\n  }",
+    ),
+    patch(
+        "ltable.c",
+        "  int i = findindex(L, t, key);  /* find original element */",
+        "  int i = findindex(L, t, key);  /* find original element */\n  int first = i;",
+    ),
+    patch(
+        "ltable.c",
+        "      setobj2s(L, key+1, &t->array[i]);\n      return 1;",
+        "      setobj2s(L, key+1, &t->array[i]);\n      luai_charge(L, (i - first) >> 2);\n      return 1;",
+    ),
+    patch(
+        "ltable.c",
+        "      setobj2s(L, key+1, gval(gnode(t, i)));\n      return 1;",
+        "      setobj2s(L, key+1, gval(gnode(t, i)));\n      luai_charge(L, (i + t->sizearray - first) >> 2);\n      return 1;",
+    ),
+    patch(
+        "ltable.c",
+        "  return 0;  /* no more elements */",
+        "  luai_charge(L, (i + t->sizearray - first) >> 2);\n  return 0;  /* no more elements */",
+    ),
+];
+
+/// Loops in the libraries that the arguments make long.
+const LOOPS: [Patch; 19] = [
+    patch(
+        "lstrlib.c",
+        "  while (n-- > 0)\n    luaL_addlstring(&b, s, l);",
+        "  while (n-- > 0) {\n    onrush_lua_work(L, 1);\n    luaL_addlstring(&b, s, l);\n  }",
+    ),
+    patch(
+        "lstrlib.c",
+        "  int level;  /* total number of captures (finished or unfinished) */\n  struct {",
+        "  int level;  /* total number of captures (finished or unfinished) */\n  int left;  /* steps until work is counted */\n  struct {",
+    ),
+    patch(
+        "lstrlib.c",
+        "static int check_capture (MatchState *ms, int l) {",
+        r"#define STEPS	64
+
+static void work (MatchState *ms, size_t steps) {
+  if (steps < (size_t)ms->left) ms->left -= (int)steps;
+  else {
+    onrush_lua_work(ms->L, steps + STEPS - ms->left);
+    ms->left = STEPS;
+  }
+}
+
+
+static int check_capture (MatchState *ms, int l) {",
+    ),
+    patch(
+        "lstrlib.c",
+        "    int cont = 1;\n    while (++s < ms->src_end) {",
+        "    int cont = 1;\n    work(ms, (size_t)(ms->src_end - s) >> 4);\n    while (++s < ms->src_end) {",
+    ),
+    patch(
+        "lstrlib.c",
+        "    i++;\n  /* keeps trying to match with the maximum repetitions */",
+        "    i++;\n  work(ms, (size_t)i >> 2);\n  /* keeps trying to match with the maximum repetitions */",
+    ),
+    patch(
+        "lstrlib.c",
+        "  len = ms->capture[l].len;\n  if ((size_t)(ms->src_end-s) >= len &&",
+        "  len = ms->capture[l].len;\n  if ((size_t)(ms->src_end-s) >= len) work(ms, len >> 5);\n  if ((size_t)(ms->src_end-s) >= len &&",
+    ),
+    patch(
+        "lstrlib.c",
+        "static const char *match (MatchState *ms, const char *s, const char *p) {\n",
+        "static const char *match (MatchState *ms, const char *s, const char *p) {\n  work(ms, 2);\n",
+    ),
+    patch(
+        "lstrlib.c",
+        "static const char *lmemfind (const char *s1, size_t l1,",
+        "static const char *lmemfind (lua_State *L, const char *s1, size_t l1,",
+    ),
+    patch(
+        "lstrlib.c",
+        "      else {  /* correct `l1' and `s1' to try again */",
+        "      else {  /* correct `l1' and `s1' to try again */\n        onrush_lua_work(L, 1 + (l2 >> 5));",
+    ),
+    patch("lstrlib.c", "lmemfind(s+init, l1-init, p, l2);", "lmemfind(L, s+init, l1-init, p, l2);"),
+    patch(
+        "lstrlib.c",
+        "    ms.L = L;\n    ms.src_init = s;",
+        "    ms.L = L;\n    ms.left = STEPS;\n    ms.src_init = s;",
+    ),
+    patch(
+        "lstrlib.c",
+        "  ms.L = L;\n  ms.src_init = s;\n  ms.src_end = s+ls;",
+        "  ms.L = L;\n  ms.left = STEPS;\n  ms.src_init = s;\n  ms.src_end = s+ls;",
+    ),
+    patch("lstrlib.c", "  ms.L = L;\n  ms.src_init = src;", "  ms.L = L;\n  ms.left = STEPS;\n  ms.src_init = src;"),
+    patch("ltablib.c", "  for (i=1; i <= n; i++) {\n", "  for (i=1; i <= n; i++) {\n    onrush_lua_work(L, 1);\n"),
+    patch(
+        "ltablib.c",
+        "  while (lua_next(L, 1)) {\n    lua_pushvalue(L, 2);",
+        "  while (lua_next(L, 1)) {\n    onrush_lua_work(L, 1);\n    lua_pushvalue(L, 2);",
+    ),
+    patch(
+        "ltablib.c",
+        "  while (lua_next(L, 1)) {\n    lua_pop(L, 1);",
+        "  while (lua_next(L, 1)) {\n    onrush_lua_work(L, 1);\n    lua_pop(L, 1);",
+    ),
+    patch("ltablib.c", "  for ( ;pos<e; pos++) {\n", "  for ( ;pos<e; pos++) {\n    onrush_lua_work(L, 1);\n"),
+    patch("ltablib.c", "  for (; i < last; i++) {\n", "  for (; i < last; i++) {\n    onrush_lua_work(L, 1);\n"),
+    patch(
+        "ltablib.c",
+        "static int sort_comp (lua_State *L, int a, int b) {\n",
+        "static int sort_comp (lua_State *L, int a, int b) {\n  onrush_lua_work(L, 4);\n",
+    ),
+];
