@@ -64,6 +64,7 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(CommandError::bytes([b"ERR Library '", name.as_slice(), b"' already exists"].concat()));
     }
     let library = compile(ctx.engine, text)?;
+    in_one_order(ctx)?;
     ctx.engine.scripts.libraries.add(vec![library], policy)?;
     ctx.changed_keyspace(1);
     // The server that executes the log may already have the library.
@@ -74,12 +75,19 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `FUNCTION DELETE library-name`
 pub fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
+    in_one_order(ctx)?;
     if !ctx.engine.scripts.libraries.remove(ctx.arg(2)) {
         return Err(NO_LIBRARY);
     }
     log_all(ctx);
     ctx.out.ok();
     Ok(())
+}
+
+/// Takes the whole keyspace until this command has its place in the log: so changes of libraries are executed and
+/// logged in one order. Nothing has been changed yet.
+fn in_one_order(ctx: &mut Ctx<'_>) -> CommandResult {
+    Ok(ctx.commit.lock_keyspace()?)
 }
 
 /// Logs the present libraries: the server that executes the log may still have earlier ones.
@@ -104,6 +112,7 @@ pub fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC") {
         return Err(FLUSH_OPTION);
     }
+    in_one_order(ctx)?;
     ctx.engine.scripts.libraries.clear();
     ctx.changed_keyspace(1);
     ctx.out.ok();
@@ -226,7 +235,9 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
         crate::scripts::Bad::Content => BAD_CONTENT,
     })?;
     let libraries: Result<Vec<_>, _> = texts.iter().map(|text| compile(ctx.engine, text)).collect();
-    ctx.engine.scripts.libraries.add(libraries?, policy)?;
+    let libraries = libraries?;
+    in_one_order(ctx)?;
+    ctx.engine.scripts.libraries.add(libraries, policy)?;
     log_all(ctx);
     ctx.out.ok();
     Ok(())

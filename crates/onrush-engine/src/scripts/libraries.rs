@@ -1,6 +1,6 @@
 //! Libraries of functions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -97,46 +97,49 @@ pub(crate) struct Libraries {
     all: RwLock<All>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct All {
-    /// In the order of their names.
-    libraries: Vec<Arc<Library>>,
+    /// By name.
+    libraries: BTreeMap<Vec<u8>, Arc<Library>>,
     /// The library and the number in it of each function, by its name in lower case.
     functions: HashMap<Vec<u8>, (Arc<Library>, usize)>,
 }
 
 impl All {
-    fn find(&self, name: &[u8]) -> Result<usize, usize> {
-        self.libraries.binary_search_by(|library| library.name.as_slice().cmp(name))
-    }
-
     fn remove(&mut self, name: &[u8]) -> Option<Arc<Library>> {
-        let library = self.libraries.remove(self.find(name).ok()?);
-        self.functions.retain(|_, (other, _)| other.id != library.id);
+        let library = self.libraries.remove(name)?;
+        for function in &library.functions {
+            self.functions.remove(&function.name.to_ascii_lowercase());
+        }
         Some(library)
     }
 
-    fn add(&mut self, library: Library, replaces: bool) -> Result<(), CommandError> {
-        if self.find(&library.name).is_ok() && !replaces {
+    fn insert(&mut self, library: Arc<Library>) {
+        for (number, function) in library.functions.iter().enumerate() {
+            self.functions.insert(function.name.to_ascii_lowercase(), (Arc::clone(&library), number));
+        }
+        self.libraries.insert(library.name.clone(), library);
+    }
+
+    /// Adds a library; returns the one that it replaces. O(its functions, log libraries).
+    ///
+    /// # Errors
+    /// A library or a function of the same name exists already; then nothing changes.
+    fn add(&mut self, library: Library, replaces: bool) -> Result<Option<Arc<Library>>, CommandError> {
+        let present = self.libraries.get(&library.name);
+        if present.is_some() && !replaces {
             return Err(CommandError::bytes([b"ERR Library '", library.name.as_slice(), b"' already exists"].concat()));
         }
-        self.remove(&library.name);
-        let library = Arc::new(library);
-        for (number, function) in library.functions.iter().enumerate() {
-            let name = function.name.to_ascii_lowercase();
-            if self
-                .functions
-                .insert(name, (Arc::clone(&library), number))
-                .is_some_and(|(other, _)| other.id != library.id)
-            {
-                return Err(CommandError::bytes(
-                    [b"ERR Function ", function.name.as_slice(), b" already exists"].concat(),
-                ));
-            }
+        let own = present.map(|library| library.id);
+        let is_taken = |name: &[u8]| {
+            self.functions.get(&name.to_ascii_lowercase()).is_some_and(|(other, _)| Some(other.id) != own)
+        };
+        if let Some(function) = library.functions.iter().find(|function| is_taken(&function.name)) {
+            return Err(CommandError::bytes([b"ERR Function ", function.name.as_slice(), b" already exists"].concat()));
         }
-        let at = self.find(&library.name).unwrap_or_else(|at| at);
-        self.libraries.insert(at, library);
-        Ok(())
+        let replaced = self.remove(&library.name);
+        self.insert(Arc::new(library));
+        Ok(replaced)
     }
 }
 
@@ -168,30 +171,45 @@ impl Libraries {
 
     /// All libraries in the order of their names.
     pub(crate) fn all(&self) -> Vec<Arc<Library>> {
-        self.all.read().libraries.clone()
+        self.all.read().libraries.values().cloned().collect()
     }
 
     pub(crate) fn has(&self, name: &[u8]) -> bool {
-        self.all.read().find(name).is_ok()
+        self.all.read().libraries.contains_key(name)
     }
 
     /// Whether a library is still there.
     pub(crate) fn is_current(&self, name: &[u8], id: u64) -> bool {
-        let all = self.all.read();
-        all.find(name).is_ok_and(|at| all.libraries[at].id == id)
+        self.all.read().libraries.get(name).is_some_and(|library| library.id == id)
     }
 
-    /// Adds libraries, all or none.
+    /// Adds libraries, all or none. O(their functions), however many libraries there are; with [`Policy::Flush`] those
+    /// that go are freed after the lock.
     ///
     /// # Errors
     /// A library or a function of the same name exists already.
     pub(crate) fn add(&self, libraries: Vec<Library>, policy: Policy) -> Result<(), CommandError> {
         let mut all = self.all.write();
-        let mut new = if policy == Policy::Flush { All::default() } else { all.clone() };
+        let flushed = (policy == Policy::Flush).then(|| std::mem::take(&mut *all));
+        let mut added = Vec::with_capacity(libraries.len());
         for library in libraries {
-            new.add(library, policy == Policy::Replace)?;
+            let name = library.name.clone();
+            match all.add(library, policy == Policy::Replace) {
+                Ok(replaced) => added.push((name, replaced)),
+                Err(problem) => {
+                    // The last change is undone first.
+                    for (name, replaced) in added.into_iter().rev() {
+                        all.remove(&name);
+                        replaced.into_iter().for_each(|library| all.insert(library));
+                    }
+                    if let Some(flushed) = flushed {
+                        *all = flushed;
+                    }
+                    return Err(problem);
+                }
+            }
         }
-        *all = new;
+        drop(all);
         self.generation.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -207,5 +225,52 @@ impl Libraries {
     pub(crate) fn clear(&self) {
         *self.all.write() = All::default();
         self.generation.fetch_add(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onrush_lua::FunctionFlags;
+
+    fn library(name: &str, functions: &[&str]) -> Library {
+        let registered = |name: &&str| Registered {
+            name: name.as_bytes().to_vec(),
+            description: None,
+            flags: FunctionFlags::default(),
+        };
+        Library::new(Library::next_id(), name.into(), Vec::new(), functions.iter().map(registered).collect())
+    }
+
+    fn owner(libraries: &Libraries, function: &str) -> Option<String> {
+        let (library, _) = libraries.function(function.as_bytes())?;
+        Some(String::from_utf8(library.name.clone()).unwrap())
+    }
+
+    #[test]
+    fn libraries_are_added_all_or_none() {
+        for policy in [Policy::Append, Policy::Replace, Policy::Flush] {
+            let libraries = Libraries::default();
+            libraries.add(vec![library("a", &["f", "g"]), library("b", &["h"])], Policy::Append).unwrap();
+            let new = vec![library("c", &["i"]), library("d", &["F"]), library("e", &["i"])];
+            assert!(libraries.add(new, policy).is_err(), "{policy:?}");
+            assert_eq!((libraries.count().libraries, libraries.count().functions), (2, 3), "{policy:?}");
+            assert_eq!(owner(&libraries, "G").as_deref(), Some("a"));
+            assert_eq!((owner(&libraries, "i"), libraries.has(b"c")), (None, false));
+        }
+    }
+
+    #[test]
+    fn a_library_replaces_one_of_its_name_with_all_functions() {
+        let libraries = Libraries::default();
+        libraries.add(vec![library("a", &["f", "g"]), library("b", &["h"])], Policy::Append).unwrap();
+        assert!(libraries.add(vec![library("a", &["x"])], Policy::Append).is_err());
+        assert!(libraries.add(vec![library("a", &["x", "h"])], Policy::Replace).is_err());
+        assert_eq!(owner(&libraries, "f").as_deref(), Some("a"));
+        libraries.add(vec![library("a", &["g", "x"])], Policy::Replace).unwrap();
+        let owners = ["f", "g", "h", "x"].map(|name| owner(&libraries, name).unwrap_or_default());
+        assert_eq!(owners, ["", "a", "b", "a"]);
+        assert!(libraries.remove(b"a") && !libraries.remove(b"a"));
+        assert_eq!((owner(&libraries, "x"), libraries.count().functions), (None, 1));
     }
 }
