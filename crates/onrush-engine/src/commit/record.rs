@@ -63,7 +63,7 @@ const PIECE_MEMBERS_MAX: usize = 64 << 10;
 const PIECE_BYTES_MAX: usize = 16 << 20;
 
 /// Parts of `members` for one command each. O(members).
-fn pieces<'m, M: AsRef<[u8]>>(members: &'m [M]) -> impl Iterator<Item = &'m [M]> {
+fn pieces<M: AsRef<[u8]>>(members: &[M]) -> impl Iterator<Item = &[M]> {
     let mut rest = members;
     std::iter::from_fn(move || {
         let mut bytes = 0;
