@@ -31,6 +31,8 @@ pub(crate) struct Conditions {
     may_hold_back: bool,
     /// Whether commands that use memory must be refused.
     pub(crate) full: bool,
+    /// Whether the server refuses commands as a whole.
+    pub(crate) restricts: bool,
     /// Whether short commands are executed one by one: each is timed, or may be refused because a script takes too long.
     one_by_one: bool,
 }
@@ -41,13 +43,14 @@ pub(crate) const SHORT_ARGS_MAX: usize = 128;
 impl Conditions {
     /// The present conditions; evicts if too much memory is in use. No locks may be held.
     pub fn now(engine: &Engine, commit: &mut Commit) -> Self {
-        let pause = engine.pause(commit.now_ms());
-        commit.note_pause(pause);
+        commit.note_pause(engine.pause(commit.now_ms()));
+        let pause = engine.holds_back(commit.now_ms());
         let waits_for_script = !commit.has_entered() && engine.settings.busy_reply_ms.load(Relaxed) == 0;
         Self {
             reply_limit: engine.settings.reply_limit_bytes.load(Relaxed),
             pause,
             waits_for_script,
+            restricts: engine.restricts(),
             may_hold_back: pause != Pause::None || waits_for_script,
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
             one_by_one: commit.choose_timing() || !commit.has_entered() || engine.restricts(),

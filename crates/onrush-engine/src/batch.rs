@@ -68,6 +68,7 @@ impl Execution<'_> {
         let Self { engine, thread, chunk, ref mut commit, ref mut conditions, ref mut tally } = *self;
         let planned = &chunk.planned[part.first..part.first + part.len];
         commit.begin_part(lane.session);
+        let (is_free, changed_lsn) = (!conditions.restricts, commit.changed_lsn());
         let owned = &chunk.owned[part.owned.clone()];
         let mut ctx = Ctx::new(engine, thread, &mut *lane.session, &mut *lane.reply, commit);
         let plain = conditions.admit_all_short(&ctx);
@@ -147,6 +148,14 @@ impl Execution<'_> {
             hear(&mut ctx);
         }
         ctx.commit.free_garbage();
+        if ctx.commit.changed_lsn() != changed_lsn {
+            ctx.session.changed_lsn = ctx.commit.changed_lsn();
+        }
+        // Otherwise commands are executed one by one, and each says what its reply may report.
+        if (is_free || !steps.conditions.restricts) && engine.durability.holds(ctx.session.durability_owed) {
+            cold_path();
+            ctx.session.has_seen_data |= planned.iter().any(|run| run.hashes.0 != run.hashes.1);
+        }
         if ctx.changes > 0 {
             engine.stats.threads[thread].changes.add(ctx.changes);
         }

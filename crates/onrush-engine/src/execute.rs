@@ -137,6 +137,7 @@ pub(crate) fn hear(ctx: &mut Ctx<'_>) {
         ctx.commit.tell();
         if ctx.session.handle.has_mail() {
             ctx.session.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
+            ctx.session.has_seen_data = true;
         }
     }
 }
@@ -322,6 +323,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
         return Err(if command.is_exec() { abort(ctx, &error) } else { refuse(ctx, error) });
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
+    ctx.session.has_seen_data |= command.may_report_data();
     ctx.executing.note(command.id);
     // Other threads must not wait for the previous command's key or record while this one takes long.
     ctx.commit.release();

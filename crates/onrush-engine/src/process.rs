@@ -63,6 +63,21 @@ pub trait Process: Send + Sync {
     /// The system's.
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>>;
 
+    /// Whether CONFIG SET of these pairs has to wait for the disk, so that no worker must do it.
+    fn config_waits(&self, _pairs: &[(&[u8], &[u8])]) -> bool {
+        false
+    }
+
+    /// As [`Process::config_set`], for pairs that have to wait: another thread does it, and then calls `done`.
+    fn config_set_later(&self, _pairs: Vec<(Vec<u8>, Vec<u8>)>, _is_local: bool, done: Done) {
+        done(Err(NOT_THERE));
+    }
+
+    /// Why the process must not end now (SHUTDOWN without FORCE), if there is a reason.
+    fn must_not_end(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Loads the existing snapshot (DEBUG RELOAD). The whole keyspace is locked.
     ///
     /// # Errors
@@ -112,6 +127,9 @@ pub trait Process: Send + Sync {
     /// The system's; `ConnectionRefused` if nobody listens there.
     fn connect(&self, address: &PeerAddress<'_>, anew: bool) -> io::Result<Box<dyn Peer>>;
 }
+
+/// What is called with the result of a change of the configuration.
+pub type Done = Box<dyn FnOnce(Result<(), CommandError>) + Send>;
 
 /// Where another server is.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,12 @@
 
 use crate::command::Flags;
 use crate::command::table::Command;
+use crate::durability::Wish;
 use crate::error::CommandError;
 use crate::session::Session;
+use crate::settings::Pause;
 use crate::shared::Shared;
+use crate::write_refusal::NOT_DURABLE;
 
 const LOADING: CommandError = CommandError::fixed("LOADING Redis is loading the dataset in memory");
 
@@ -12,7 +15,17 @@ impl Shared {
     /// Whether there is anything that the server refuses as a whole.
     #[inline]
     pub(crate) fn restricts(&self) -> bool {
-        self.loading.is_on() | self.write_refusal.is_on()
+        self.loading.is_on() | self.write_refusal.may_refuse()
+    }
+
+    /// What is held back at a time, CLIENT PAUSE or a full log. Writes that are refused are not held back because the log
+    /// is full.
+    #[inline]
+    pub fn holds_back(&self, now_ms: i64) -> Pause {
+        match self.pause(now_ms) {
+            Pause::Changes if self.write_refusal.is_on() => self.settings.client_pause(now_ms),
+            pause => pause,
+        }
     }
 
     /// The error for refused writes, if they are refused.
@@ -39,6 +52,9 @@ impl Shared {
             let refusal = self.write_refusal.get();
             if refusal.is_some() {
                 return refusal;
+            }
+            if session.durability == Wish::Always && !is_ping && !self.durability.is_on() {
+                return Some(NOT_DURABLE);
             }
         }
         (self.loading.is_on() && !command.flags.contains(Flags::LOADING)).then_some(LOADING)

@@ -63,6 +63,12 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT DURABILITY.
     pub durability: Wish,
+    /// The greatest wish of the commands whose replies the connection has not looked at yet.
+    pub durability_owed: Wish,
+    /// Whether these replies may report data.
+    pub has_seen_data: bool,
+    /// The LSN of the last change of its commands.
+    pub changed_lsn: u64,
     /// Whether the commands are those of a log: nothing expires before them.
     pub is_replay: bool,
     /// What was queued since MULTI.
@@ -97,6 +103,9 @@ impl Session {
             reply_mode: ReplyMode::On,
             no_touch: false,
             durability: Wish::Default,
+            durability_owed: Wish::Default,
+            has_seen_data: false,
+            changed_lsn: 0,
             is_replay: false,
             transaction: None,
             watching: None,

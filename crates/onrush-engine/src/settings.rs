@@ -141,18 +141,23 @@ pub struct Settings {
     pub rdb_compression: AtomicBool,
     /// Whether active expiry is off (`DEBUG SET-ACTIVE-EXPIRE`).
     pub expiry_is_off: AtomicBool,
-    /// CLIENT PAUSE: 0 not paused, 1 writes, 2 everything.
-    pub pause_mode: AtomicU8,
-    /// Unix time in milliseconds at which the pause ends.
-    pub pause_until_ms: AtomicI64,
+    /// What CLIENT PAUSE holds back ([`PAUSE_WRITES`], [`PAUSE_ALL`]), and whether the log is full ([`LOG_IS_FULL`]).
+    pause_mode: AtomicU8,
+    /// Unix time in milliseconds at which CLIENT PAUSE ends.
+    pause_until_ms: AtomicI64,
 }
 
+/// Bits of [`Settings::pause_mode`].
+const PAUSE_WRITES: u8 = 1;
+const PAUSE_ALL: u8 = 2;
+const LOG_IS_FULL: u8 = 4;
+
 /// What is held back at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pause {
     /// Nothing.
     None,
-    /// Commands that write: a snapshot waits for the disk.
+    /// Commands that write: a snapshot waits for the disk, or the log does.
     Changes,
     /// Commands that write, and those whose effects go to replicas: CLIENT PAUSE WRITE.
     Writes,
@@ -210,11 +215,42 @@ impl Settings {
     /// What CLIENT PAUSE holds back at a time.
     #[inline]
     pub fn client_pause(&self, now_ms: i64) -> Pause {
-        match self.pause_mode.load(Relaxed) {
+        match self.pause_mode.load(Relaxed) & !LOG_IS_FULL {
             0 => Pause::None,
             _ if self.pause_until_ms.load(Relaxed) <= now_ms => Pause::None,
-            1 => Pause::Writes,
+            PAUSE_WRITES => Pause::Writes,
             _ => Pause::All,
         }
+    }
+
+    /// When CLIENT PAUSE ends, in Unix milliseconds; 0 if none has begun.
+    pub fn client_pause_until_ms(&self) -> i64 {
+        self.pause_until_ms.load(Relaxed)
+    }
+
+    /// Sets what CLIENT PAUSE holds back, and until when.
+    pub fn pause_clients(&self, pause: Pause, until_ms: i64) {
+        let mode = match pause {
+            Pause::None => 0,
+            Pause::Changes | Pause::Writes => PAUSE_WRITES,
+            Pause::All => PAUSE_ALL,
+        };
+        self.pause_until_ms.store(until_ms, Relaxed);
+        // The closure always gives a value.
+        let _ = self.pause_mode.fetch_update(Relaxed, Relaxed, |before| Some(before & LOG_IS_FULL | mode));
+    }
+
+    /// Sets whether the log takes no more records: then commands that write are held back, and nothing expires or is
+    /// evicted.
+    pub fn set_log_full(&self, is_full: bool) {
+        match is_full {
+            true => self.pause_mode.fetch_or(LOG_IS_FULL, Relaxed),
+            false => self.pause_mode.fetch_and(!LOG_IS_FULL, Relaxed),
+        };
+    }
+
+    /// Whether the log takes no more records.
+    pub fn is_log_full(&self) -> bool {
+        self.pause_mode.load(Relaxed) & LOG_IS_FULL != 0
     }
 }

@@ -237,7 +237,7 @@ impl Shared {
     #[inline]
     pub fn pause(&self, now_ms: i64) -> Pause {
         match self.settings.client_pause(now_ms) {
-            Pause::None if self.snapshots.is_behind() => Pause::Changes,
+            Pause::None if self.snapshots.is_behind() || self.settings.is_log_full() => Pause::Changes,
             pause => pause,
         }
     }
@@ -246,7 +246,7 @@ impl Shared {
     pub fn pause_look_ms(&self, now_ms: i64) -> i64 {
         match self.settings.client_pause(now_ms) {
             Pause::None => now_ms + BEHIND_LOOK_MS,
-            _ => self.settings.pause_until_ms.load(Relaxed),
+            _ => self.settings.client_pause_until_ms(),
         }
     }
 

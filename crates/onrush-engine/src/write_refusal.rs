@@ -14,19 +14,53 @@ pub const SNAPSHOT_FAILED: CommandError = CommandError::fixed(
      error.",
 );
 
+/// The error for writes of a connection whose wish (CLIENT DURABILITY ALWAYS) cannot be fulfilled any more.
+pub(crate) const NOT_DURABLE: CommandError = CommandError::fixed(
+    "MISCONF CLIENT DURABILITY ALWAYS needs the append-only file, which was turned off (appendonly no)",
+);
+
 /// Why writes are refused, if they are.
 #[derive(Debug, Default)]
 pub struct WriteRefusal {
     is_on: AtomicBool,
-    error: Mutex<Option<CommandError>>,
+    /// Whether there may be connections that want each write on the disk though there is no log any more.
+    lacks_log: AtomicBool,
+    reasons: Mutex<Reasons>,
+}
+
+#[derive(Debug, Default)]
+struct Reasons {
+    has_snapshot_failed: bool,
+    log: Option<CommandError>,
 }
 
 impl WriteRefusal {
-    /// Refuses writes with this error, or admits them again.
-    pub fn set(&self, error: Option<CommandError>) {
-        let mut present = self.error.lock();
-        self.is_on.store(error.is_some(), Relaxed);
-        *present = error;
+    /// Sets whether writes are refused because the last snapshot has failed.
+    pub fn set_snapshot_failed(&self, has_failed: bool) {
+        self.change(|reasons| reasons.has_snapshot_failed = has_failed);
+    }
+
+    /// Sets why the log cannot be written, if it cannot.
+    pub fn set_log_error(&self, error: Option<&str>) {
+        let text = |error| CommandError::text(format!("MISCONF Errors writing to the AOF file: {error}"));
+        self.change(|reasons| reasons.log = error.map(text));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Reasons)) {
+        let mut reasons = self.reasons.lock();
+        change(&mut reasons);
+        self.is_on.store(reasons.has_snapshot_failed || reasons.log.is_some(), Relaxed);
+    }
+
+    /// Sets whether a log that connections rely on was turned off.
+    pub fn set_lacks_log(&self, lacks: bool) {
+        self.lacks_log.store(lacks, Relaxed);
+    }
+
+    /// Whether any command may be refused.
+    #[inline]
+    pub(crate) fn may_refuse(&self) -> bool {
+        self.is_on.load(Relaxed) | self.lacks_log.load(Relaxed)
     }
 
     /// Whether they are refused.
@@ -38,6 +72,7 @@ impl WriteRefusal {
     /// The error for writes, if they are refused.
     #[cold]
     pub(crate) fn get(&self) -> Option<CommandError> {
-        self.error.lock().clone()
+        let reasons = self.reasons.lock();
+        if reasons.has_snapshot_failed { Some(SNAPSHOT_FAILED) } else { reasons.log.clone() }
     }
 }

@@ -452,7 +452,7 @@ impl Connection {
     /// Whether CLIENT PAUSE is over.
     #[cold]
     fn is_unpaused(&mut self) -> bool {
-        if !self.is_alarmed() && self.server.pause(self.server.clock.unix_ms()) != Pause::None {
+        if !self.is_alarmed() && self.server.holds_back(self.server.clock.unix_ms()) != Pause::None {
             return false;
         }
         self.alarm = None;
@@ -485,6 +485,9 @@ impl Connection {
             }
             self.reply.raw(&reply);
         }
+        // Another thread has executed the command.
+        self.session.has_seen_data = true;
+        self.session.changed_lsn = self.server.log.last_lsn();
         self.session.handle.set_aside(false);
         self.alarm = None;
         self.closing |= self.session.states.contains(States::CLOSES);

@@ -15,7 +15,6 @@ use onrush_store::{Shard, clock};
 
 use crate::gather::Gather;
 use crate::mailbox::Mailbox;
-use crate::saving::Saving;
 use crate::server::Server;
 
 /// Share of a period that active expiry may use, in percent (Redis's default effort).
@@ -56,7 +55,6 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
-    let mut saving = Saving::new(server);
     let mut gather = Gather::new(server, Arc::clone(workers));
     loop {
         let hz = server.host.config.read().hz.clamp(1, 500);
@@ -89,7 +87,6 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
             server.offload.tend();
             trim(server, server.maintenance_thread(), TRACKED_KEYS_TRIM_MAX);
         }
-        saving.look();
         gather.look();
         if last_timeouts.elapsed() >= Duration::from_secs(1) {
             last_timeouts = Instant::now();

@@ -4,12 +4,14 @@ use std::io;
 
 use onrush_engine::loading::Present;
 use onrush_engine::loading::load::Rules;
+use onrush_engine::process::Done;
 use onrush_engine::snapshot::output::Output;
 
-use crate::append_only::{create_base, end_log, refresh};
+use crate::append_only::{self, create_base, end_log, refresh};
 use crate::config::Config;
 use crate::host::DataFiles;
 use crate::loading::{check_file, load_file, reload_log};
+use crate::saving;
 use crate::server::Server;
 
 /// Those of a server.
@@ -22,6 +24,10 @@ impl DataFiles for ServersFiles {
 
     fn end_log(&self) -> io::Result<()> {
         end_log(self.0)
+    }
+
+    fn configure(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
+        saving::pass_on(Box::new(move |server| done(append_only::configure(server, &pairs, is_local))));
     }
 
     fn load_snapshot(&self, present: Present) -> Result<(), String> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
 use onrush_engine::loading::Present;
-use onrush_engine::process::{CpuTimes, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
+use onrush_engine::process::{CpuTimes, Done, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use onrush_persist::rdb::{FileOptions, SnapshotFile};
 use onrush_persist::storage::Disk;
@@ -41,11 +41,14 @@ pub trait DataFiles: Send + Sync {
     /// The system's; there is no such file.
     fn create_base(&self) -> io::Result<Box<dyn Output>>;
 
-    /// Ends the append-only file. No thread may be in the keyspace.
+    /// Ends the append-only file before the process ends. No thread may be in the keyspace. Takes a bounded time.
     ///
     /// # Errors
     /// Not everything is on the disk.
     fn end_log(&self) -> io::Result<()>;
+
+    /// See [`Process::config_set_later`].
+    fn configure(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done);
 
     /// See [`Process::load_snapshot`].
     ///
@@ -174,7 +177,11 @@ impl Host {
         }
     }
 
-    fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), ConfigSetError> {
+    /// Changes the configuration. If that turns the append-only file on, this is done already; if off, it follows.
+    ///
+    /// # Errors
+    /// Why nothing is changed.
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), ConfigSetError> {
         let _alone = self.config_changes.lock();
         // The lock keeps other changes out. Readers go on: the maintenance thread reads the configuration while it
         // opens new sockets.
@@ -252,6 +259,20 @@ impl Process for Host {
         self.set(pairs, is_local).map_err(|error| error_reply(&error, pairs))
     }
 
+    fn config_waits(&self, pairs: &[(&[u8], &[u8])]) -> bool {
+        pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"))
+    }
+
+    fn config_set_later(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
+        if let Some(data) = self.data.get() {
+            data.configure(pairs, is_local, done);
+        }
+    }
+
+    fn must_not_end(&self) -> Option<&'static str> {
+        self.append_only.lacks_base().then_some("Writing initial AOF, can't exit.")
+    }
+
     fn config_rewrite(&self) -> Result<(), CommandError> {
         // A copy, so that the configuration is not locked while the disk works.
         let config = self.config.read().clone();
@@ -276,14 +297,15 @@ impl Process for Host {
     }
 
     fn end(&self) {
-        if let Some(data) = self.data.get()
-            && let Err(error) = data.end_log()
-        {
-            tracing::error!("The end of the append-only file may be lost: {error}");
-        }
+        let ended = self.data.get().map_or(Ok(()), |data| data.end_log());
         self.files.lock().remove();
-        tracing::warn!("Onrush is now ready to exit, bye bye...");
         // All other threads end with the process.
+        if let Err(error) = ended {
+            // Replies that wait for the disk are never sent.
+            tracing::error!("The end of the append-only file is lost, exit code 1: {error}");
+            std::process::exit(1);
+        }
+        tracing::warn!("Onrush is now ready to exit, bye bye...");
         std::process::exit(0);
     }
 
@@ -300,7 +322,8 @@ impl Process for Host {
     }
 
     fn log_facts(&self) -> LogFacts {
-        self.append_only.facts(self.config.read().appendonly)
+        let is_loading = self.engine.get().is_some_and(|engine| engine.loading.is_on());
+        self.append_only.facts(is_loading && self.config.read().appendonly)
     }
 
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>> {
@@ -383,7 +406,7 @@ fn number(value: Option<Vec<u8>>) -> u64 {
 }
 
 /// The error as a reply, which quotes an unknown name byte for byte even if it is no UTF-8.
-fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandError {
+pub fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandError {
     let ConfigSetError::Unknown { name: unknown } = error else { return CommandError::text(error.to_string()) };
     let sent = pairs.iter().find(|(name, _)| String::from_utf8_lossy(name) == *unknown);
     let name = sent.map_or(unknown.as_bytes(), |(name, _)| name);

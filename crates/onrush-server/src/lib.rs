@@ -7,6 +7,7 @@
 //! Only [`os`] (a few system calls) has `unsafe`.
 
 mod append_only;
+mod backoff;
 mod busy_poll;
 pub mod config;
 pub mod connection;
@@ -26,6 +27,7 @@ pub mod options;
 pub mod os;
 pub mod peers;
 mod place;
+mod refusal;
 mod replay;
 pub mod round;
 mod saving;

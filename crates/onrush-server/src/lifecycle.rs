@@ -94,6 +94,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
     let workers: Arc<[Arc<Mailbox>]> = workers.into();
     start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
     saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
+    saving::start_looking(server).map_err(text("Can't start the thread that saves the data"))?;
     watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -171,6 +172,13 @@ async fn serve(
                 return Ok(None);
             }
         };
+        if !words.contains(&"force")
+            && let Some(reason) = wait_for_base(server).await
+        {
+            tracing::error!("{reason}");
+            sent.iter().for_each(|sent| sent.store(false, Relaxed));
+            continue;
+        }
         let saves = words.contains(&"save") || !words.contains(&"nosave") && server.host.saves_at_end();
         if !saves || !loaded.is_finished() {
             accepting.abort();
@@ -192,6 +200,19 @@ async fn serve(
             }
         }
     }
+}
+
+/// How often the end of the process looks whether the first base of the append-only file is there, and how often it does.
+const BASE_LOOK: Duration = Duration::from_millis(50);
+const BASE_LOOKS_MAX: u32 = 100;
+
+/// Waits a moment for the first base of the append-only file; returns why the process must not end if there is none.
+async fn wait_for_base(server: &'static Server) -> Option<&'static str> {
+    for _ in 0..BASE_LOOKS_MAX {
+        server.host.must_not_end()?;
+        tokio::time::sleep(BASE_LOOK).await;
+    }
+    server.host.must_not_end()
 }
 
 /// How often the end of the process looks whether a script that takes too long has ended.

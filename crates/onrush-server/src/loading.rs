@@ -223,7 +223,7 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
             let dir = folder(&server.host.config.read());
             continue_log(server, dir, manifest)?;
         }
-        None if appends => begin_log(server, false)?,
+        None if appends => begin_log(server)?,
         None => {}
     }
     let (progress, changes) = (server.loading.progress(), server.stats.changes());
@@ -261,9 +261,10 @@ fn try_reload_log(server: &'static Server, dir: &Path, name: &str) -> Result<(),
     let manifest = Manifest::load(&Disk, dir, name);
     let manifest = manifest.map_err(|error| error.to_string())?.ok_or("there is no manifest")?;
     if let Err(error) = end_log(server) {
+        server.durability.turn_off(server.log.last_lsn(), true);
         drop(alone);
         // The data is whole, the log is not.
-        begin_log(server, true)?;
+        begin_log(server)?;
         return Err(error.to_string());
     }
     if let Err(reason) = check_log(server, dir, &manifest) {

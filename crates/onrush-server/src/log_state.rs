@@ -2,18 +2,21 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 use onrush_engine::process::{LogFacts, LogFileFacts};
 use onrush_persist::SinkId;
-use onrush_persist::aof::{Aof, AofStatus};
+use onrush_persist::aof::{Aof, AofStatus, Health};
 use parking_lot::Mutex;
+
+use crate::backoff::Backoff;
 
 /// The append-only file, if there is one, and what is known of its rewrites.
 #[derive(Default)]
 pub struct AppendOnly {
     running: Mutex<Option<Running>>,
     rewrites: Mutex<Rewrites>,
+    /// Why it takes no writes, if it does not.
+    error: Mutex<Option<String>>,
 }
 
 /// A file that is being written.
@@ -28,9 +31,8 @@ pub struct Running {
 #[derive(Default)]
 struct Rewrites {
     done: u64,
-    failures: u64,
     last_took_s: Option<u64>,
-    failed_at: Option<Instant>,
+    tries: Backoff,
 }
 
 impl AppendOnly {
@@ -49,17 +51,27 @@ impl AppendOnly {
         self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
     }
 
-    /// What INFO shows. `is_on`: `appendonly`.
-    pub fn facts(&self, is_on: bool) -> LogFacts {
+    /// Whether the first base is still to come: until then the log is of no use at the next start.
+    pub fn lacks_base(&self) -> bool {
+        self.aof().is_some_and(|aof| !aof.has_base())
+    }
+
+    /// Notes why it takes no writes, if it does not.
+    pub fn note_error(&self, error: Option<String>) {
+        *self.error.lock() = error;
+    }
+
+    /// What INFO shows. `is_coming`: it is being loaded.
+    pub fn facts(&self, is_coming: bool) -> LogFacts {
         let aof = self.aof();
         let rewrites = self.rewrites.lock();
         LogFacts {
-            is_on,
+            is_on: is_coming || aof.is_some(),
             last_rewrite_s: rewrites.last_took_s,
-            has_rewrite_failed: rewrites.failures > 0,
+            has_rewrite_failed: rewrites.tries.failures() > 0,
             rewrites: rewrites.done,
-            failures: rewrites.failures,
-            write_error: aof.as_ref().and_then(|aof| error_of(aof)),
+            failures: rewrites.tries.failures().into(),
+            write_error: self.error.lock().clone(),
             files: aof.map(|aof| {
                 let facts = aof.facts();
                 LogFileFacts {
@@ -73,31 +85,25 @@ impl AppendOnly {
         }
     }
 
-    /// When the last rewrite failed, if it did.
-    pub fn failed_at(&self) -> Option<Instant> {
-        self.rewrites.lock().failed_at
+    /// Whether a rewrite may be tried now.
+    pub fn may_rewrite(&self) -> bool {
+        self.rewrites.lock().tries.may_try()
     }
 
     /// Notes the result of a rewrite.
     pub fn note_rewrite(&self, result: &io::Result<u64>, took_s: u64) {
         let mut rewrites = self.rewrites.lock();
-        match result {
-            Ok(_) => {
-                rewrites.done += 1;
-                rewrites.last_took_s = Some(took_s);
-                (rewrites.failures, rewrites.failed_at) = (0, None);
-            }
-            Err(_) => {
-                rewrites.failures += 1;
-                rewrites.failed_at = Some(Instant::now());
-            }
+        rewrites.tries.note(result.is_ok());
+        if result.is_ok() {
+            rewrites.done += 1;
+            rewrites.last_took_s = Some(took_s);
         }
     }
 }
 
 /// Why writing fails, if it does.
-pub fn error_of(aof: &Aof) -> Option<String> {
-    match aof.status() {
+pub fn error_of(health: &Health) -> Option<String> {
+    match &health.status {
         AofStatus::Ok => None,
         // As Redis shows it: without the number that the standard library adds.
         AofStatus::Failed { message, .. } => message.split(" (os error").next().map(str::to_owned),

@@ -1,28 +1,23 @@
 //! When the data is saved: at save points, on request, at the end.
 
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use onrush_engine::error::CommandError;
 use onrush_engine::gate::Exclusive;
 use onrush_engine::process::Process;
-use onrush_engine::snapshot::output::{NoResult, Purpose};
+use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
-use onrush_engine::write_refusal::SNAPSHOT_FAILED;
+use parking_lot::Mutex;
 
-use crate::append_only::{BUSY, begin_log, create_base, end_log};
+use crate::append_only::{BUSY, create_base};
+use crate::backoff::Backoff;
 use crate::config::{Config, SavePoint};
-use crate::log_state::error_of;
+use crate::refusal;
 use crate::server::Server;
 
-/// Delay before the next snapshot after one has failed.
-const RETRY_PERIOD_S: i64 = 5;
-
-/// Delay before the next rewrite after one has failed.
-const REWRITE_RETRY_PERIOD: Duration = Duration::from_secs(5);
-
 /// How often the thread looks for something to do.
-const LOOK_PERIOD: Duration = Duration::from_millis(100);
+pub const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
 /// Starts the thread for snapshots.
 ///
@@ -56,146 +51,166 @@ pub fn plan(config: &Config) -> String {
     format!("{snapshots}; {log}")
 }
 
-/// Looks regularly whether a snapshot is due.
-pub struct Saving {
+/// Work of the thread that decides when and where the data is saved.
+pub type Work = Box<dyn FnOnce(&'static Server) + Send>;
+
+/// The way to that thread.
+static WORK: OnceLock<Sender<Work>> = OnceLock::new();
+
+/// Has that thread do something that may wait for the disk.
+pub fn pass_on(work: Work) {
+    if let Some(thread) = WORK.get() {
+        // The thread ends with the process.
+        let _ = thread.send(work);
+    }
+}
+
+/// Starts the thread that looks regularly whether a snapshot or a rewrite is due. Unlike the threads that serve clients, it
+/// may wait for the disk.
+///
+/// # Errors
+/// The system cannot create a thread.
+pub fn start_looking(server: &'static Server) -> std::io::Result<()> {
+    let (sender, work) = channel();
+    // This is called once.
+    let _ = WORK.set(sender);
+    let mut saving = Saving { server, snapshots: Backoff::default(), is_tried: false };
+    std::thread::Builder::new().name("saving".into()).spawn(move || {
+        loop {
+            match work.recv_timeout(LOOK_PERIOD) {
+                Ok(work) => work(server),
+                Err(RecvTimeoutError::Timeout) if server.loading.is_on() => {}
+                Err(RecvTimeoutError::Timeout) => saving.look(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Does something with the whole keyspace; `None`, without having done it, if a script takes too long. Beside long commands
+/// the thread for these does it: behind one of them there may always be another one.
+pub fn with_keyspace<T: Send + 'static>(
     server: &'static Server,
-    last: Instant,
-    /// Upgrades while the thread for long commands is to begin what is due.
-    passed_on: Weak<()>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if !server.offload.is_busy() {
+        let _alone = server.alone_unless_busy()?;
+        return Some(work());
+    }
+    let (tell, told) = channel();
+    let work = Mutex::new(Some((work, tell)));
+    server.offload.run(move || {
+        if let Some((work, tell)) = work.lock().take() {
+            let done = server.alone_unless_busy().map(|_alone| work());
+            // The other thread waits for it.
+            let _ = tell.send(done);
+        }
+    });
+    told.recv().ok().flatten()
+}
+
+/// Looks whether a snapshot or a rewrite is due.
+struct Saving {
+    server: &'static Server,
+    /// When to try a snapshot again that has failed.
+    snapshots: Backoff,
+    /// Whether a snapshot was begun whose end is not noted yet.
+    is_tried: bool,
 }
 
 impl Saving {
-    /// Before the first look.
-    pub fn new(server: &'static Server) -> Self {
-        Self { server, last: Instant::now(), passed_on: Weak::new() }
-    }
-
-    /// Begins a snapshot if one is due, and updates whether writes are refused.
-    pub fn look(&mut self) {
-        if self.last.elapsed() < LOOK_PERIOD {
-            return;
-        }
-        self.last = Instant::now();
+    /// Begins a snapshot or a rewrite if one is due, and updates whether writes are refused.
+    fn look(&mut self) {
         let server = self.server;
-        let has_failed = {
-            let config = server.host.config.read();
-            let stops_writes = config.stop_writes_on_bgsave_error && !config.save.is_empty();
-            stops_writes && server.snapshots.facts().failure.is_some()
-        };
-        let log_error = server.host.append_only.aof().and_then(|aof| error_of(&aof));
-        server.write_refusal.set(match log_error {
-            _ if has_failed => Some(SNAPSHOT_FAILED),
-            Some(error) => Some(CommandError::text(format!("MISCONF Errors writing to the AOF file: {error}"))),
-            None => None,
-        });
+        refusal::look_at_snapshots(server);
         if server.durability.take_due() {
             server.durability.ask(server.log.last_lsn());
         }
-        let is_passed_on = self.passed_on.strong_count() > 0;
-        if server.snapshots.underway().is_some() || server.is_script_busy() || is_passed_on {
+        if server.snapshots.underway().is_some() || server.is_script_busy() {
             return;
         }
-        if !server.offload.is_busy() {
-            return begin_due(server);
+        let facts = server.snapshots.facts();
+        if std::mem::take(&mut self.is_tried) || facts.failure.is_none() {
+            self.snapshots.note(facts.failure.is_none());
         }
-        // This thread does not wait for a long command, behind which there may always be another one.
-        let passed_on = Arc::new(());
-        self.passed_on = Arc::downgrade(&passed_on);
-        server.offload.run(move || {
-            let _until_it_is_dropped = &passed_on;
-            begin_due(server);
-        });
+        if look_at_log(server) || !self.snapshots.may_try() {
+            return;
+        }
+        let now_s = server.clock.unix_ms() / 1000;
+        let since_s = now_s - facts.saved_at_s.max(server.started_unix_s());
+        let changes = server.stats.changes().saturating_sub(facts.saved_changes);
+        let is_due = |point: &SavePoint| changes >= point.changes && since_s > point.seconds as i64;
+        let point = server.host.config.read().save.iter().copied().find(is_due);
+        if server.snapshots.is_scheduled(Purpose::File) {
+            self.begin_snapshot(now_s);
+        } else if let Some(point) = point {
+            tracing::info!("{changes} changes in {} seconds. Saving...", point.seconds);
+            self.begin_snapshot(now_s);
+        }
+    }
+
+    fn begin_snapshot(&mut self, now_s: i64) {
+        let server = self.server;
+        self.is_tried = true;
+        server.snapshots.note(|facts| facts.tried_at_s = now_s);
+        match server.host.create_snapshot(Purpose::File) {
+            Ok(output) => {
+                if cut(server, output, Purpose::File) {
+                    tracing::info!("Background saving started");
+                }
+            }
+            Err(error) => {
+                tracing::error!("Can't create a file for a snapshot: {error}");
+                server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
+            }
+        }
     }
 }
 
-/// Begins the snapshot or the rewrite that is due. The calling thread has not entered the gate.
-fn begin_due(server: &'static Server) {
-    if server.snapshots.underway().is_some() || look_at_log(server) {
-        return;
+/// Begins a snapshot that the thread for snapshots goes on with; returns whether it has begun.
+fn cut(server: &'static Server, output: Box<dyn Output>, purpose: Purpose) -> bool {
+    let output = Arc::new(Mutex::new(Some(output)));
+    let taken = Arc::clone(&output);
+    let begun = with_keyspace(server, move || {
+        let output = taken.lock().take();
+        output.is_some_and(|output| begin(server, output, purpose, true).is_some())
+    });
+    if let Some(output) = output.lock().take() {
+        output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
     }
-    let facts = server.snapshots.facts();
-    let now_s = server.clock.unix_ms() / 1000;
-    let may_try = facts.failure.is_none() || now_s - facts.tried_at_s >= RETRY_PERIOD_S;
-    let since_s = now_s - facts.saved_at_s.max(server.started_unix_s());
-    let changes = server.stats.changes().saturating_sub(facts.saved_changes);
-    let is_due = |point: &SavePoint| changes >= point.changes && since_s > point.seconds as i64;
-    let point = server.host.config.read().save.iter().copied().find(is_due);
-    if server.snapshots.is_scheduled(Purpose::File) && may_try {
-        begin_snapshot(server, now_s);
-    } else if let Some(point) = point
-        && may_try
-    {
-        tracing::info!("{changes} changes in {} seconds. Saving...", point.seconds);
-        begin_snapshot(server, now_s);
-    }
+    begun.unwrap_or(false)
 }
 
-/// Turns the append-only file on or off as configured, and rewrites it if that is due; returns whether this began a
-/// snapshot.
+/// Rewrites the append-only file if that is due; returns whether this began a snapshot.
 fn look_at_log(server: &'static Server) -> bool {
     let (is_wanted, percentage, min_size) = {
         let config = server.host.config.read();
         (config.appendonly, config.auto_aof_rewrite_percentage, config.auto_aof_rewrite_min_size)
     };
-    let may_try = server.host.append_only.failed_at().is_none_or(|at| at.elapsed() >= REWRITE_RETRY_PERIOD);
     let Some(aof) = server.host.append_only.aof() else {
-        if is_wanted && may_try {
-            tracing::info!("Turning the append-only file on");
-            if let Err(error) = begin_log(server, true) {
-                tracing::error!("Can't turn the append-only file on: {error}");
-            }
-        }
-        return is_wanted;
-    };
-    if !is_wanted {
-        let Some(_alone) = server.alone_unless_busy() else { return false };
-        tracing::info!("Turning the append-only file off");
-        if let Err(error) = end_log(server) {
-            tracing::error!("The end of the append-only file may be lost: {error}");
+        // Only a failed DEBUG LOADAOF leaves that. What there is in memory must not replace the log by itself.
+        if is_wanted {
+            refusal::note_lack(server, true);
         }
         return false;
-    }
+    };
     let facts = aof.facts();
     let growth = facts.size.saturating_sub(facts.base_size).saturating_mul(100) / facts.base_size.max(1);
     let is_grown = percentage > 0 && facts.size > min_size && growth >= percentage;
     let is_due = is_grown || aof.needs_rewrite() || server.snapshots.is_scheduled(Purpose::LogBase);
-    if !is_due || !may_try {
+    if !is_due || !server.host.append_only.may_rewrite() {
         return false;
     }
     if is_grown {
         tracing::info!("Starting automatic rewriting of AOF on {growth}% growth");
     }
     match create_base(server) {
-        Ok(output) => match server.alone_unless_busy() {
-            Some(_alone) => begin(server, output, Purpose::LogBase, true).is_some(),
-            None => {
-                output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
-                false
-            }
-        },
+        Ok(output) => cut(server, output, Purpose::LogBase),
         Err(error) => {
             tracing::error!("Can't rewrite the append-only file: {error}");
             false
         }
-    }
-}
-
-fn begin_snapshot(server: &'static Server, now_s: i64) {
-    server.snapshots.note(|facts| facts.tried_at_s = now_s);
-    let output = match server.host.create_snapshot(Purpose::File) {
-        Ok(output) => output,
-        Err(error) => {
-            tracing::error!("Can't create a file for a snapshot: {error}");
-            server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
-            return;
-        }
-    };
-    let Some(_alone) = server.alone_unless_busy() else {
-        output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
-        return;
-    };
-    if begin(server, output, Purpose::File, true).is_some() {
-        tracing::info!("Background saving started");
     }
 }
 

@@ -97,6 +97,18 @@ impl Command {
         self.plan.is_some() && !self.flags.contains(Flags::MOVABLEKEYS)
     }
 
+    /// Whether its reply may report data that a failing disk can still take back. Not so commands about the server and
+    /// the connection: their replies never wait for the disk.
+    pub fn may_report_data(&self) -> bool {
+        let touches = Flags::WRITE | Flags::READONLY | Flags::MAY_REPLICATE;
+        let is_apart = self.flags.contains(Flags::LOADING) || self.flags.contains(Flags::SHORT);
+        !is_apart
+            || self.has_keys()
+            || self.is_exec()
+            || self.flags.intersects(touches)
+            || self.full_name.starts_with("debug")
+    }
+
     /// Whether it names keys in its arguments.
     pub fn has_keys(&self) -> bool {
         has_keys(self.spec)

@@ -12,6 +12,7 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::durability::Wish;
 use crate::error::{self, CommandError};
 use crate::session::{ReplyMode, States};
+use crate::settings::Pause as Mode;
 
 const NOTHING_DURABLE: CommandError =
     CommandError::fixed("ERR CLIENT DURABILITY ALWAYS needs the append-only file (appendonly yes)");
@@ -272,9 +273,9 @@ pub fn client_reply(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `CLIENT PAUSE timeout [WRITE | ALL]`, the timeout in milliseconds
 pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     let mode = match ctx.argc() {
-        3 => PAUSE_ALL,
-        4 if ctx.is(3, "WRITE") => PAUSE_WRITES,
-        4 if ctx.is(3, "ALL") => PAUSE_ALL,
+        3 => Mode::All,
+        4 if ctx.is(3, "WRITE") => Mode::Writes,
+        4 if ctx.is(3, "ALL") => Mode::All,
         4 => return Err(BAD_PAUSE_MODE),
         _ => return Err(ctx.wrong_subcommand()),
     };
@@ -288,10 +289,9 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     let hot = &ctx.engine.settings;
     // This also puts two concurrent pauses in order.
     ctx.commit.lock_keyspace()?;
-    let old = Pause { mode: hot.pause_mode.load(Relaxed), until_ms: hot.pause_until_ms.load(Relaxed) };
+    let old = Pause { mode: hot.client_pause(now_ms), until_ms: hot.client_pause_until_ms() };
     let pause = merge(now_ms, old, Pause { mode, until_ms });
-    hot.pause_until_ms.store(pause.until_ms, Relaxed);
-    hot.pause_mode.store(pause.mode, Relaxed);
+    hot.pause_clients(pause.mode, pause.until_ms);
     // Commands that began before the pause are over when this returns. Commands that were admitted and still wait for
     // the whole keyspace come first.
     ctx.commit.lock_keyspace()?;
@@ -299,16 +299,10 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Values of [`Settings::pause_mode`](crate::settings::Settings::pause_mode).
-const PAUSE_NONE: u8 = 0;
-const PAUSE_WRITES: u8 = 1;
-const PAUSE_ALL: u8 = 2;
-
 /// A pause of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pause {
-    /// [`PAUSE_NONE`], [`PAUSE_WRITES`] or [`PAUSE_ALL`].
-    mode: u8,
+    mode: Mode,
     /// Its end, in Unix milliseconds.
     until_ms: i64,
 }
@@ -323,8 +317,7 @@ fn merge(now_ms: i64, old: Pause, new: Pause) -> Pause {
 
 /// `CLIENT UNPAUSE`
 pub fn client_unpause(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.engine.settings.pause_mode.store(PAUSE_NONE, Relaxed);
-    ctx.engine.settings.pause_until_ms.store(0, Relaxed);
+    ctx.engine.settings.pause_clients(Mode::None, 0);
     for client in ctx.engine.clients.all() {
         client.wake();
     }
@@ -362,7 +355,12 @@ pub fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
     if wish == Wish::Always && !ctx.engine.durability.is_on() {
         return Err(NOTHING_DURABLE);
     }
+    if wish == Wish::Always {
+        ctx.engine.durability.want();
+    }
     ctx.session.durability = wish;
+    // The replies to the commands before this one may still have to wait.
+    ctx.session.durability_owed = ctx.session.durability_owed.max(wish);
     ctx.out.ok();
     Ok(())
 }
@@ -409,10 +407,10 @@ mod tests {
     #[test]
     fn of_two_pauses_the_stricter_mode_and_the_later_end_count() {
         let pause = |mode, until_ms| Pause { mode, until_ms };
-        assert_eq!(merge(100, pause(PAUSE_NONE, 0), pause(PAUSE_WRITES, 200)), pause(PAUSE_WRITES, 200));
-        assert_eq!(merge(100, pause(PAUSE_WRITES, 200), pause(PAUSE_ALL, 150)), pause(PAUSE_ALL, 200));
-        assert_eq!(merge(100, pause(PAUSE_ALL, 200), pause(PAUSE_WRITES, 300)), pause(PAUSE_ALL, 300));
-        assert_eq!(merge(300, pause(PAUSE_ALL, 300), pause(PAUSE_WRITES, 500)), pause(PAUSE_WRITES, 500));
+        assert_eq!(merge(100, pause(Mode::None, 0), pause(Mode::Writes, 200)), pause(Mode::Writes, 200));
+        assert_eq!(merge(100, pause(Mode::Writes, 200), pause(Mode::All, 150)), pause(Mode::All, 200));
+        assert_eq!(merge(100, pause(Mode::All, 200), pause(Mode::Writes, 300)), pause(Mode::All, 300));
+        assert_eq!(merge(300, pause(Mode::All, 300), pause(Mode::Writes, 500)), pause(Mode::Writes, 500));
     }
 
     #[test]

@@ -1,8 +1,14 @@
 //! CONFIG: reading and changing the configuration of the running process.
 
+use crate::blocking::Block;
+use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
-use crate::error;
+use crate::error::{self, CommandError};
+
+const NOT_IN_TRANSACTION: CommandError = CommandError::fixed(
+    "ERR CONFIG SET failed (possibly related to argument 'appendonly') - it waits for the disk, which no transaction can",
+);
 
 /// `CONFIG GET parameter [parameter ...]`
 pub fn config_get(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -23,8 +29,30 @@ pub fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let pairs: Vec<_> = (2..ctx.argc()).step_by(2).map(|index| (ctx.arg(index), ctx.arg(index + 1))).collect();
     let is_local = ctx.session.handle.is_local();
+    if ctx.engine.process.config_waits(&pairs) {
+        let pairs = pairs.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        return set_later(ctx, pairs, is_local);
+    }
     ctx.engine.process.config_set(&pairs, is_local)?;
     ctx.out.ok();
+    Ok(())
+}
+
+/// Sets the connection aside until another thread has changed the configuration.
+fn set_later(ctx: &mut Ctx<'_>, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool) -> CommandResult {
+    if ctx.commit.is_nested() || ctx.session.deny_blocking {
+        return Err(NOT_IN_TRANSACTION);
+    }
+    let (engine, waits_for, on_timeout) = (ctx.engine, WaitsFor::List, OnTimeout::NullArray);
+    ctx.block(Block { keys: 0..0, waits_for, deadline_ms: None, on_timeout, instead: Vec::new() });
+    let Some(waiter) = ctx.session.waiter.clone() else { return Ok(()) };
+    let done = move |result: Result<(), CommandError>| {
+        waiter.finish(engine, |out| match result {
+            Ok(()) => out.ok(),
+            Err(error) => out.error_bytes(error.as_bytes()),
+        });
+    };
+    engine.process.config_set_later(pairs, is_local, Box::new(done));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::ctx::{CommandResult, Ctx};
+use crate::durability::Level;
 use crate::error::{self, CommandError};
 
 const NO_REPLICATION: CommandError = CommandError::fixed("ERR replication is not supported yet");
@@ -64,7 +65,7 @@ pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     // What this client has written, and what others have written so far.
     let lsn = ctx.engine.log.last_lsn();
-    let on_timeout = if durability.durable_lsn() >= lsn { OnTimeout::OneAndZero } else { OnTimeout::Zeros };
+    let on_timeout = if durability.has(Level::Durable, lsn) { OnTimeout::OneAndZero } else { OnTimeout::Zeros };
     if wanted == 0 && on_timeout == OnTimeout::OneAndZero {
         on_timeout.append_to(ctx.out);
         return Ok(());

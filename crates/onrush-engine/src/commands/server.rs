@@ -70,6 +70,12 @@ pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     if options.abort {
         return Err(NO_SHUTDOWN);
     }
+    if !options.force
+        && let Some(reason) = ctx.engine.process.must_not_end()
+    {
+        tracing::error!("{reason}");
+        return Err(SHUTDOWN_FAILED);
+    }
     let saves = options.save || !options.nosave && ctx.engine.process.saves_at_end();
     if saves && !ctx.engine.loading.is_on() {
         let is_saved = save_all(ctx, "the server ends")?;

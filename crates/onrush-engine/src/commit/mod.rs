@@ -177,6 +177,12 @@ impl Commit {
         }
     }
 
+    /// The LSN of the last record that this thread has closed.
+    #[inline]
+    pub(crate) fn changed_lsn(&self) -> u64 {
+        self.record.last_lsn()
+    }
+
     /// The database commands work on.
     #[inline]
     pub fn db(&self) -> u32 {

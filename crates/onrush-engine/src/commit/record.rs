@@ -36,6 +36,8 @@ pub(super) struct Recorder {
     /// Whether the present command has recorded its effects by itself.
     is_rewritten: bool,
     effects: Effects,
+    /// The LSN of the record that was closed last.
+    last_lsn: u64,
     /// Whether the open record has effects.
     has_effects: bool,
     touched: Touched,
@@ -126,6 +128,7 @@ impl Recorder {
             is_held: false,
             is_rewritten: false,
             effects: Effects::default(),
+            last_lsn: 0,
             has_effects: false,
             touched: Touched::default(),
             undo: Undo::default(),
@@ -144,6 +147,12 @@ impl Recorder {
     #[inline(always)]
     pub(super) fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// The LSN of the record that was closed last.
+    #[inline(always)]
+    pub(super) fn last_lsn(&self) -> u64 {
+        self.last_lsn
     }
 
     /// Whether keyspace events are published.
@@ -428,7 +437,7 @@ impl Recorder {
         self.is_open = false;
         if std::mem::take(&mut self.has_effects) {
             schedule::point();
-            self.log.close(&mut self.effects);
+            self.last_lsn = self.log.close(&mut self.effects);
             schedule::point();
         }
         if !self.invalidations.is_empty() {

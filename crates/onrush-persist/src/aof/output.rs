@@ -46,28 +46,30 @@ impl Inner {
         }
     }
 
-    /// Takes a record into the buffer; waits while that is full. O(bytes).
+    /// Takes a record into the buffer. O(bytes); waits for no file.
     pub fn record(&self, record: Record<'_>) {
         let mut state = self.state.lock();
         let unix_s = state.timestamps.then(|| (self.unix_time_s)());
         if let Some(segment) = state.segments.back_mut() {
             segment.record(record, unix_s);
         }
-        if state.unwritten() > BUFFER_BYTES_MAX {
+        if !state.is_full && state.unwritten() > BUFFER_BYTES_MAX {
+            state.is_full = true;
             drop(state);
-            self.wait_for_room();
+            self.tell_health();
         }
     }
 
-    #[cold]
-    fn wait_for_room(&self) {
-        loop {
-            self.work();
-            let mut state = self.state.lock();
-            if state.unwritten() <= BUFFER_BYTES_MAX || state.is_stopping {
-                return;
-            }
-            self.progress.wait_for(&mut state, self.retry_every);
+    /// Reports the health if it has changed since the last report.
+    pub fn tell_health(&self) {
+        let mut told = self.told.lock();
+        let (now, is_stopping) = {
+            let state = self.state.lock();
+            (state.health(), state.is_stopping)
+        };
+        if *told != now && !is_stopping {
+            *told = now;
+            (self.on_health)(&told);
         }
     }
 
@@ -78,6 +80,7 @@ impl Inner {
         if self.hurries() {
             self.write_and_sync();
         }
+        self.tell_health();
         let mut state = self.state.lock();
         // Bytes of the next file wait until the file before it is synced.
         let waits = state.segments.len() > 1 && state.segments.front().is_some_and(Segment::is_written);
@@ -127,35 +130,44 @@ impl Inner {
         self.progress.notify_all();
     }
 
-    /// Writes taken bytes; returns whether all of them are in the file.
-    fn write_taken(&self, Taken { segment, file, size, mut pending }: Taken) -> bool {
-        let before = pending.at;
-        let outcome = write_pending(&*file, size, &mut pending);
-        let written = pending.at - before;
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        if written > 0 && state.unsynced_since.is_none() {
-            state.unsynced_since = Some(Instant::now());
-            self.sync_wanted.notify_all();
-        }
-        let Some(segment) = state.segments.iter_mut().find(|other| other.id == segment) else { return true };
-        segment.size += written as u64;
-        segment.unwritten -= written;
-        match outcome {
-            Ok(()) => {
-                segment.written_lsn = pending.lsn;
-                let mut spare = pending.bytes;
-                spare.clear();
-                spare.shrink_to(SPARE_BYTES_MAX);
-                state.spare = spare;
-                state.recover();
-                true
+    /// Writes taken bytes, piece by piece; returns whether all of them are in the file.
+    fn write_taken(&self, Taken { segment: id, file, mut size, mut pending }: Taken) -> bool {
+        loop {
+            let before = pending.at;
+            let outcome = write_piece(&*file, size, &mut pending);
+            let written = pending.at - before;
+            let mut state = self.state.lock();
+            let state = &mut *state;
+            if written > 0 && state.unsynced_since.is_none() {
+                state.unsynced_since = Some(Instant::now());
+                self.sync_wanted.notify_all();
             }
-            Err(error) => {
-                segment.pending = pending;
-                state.failed(Failure::Write, &error);
-                state.retry_at = Some(Instant::now() + self.retry_every);
-                false
+            let Some(segment) = state.segments.iter_mut().find(|other| other.id == id) else { return true };
+            segment.size += written as u64;
+            segment.unwritten -= written;
+            size = segment.size;
+            let is_done = pending.rest().is_empty();
+            if is_done {
+                segment.written_lsn = pending.lsn;
+            }
+            match outcome {
+                Ok(()) if !is_done => state.note_fill(),
+                Ok(()) => {
+                    state.note_fill();
+                    let mut spare = pending.bytes;
+                    spare.clear();
+                    spare.shrink_to(SPARE_BYTES_MAX);
+                    state.spare = spare;
+                    state.recover();
+                    return true;
+                }
+                Err(error) => {
+                    segment.pending = pending;
+                    state.note_fill();
+                    state.failed(Failure::Write, &error);
+                    state.retry_at = Some(Instant::now() + self.retry_every);
+                    return false;
+                }
             }
         }
     }
@@ -297,30 +309,27 @@ impl Segment {
     }
 }
 
-/// Appends the pending bytes to a file of `size` bytes. After an error, `pending` says how many of them are in the
-/// file.
-fn write_pending(file: &dyn StorageFile, size: u64, pending: &mut Pending) -> io::Result<()> {
-    let before = pending.at;
-    while !pending.rest().is_empty() {
-        let rest = pending.rest();
-        let piece = &rest[..rest.len().min(WRITE_LEN_MAX)];
-        let error = match file.write(piece) {
+/// Appends the next piece of the pending bytes to a file of `size` bytes. After an error, `pending` says how many of them
+/// are in the file.
+fn write_piece(file: &dyn StorageFile, size: u64, pending: &mut Pending) -> io::Result<()> {
+    let rest = pending.rest();
+    let piece = &rest[..rest.len().min(WRITE_LEN_MAX)];
+    let error = loop {
+        match file.write(piece) {
             Ok(len) if len > 0 => {
                 pending.at += len;
-                continue;
+                return Ok(());
             }
-            Ok(_) => io::ErrorKind::WriteZero.into(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => error,
-        };
-        // Some file systems write a part and still report an error.
-        let expected = size + (pending.at - before) as u64;
-        if let Ok(len) = file.len()
-            && (expected..=expected + piece.len() as u64).contains(&len)
-        {
-            pending.at += (len - expected) as usize;
+            Ok(_) => break io::ErrorKind::WriteZero.into(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => break error,
         }
-        return Err(error);
+    };
+    // Some file systems write a part and still report an error.
+    if let Ok(len) = file.len()
+        && (size..=size + piece.len() as u64).contains(&len)
+    {
+        pending.at += (len - size) as usize;
     }
-    Ok(())
+    Err(error)
 }

@@ -13,11 +13,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::manifest::{Manifest, ManifestFile, base_name, incr_name};
+use super::manifest::{Manifest, ManifestFile, base_name, incr_name, manifest_name};
 use super::segment::Segment;
 use super::writer::{AofStatus, Inner};
 use super::{Aof, AofError};
 use crate::storage::{Storage, StorageFile};
+
+/// The name of a base before it gets its place.
+pub const REWRITE_NAME: &str = "temp-rewrite.aof";
 
 /// The manifest and the names in use.
 pub(super) struct Rewriting {
@@ -66,10 +69,44 @@ impl Rewriting {
         match make() {
             Ok(file) => Ok(Prepared { incr, file }),
             Err(error) => {
-                self.garbage.push(incr.name.clone());
+                // No manifest has ever named it.
+                if storage.remove(&path).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+                    self.garbage.push(incr.name.clone());
+                }
                 Err(AofError::Io { file: incr.name, error })
             }
         }
+    }
+
+    /// Removes what failed rewrites have left. A manifest that could not be stored may name it, so the present one is
+    /// stored first.
+    ///
+    /// # Errors
+    /// The system's. Another rewrite would only leave more.
+    pub fn clean(&mut self, storage: &dyn Storage, dir: &Path, name: &str) -> Result<(), AofError> {
+        if self.garbage.is_empty() {
+            return Ok(());
+        }
+        // The log has no manifest before its first base.
+        if self.manifest != Manifest::default() {
+            self.manifest.store(storage, dir, name)?;
+        }
+        self.remove_history(storage, dir, name);
+        Ok(())
+    }
+
+    /// Removes files of the log that the manifest does not name, and unfinished ones: a process that was killed during
+    /// a rewrite has left them. Returns their names. O(files in the folder).
+    pub fn sweep(&self, storage: &dyn Storage, dir: &Path, name: &str) -> Vec<String> {
+        let is_named = |file: &str| {
+            let history = self.manifest.history.iter();
+            self.manifest.files().chain(history).any(|named| named.name == file)
+        };
+        let mut names = storage.list(dir).unwrap_or_default();
+        names.retain(|file| is_made_for(file, name) && !is_named(file));
+        // One that cannot be removed is tried again at the next start.
+        names.retain(|file| storage.remove(&dir.join(file)).is_ok());
+        names
     }
 
     /// Removes files that no longer belong to the log. Files that cannot be removed are tried again after the next
@@ -79,7 +116,8 @@ impl Rewriting {
             Ok(()) => true,
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
-        self.garbage.retain(|file| !is_gone(file));
+        let manifest = &self.manifest;
+        self.garbage.retain(|file| !manifest.files().any(|named| named.name == *file) && !is_gone(file));
         if self.manifest.history.is_empty() {
             return;
         }
@@ -91,13 +129,25 @@ impl Rewriting {
     }
 }
 
+/// Whether a rewrite of the log `name` makes files with this name.
+fn is_made_for(file: &str, name: &str) -> bool {
+    if file == REWRITE_NAME || file.strip_prefix("temp-").is_some_and(|rest| rest == manifest_name(name)) {
+        return true;
+    }
+    let Some(rest) = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) else { return false };
+    let Some((seq, kind)) = rest.split_once('.') else { return false };
+    seq.bytes().all(|byte| byte.is_ascii_digit())
+        && !seq.is_empty()
+        && matches!(kind, "base.rdb" | "base.aof" | "incr.aof")
+}
+
 fn refused(reason: &'static str) -> AofError {
     AofError::Io { file: "the append-only log".into(), error: io::Error::other(reason) }
 }
 
 impl Aof {
     /// Makes the file for later records and lists it. May take long; no thread waits for it. If an aborted rewrite has
-    /// left such a file, that one is used.
+    /// left such a file, that one is used, also if records go there already but none has come.
     ///
     /// # Errors
     /// A rewrite is under way; the system's. Then the log goes on as before.
@@ -107,7 +157,15 @@ impl Aof {
         if inner.state.lock().is_rewriting {
             return Err(refused("a rewrite is under way"));
         }
-        if inner.state.lock().prepared.is_none() {
+        rewriting.clean(&*inner.storage, &inner.dir, &inner.name)?;
+        let is_ready = {
+            let state = inner.state.lock();
+            // While the log works, records come before the switch, so it needs a new file in any case.
+            let works = state.is_listed && state.segments.iter().all(|segment| segment.is_trusted);
+            let is_left = rewriting.manifest.incrs.len() > 1 || !state.is_listed;
+            state.prepared.is_some() || !works && is_left && state.has_empty_file()
+        };
+        if !is_ready {
             let prepared = rewriting.make_incr(&*inner.storage, &inner.dir, &inner.name)?;
             // Without a base of its own the log is not what the manifest lists.
             let is_listed = inner.state.lock().is_listed;
@@ -126,19 +184,35 @@ impl Aof {
     /// all records up to `at_lsn` ([`CommandLog::flush`](crate::CommandLog::flush)). O(1); waits for no file.
     ///
     /// # Errors
-    /// Nothing has been prepared.
+    /// Nothing has been prepared; after a failed rewrite, records have come since.
     pub fn switch(&self, at_lsn: u64) -> Result<(), AofError> {
         let mut state = self.inner.state.lock();
         let state = &mut *state;
-        let Some(Prepared { incr, file }) = state.prepared.take() else {
+        if !state.is_rewriting {
             return Err(refused("no rewrite has been prepared"));
+        }
+        debug_assert!(
+            state.segments.back().is_none_or(|before| before.last_lsn <= at_lsn),
+            "a record has overtaken the switch"
+        );
+        let Some(Prepared { incr, file }) = state.prepared.take() else {
+            // The base will have the records in it, which must not be there twice.
+            if !state.has_empty_file() {
+                return Err(refused("records have come to the file of a rewrite that failed"));
+            }
+            let (Some(last), Some(incr)) = (state.segments.back(), state.last_incr.clone()) else {
+                return Err(refused("no rewrite has been prepared"));
+            };
+            state.switched = Some(Switched { segment: last.id, at_lsn, incr });
+            return Ok(());
         };
         let id = state.segments_made;
         state.segments_made += 1;
-        if let Some(before) = state.segments.back_mut() {
-            debug_assert!(before.last_lsn <= at_lsn, "a record has overtaken the switch");
-        }
         state.segments.push_back(Segment::new(id, file, 0, at_lsn));
+        let before = state.last_incr.replace(incr.clone());
+        if !state.is_listed {
+            state.outdated.extend(before.map(|before| before.name));
+        }
         state.switched = Some(Switched { segment: id, at_lsn, incr });
         Ok(())
     }
@@ -168,6 +242,7 @@ impl Aof {
             }
         };
         inner.replace(&switched, base_len);
+        rewriting.garbage.append(&mut inner.state.lock().outdated);
         rewriting.remove_history(&*inner.storage, &inner.dir, &inner.name);
         drop(rewriting);
         inner.wake();
@@ -177,13 +252,19 @@ impl Aof {
     /// Gives a rewrite up: all files stay as they are. Records still go to the present file. A log that has no base yet
     /// ([`Aof::begin`]) stays without one until the next rewrite is finished.
     pub fn abort_rewrite(&self) {
-        let mut rewriting = self.inner.rewriting.lock();
         let mut state = self.inner.state.lock();
-        let switched = state.switched.take();
+        state.switched = None;
         state.is_rewriting = false;
-        if !state.is_listed {
-            rewriting.garbage.extend(switched.map(|switched| switched.incr.name));
-        }
+    }
+}
+
+impl Aof {
+    /// Removes the files of a log that was begun and has no base, if no record will ever come.
+    pub fn discard(&self) {
+        let mut rewriting = self.inner.rewriting.lock();
+        let last = self.inner.state.lock().last_incr.take();
+        rewriting.garbage.extend(last.map(|incr| incr.name));
+        rewriting.remove_history(&*self.inner.storage, &self.inner.dir, &self.inner.name);
     }
 }
 
@@ -247,11 +328,13 @@ impl Inner {
             state.status = AofStatus::Ok;
             state.retry_at = None;
         }
+        state.note_fill();
         let written = state.written_lsn();
         drop(state);
         drop(writing);
         self.written.fetch_max(written, std::sync::atomic::Ordering::AcqRel);
         self.tell_durable();
+        self.tell_health();
         self.progress.notify_all();
     }
 }

@@ -1,7 +1,7 @@
 //! The writer: buffers, files, and the LSNs that are written and durable.
 //!
 //! Locks, in the order in which they are taken: `rewriting` (the manifest), `syncing` (one sync at a time, with its
-//! reports in order), `writing` (one writer at a time), `state`. No thread reads, writes or syncs a file while it holds
+//! reports in order), `writing` (one writer at a time), `told`, `state`. No thread reads, writes or syncs a file while it holds
 //! `state`, so a thread that only adds records or switches files never waits for the disk.
 
 use std::collections::VecDeque;
@@ -21,7 +21,8 @@ use super::{AofError, syncer};
 use crate::buffer::Buffer;
 use crate::storage::Storage;
 
-/// Most bytes of records that are not in a file. Beyond it a thread that adds records waits until the disk takes some.
+/// With more bytes of records than this that are not in a file, the log asks for no more ([`Health::takes_more`]) until
+/// half of them are written. Records that come nevertheless are kept: no thread ever waits here for the disk.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;
 
 /// When what has been written is synced.
@@ -50,6 +51,9 @@ pub struct AofOptions {
     /// Called each time a greater LSN is durable, in order, once for each. The caller holds locks of the log: of
     /// [`Aof`] it may call only [`Aof::written_lsn`] and [`Aof::durable_lsn`], and nothing of the command log.
     pub on_durable: Box<dyn Fn(u64) + Send + Sync>,
+    /// Called each time the health changes. It may be called under locks of the command log: it must not wait, and must
+    /// call neither this log nor the command log.
+    pub on_health: Box<dyn Fn(&Health) + Send + Sync>,
     /// The time in Unix seconds, for the times between the commands.
     pub unix_time_s: fn() -> u64,
 }
@@ -64,6 +68,7 @@ impl AofOptions {
             timestamps: false,
             retry_every: Duration::from_millis(100),
             on_durable: Box::new(|_| {}),
+            on_health: Box::new(|_| {}),
             unix_time_s: || {
                 let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
                 since.map_or(0, |since| since.as_secs())
@@ -97,12 +102,22 @@ pub enum AofStatus {
     },
 }
 
+/// How the log copes with the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Whether it works.
+    pub status: AofStatus,
+    /// Whether records should come: not while too many wait to be written, and not after a failed sync.
+    pub takes_more: bool,
+}
+
 /// The figures for INFO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AofFacts {
     /// Bytes of all files.
     pub size: u64,
-    /// Bytes of all files when the last rewrite was finished, or when the log was opened.
+    /// Bytes of all files when the last rewrite was finished. If the log was opened since, bytes of its base: what came
+    /// behind the base in earlier lives of the process counts as growth.
     pub base_size: u64,
     /// Bytes that wait to be written.
     pub buffer_len: usize,
@@ -118,6 +133,7 @@ pub struct AofFacts {
 pub struct Aof {
     pub(super) inner: Arc<Inner>,
     syncer: Mutex<Option<JoinHandle<()>>>,
+    swept: Mutex<Vec<String>>,
 }
 
 /// What the threads share.
@@ -127,6 +143,9 @@ pub(super) struct Inner {
     pub name: String,
     pub retry_every: Duration,
     pub on_durable: Box<dyn Fn(u64) + Send + Sync>,
+    pub on_health: Box<dyn Fn(&Health) + Send + Sync>,
+    /// The health as last reported. Locked during the report, so that reports come in order.
+    pub told: Mutex<Health>,
     pub unix_time_s: fn() -> u64,
     pub rewriting: Mutex<Rewriting>,
     pub syncing: Mutex<()>,
@@ -156,6 +175,8 @@ pub(super) struct State {
     pub other_size: u64,
     pub base_size: u64,
     pub status: AofStatus,
+    /// Whether too many bytes wait to be written.
+    pub is_full: bool,
     pub retry_at: Option<Instant>,
     pub delayed_fsyncs: u64,
     /// When the oldest unsynced byte was written.
@@ -170,6 +191,10 @@ pub(super) struct State {
     pub prepared: Option<Prepared>,
     /// Set while records go to a new file whose base does not exist yet.
     pub switched: Option<Switched>,
+    /// The name of the last segment's file.
+    pub last_incr: Option<ManifestFile>,
+    /// Files that records went to before the first base came, but no longer do.
+    pub outdated: Vec<String>,
     /// Wakes the log's thread.
     pub waker: Option<Arc<dyn Fn() + Send + Sync>>,
     /// A buffer for reuse.
@@ -180,6 +205,22 @@ impl State {
     /// Bytes that wait to be written.
     pub fn unwritten(&self) -> usize {
         self.segments.iter().map(|segment| segment.unwritten).sum()
+    }
+
+    /// Updates whether too many bytes wait to be written.
+    pub fn note_fill(&mut self) {
+        let most = if self.is_full { BUFFER_BYTES_MAX / 2 } else { BUFFER_BYTES_MAX };
+        self.is_full = self.unwritten() > most;
+    }
+
+    pub fn health(&self) -> Health {
+        let is_trusted = self.segments.iter().all(|segment| segment.is_trusted);
+        Health { status: self.status.clone(), takes_more: is_trusted && !self.is_full }
+    }
+
+    /// Whether the file that records go to has no byte yet, nor will get one of the records that have come.
+    pub fn has_empty_file(&self) -> bool {
+        self.segments.back().is_some_and(|last| last.size == 0 && last.is_written()) && self.last_incr.is_some()
     }
 
     pub fn failed(&mut self, failure: Failure, error: &io::Error) {
@@ -246,6 +287,7 @@ impl Aof {
         let (dir, name) = (&options.dir, &options.name);
         let mut rewriting = Rewriting::new(manifest);
         rewriting.remove_history(&*storage, dir, name);
+        let swept = rewriting.sweep(&*storage, dir, name);
         let last = rewriting.manifest.incrs.last().cloned();
         let (file, size) = match last {
             Some(ManifestFile { name, .. }) => {
@@ -268,7 +310,9 @@ impl Aof {
                 (file, 0)
             }
         };
-        Self::start(storage, options, rewriting, Segment::new(0, file, size, at_lsn), None)
+        let aof = Self::start(storage, options, rewriting, Segment::new(0, file, size, at_lsn), None)?;
+        *aof.swept.lock() = swept;
+        Ok(aof)
     }
 
     fn start(
@@ -279,14 +323,22 @@ impl Aof {
         begun: Option<Switched>,
     ) -> Result<Arc<Aof>, AofError> {
         let (is_listed, size, at_lsn) = (begun.is_none(), segment.size, segment.last_lsn);
-        let mut other_size = 0;
+        let (mut other_size, mut base_size) = (0, 0);
         if is_listed {
-            for file in rewriting.manifest.files() {
+            let manifest = &rewriting.manifest;
+            for file in manifest.files() {
                 let len = storage.len(&options.dir.join(&file.name)).map_err(AofError::io(&file.name))?;
                 other_size += len.unwrap_or(0);
+                if manifest.base.as_ref() == Some(file) {
+                    base_size = len.unwrap_or(0);
+                }
             }
             other_size -= size.min(other_size);
         }
+        let last_incr = match &begun {
+            Some(begun) => Some(begun.incr.clone()),
+            None => rewriting.manifest.incrs.last().cloned(),
+        };
         let state = State {
             policy: options.policy,
             timestamps: options.timestamps,
@@ -295,8 +347,9 @@ impl Aof {
             base_lsn: at_lsn,
             is_listed,
             other_size,
-            base_size: other_size + size,
+            base_size,
             status: AofStatus::Ok,
+            is_full: false,
             retry_at: None,
             delayed_fsyncs: 0,
             unsynced_since: None,
@@ -307,6 +360,8 @@ impl Aof {
             is_rewriting: !is_listed,
             prepared: None,
             switched: begun,
+            last_incr,
+            outdated: Vec::new(),
             waker: None,
             spare: Buffer::default(),
         };
@@ -316,6 +371,8 @@ impl Aof {
             name: options.name,
             retry_every: options.retry_every,
             on_durable: options.on_durable,
+            on_health: options.on_health,
+            told: Mutex::new(Health { status: AofStatus::Ok, takes_more: true }),
             unix_time_s: options.unix_time_s,
             rewriting: Mutex::new(rewriting),
             syncing: Mutex::default(),
@@ -328,7 +385,31 @@ impl Aof {
             wanted: AtomicU64::new(0),
         });
         let syncer = syncer::start(Arc::clone(&inner)).map_err(AofError::io("a thread"))?;
-        Ok(Arc::new(Aof { inner, syncer: Mutex::new(Some(syncer)) }))
+        Ok(Arc::new(Aof { inner, syncer: Mutex::new(Some(syncer)), swept: Mutex::default() }))
+    }
+
+    /// The names of files that [`Aof::open`] has removed: rewrites that were killed had left them. Returns them once.
+    pub fn take_swept(&self) -> Vec<String> {
+        std::mem::take(&mut self.swept.lock())
+    }
+
+    /// Whether the log has its first base, so that its records count.
+    pub fn has_base(&self) -> bool {
+        self.inner.state.lock().is_listed
+    }
+
+    /// Sets after which LSN its records come, if it was begun before that was known. No record may have come yet, and the
+    /// log must not have a base.
+    pub fn start_at(&self, lsn: u64) {
+        let mut state = self.inner.state.lock();
+        if let Some(first) = state.segments.front_mut() {
+            (first.last_lsn, first.written_lsn, first.synced_lsn) = (lsn, lsn, lsn);
+        }
+        if let Some(switched) = &mut state.switched {
+            switched.at_lsn = lsn;
+        }
+        drop(state);
+        self.inner.written.store(lsn, Ordering::Release);
     }
 
     /// The folder of its files.
@@ -372,9 +453,12 @@ impl Aof {
         self.inner.state.lock().status.clone()
     }
 
-    /// Whether a sync has failed, so that nothing more becomes durable until a rewrite is finished.
+    /// Whether nothing more becomes durable until a rewrite is finished, and none is under way: a sync has failed, or
+    /// the first base.
     pub fn needs_rewrite(&self) -> bool {
-        self.inner.state.lock().segments.iter().any(|segment| !segment.is_trusted)
+        let state = self.inner.state.lock();
+        let is_missing = !state.is_listed || state.segments.iter().any(|segment| !segment.is_trusted);
+        is_missing && !state.is_rewriting
     }
 
     /// Figures. O(1).
@@ -397,6 +481,8 @@ impl Aof {
     /// Not all records are durable.
     pub fn stop(&self) -> io::Result<()> {
         self.inner.state.lock().is_stopping = true;
+        // No health is told from here on.
+        drop(self.inner.told.lock());
         self.inner.sync_wanted.notify_all();
         if let Some(syncer) = self.syncer.lock().take() {
             let _ = syncer.join();

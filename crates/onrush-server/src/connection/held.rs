@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::hint::cold_path;
 
+use onrush_engine::durability::{Durability, Level};
+
 use super::Connection;
 
 /// The place in the stream of replies up to which they may be written, and the later places that wait.
@@ -12,7 +14,7 @@ pub(super) struct Held {
     pub(super) written: u64,
     /// Bytes that may have been written by now.
     allowed: u64,
-    /// Ends of replies that wait, each with the LSN that has to be durable; both ascending.
+    /// Ends of replies that wait, each with the LSN that has to be durable or written; both ascending.
     marks: VecDeque<Mark>,
     /// Whether the connection is registered to be woken when the first of these LSNs is durable.
     is_known: bool,
@@ -20,6 +22,7 @@ pub(super) struct Held {
 
 struct Mark {
     end: u64,
+    level: Level,
     lsn: u64,
 }
 
@@ -27,7 +30,7 @@ impl Connection {
     /// How many bytes of replies may be written now.
     #[inline]
     pub(super) fn writable_bytes(&mut self) -> usize {
-        if self.held.is_none() && !self.server.durability.holds(self.session.durability) {
+        if self.held.is_none() && !self.server.durability.delays(self.session.durability_owed) {
             return usize::MAX;
         }
         cold_path();
@@ -45,23 +48,38 @@ impl Connection {
         let durability = &self.server.durability;
         let held = self.held.get_or_insert_default();
         let end = held.written + self.reply.len() as u64;
-        let durable = durability.durable_lsn();
         let last_end = held.marks.back().map_or(held.allowed, |mark| mark.end);
         if end > last_end {
-            // All changes that the replies report have been logged by now.
-            let lsn = if durability.holds(self.session.durability) { self.server.log.last_lsn() } else { 0 };
+            let session = &mut self.session;
+            let wish = std::mem::replace(&mut session.durability_owed, session.durability);
+            let has_seen_data = std::mem::take(&mut session.has_seen_data);
+            let (level, lsn) = match durability.holds(wish) {
+                // All changes that the replies report have been logged by now.
+                true if has_seen_data => (Level::Durable, self.server.log.last_lsn()),
+                false if durability.delays(wish) => (Level::Written, session.changed_lsn),
+                _ => (Level::Written, 0),
+            };
             match held.marks.back_mut() {
-                Some(mark) if mark.lsn >= lsn => mark.end = end,
-                _ => held.marks.push_back(Mark { end, lsn }),
+                Some(mark) if mark.lsn >= lsn && mark.level >= level => mark.end = end,
+                _ => held.marks.push_back(Mark { end, level, lsn }),
             }
         }
-        held.release(durable);
+        held.release(durability);
         while !held.is_known
             && let Some(mark) = held.marks.front()
         {
-            held.is_known = durability.wake_at(mark.lsn, &self.session.handle);
+            if durability.has_given_up(mark.lsn) {
+                tracing::warn!(
+                    "Closing client id={} addr={}: the log has ended before its writes were on the disk",
+                    self.session.handle.id,
+                    self.session.handle.addr
+                );
+                self.session.handle.kill();
+                return 0;
+            }
+            held.is_known = durability.wake_at(mark.level, mark.lsn, &self.session.handle);
             if !held.is_known {
-                held.release(durability.durable_lsn());
+                held.release(durability);
             }
         }
         let writable = (held.allowed - held.written) as usize;
@@ -85,9 +103,9 @@ impl Connection {
 }
 
 impl Held {
-    fn release(&mut self, durable: u64) {
+    fn release(&mut self, durability: &Durability) {
         while let Some(mark) = self.marks.front()
-            && mark.lsn <= durable
+            && durability.has(mark.level, mark.lsn)
         {
             self.allowed = mark.end;
             self.is_known = false;

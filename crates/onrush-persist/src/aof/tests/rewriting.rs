@@ -55,25 +55,54 @@ fn a_file_that_was_prepared_in_vain_is_taken_the_next_time() {
 }
 
 #[test]
-fn a_file_of_a_failed_rewrite_goes_with_the_next_one() {
+fn rewrites_that_fail_leave_nothing_that_grows_in_number() {
     let system = Faulty::new();
     let aof = create(&system);
     hand_over(&aof, 1);
     aof.work();
-    aof.prepare_rewrite().unwrap();
-    aof.switch(1).unwrap();
-    let base = save_base(&system, 1).unwrap();
-    // By then the base is in place, but the manifest cannot be written.
-    system.set_fault(Some(Fault { at: system.operations() + 2, times: 1, kind: FaultKind::NoSpace }));
-    assert!(aof.finish_rewrite(&base, false).is_err());
-    aof.abort_rewrite();
-    assert!(names(&system).contains(&"appendonly.aof.2.base.aof".to_owned()));
-    assert!(recover(&system).unwrap() == expected(1));
+    for times in 0..3 {
+        aof.prepare_rewrite().unwrap();
+        aof.switch(1).unwrap();
+        let base = save_base(&system, 1).unwrap();
+        // By then the base is in place, but the manifest cannot be written.
+        system.set_fault(Some(Fault { at: system.operations() + 2, times: 1, kind: FaultKind::NoSpace }));
+        assert!(aof.finish_rewrite(&base, false).is_err());
+        aof.abort_rewrite();
+        let bases = names(&system).into_iter().filter(|name| name.contains(".base."));
+        assert_eq!(
+            bases.collect::<Vec<_>>(),
+            ["appendonly.aof.1.base.aof".to_owned(), format!("appendonly.aof.{}.base.aof", times + 2)]
+        );
+        assert!(recover(&system).unwrap() == expected(1));
+    }
+    // While the folder takes no names, nothing new is begun.
+    let before = names(&system);
+    system.set_fault(Some(Fault { at: system.operations(), times: u64::MAX, kind: FaultKind::NoSpace }));
+    (0..10).for_each(|_| assert!(aof.prepare_rewrite().is_err()));
+    assert_eq!(names(&system), before);
+    system.set_fault(None);
     aof.prepare_rewrite().unwrap();
     aof.switch(1).unwrap();
     let base = save_base(&system, 1).unwrap();
     aof.finish_rewrite(&base, false).unwrap();
-    assert_eq!(names(&system), ["appendonly.aof.3.base.aof", "appendonly.aof.3.incr.aof", "appendonly.aof.manifest"]);
+    assert_eq!(names(&system), ["appendonly.aof.5.base.aof", "appendonly.aof.5.incr.aof", "appendonly.aof.manifest"]);
+    aof.stop().unwrap();
+    assert!(recover(&system).unwrap() == expected(1));
+}
+
+#[test]
+fn what_a_killed_rewrite_has_left_goes_when_the_log_is_opened() {
+    let system = Faulty::new();
+    drop(create(&system));
+    let left = ["appendonly.aof.7.base.rdb", "appendonly.aof.8.incr.aof", "temp-appendonly.aof.manifest", REWRITE_NAME];
+    let kept = ["appendonly.aof.x.base.rdb", "appendonly.aof.7.incr.aof.copy", "other.aof.7.incr.aof", "temp-7-1.rdb"];
+    left.iter().chain(&kept).for_each(|name| drop(system.create(&path(name)).unwrap()));
+    let manifest = Manifest::load(&system, Path::new(DIR), NAME).unwrap().unwrap();
+    let aof = Aof::open(Arc::new(system.clone()), options(FsyncPolicy::No).0, manifest, 0).unwrap();
+    assert_eq!(aof.take_swept(), left);
+    let names = names(&system);
+    assert!(kept.iter().all(|name| names.iter().any(|other| other == name)), "{names:?}");
+    assert_eq!(names.len(), kept.len() + 3);
 }
 
 #[test]

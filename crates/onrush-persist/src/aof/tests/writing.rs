@@ -305,24 +305,88 @@ fn who_wants_it_durable_gets_a_sync_under_any_policy() {
     assert_eq!(told.recv(), Ok(lsn + 2));
 }
 
+/// A log on `system` whose reports of health are counted and kept.
+fn with_health(system: &Faulty, policy: FsyncPolicy) -> (Arc<Aof>, Receiver<Health>) {
+    let (tell, told) = channel();
+    let (mut options, _) = options(policy);
+    options.on_health = Box::new(move |health| tell.send(health.clone()).unwrap_or_default());
+    (create(system, options), told)
+}
+
 #[test]
-fn a_full_buffer_makes_those_wait_who_bring_records_until_the_disk_works() {
+fn records_for_a_full_buffer_wait_for_nothing_and_the_log_says_that_it_wants_no_more() {
     let system = Faulty::new();
-    let (mut options, _) = options(FsyncPolicy::No);
-    options.retry_every = Duration::from_millis(1);
-    let aof = create(&system, options);
+    let (aof, told) = with_health(&system, FsyncPolicy::No);
     system.set_fault(Some(Fault { at: system.operations(), times: u64::MAX, kind: FaultKind::NoSpace }));
     let large = "x".repeat(BUFFER_BYTES_MAX / 4);
     (1..=3).for_each(|lsn| hand_over_commands(&aof, lsn, &[(0, &[&large])]));
-    let failed = system.operations();
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| hand_over_commands(&aof, 4, &[(0, &[&large])]));
-        while system.operations() < failed + 3 {
-            assert!(!waiting.is_finished());
-            std::thread::yield_now();
-        }
-        assert!(!waiting.is_finished());
-        system.set_fault(None);
-    });
-    assert_eq!((aof.written_lsn(), aof.facts().buffer_len, aof.status()), (4, 0, AofStatus::Ok));
+    assert!(told.try_recv().is_err());
+    hand_over_commands(&aof, 4, &[(0, &[&large])]);
+    assert_eq!(told.try_recv(), Ok(Health { status: AofStatus::Ok, takes_more: false }));
+    hand_over_commands(&aof, 5, &[(0, &[&large])]);
+    aof.work();
+    let Ok(Health { status: AofStatus::Failed { failure: Failure::Write, .. }, takes_more: false }) = told.try_recv()
+    else {
+        panic!("the disk is full")
+    };
+    system.set_fault(None);
+    aof.work();
+    assert_eq!(told.try_recv(), Ok(Health { status: AofStatus::Ok, takes_more: true }));
+    assert_eq!((aof.written_lsn(), aof.facts().buffer_len, aof.status()), (5, 0, AofStatus::Ok));
+    assert!(told.try_recv().is_err(), "each change is told once");
+}
+
+#[test]
+fn after_a_failed_sync_the_log_wants_no_more_until_a_rewrite_that_failed_before_is_done() {
+    let system = Faulty::new();
+    let (aof, told) = with_health(&system, FsyncPolicy::Always);
+    hand_over(&aof, 1);
+    system.set_fault(Some(Fault { at: system.operations() + 1, times: 1, kind: FaultKind::Io }));
+    aof.work();
+    assert!(told.try_recv().is_ok_and(|health| !health.takes_more) && aof.needs_rewrite());
+    for _ in 0..10 {
+        aof.prepare_rewrite().unwrap();
+        assert!(!aof.needs_rewrite());
+        aof.switch(1).unwrap();
+        aof.abort_rewrite();
+        assert!(aof.needs_rewrite());
+    }
+    // Nothing has come since, so all of them use one file.
+    assert!(system.bytes(&path("appendonly.aof.2.incr.aof")).is_some());
+    assert!(system.bytes(&path("appendonly.aof.3.incr.aof")).is_none());
+    // A record between the two steps is in the base; it must not be in the file, too.
+    aof.prepare_rewrite().unwrap();
+    hand_over(&aof, 2);
+    assert!(aof.switch(2).is_err());
+    aof.abort_rewrite();
+    aof.prepare_rewrite().unwrap();
+    hand_over(&aof, 3);
+    aof.switch(3).unwrap();
+    hand_over(&aof, 4);
+    let base = save_base(&system, 3).unwrap();
+    aof.finish_rewrite(&base, false).unwrap();
+    assert_eq!(told.try_recv(), Ok(Health { status: AofStatus::Ok, takes_more: true }));
+    aof.stop().unwrap();
+    system.crash(FaultKind::Crash);
+    assert!(recover(&system.restart()).unwrap() == expected(4));
+}
+
+#[test]
+fn what_came_behind_the_base_in_earlier_lives_counts_as_growth() {
+    let system = Faulty::new();
+    let aof = create(&system, options(FsyncPolicy::Always).0);
+    (1..=20).for_each(|lsn| hand_over(&aof, lsn));
+    aof.prepare_rewrite().unwrap();
+    aof.switch(20).unwrap();
+    let base = save_base(&system, 20).unwrap();
+    aof.finish_rewrite(&base, false).unwrap();
+    let base_size = aof.facts().base_size;
+    (21..=40).for_each(|lsn| hand_over(&aof, lsn));
+    aof.stop().unwrap();
+    let size = aof.facts().size;
+    assert!(size > base_size);
+    drop(aof);
+    let manifest = Manifest::load(&system, Path::new(DIR), NAME).unwrap().unwrap();
+    let aof = Aof::open(Arc::new(system.clone()), options(FsyncPolicy::No).0, manifest, 40).unwrap();
+    assert_eq!((aof.facts().base_size, aof.facts().size), (base_size, size));
 }

@@ -1,0 +1,246 @@
+//! The append-only file on a disk that takes nothing: everything but writes goes on, nothing is acknowledged that is lost,
+//! and the server recovers and ends by itself.
+//!
+//! The disk is "full" by a limit on the size of files, as in `full_disk`.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use onrush_tests::argv;
+use onrush_tests::argv::Argv;
+use onrush_tests::client::Conn;
+use onrush_tests::server::{Launch, Server, TempDir, wait_until};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+const MISCONF: &str = "MISCONF Errors writing to the AOF file: File too large";
+
+fn start_on(folder: &Path, args: &[&str]) -> Server {
+    let folder = folder.to_str().expect("a plain path").to_owned();
+    Launch::onrush().args(&["--dir", &folder, "--enable-debug-command", "yes", "--save", ""]).args(args).start()
+}
+
+/// Lets files of a server grow to `len` bytes and no further; `None`: as far as they like.
+fn limit_files(server: &Server, len: Option<u64>) {
+    let pid = Pid::from_raw(server.pid() as i32).expect("a process");
+    prlimit(Some(pid), Resource::Fsize, Rlimit { current: len, maximum: None }).expect("one's own process");
+}
+
+fn field(conn: &mut Conn, name: &str) -> String {
+    let text = conn.run("INFO persistence").text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect("a field");
+    line.trim().to_owned()
+}
+
+fn set(key: &str, len: usize) -> Argv {
+    argv!["SET", key, "v".repeat(len)]
+}
+
+/// A new connection gets replies at once: to reads, to what needs no data, and to writes an error.
+fn is_alive(server: &Server) {
+    let started = Instant::now();
+    let mut conn = server.connect();
+    assert_eq!(conn.run("PING").text(), MISCONF, "so that health checks see it");
+    assert_eq!(field(&mut conn, "aof_last_write_status"), "err");
+    assert_eq!(conn.run("SET other 1").text(), MISCONF);
+    assert!(conn.run("CONFIG GET appendonly").to_string().contains("yes"));
+    assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn a_value_that_does_not_fit_stops_no_reads_and_the_end_comes_with_an_exit_code() {
+    let folder = TempDir::new();
+    let mut server = start_on(&folder.0, &["--appendonly", "yes"]);
+    let mut conn = server.connect();
+    assert_eq!(conn.run("SET a 1").text(), "OK");
+    limit_files(&server, Some(1 << 20));
+    // More than the buffers hold.
+    assert_eq!(conn.call(&set("large", 70 << 20)).text(), "OK");
+    wait_until("writes are refused", || conn.run("SET b 1").text() == MISCONF);
+    is_alive(&server);
+    assert_eq!(conn.run("GET a").text(), "1");
+    assert!(
+        conn.call(&argv!["EVAL", "return redis.call('set', 'other', 1)", "1", "other"]).text().starts_with("MISCONF")
+    );
+    assert_eq!(conn.run("STRLEN large").to_string(), format!("(integer) {}", 70 << 20));
+    // It recovers by itself, with everything that was acknowledged.
+    limit_files(&server, None);
+    wait_until("writes are let in", || conn.run("SET b 1").text() == "OK");
+    assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
+    // And again; now the process has to end.
+    limit_files(&server, Some(1 << 20));
+    conn.run("SET c 1");
+    wait_until("writes are refused", || conn.run("SET d 1").text() == MISCONF);
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait_exit().code(), Some(1));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    let server = start_on(&folder.0, &["--appendonly", "yes"]);
+    let mut conn = server.connect();
+    assert_eq!(conn.run("GET b").text(), "1");
+    assert_eq!(conn.run("STRLEN large").to_string(), format!("(integer) {}", 70 << 20));
+}
+
+#[test]
+fn keys_that_expire_stop_nothing_though_the_log_takes_no_more() {
+    const KEYS: usize = 40_000;
+    let folder = TempDir::new();
+    let server = start_on(&folder.0, &["--appendonly", "yes"]);
+    let mut conn = server.connect();
+    // Their deletions are more than the buffers hold.
+    let name = "n".repeat(2_000);
+    let soon = 3_000;
+    let bytes: Vec<u8> = (0..KEYS)
+        .flat_map(|n| {
+            let mut bytes = Vec::new();
+            argv!["SET", format!("{name}:{n}"), "v", "PX", soon.to_string()].encode(&mut bytes);
+            bytes
+        })
+        .collect();
+    for part in bytes.chunks(1 << 20) {
+        conn.send(part).expect("sent");
+    }
+    (0..KEYS).for_each(|_| assert_eq!(conn.read_reply().expect("a reply"), b"+OK\r\n"));
+    assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
+    limit_files(&server, Some(1));
+    wait_until("the log fails", || field(&mut conn, "aof_last_write_status") == "err");
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        assert!(conn.run("PING").is_error());
+        assert_eq!(conn.call(&argv!["EXISTS", "none"]).to_string(), "(integer) 0");
+    }
+    assert_eq!(conn.call(&argv!["GET", format!("{name}:1")]).to_string(), "(null $)");
+    is_alive(&server);
+    limit_files(&server, None);
+    wait_until("writes are let in", || conn.run("SET b 1").text() == "OK");
+    wait_until("the expired keys go", || conn.run("DBSIZE").to_string() == "(integer) 1");
+}
+
+#[test]
+fn under_always_held_replies_are_dropped_at_the_end_and_others_come_meanwhile() {
+    let folder = TempDir::new();
+    let mut server = start_on(&folder.0, &["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut conn = server.connect();
+    assert_eq!(conn.run("SET a 1").text(), "OK");
+    limit_files(&server, Some(1));
+    let mut held = server.connect();
+    let mut bytes = Vec::new();
+    argv!["SET", "b", "1"].encode(&mut bytes);
+    held.send(&bytes).expect("sent");
+    let mut other = server.connect();
+    wait_until("the log fails", || field(&mut other, "aof_last_write_status") == "err");
+    is_alive(&server);
+    server.signal("TERM");
+    assert_eq!(server.wait_exit().code(), Some(1));
+    held.set_timeout(Duration::from_secs(2));
+    assert!(held.read_reply().is_err(), "it was not acknowledged");
+    let server = start_on(&folder.0, &["--appendonly", "yes"]);
+    let mut conn = server.connect();
+    assert_eq!(
+        (conn.run("GET a").text(), conn.run("EXISTS b").to_string()),
+        ("1".to_owned(), "(integer) 0".to_owned())
+    );
+}
+
+#[test]
+fn the_log_is_turned_on_when_the_reply_says_so_or_not_at_all() {
+    let folder = TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    fs::write(folder.0.join("appendonlydir"), "no folder").expect("a file");
+    assert_eq!(
+        conn.run("CONFIG SET appendonly yes").text(),
+        "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server logs."
+    );
+    assert_eq!(field(&mut conn, "aof_enabled"), "0");
+    assert!(conn.run("CONFIG GET appendonly").to_string().contains("no"));
+    fs::remove_file(folder.0.join("appendonlydir")).expect("removed");
+    for _ in 0..5 {
+        assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
+        assert_eq!(field(&mut conn, "aof_enabled"), "1");
+        assert_eq!(conn.run("SET a 1").text(), "OK");
+        assert_eq!(conn.run("WAITAOF 1 0 5000").to_string().matches("(integer) 1").count(), 1);
+        assert_eq!(conn.run("CONFIG SET appendonly no").text(), "OK");
+        assert_eq!(field(&mut conn, "aof_enabled"), "0");
+        assert!(conn.run("WAITAOF 1 0 5000").is_error());
+    }
+    let replies = ["MULTI", "CONFIG SET appendonly yes", "EXEC"].map(|command| conn.run(command).to_string());
+    assert!(replies[2].contains("no transaction can"), "{replies:?}");
+}
+
+#[test]
+fn a_first_base_that_does_not_fit_is_tried_again_and_the_end_waits_for_it() {
+    let folder = TempDir::new();
+    let mut server = start_on(&folder.0, &["--rdbcompression", "no"]);
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 20000 key 100");
+    limit_files(&server, Some(100_000));
+    assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
+    wait_until("the base fails", || field(&mut conn, "aof_last_bgrewrite_status") == "err");
+    assert_eq!(conn.run("SHUTDOWN NOSAVE").text(), "ERR Errors trying to SHUTDOWN. Check logs.");
+    assert_eq!(conn.run("WAITAOF 1 0 10").to_string().matches("(integer) 0").count(), 2);
+    limit_files(&server, None);
+    assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
+    assert_eq!(field(&mut conn, "aof_last_bgrewrite_status"), "ok");
+    server.signal("TERM");
+    assert_eq!(server.wait_exit().code(), Some(0));
+    let left: Vec<_> = fs::read_dir(folder.0.join("appendonlydir")).expect("a folder").collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+    let server = start_on(&folder.0, &["--appendonly", "yes"]);
+    assert_eq!(server.connect().run("DBSIZE").to_string(), "(integer) 20000");
+}
+
+#[test]
+fn a_log_that_grows_over_several_lives_is_rewritten() {
+    let folder = TempDir::new();
+    let args = ["--appendonly", "yes", "--auto-aof-rewrite-min-size", "100kb", "--auto-aof-rewrite-percentage", "100"];
+    let mut rewrites = 0;
+    for _ in 0..6 {
+        let mut server = start_on(&folder.0, &args);
+        let mut conn = server.connect();
+        let before = field(&mut conn, "aof_current_size").parse::<u64>().expect("a number");
+        (0..60).for_each(|n| assert_eq!(conn.call(&set(&format!("k:{n}"), 1_000)).text(), "OK"));
+        if before > 250_000 {
+            wait_until("it is rewritten", || field(&mut conn, "aof_rewrites") != "0");
+        }
+        rewrites += field(&mut conn, "aof_rewrites").parse::<u64>().expect("a number");
+        server.signal("TERM");
+        assert_eq!(server.wait_exit().code(), Some(0));
+    }
+    assert!(rewrites > 0);
+}
+
+#[test]
+fn durability_is_judged_command_by_command() {
+    let folder = TempDir::new();
+    let server = start_on(&folder.0, &["--appendonly", "yes"]);
+    let mut conn = server.connect();
+    assert_eq!(conn.run("SET a 1").text(), "OK");
+    assert_eq!(conn.run("WAITAOF 1 0 5000").to_string().matches("(integer) 1").count(), 1);
+    limit_files(&server, Some(1));
+    conn.send(b"CLIENT DURABILITY always\r\nSET b 1\r\nCLIENT DURABILITY no\r\n").expect("sent");
+    conn.set_timeout(Duration::from_millis(300));
+    assert!(conn.read_reply().is_err(), "the write is not on the disk");
+    limit_files(&server, None);
+    conn.set_timeout(Duration::from_secs(10));
+    (0..3).for_each(|_| assert_eq!(conn.read_reply().expect("a reply"), b"+OK\r\n"));
+}
+
+#[test]
+fn who_wants_each_write_on_the_disk_gets_no_ok_once_there_is_no_log() {
+    let folder = TempDir::new();
+    let server = start_on(&folder.0, &["--appendonly", "yes"]);
+    let (mut strict, mut other) = (server.connect(), server.connect());
+    assert_eq!(strict.run("CLIENT DURABILITY always").text(), "OK");
+    assert_eq!(strict.run("SET a 1").text(), "OK");
+    assert_eq!(other.run("CONFIG SET appendonly no").text(), "OK");
+    assert!(strict.run("SET a 2").text().starts_with("MISCONF CLIENT DURABILITY ALWAYS needs"));
+    assert_eq!((strict.run("GET a").text(), strict.run("PING").text()), ("1".to_owned(), "PONG".to_owned()));
+    assert_eq!(other.run("SET a 3").text(), "OK");
+    assert_eq!(strict.run("CLIENT DURABILITY default").text(), "OK");
+    assert_eq!(strict.run("SET a 4").text(), "OK");
+    assert!(strict.run("CLIENT DURABILITY always").text().starts_with("ERR"));
+    assert_eq!(other.run("CONFIG SET appendonly yes").text(), "OK");
+    assert_eq!(strict.run("CLIENT DURABILITY always").text(), "OK");
+    assert_eq!(strict.run("SET a 5").text(), "OK");
+}
