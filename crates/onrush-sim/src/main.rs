@@ -77,6 +77,7 @@ struct Progress {
     seeds: AtomicU64,
     commands: AtomicU64,
     undecided: AtomicU64,
+    longest_wait: AtomicU64,
     has_failed: AtomicBool,
     failures: Mutex<Vec<Failure>>,
 }
@@ -91,6 +92,7 @@ impl Progress {
             seeds: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             undecided: AtomicU64::new(0),
+            longest_wait: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             failures: Mutex::default(),
         }
@@ -100,9 +102,11 @@ impl Progress {
         let (seeds, commands) = (self.seeds.load(Relaxed), self.commands.load(Relaxed));
         let seconds = self.started.elapsed().as_secs_f64();
         println!(
-            "{seeds} seeds, {commands} commands in {seconds:.0} s: {:.0} commands a second; {} histories undecided",
+            "{seeds} seeds, {commands} commands in {seconds:.0} s: {:.0} commands a second; {} histories undecided; \
+             threads waited for others for up to {} steps",
             commands as f64 / seconds,
-            self.undecided.load(Relaxed)
+            self.undecided.load(Relaxed),
+            self.longest_wait.load(Relaxed)
         );
     }
 
@@ -122,6 +126,7 @@ impl Progress {
                     self.seeds.fetch_add(1, Relaxed);
                     self.commands.fetch_add(outcome.commands, Relaxed);
                     self.undecided.fetch_add(outcome.undecided, Relaxed);
+                    self.longest_wait.fetch_max(outcome.longest_wait, Relaxed);
                 }
                 Err(failure) => {
                     self.has_failed.store(true, Relaxed);

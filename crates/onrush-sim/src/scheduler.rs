@@ -20,6 +20,14 @@ use parking_lot::Mutex;
 /// Steps without progress after which the threads count as stuck.
 const STEPS_MAX: u64 = 200_000;
 
+/// Steps of all threads for which one may wait for a lock, a shard or a turn at the gate that others have in between.
+/// The longest wait of 200 seeds was 1,766.
+const WAIT_STEPS_MAX: u64 = 20_000;
+
+/// What threads wait for that have nothing to do.
+const RESTS: [&str; 5] =
+    ["something to do", "the others", "the next round", "a long command", "a moment for a snapshot"];
+
 /// One of this many choices may go to the thread that sleeps.
 const SLEEPER_RARITY: usize = 24;
 
@@ -39,6 +47,10 @@ struct Inner {
     random: Random,
     threads: Vec<Status>,
     names: Vec<&'static str>,
+    /// Since which step each thread waits for something that it needs to go on.
+    waits_since: Vec<Option<u64>>,
+    /// The longest of these waits.
+    longest_wait: u64,
     any_blocked: bool,
     /// Points until the next choice.
     until_choice: usize,
@@ -67,6 +79,8 @@ impl Scheduler {
             random: Random::new(seed),
             threads: vec![Status::Ready; names.len()],
             names: names.to_vec(),
+            waits_since: vec![None; names.len()],
+            longest_wait: 0,
             any_blocked: false,
             until_choice: 0,
             choice_every: 1,
@@ -156,6 +170,11 @@ impl VirtualThread {
         self.scheduler.inner.lock().steps
     }
 
+    /// The longest time for which a thread waited for something that others had, in steps of all threads.
+    pub fn longest_wait(&self) -> u64 {
+        self.scheduler.inner.lock().longest_wait
+    }
+
     /// Reports a failure; no thread goes on.
     pub fn fail(&self, what: String) -> ! {
         // The first failure is enough.
@@ -224,6 +243,7 @@ impl schedule::Scheduler for VirtualThread {
     fn point(&self) {
         self.go_on_with(|inner| {
             inner.unblock();
+            inner.waits_since[self.index] = None;
             if inner.is_alone {
                 return Some(self.index);
             }
@@ -237,6 +257,9 @@ impl schedule::Scheduler for VirtualThread {
     }
 
     fn blocked(&self, what: &'static str) {
+        if let Some(told) = self.scheduler.inner.lock().judge_wait(self.index, what) {
+            self.fail(told);
+        }
         self.go_on_with(|inner| {
             inner.threads[self.index] = Status::Blocked(what);
             inner.any_blocked = true;
@@ -256,6 +279,19 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Notes that a thread waits for `what`. Returns what is wrong if it has done so for too long while others went on.
+    fn judge_wait(&mut self, index: usize, what: &'static str) -> Option<String> {
+        if RESTS.contains(&what) {
+            self.waits_since[index] = None;
+            return None;
+        }
+        let waited = self.steps - *self.waits_since[index].get_or_insert(self.steps);
+        self.longest_wait = self.longest_wait.max(waited);
+        let name = self.names[index];
+        (waited > WAIT_STEPS_MAX)
+            .then(|| self.describe(&format!("{name} waits for {what} while others go on for ever")))
     }
 
     /// The thread that runs next: one that can, or the one that sleeps.
@@ -311,6 +347,30 @@ mod tests {
         };
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));
+    }
+
+    #[test]
+    fn a_thread_that_others_pass_by_for_ever_is_told() {
+        let (failures, failed) = channel();
+        let scheduler = Scheduler::new(1, &["greedy", "patient"], failures);
+        let lock = Arc::new(Mutex::new(()));
+        let (taken, wanted) = (Arc::clone(&lock), lock);
+        // It gives the lock back for no step of another thread.
+        let greedy = move |thread: &VirtualThread| {
+            let _taken = taken.lock();
+            loop {
+                thread.scheduler.note_progress();
+                schedule::point();
+            }
+        };
+        let patient = move |_: &VirtualThread| {
+            schedule::point();
+            let _ = schedule::lock(&wanted, "a lock");
+        };
+        let threads = [scheduler.spawn(0, greedy), scheduler.spawn(1, patient)];
+        scheduler.start(&threads);
+        let told = failed.recv().expect("a failure").expect_err("a failure");
+        assert!(told.starts_with("patient waits for a lock while others go on for ever"), "{told}");
     }
 
     #[test]

@@ -334,6 +334,7 @@ fn end_round(
     outcome.commands += commands;
     outcome.undecided += undecided;
     outcome.steps = thread.steps();
+    outcome.longest_wait = thread.longest_wait();
     drop(outcome);
     world.disk.forget(&world.engine.log);
     world.begin_round();

@@ -44,6 +44,8 @@ pub struct Outcome {
     pub undecided: u64,
     /// Points that the threads reached, and attempts to run.
     pub steps: u64,
+    /// The longest time for which a thread waited for something that others had, in steps of all threads.
+    pub longest_wait: u64,
     /// Hash of all histories.
     pub hash: u64,
 }
