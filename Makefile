@@ -14,7 +14,7 @@ CARGO_DENY ?= $(TOOLS)/cargo-deny
 MDBOOK ?= $(TOOLS)/mdbook
 CLIENTS := tests/clients
 # Test files of their own line below; all others run side by side.
-APART := pipelining large memory siege audit
+APART := pipelining large memory siege chaos audit
 TESTS := $(filter-out $(APART),$(basename $(notdir $(wildcard tests/tests/*.rs))))
 UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
 # All tests are built as parts of the whole workspace: with the same features everything is built once.
@@ -24,7 +24,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint unit blackbox clients programs release bench book docs audit experiments fuzz siege shapes sim tools packages
+.PHONY: help build run test lint unit blackbox clients programs release bench book docs audit experiments fuzz siege chaos nightly shapes sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,8 +63,10 @@ blackbox: tools build ## the server against redis-server, the pipelining contrac
 	$(CARGO_TEST) --no-fail-fast $(addprefix --test ,$(TESTS))
 	$(CARGO_TEST) --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
 	$(CARGO_TEST) --test siege
+	$(CARGO_TEST) --test chaos -- --nocapture
 	$(CARGO_TEST) --test audit
-	$(MAKE) sim ARGS="--seed 1 --seconds 60"
+	$(MAKE) sim ARGS="--seed 1 --seconds 30"
+	$(MAKE) sim ARGS="--seconds 30"
 	python3 benchmarks/shapes.py --scale 0.001 --no-record
 
 clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
@@ -99,6 +101,16 @@ fuzz: tools build ## fuzz targets and random differential sequences for FUZZ_SEC
 
 siege: build ## hostile clients together against the server, polite ones beside them checked; options through ARGS="--seconds 3600"
 	cargo run --release --locked -p onrush-tests --bin onrush-siege -- $(ARGS)
+
+chaos: build ## faults drawn by a seed while clients check every reply: disks that fail, scripts without end, kills; ARGS="--seconds 600 --seed N"
+	cargo run --release --locked -p onrush-tests --bin onrush-chaos -- $(ARGS)
+
+nightly: ## an hour of the long runs: chaos, the siege, the simulator, fuzz targets, a tenth of the shapes; all seeds are fresh
+	$(MAKE) chaos ARGS="--seconds 600 --quiet"
+	$(MAKE) siege ARGS="--seconds 600 --quiet"
+	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
+	$(MAKE) fuzz FUZZ_SECONDS=20
+	$(MAKE) shapes ARGS="--scale 0.1 --no-record"
 
 shapes: build ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"
 	python3 benchmarks/shapes.py $(ARGS)

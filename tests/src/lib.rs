@@ -6,6 +6,7 @@
 //! - [`client`] speaks raw RESP, [`resp`] decodes and shows replies, [`mod@argv`] reads and prints commands;
 //! - [`latency`] measures round trips;
 //! - [`siege`] attacks a server with hostile clients beside polite ones whose replies are checked;
+//! - [`chaos`] runs a server through faults drawn by a seed: disks, scripts, limits, kills;
 //! - [`stream`] compares whole byte streams until the server closes;
 //! - [`grammar`] makes random commands from syntax lines, [`families`] lists the lines by command family,
 //!   [`arguments`] makes what they name;
@@ -16,15 +17,18 @@
 //!
 //! The tests themselves, in `tests/`: `differential` (random sequences), `cases` (hand-made ones), `protocol` (byte
 //! streams), `command_table` (what COMMAND says), `pipelining` (the contract of the README, a test per promise),
-//! `life` (start, signals, files, limits), `set_order` (members in the order of their hashes), `siege` (a minute of hostile clients).
+//! `life` (start, signals, files, limits), `set_order` (members in the order of their hashes), `siege` (a minute of hostile clients),
+//! `chaos` (half a minute of faults, and planted ones that have to be found).
 //! Real clients are in `clients/`.
 //!
-//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_SEED`, `ONRUSH_TEST_SEQUENCES`, `ONRUSH_SIEGE_SEED`.
+//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_SEED`, `ONRUSH_TEST_SEQUENCES`, `ONRUSH_SIEGE_SEED`,
+//! `ONRUSH_CHAOS_SEED`.
 
 pub mod arguments;
 pub mod argv;
 pub mod audit;
 pub mod cases;
+pub mod chaos;
 pub mod client;
 pub mod compare;
 pub mod diff;
