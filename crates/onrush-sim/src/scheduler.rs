@@ -365,7 +365,7 @@ mod tests {
         };
         let patient = move |_: &VirtualThread| {
             schedule::point();
-            let _ = schedule::lock(&wanted, "a lock");
+            drop(schedule::lock(&wanted, "a lock"));
         };
         let threads = [scheduler.spawn(0, greedy), scheduler.spawn(1, patient)];
         scheduler.start(&threads);

@@ -64,7 +64,6 @@ pub fn counts(round: &mut Round<'_>) -> bool {
         2 => vec![many("HSET", "huge:hash", two), many("HDEL", "huge:hash", one)],
         _ => vec![many("ZADD", "huge:sorted", |n| vec![format!("{n}").into_bytes(), format!("m{n}").into_bytes()])],
     };
-    let _ = two;
     if !send(round, &commands) || !round.pass(Duration::from_millis(200)) {
         return round.lives_on();
     }
