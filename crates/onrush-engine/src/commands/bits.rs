@@ -8,7 +8,7 @@ use onrush_store::bitmap::{self, BitOperation};
 use onrush_store::{Entry, NewValue, Type, Value, ValueRef};
 
 use super::keys::work_on;
-use super::sets::delete_empty;
+use super::sets::replace_by_nothing;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -242,9 +242,7 @@ pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
     let result = bitmap::combine(operation, &sources, spare);
     debug_assert_eq!(len, result.len());
     if len == 0 {
-        if ctx.commit.write(&target).is_some() {
-            delete_empty(ctx, &target);
-        }
+        replace_by_nothing(ctx, &target);
     } else {
         if len > onrush_store::EMBED_VALUE_LEN_MAX {
             ctx.commit.set(&target, NewValue::Shared(Arc::new(result)), None);

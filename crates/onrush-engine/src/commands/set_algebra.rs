@@ -127,9 +127,7 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
     };
     let len = result.len();
     if len == 0 {
-        if ctx.commit.write(&target).is_some() {
-            super::sets::delete_empty(ctx, &target);
-        }
+        super::sets::replace_by_nothing(ctx, &target);
     } else {
         ctx.commit.set(&target, result.into(), None);
         ctx.changed(EventClass::Set, event, target.bytes);

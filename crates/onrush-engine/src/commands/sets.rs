@@ -58,10 +58,18 @@ pub fn srem(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Deletes a key whose collection has become empty.
+/// Deletes a key whose collection has become empty by a change that is noted already.
 pub(super) fn delete_empty(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     ctx.commit.delete(key);
     ctx.changed_too(EventClass::Generic, "del", key.bytes);
+}
+
+/// Deletes the key, if there is one, that an empty result replaces: the command's only change.
+pub(super) fn replace_by_nothing(ctx: &mut Ctx<'_>, key: &Key<'_>) {
+    if ctx.commit.write(key).is_some() {
+        ctx.commit.delete(key);
+        ctx.changed(EventClass::Generic, "del", key.bytes);
+    }
 }
 
 /// `SMOVE source destination member`

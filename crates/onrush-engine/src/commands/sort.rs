@@ -7,7 +7,7 @@ use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, End, Hash, List, Type, ValueRef};
 
 use super::keys::work_on;
-use super::sets::delete_empty;
+use super::sets::replace_by_nothing;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -247,9 +247,7 @@ fn store(ctx: &mut Ctx<'_>, target: &Key<'_>, results: Vec<Option<Vec<u8>>>) {
     let limits = ctx.engine.settings.encodings.list();
     let len = results.len();
     if len == 0 {
-        if ctx.commit.write(target).is_some() {
-            delete_empty(ctx, target);
-        }
+        replace_by_nothing(ctx, target);
     } else {
         let mut list = List::default();
         results.iter().for_each(|result| list.push(End::Back, result.as_deref().unwrap_or_default(), &limits));

@@ -4,7 +4,7 @@ use onrush_resp::parse_f64;
 use onrush_store::SortedSet;
 
 use super::lists::clamp_range;
-use super::sets::delete_empty;
+use super::sets::{delete_empty, replace_by_nothing};
 use super::sorted_sets::reply_members;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -273,8 +273,8 @@ pub(super) fn store_result(ctx: &mut Ctx<'_>, target: &crate::commit::Key<'_>, r
     if len > 0 {
         ctx.commit.set(target, result.into(), None);
         ctx.changed(EventClass::SortedSet, event, target.bytes);
-    } else if ctx.commit.write(target).is_some() {
-        delete_empty(ctx, target);
+    } else {
+        replace_by_nothing(ctx, target);
     }
     ctx.out.int(len as i64);
 }
