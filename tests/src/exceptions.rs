@@ -130,7 +130,6 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception("SSCAN", Compare::Unordered, HASH_ORDER),
     exception("OBJECT FREQ", Compare::Type, "the access counter grows by chance"),
     exception("MEMORY USAGE", Compare::Type, INTERNAL),
-    newer("HELLO _ AUTH _ _ SETNAME", Compare::Anything, "8.2 looks at the name before the password"),
     exception("HELLO", Compare::FieldsExcept(&["version", "id", "modules"]), "versions, client ids and modules differ"),
     exception("CLIENT ID", Compare::Type, "client ids differ"),
     exception("CLIENT LIST", Compare::Type, "ids, addresses, ages and buffer sizes differ"),

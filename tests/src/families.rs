@@ -407,11 +407,22 @@ pub fn family(name: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|f| f.name == name)
 }
 
+/// Makes no number of what only C's `strtod` takes for one: 7.4 reads bounds of scores and what SORT sorts in that way, 8.2
+/// does not.
+fn spoil_c_number(arg: &mut Vec<u8>) {
+    let number = arg.strip_prefix(b"(").unwrap_or(arg);
+    if number.starts_with(b"0x") || number.starts_with(b" ") {
+        arg.push(b'x');
+    }
+}
+
 /// Makes random sequences of a family's commands.
 pub struct Generator {
     lines: Vec<Syntax>,
     weights: Vec<u32>,
     words: Arguments,
+    /// Whether 8.2 gets the commands too.
+    is_newer: bool,
     /// Connections of a sequence that uses several.
     conns: usize,
 }
@@ -425,6 +436,7 @@ impl Generator {
             lines: lines().map(|(_, line)| Syntax::parse(line)).collect(),
             weights: lines().map(|(weight, _)| *weight).collect(),
             words: Arguments::new(),
+            is_newer: oracle == Oracle::Newer,
             // With messages there are more replies than commands, so the end of another connection's command is
             // unknown.
             conns: if [PUBSUB.name, TRACKING.name].contains(&family.name) { 1 } else { 3 },
@@ -452,6 +464,12 @@ impl Generator {
             line += 1;
         }
         let mut argv = self.lines[line].generate(rng, &mut self.words);
+        if self.is_newer {
+            argv.0.iter_mut().for_each(spoil_c_number);
+        } else if argv.upper(0) == "HELLO" && argv.0.len() > 2 {
+            // Before 7.2 an option took effect before the next one was read: there is only one.
+            argv.0.truncate(if argv.upper(2) == "AUTH" { 5 } else { 4 });
+        }
         if argv.upper(0) == "SCANALL" {
             argv.0.remove(0);
             return Action::ScanAll(argv);

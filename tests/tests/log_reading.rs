@@ -63,7 +63,9 @@ fn many_expired_fields_are_logged_in_pieces() {
     let head = ["HSET", "hash", "stays", "v"].map(str::to_owned);
     conn.call(&Argv::new(&head.into_iter().chain(pairs).collect::<Vec<_>>()));
     conn.call(&many(&["HPEXPIRE", "hash", "1", "FIELDS", &COUNT.to_string()], "f", COUNT));
-    wait_until("the fields have expired", || conn.run(&format!("HGET hash f{}", COUNT - 1)).to_string().starts_with("(null"));
+    wait_until("the fields have expired", || {
+        conn.run(&format!("HGET hash f{}", COUNT - 1)).to_string().starts_with("(null")
+    });
     // A command deletes the expired ones among those that it names.
     assert_eq!(conn.call(&many(&["HDEL", "hash"], "f", COUNT)).to_string(), "(integer) 0");
     drop(conn);

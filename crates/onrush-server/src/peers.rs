@@ -90,8 +90,11 @@ impl Peers {
 
 fn open(address: &PeerAddress<'_>) -> io::Result<TcpStream> {
     let text = |bytes| std::str::from_utf8(bytes).map_err(|_| io::Error::from(ErrorKind::InvalidInput));
-    let (host, port) = (text(address.host)?, text(address.port)?);
-    let port: u16 = port.parse().map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
+    let host = text(address.host)?;
+    // Redis fails with what is no port as with one where nobody listens, but for negative numbers.
+    let wrong = if address.port.starts_with(b"-") { ErrorKind::InvalidInput } else { ErrorKind::ConnectionRefused };
+    let port: Option<u16> = std::str::from_utf8(address.port).ok().and_then(|port| port.parse().ok());
+    let port = port.ok_or(wrong)?;
     let mut failed = io::Error::from(ErrorKind::AddrNotAvailable);
     for to in (host, port).to_socket_addrs()? {
         match open_one(to, address.timeout) {

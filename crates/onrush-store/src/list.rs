@@ -189,17 +189,32 @@ impl List {
 
     /// Removes the element at an end, if there is one. O(1).
     pub fn drop_one(&mut self, end: End, limits: &ListLimits) {
+        self.take_one(end);
+        self.note_shorter(limits);
+    }
+
+    /// Moves an element, given anew, from one end to another or the same one. Only then may the list count as short. O(1).
+    pub fn rotate(&mut self, from: End, to: End, element: &[u8], limits: &ListLimits) {
+        self.take_one(from);
+        self.push(to, element, limits);
+        self.note_shorter(limits);
+    }
+
+    fn take_one(&mut self, end: End) {
         match self.0.form_mut() {
-            FormMut::Large(chunks) => {
-                chunks.drop_one(end);
-                Self::shrunk(chunks, limits);
-            }
+            FormMut::Large(chunks) => chunks.drop_one(end),
             FormMut::Packed(packed) if packed.is_empty() => {}
             FormMut::Packed(packed) => {
                 let at = if end == End::Front { 0 } else { last_at(packed) };
                 let end = element(packed, at).end;
                 packed.remove(at..end);
             }
+        }
+    }
+
+    fn note_shorter(&mut self, limits: &ListLimits) {
+        if let FormMut::Large(chunks) = self.0.form_mut() {
+            Self::shrunk(chunks, limits);
         }
     }
 
@@ -393,6 +408,8 @@ mod tests {
         list.push(End::Front, b"x", &limits);
         assert_eq!(list.encoding(), Encoding::Quicklist);
         (0..2).for_each(|_| list.drop_one(End::Back, &limits));
+        assert_eq!((list.len(), list.encoding()), (3, Encoding::Quicklist));
+        list.rotate(End::Back, End::Front, b"x", &limits);
         assert_eq!((list.len(), list.encoding()), (3, Encoding::Quicklist));
         list.drop_one(End::Back, &limits);
         assert_eq!((list.len(), list.encoding()), (2, Encoding::Listpack));

@@ -226,9 +226,17 @@ pub fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
 /// # Errors
 /// The name is not printable ASCII without spaces.
 pub(super) fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> CommandResult {
-    check_attribute(b"Client names", name)?;
+    check_name(name)?;
     ctx.session.handle.names.lock().name = name.to_vec();
     Ok(())
+}
+
+/// Checks what is to be a client's name.
+///
+/// # Errors
+/// It is not printable ASCII without spaces.
+pub(super) fn check_name(name: &[u8]) -> CommandResult {
+    check_attribute(b"Client names", name)
 }
 
 /// Such texts stand in CLIENT LIST, where spaces and line ends separate fields and clients.

@@ -6,7 +6,7 @@ use onrush_resp::{Proto, REDIS_VERSION, parse_i64};
 
 use crate::commands::acl::DEFAULT_USER;
 use crate::commands::acl_log::note_failed_login;
-use crate::commands::client::set_name;
+use crate::commands::client::{check_name, set_name};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::session::States;
@@ -49,7 +49,7 @@ fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> CommandResul
     Ok(())
 }
 
-/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`: options take effect one after the other
+/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`: nothing takes effect before all options are read
 pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
     let proto = match ctx.argc() {
         1 => None,
@@ -59,14 +59,17 @@ pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
             _ => return Err(NO_PROTO),
         },
     };
+    let (mut login, mut name) = (None, None);
     let mut index = 2;
     while index < ctx.argc() {
         let left = ctx.argc() - index - 1;
         if ctx.is(index, "AUTH") && left >= 2 {
-            authenticate(ctx, ctx.arg(index + 1), ctx.arg(index + 2))?;
+            login = Some((ctx.arg(index + 1), ctx.arg(index + 2)));
             index += 3;
         } else if ctx.is(index, "SETNAME") && left >= 1 {
-            set_name(ctx, ctx.arg(index + 1))?;
+            let text = ctx.arg(index + 1);
+            check_name(text)?;
+            name = Some(text);
             index += 2;
         } else {
             let option = ctx.arg(index);
@@ -75,8 +78,14 @@ pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
             ));
         }
     }
+    if let Some((user, password)) = login {
+        authenticate(ctx, user, password)?;
+    }
     if !ctx.session.is_authenticated() {
         return Err(HELLO_NO_AUTH);
+    }
+    if let Some(name) = name {
+        set_name(ctx, name)?;
     }
     if let Some(proto) = proto {
         set_proto(ctx, proto);

@@ -41,9 +41,9 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, CommandEr
     ctx.commit.look_as::<List>(&target)?;
     let mut emptied = false;
     if let Some(mut list) = ctx.commit.write_as::<List>(&source)? {
-        list.drop_one(from, &limits);
-        if source.bytes == target.bytes {
-            list.push(to, &element, &limits);
+        match source.bytes == target.bytes {
+            true => list.rotate(from, to, &element, &limits),
+            false => list.drop_one(from, &limits),
         }
         emptied = list.is_empty();
     }

@@ -1,5 +1,6 @@
 //! Intersections, unions and differences of sorted sets and sets, whose members count with score 1.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use onrush_resp::parse_f64;
@@ -192,7 +193,8 @@ impl<'a> Query<'a> {
             Operation::Union => self.union(&sources),
             Operation::Difference => difference(&sources),
         };
-        result.sort_unstable_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+        // -0 is no less than 0. No score is a NaN.
+        result.sort_unstable_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal).then_with(|| a.0.cmp(&b.0)));
         result
     }
 
