@@ -334,7 +334,8 @@ fn deliver(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, count: usize, n
             group.assign(id, Pending { consumer: Some(consumer_name.to_vec()), delivered_ms: now_ms, count: 1 });
         }
     }
-    if let Some(consumer) = group.consumers.get_mut(consumer_name) {
+    // As in Redis, who acknowledges nothing is not active.
+    if let Some(consumer) = group.consumers.get_mut(consumer_name).filter(|_| !no_ack) {
         consumer.active_ms = now_ms;
     }
     let (last, read) = (group.last_id.to_string(), entries_read);
