@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::chaos::disk::Disk;
 use crate::client::Conn;
 use crate::port::Port;
 use crate::process;
@@ -200,6 +201,7 @@ pub struct Launch {
     unix: bool,
     files_max: Option<u32>,
     config_file: Option<PathBuf>,
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Launch {
@@ -226,7 +228,15 @@ impl Launch {
     }
 
     fn of(bin: PathBuf, is_oracle: bool) -> Launch {
-        Launch { bin, is_oracle, args: Vec::new(), unix: false, files_max: None, config_file: None }
+        Launch {
+            bin,
+            is_oracle,
+            args: Vec::new(),
+            unix: false,
+            files_max: None,
+            config_file: None,
+            variables: Vec::new(),
+        }
     }
 
     /// Adds command line arguments.
@@ -244,6 +254,12 @@ impl Launch {
     /// Starts from a configuration file; the command line (port, directory …) goes on top of it.
     pub fn config_file(mut self, path: &Path) -> Launch {
         self.config_file = Some(path.to_owned());
+        self
+    }
+
+    /// Makes the process use a disk that fails.
+    pub fn disk(mut self, disk: &Disk) -> Launch {
+        self.variables.extend(disk.variables().map(|(name, path)| (name, path.to_owned())));
         self
     }
 
@@ -281,6 +297,7 @@ impl Launch {
             command.arg("--unixsocket").arg(path);
         }
         command.args(self.known_args());
+        command.envs(self.variables.iter().map(|(name, path)| (name, path)));
         command.current_dir(&dir.0).stdin(Stdio::null());
         command.stdout(output.try_clone().expect("a second handle")).stderr(output);
         let child = command.spawn().unwrap_or_else(|e| {

@@ -70,6 +70,8 @@ fn no_command_deletes_more_than_a_few_fields_and_none_sees_them() {
             break;
         }
     }
+    // A scan may tell of a field twice while the table shrinks.
+    found.dedup();
     assert_eq!(found, ["live"]);
     conn.run("DEBUG SET-ACTIVE-EXPIRE 1");
     wait_until("active expiry has deleted the fields", || len(&mut conn) == 1);

@@ -176,6 +176,10 @@ impl Runner {
                     part.result.end = SliceEnd::TimeUp;
                 }
             }
+            if engine.log.is_late(now) {
+                cold_path();
+                engine.durability.set_late(true);
+            }
             self.settle(&inputs[next..], lanes, next);
             next += self.parts.len();
             self.parts.clear();

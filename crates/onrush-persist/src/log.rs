@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -23,6 +23,10 @@ const SPARE_BYTES_MAX: usize = 256 << 10;
 
 /// How long the log's thread sleeps if it is not woken.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// How long records may wait for the end of the slow work ([`CommandLog::is_late`]). A usual sync, during which some file
+/// systems let no other thread write to the file, takes less.
+pub const LATE_AFTER: Duration = Duration::from_millis(50);
 
 /// A follower of the effects of commits: an append-only file, a replica's stream, a test.
 pub trait Sink: Send {
@@ -59,6 +63,14 @@ pub trait SlowWork: Send + Sync {
     fn hurries(&self) -> bool {
         false
     }
+
+    /// Called by the log's thread after the work: whether records that came before it are still left.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    /// Called by the log's thread after each round: whether records have waited for longer than half of [`LATE_AFTER`].
+    fn note_late(&self, _is_late: bool) {}
 }
 
 /// Names an attached sink.
@@ -78,6 +90,9 @@ pub struct CommandLog {
     queue: Mutex<Queue>,
     /// Signalled when there is something in the queue.
     filled: Condvar,
+    /// When the oldest record came whose slow work is not over, in nanoseconds after `born`; 0: there is none.
+    oldest_ns: AtomicU64,
+    born: Instant,
     merge: Mutex<Merge>,
     slow_works: Mutex<Vec<(SinkId, Arc<dyn SlowWork>)>>,
 }
@@ -86,6 +101,9 @@ pub struct CommandLog {
 struct Queue {
     submitted: Vec<Effects>,
     bytes: usize,
+    /// When the oldest records came that no slow work has begun with, and those of the present slow work.
+    waiting_since: Option<Instant>,
+    in_work_since: Option<Instant>,
     spare: Vec<Effects>,
     /// Whether the log's thread sleeps until it is signalled.
     is_asleep: bool,
@@ -138,6 +156,8 @@ impl CommandLog {
             last: AtomicU64::new(0),
             queue: Mutex::default(),
             filled: Condvar::new(),
+            oldest_ns: AtomicU64::new(0),
+            born: Instant::now(),
             merge: Mutex::default(),
             slow_works: Mutex::default(),
         })
@@ -207,6 +227,10 @@ impl CommandLog {
         let full = std::mem::replace(effects, spare);
         queue.bytes += full.len_bytes();
         queue.submitted.push(full);
+        if queue.waiting_since.is_none() && queue.has_thread {
+            queue.waiting_since = Some(Instant::now());
+            self.tell_oldest(&queue);
+        }
         let is_over = queue.bytes > WAITING_BYTES_MAX;
         if std::mem::take(&mut queue.is_asleep) {
             self.filled.notify_one();
@@ -214,6 +238,24 @@ impl CommandLog {
         drop(queue);
         if is_over {
             self.flush();
+        }
+    }
+
+    /// Notes since when records wait, for [`CommandLog::is_late`].
+    fn tell_oldest(&self, queue: &Queue) {
+        let oldest = queue.in_work_since.or(queue.waiting_since);
+        let oldest_ns = oldest.map_or(0, |since| (since - self.born).as_nanos().max(1) as u64);
+        self.oldest_ns.store(oldest_ns, Ordering::Relaxed);
+    }
+
+    /// Whether records wait for longer than [`LATE_AFTER`]: what a reply reports now may come into a file much later. O(1).
+    #[inline]
+    pub fn is_late(&self, now: Instant) -> bool {
+        match self.oldest_ns.load(Ordering::Relaxed) {
+            0 => false,
+            since_ns => {
+                now.saturating_duration_since(self.born).as_nanos() as u64 > since_ns + LATE_AFTER.as_nanos() as u64
+            }
         }
     }
 
@@ -273,10 +315,27 @@ impl CommandLog {
         queue.is_woken = false;
     }
 
-    /// Does the sinks' slow work; returns when there may be more.
+    /// Merges what there is and does the sinks' slow work; returns when there may be more.
     fn work(&self) -> Duration {
         let works: Vec<Arc<dyn SlowWork>> = self.slow_works.lock().iter().map(|(_, work)| Arc::clone(work)).collect();
-        works.iter().filter_map(|work| work.work()).min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
+        {
+            let mut queue = self.queue.lock();
+            let waiting = queue.waiting_since.take();
+            queue.in_work_since = queue.in_work_since.or(waiting);
+        }
+        self.flush();
+        let pause = works.iter().filter_map(|work| work.work()).min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
+        let is_late = {
+            let mut queue = self.queue.lock();
+            if !works.iter().any(|work| work.is_behind()) {
+                queue.in_work_since = None;
+            }
+            self.tell_oldest(&queue);
+            let oldest = queue.in_work_since.or(queue.waiting_since);
+            oldest.is_some_and(|since| since.elapsed() > LATE_AFTER / 2)
+        };
+        works.iter().for_each(|work| work.note_late(is_late));
+        pause
     }
 
     fn hurries(&self) -> bool {
@@ -293,7 +352,6 @@ fn run(log: &Weak<CommandLog>) {
         if !log.hurries() {
             std::thread::sleep(GATHER_TIME);
         }
-        log.flush();
         pause = log.work();
     }
 }

@@ -44,6 +44,10 @@ fn options(server: &'static Server, config: &Config, dir: PathBuf) -> AofOptions
     options.policy = policy(config);
     options.timestamps = config.aof_timestamp_enabled;
     options.on_durable = Box::new(|lsn| server.durability.advance(lsn));
+    options.on_round = Box::new(|lsn, is_late| {
+        server.durability.set_late(is_late);
+        server.durability.advance_written(lsn);
+    });
     options.on_health = Box::new(|health| refusal::note_health(server, health));
     options
 }

@@ -88,8 +88,12 @@ impl Disk {
 
     /// Makes a process that is started use this disk.
     pub fn put_before(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", &self.library).env("ONRUSH_DISK_CONTROL", &self.page_path);
-        command.env("ONRUSH_DISK_FOLDER", &self.below);
+        command.envs(self.variables());
+    }
+
+    /// The environment of a process that uses this disk.
+    pub fn variables(&self) -> [(&'static str, &Path); 3] {
+        [("LD_PRELOAD", &self.library), ("ONRUSH_DISK_CONTROL", &self.page_path), ("ONRUSH_DISK_FOLDER", &self.below)]
     }
 
     /// Sets a word. It takes effect with the next call of the process.

@@ -59,11 +59,11 @@ impl Buffer {
     }
 
     /// What there is; it begins anew with a database.
-    fn take(&mut self) -> Vec<u8> {
+    fn take(&mut self) -> Block {
         self.number = None;
         match &mut self.commands {
-            Some(commands) => std::mem::take(commands),
-            None => self.encoder.take(),
+            Some(commands) => Block::from(std::mem::take(commands)),
+            None => self.encoder.take_buffer(),
         }
     }
 }
@@ -312,9 +312,9 @@ impl Underway {
         self.buffers[thread].lock().len()
     }
 
-    fn hand_over(&self, block: Vec<u8>) {
+    fn hand_over(&self, block: Block) {
         if !self.is_over.load(Relaxed) {
-            self.backlog.push(Block::from(block));
+            self.backlog.push(block);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Aof;
@@ -33,6 +34,14 @@ impl SlowWork for Inner {
 
     fn hurries(&self) -> bool {
         Inner::hurries(self)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.state.lock().unwritten() > 0
+    }
+
+    fn note_late(&self, is_late: bool) {
+        (self.on_round)(self.written.load(Ordering::Acquire), is_late);
     }
 }
 

@@ -51,6 +51,9 @@ pub struct AofOptions {
     /// Called each time a greater LSN is durable, in order, once for each. The caller holds locks of the log: of
     /// [`Aof`] it may call only [`Aof::written_lsn`] and [`Aof::durable_lsn`], and nothing of the command log.
     pub on_durable: Box<dyn Fn(u64) + Send + Sync>,
+    /// Called by the command log's thread after each round of its work, with the LSN up to which all records are in files,
+    /// and with whether others have waited for long ([`CommandLog::is_late`](crate::log::CommandLog::is_late)).
+    pub on_round: Box<dyn Fn(u64, bool) + Send + Sync>,
     /// Called each time the health changes. It may be called under locks of the command log: it must not wait, and must
     /// call neither this log nor the command log.
     pub on_health: Box<dyn Fn(&Health) + Send + Sync>,
@@ -68,6 +71,7 @@ impl AofOptions {
             timestamps: false,
             retry_every: Duration::from_millis(100),
             on_durable: Box::new(|_| {}),
+            on_round: Box::new(|_, _| {}),
             on_health: Box::new(|_| {}),
             unix_time_s: || {
                 let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -143,6 +147,7 @@ pub(super) struct Inner {
     pub name: String,
     pub retry_every: Duration,
     pub on_durable: Box<dyn Fn(u64) + Send + Sync>,
+    pub on_round: Box<dyn Fn(u64, bool) + Send + Sync>,
     pub on_health: Box<dyn Fn(&Health) + Send + Sync>,
     /// The health as last reported. Locked during the report, so that reports come in order.
     pub told: Mutex<Health>,
@@ -371,6 +376,7 @@ impl Aof {
             name: options.name,
             retry_every: options.retry_every,
             on_durable: options.on_durable,
+            on_round: options.on_round,
             on_health: options.on_health,
             told: Mutex::new(Health { status: AofStatus::Ok, takes_more: true }),
             unix_time_s: options.unix_time_s,

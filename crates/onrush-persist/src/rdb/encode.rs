@@ -7,9 +7,13 @@ use super::kind;
 use super::listpack::ListpackBuilder;
 use super::lzf::Compressor;
 use super::text::Text;
+use crate::buffer::{Buffer, Held};
 
 /// Strings of at most this many bytes are not compressed.
 const COMPRESS_ABOVE: usize = 20;
+
+/// Memory for longer strings counts as memory on the way to a file.
+const LONG_BYTES: usize = 64 << 10;
 
 /// The longest text that may be kept as an integer of at most four bytes.
 const INT_TEXT_LEN_MAX: usize = 11;
@@ -44,6 +48,8 @@ pub struct Encoder {
     /// Made on first use.
     compressor: Option<Compressor>,
     compressed: Vec<u8>,
+    /// Counts the memory for long strings, which are no data.
+    held: Held,
     pub(super) listpack: ListpackBuilder,
     /// An intset in the making.
     packed: Vec<u8>,
@@ -89,13 +95,24 @@ impl Encoder {
     /// Drops the encoded bytes, but keeps the memory.
     pub fn clear(&mut self) {
         self.out.clear();
+        self.held.set(0);
         self.has_field_expiry = false;
     }
 
     /// Returns the encoded bytes and becomes empty.
     pub fn take(&mut self) -> Vec<u8> {
         self.has_field_expiry = false;
-        std::mem::take(&mut self.out)
+        let taken = std::mem::take(&mut self.out);
+        self.held.set(0);
+        taken
+    }
+
+    /// As [`Encoder::take`], for bytes on their way to a file.
+    pub fn take_buffer(&mut self) -> Buffer {
+        self.has_field_expiry = false;
+        let taken = Buffer::from(std::mem::take(&mut self.out));
+        self.held.set(0);
+        taken
     }
 
     /// The least version of the format for everything encoded since the last clear.
@@ -198,6 +215,21 @@ impl Encoder {
 
     /// A string, compressed if that makes it shorter.
     fn push_bytes(&mut self, bytes: &[u8]) {
+        if bytes.len() <= LONG_BYTES {
+            return self.push_counted(bytes);
+        }
+        let capacity = self.out.capacity();
+        let missing = bytes.len().saturating_sub(capacity - self.out.len());
+        // The buffer at least doubles if it has to grow.
+        let room = if missing > 0 { missing.max(capacity) } else { 0 };
+        let scratch = if self.compresses { bytes.len() } else { 0 };
+        self.held.set(capacity + room + self.compressed.capacity() + scratch);
+        self.push_counted(bytes);
+        self.compressed.shrink_to(LONG_BYTES);
+        self.held.set(self.out.capacity());
+    }
+
+    fn push_counted(&mut self, bytes: &[u8]) {
         if bytes.len() > COMPRESS_ABOVE && self.compresses {
             self.compressed.clear();
             if self.compressor.get_or_insert_default().compress(bytes, &mut self.compressed) {

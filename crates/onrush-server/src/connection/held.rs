@@ -31,6 +31,9 @@ impl Connection {
     #[inline]
     pub(super) fn writable_bytes(&mut self) -> usize {
         if self.held.is_none() && !self.server.durability.delays(self.session.durability_owed) {
+            // What comes next is judged for itself.
+            self.session.durability_owed = self.session.durability;
+            self.session.has_seen_data = false;
             return usize::MAX;
         }
         cold_path();
