@@ -3,7 +3,7 @@
 //! A follower of the command log reports up to which LSN everything is durable ([`Durability::advance`]). This wakes,
 //! once, each connection whose replies wait for an LSN up to that; whole batches of connections go on at a time.
 //!
-//! While the log is late ([`CommandLog::is_late`](onrush_persist::log::CommandLog::is_late)), replies to writes wait until
+//! While the log is late (`CommandLog::is_late`), replies to writes wait until
 //! these are in the file, that is, until the system has them, so that only little is lost if the process is killed.
 
 use std::cmp::{Ordering, Reverse};

@@ -82,7 +82,7 @@ pub(super) fn reply_value(out: &mut Reply, value: ValueRef<'_>) -> CommandResult
 }
 
 /// Appends an entry's string, or null.
-#[inline]
+#[inline(always)]
 fn reply_entry(out: &mut Reply, entry: Option<&Entry>) -> CommandResult {
     match entry {
         Some(entry) => reply_value(out, entry.value()),

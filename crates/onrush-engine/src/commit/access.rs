@@ -43,7 +43,8 @@ impl Commit {
     }
 
     /// A key's entry for reading: deletes an expired one, counts a hit or miss, notes the access.
-    #[inline]
+    // As a call it costs GET 20 of 850 instructions.
+    #[inline(always)]
     pub fn read(&mut self, key: &Key<'_>) -> Option<&Entry> {
         self.find::<false, true>(self.db, key).map(Slot::into_entry)
     }
