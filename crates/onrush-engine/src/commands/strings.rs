@@ -98,7 +98,8 @@ pub(super) fn check_string(entry: &Entry) -> CommandResult {
 }
 
 /// Overwrites or creates a key, with its locks held; removes an old expiry.
-#[inline]
+// As a call it costs SET 20 of 1,140 instructions.
+#[inline(always)]
 pub(super) fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
     ctx.commit.set(key, value, expire);
 }
