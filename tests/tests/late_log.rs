@@ -89,3 +89,34 @@ fn a_client_gets_out_of_always_while_the_disk_fails() {
     other.set_timeout(Duration::from_secs(20));
     assert_eq!(other.read_reply().expect("a reply"), b"$1\r\n2\r\n");
 }
+
+#[test]
+fn replies_that_wait_outlive_the_log_that_they_wait_for() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let server = start_on(&below, &disk);
+    let mut admin = server.connect();
+    admin.set_timeout(Duration::from_secs(20));
+    for policy in ["always", "everysec"].into_iter().cycle().take(12) {
+        admin.run(&format!("CONFIG SET appendfsync {policy}"));
+        // Without a base the end of the log is a loss, and closes who waits for it.
+        assert_eq!(admin.run("WAITAOF 1 0 10000").to_string().matches("(integer) 1").count(), 1);
+        let mut conns: Vec<Conn> = (0..8).map(|_| server.connect()).collect();
+        disk.set(Word::WriteDelayUs, 60_000);
+        disk.set(Word::SyncDelayUs, 20_000);
+        for _ in 0..3 {
+            conns.iter_mut().for_each(|conn| conn.send(b"INCR a\r\nINCR a\r\n").expect("sent"));
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        // One log ends and the next begins, so that who is woken finds another one than it has waited for.
+        admin.send(b"CONFIG SET appendonly no\r\nCONFIG SET appendonly yes\r\n").expect("sent");
+        (0..2).for_each(|_| assert_eq!(admin.read_reply().expect("a reply"), b"+OK\r\n"));
+        disk.heal();
+        for conn in &mut conns {
+            conn.set_timeout(Duration::from_secs(20));
+            (0..6).for_each(|_| assert!(conn.read_reply().expect("a reply").starts_with(b":")));
+        }
+    }
+}

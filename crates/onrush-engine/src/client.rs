@@ -56,6 +56,8 @@ pub struct ClientHandle {
     pub query_bytes_max: AtomicU64,
     /// Most bytes of unread replies.
     pub reply_bytes_max: AtomicU64,
+    /// Whether it is to be woken when the log has come to what its replies wait for.
+    pub waits_for_log: AtomicBool,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
@@ -187,6 +189,7 @@ impl ClientHandle {
             over_reply_limit: AtomicU64::new(0),
             query_bytes_max: AtomicU64::new(0),
             reply_bytes_max: AtomicU64::new(0),
+            waits_for_log: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             transaction_len: AtomicI64::new(-1),

@@ -285,7 +285,6 @@ impl Durability {
     /// Everything up to this LSN is durable: wakes the connections that wait for it.
     pub fn advance(&self, lsn: u64) {
         self.durable.fetch_max(lsn, AcqRel);
-        // Who is woken must find what it waits for: it does not wait a second time.
         if self.mode.load(Relaxed) & LACKS_BASE == 0 {
             wake(self.for_durable.lock().take_until(lsn));
         }
@@ -298,12 +297,17 @@ impl Durability {
         wake(self.for_written.lock().take_until(lsn));
     }
 
-    /// Wakes a connection when an LSN has come to a level; returns false if it already has.
+    /// Wakes a connection when an LSN has come to a level; returns false if it already has. Until then
+    /// [`ClientHandle::waits_for_log`] is set. Who is woken looks again: the log may have been replaced meanwhile.
     pub fn wake_at(&self, level: Level, lsn: u64, client: &Arc<ClientHandle>) -> bool {
-        self.add(level, lsn, || Who::Connection(Arc::downgrade(client)))
+        self.add(level, lsn, || {
+            client.waits_for_log.store(true, Relaxed);
+            Who::Connection(Arc::downgrade(client))
+        })
     }
 
-    /// Calls a function when an LSN is durable; returns false, without the call, if it already is. Once `is_wanted`
+    /// Calls a function when an LSN is durable, or will never be ([`Durability::has_given_up`]); returns false, without the
+    /// call, if that is so already. Once `is_wanted`
     /// returns false, the call may be left out.
     pub fn call_at(&self, lsn: u64, wake: Wake, is_wanted: IsWanted) -> bool {
         self.add(Level::Durable, lsn, || Who::Other(wake, is_wanted))
@@ -332,6 +336,7 @@ fn wake(all: Vec<Who>) {
         match who {
             Who::Connection(client) => {
                 if let Some(client) = client.upgrade() {
+                    client.waits_for_log.store(false, Release);
                     client.wake();
                 }
             }
@@ -406,6 +411,25 @@ mod tests {
             assert_eq!(durability.has_given_up(last - 1), is_lost);
             assert!(!durability.has_given_up(last + 1) && !durability.delays(Wish::Always));
         }
+    }
+
+    #[test]
+    fn who_is_woken_and_finds_another_log_waits_for_that() {
+        let durability = Durability::default();
+        let client = Arc::new(ClientHandle::new(1, String::new(), String::new(), -1, true, 0));
+        let waits = || client.waits_for_log.load(Relaxed);
+        durability.prepare(0, true, Box::new(|_| {}));
+        durability.turn_on();
+        assert!(durability.wake_at(Level::Durable, 5, &client) && waits());
+        durability.turn_off(5, false);
+        assert!(!waits());
+        // Before it looks, the next log begins, which has no base yet.
+        durability.prepare(5, false, Box::new(|_| {}));
+        durability.turn_on();
+        assert!(!durability.has(Level::Durable, 5));
+        assert!(durability.wake_at(Level::Durable, 5, &client) && waits());
+        durability.note_base();
+        assert!(durability.has(Level::Durable, 5) && !waits());
     }
 
     #[test]

@@ -377,7 +377,8 @@ impl Connection {
             if self.input != Input::UsedUp && self.may_execute() {
                 continue;
             }
-            if self.reply.is_empty() && self.session.handle.has_mail() && !self.session.holds_mail_back() {
+            // What the client sends is not behind messages without end.
+            if !self.socket.is_readable() && self.may_take_mail() {
                 continue;
             }
             if self.eof {
@@ -387,6 +388,9 @@ impl Connection {
                 Ok(0) => self.eof = true,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.may_take_mail() {
+                        continue;
+                    }
                     return if self.ends_as_idle() { After::End } else { self.after_writing() };
                 }
                 Err(_) => return After::End,
@@ -396,6 +400,12 @@ impl Connection {
                 return After::End;
             }
         }
+    }
+
+    /// Whether there are messages that can be written now.
+    #[inline]
+    fn may_take_mail(&self) -> bool {
+        self.reply.is_empty() && self.session.handle.has_mail() && !self.session.holds_mail_back()
     }
 
     /// Whether it must close because its client is idle. All input that has arrived must have been read.

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
+use onrush_resp::Reply;
+
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::ctx::{CommandResult, Ctx};
@@ -76,14 +78,19 @@ pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     {
         let (engine, late) = (ctx.engine, Arc::downgrade(&waiter));
         let waits = Weak::clone(&late);
+        // The log may end without it.
+        let answer = move |out: &mut Reply| match engine.durability.has_given_up(lsn) {
+            true => out.error_bytes(NOTHING_LOCAL.as_bytes()),
+            false => OnTimeout::OneAndZero.append_to(out),
+        };
         let wake = move || {
             if let Some(late) = late.upgrade() {
-                late.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
+                late.finish(engine, answer);
             }
         };
         // The session has its waiter as long as it waits.
         if !durability.call_at(lsn, Box::new(wake), Box::new(move || waits.strong_count() > 0)) {
-            waiter.finish(engine, |out| OnTimeout::OneAndZero.append_to(out));
+            waiter.finish(engine, answer);
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::hint::cold_path;
+use std::sync::atomic::Ordering::Acquire;
 
 use onrush_engine::durability::{Durability, Level};
 
@@ -16,8 +17,6 @@ pub(super) struct Held {
     allowed: u64,
     /// Ends of replies that wait, each with the LSN that has to be durable or written; both ascending.
     marks: VecDeque<Mark>,
-    /// Whether the connection is registered to be woken when the first of these LSNs is durable.
-    is_known: bool,
 }
 
 struct Mark {
@@ -68,7 +67,7 @@ impl Connection {
             }
         }
         held.release(durability);
-        while !held.is_known
+        while !self.session.handle.waits_for_log.load(Acquire)
             && let Some(mark) = held.marks.front()
         {
             if durability.has_given_up(mark.lsn) {
@@ -80,8 +79,7 @@ impl Connection {
                 self.session.handle.kill();
                 return 0;
             }
-            held.is_known = durability.wake_at(mark.level, mark.lsn, &self.session.handle);
-            if !held.is_known {
+            if !durability.wake_at(mark.level, mark.lsn, &self.session.handle) {
                 held.release(durability);
             }
         }
@@ -111,7 +109,6 @@ impl Held {
             && durability.has(mark.level, mark.lsn)
         {
             self.allowed = mark.end;
-            self.is_known = false;
             self.marks.pop_front();
         }
     }
