@@ -110,6 +110,7 @@ nightly: ## an hour of the long runs: chaos, the siege, the simulator, fuzz targ
 	$(MAKE) siege ARGS="--seconds 600 --quiet"
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
 	$(MAKE) fuzz FUZZ_SECONDS=20
+	ONRUSH_TEST_FRESH=1 $(CARGO_TEST) --test differential
 	$(MAKE) shapes ARGS="--scale 0.1 --no-record"
 
 shapes: build ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"

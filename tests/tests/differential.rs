@@ -1,5 +1,6 @@
-//! Random sequences against the oracles, half of them against each: half of the seeds are always the same, the others
-//! are fresh. `ONRUSH_TEST_SEED` repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.
+//! Random sequences against the oracles, half of them against each. The seeds are always the same, so that a change is
+//! judged by what it changes; with `ONRUSH_TEST_FRESH` half of them are fresh, as in the nightly run. `ONRUSH_TEST_SEED`
+//! repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.
 
 use onrush_tests::diff::{Action, Mode, Runner, Sequence, Step};
 use onrush_tests::families::{self, FAMILIES, Family, Generator};
@@ -12,12 +13,14 @@ fn number_from_env(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|v| v.parse().ok())
 }
 
-/// The seeds to try: from the one that is told, or half of them from 1 on and half from one that no run had.
+/// The seeds to try: from the one that is told or from 1 on, and fresh ones if they are wanted.
 fn seeds() -> impl Iterator<Item = u64> {
     let count = number_from_env("ONRUSH_TEST_SEQUENCES").unwrap_or(240);
     let first = number_from_env("ONRUSH_TEST_SEED");
     let fresh = std::time::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_millis() as u64 & !1);
-    let (fixed_count, fresh_count) = if first.is_some() { (count, 0) } else { (count / 2, count - count / 2) };
+    let is_fresh = first.is_none() && std::env::var_os("ONRUSH_TEST_FRESH").is_some();
+    let fresh_count = if is_fresh { count / 2 } else { 0 };
+    let fixed_count = count - fresh_count;
     let fixed = first.unwrap_or(1);
     (fixed..fixed + fixed_count).chain(fresh..fresh + fresh_count)
 }
