@@ -45,10 +45,13 @@ impl Waiter {
             self.client.kill();
             resume_unwind(panic);
         }
+        // Others are told of the changes, and the log has them, before the reply goes out.
+        outer.commit.release();
+        outer.commit.broadcast();
+        outer.commit.submit();
         let mut state = self.lock_state();
         if matches!(*state, State::Gone) {
             drop(state);
-            outer.commit.release();
             lent.session.end(outer.engine);
             return;
         }
