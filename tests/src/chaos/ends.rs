@@ -85,9 +85,12 @@ impl Round<'_> {
         let damaged = match self.options.plant {
             Some(Plant::CutLog) => bytes[..bytes.len() / 2].to_vec(),
             Some(Plant::DamagedLog) => {
+                // The begin of a command, not a part of a value: what is in values no format can know.
                 let mut bytes = bytes;
-                let middle = bytes.len() / 2;
-                bytes[middle..].iter_mut().take(9).for_each(|byte| *byte ^= 0x55);
+                let begins: Vec<usize> = (2..bytes.len()).filter(|&at| bytes[at - 2..].starts_with(b"\r\n*")).collect();
+                if let Some(&begin) = begins.get(begins.len() / 2) {
+                    bytes[begin] ^= 0x55;
+                }
                 bytes
             }
             _ => return,

@@ -274,7 +274,9 @@ fn reply_full(out: &mut Reply, stream: &Stream, count: usize) {
     out.bulk(b"groups");
     out.array(stream.groups().len());
     for (name, group) in stream.groups() {
-        let released = group.pending.iter().filter(|(_, pending)| pending.consumer.is_none()).count();
+        // Each pending entry of a consumer is in its set, too.
+        let assigned: usize = group.consumers.values().map(|consumer| consumer.pending.len()).sum();
+        let released = group.pending.len() - assigned;
         out.map(if released > 0 { 8 } else { 7 });
         out.bulk(b"name");
         out.bulk(name);
