@@ -49,7 +49,7 @@ pub mod runner;
 pub mod scripts;
 pub mod session;
 pub mod settings;
-mod sha256;
+pub mod sha256;
 pub mod shared;
 pub mod slice;
 pub mod slow;

@@ -276,7 +276,7 @@ impl Process for Host {
     fn config_rewrite(&self) -> Result<(), CommandError> {
         // A copy, so that the configuration is not locked while the disk works.
         let config = self.config.read().clone();
-        config.rewrite(self.config_file.as_deref(), None).map_err(|error| {
+        config.rewrite(self.config_file.as_deref()).map_err(|error| {
             tracing::warn!("CONFIG REWRITE failed: {error}");
             CommandError::text(error.to_string())
         })?;

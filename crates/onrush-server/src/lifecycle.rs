@@ -12,7 +12,7 @@ use onrush_engine::long::{LongTasks, LongWorker};
 use onrush_engine::process::Process;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::Config;
+use crate::config::{Config, fatal_error, os_reason};
 use crate::data_files::ServersFiles;
 use crate::files::Files;
 use crate::listener::Listeners;
@@ -35,13 +35,13 @@ pub fn run(mut config: Config, config_file: Option<PathBuf>) -> ExitCode {
         eprintln!("Can't chdir to '{}': {error}", config.dir);
         return ExitCode::FAILURE;
     }
+    if let Err(error) = crate::log::init(&config) {
+        eprintln!("\n{}\nCan't open the log file: {}", fatal_error(), os_reason(&error));
+        return ExitCode::FAILURE;
+    }
     let daemonized = config.daemonize;
     if daemonized && let Err(error) = os::daemonize() {
         eprintln!("Can't go to the background: {error}");
-        return ExitCode::FAILURE;
-    }
-    if let Err(error) = crate::log::init(&config) {
-        eprintln!("Can't open the log file: {error}");
         return ExitCode::FAILURE;
     }
     adjust_maxclients(&mut config);
@@ -79,8 +79,8 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         std::process::id(),
         config.workers
     );
-    if !config.users.is_empty() {
-        return Err("ACL users are not supported yet: take the 'user' lines out of the configuration".to_owned());
+    for (directive, why) in config.without_effect() {
+        tracing::warn!("{directive} has no effect: {why}");
     }
     let listeners = Listeners::bind(&config)?;
     let files = Files::create(&config, daemonized);

@@ -180,6 +180,10 @@ pub fn begin_loading(server: &Server) -> Result<Saved, String> {
         };
         return Ok(Saved::Log(manifest));
     }
+    if config.dbfilename.is_empty() {
+        // There is no such file; a snapshot then fails, as in Redis.
+        return Ok(Saved::Nothing);
+    }
     let path = server.host.snapshot_path();
     match std::fs::metadata(&path) {
         Ok(metadata) => {

@@ -43,6 +43,12 @@ pub fn init(config: &Config) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a line to standard output before the configuration is known, which says where the log goes.
+pub fn tell_early(text: &str) {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    println!("{}:C {} # {text}", std::process::id(), Timestamp(since_epoch));
+}
+
 fn open(path: &str) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }

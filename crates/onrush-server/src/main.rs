@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use onrush_server::config::{self, Invocation};
-use onrush_server::lifecycle;
+use onrush_server::config::{self, Invocation, StartError};
+use onrush_server::{lifecycle, log};
 
 fn main() -> ExitCode {
     let command_line = match config::parse_arguments(std::env::args_os().skip(1)) {
@@ -19,7 +19,11 @@ fn main() -> ExitCode {
     };
     match config::load(&command_line, &mut std::io::stdin()) {
         Ok(loaded) => lifecycle::run(loaded.config, loaded.config_file),
-        Err(error) => {
+        Err(error @ StartError::Unreadable { .. }) => {
+            log::tell_early(&error.to_string());
+            ExitCode::FAILURE
+        }
+        Err(error @ StartError::Line { .. }) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }

@@ -219,18 +219,17 @@ impl CommandTable {
     ///
     /// # Errors
     /// A name has no command, or the new name already has one.
-    pub fn renamed(mut self, renames: &[(Vec<u8>, Vec<u8>)]) -> Result<Self, String> {
+    pub fn renamed(mut self, renames: &[(Vec<u8>, Vec<u8>)]) -> Result<Self, &'static str> {
         if !renames.is_empty() && self.original.is_none() {
             let (commands, names) = (self.commands.clone(), NameIndex::new(&self.commands));
             self.original = Some(Box::new(Self { commands, names, original: None }));
         }
         for (from, to) in renames {
-            let quoted = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
             let Some(id) = self.lookup(from).map(|command| command.id) else {
-                return Err(format!("rename-command {}: there is no such command", quoted(from)));
+                return Err("No such command in rename-command");
             };
             if !to.is_empty() && self.lookup(to).is_some_and(|other| other.id != id) {
-                return Err(format!("rename-command {} {}: there is a command of that name", quoted(from), quoted(to)));
+                return Err("Target command name already exists");
             }
             self.commands[id as usize].name = (!to.is_empty()).then(|| to.to_ascii_lowercase().into());
             self.names = NameIndex::new(&self.commands);

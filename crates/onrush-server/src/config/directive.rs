@@ -38,6 +38,8 @@ bitflags! {
         const SENSITIVE = 1 << 3;
         /// When it changes, the server has to do more than read the new value.
         const APPLY = 1 << 4;
+        /// An integer below 0 has an error text of its own, as where Redis keeps the number without a sign.
+        const UNSIGNED = 1 << 5;
     }
 }
 
@@ -108,6 +110,8 @@ pub enum TextRule {
     FileName,
     /// The same, and not empty.
     FileNameNotEmpty,
+    /// The name of a folder without a path, not empty.
+    FolderName,
     /// A directory that exists; kept as an absolute path.
     Directory,
     /// Letters, digits, hyphens and dots.
@@ -176,6 +180,10 @@ impl Directive {
 
     pub(super) const fn apply(self) -> Self {
         self.with(Flags::APPLY)
+    }
+
+    pub(super) const fn unsigned(self) -> Self {
+        self.with(Flags::UNSIGNED)
     }
 
     pub(super) const fn clamped(mut self, low: i64, high: i64) -> Self {

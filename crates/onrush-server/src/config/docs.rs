@@ -136,7 +136,9 @@ fn values(kind: &Kind) -> String {
         Kind::Permissions => "octal".into(),
         Kind::Enum(all) => words(all),
         Kind::EnumSet(all) => format!("any of {}", words(all)),
-        Kind::Text(TextRule::FileName | TextRule::FileNameNotEmpty) => "a name without a path".into(),
+        Kind::Text(TextRule::FileName | TextRule::FileNameNotEmpty | TextRule::FolderName) => {
+            "a name without a path".into()
+        }
         Kind::Text(TextRule::Directory) => "a directory".into(),
         Kind::Text(_) => "text".into(),
         Kind::Addresses => "addresses".into(),

@@ -10,18 +10,26 @@ use super::arguments::CommandLine;
 use super::directive::Flags;
 use super::line::{quote, split_words};
 use super::text::os_reason;
+use super::users::{self, DefaultUser};
 use super::value::Value;
 use super::words::Reason;
 use super::{Config, DIRECTIVES, find};
+use onrush_engine::command::CommandTable;
+use onrush_engine::commands::FAMILIES;
 use onrush_engine::glob::glob_match;
+use onrush_resp::REDIS_VERSION;
 
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// Directives that Redis once had and now ignores silently.
-const FORGOTTEN: [&[u8]; 2] = [b"list-max-ziplist-entries", b"list-max-ziplist-value"];
+const FORGOTTEN: [&[u8]; 3] = [b"list-max-ziplist-entries", b"list-max-ziplist-value", b"lua-replicate-commands"];
 
 const BAD_DIRECTIVE: Reason = Reason::Borrowed("Bad directive or wrong number of arguments");
+const NO_MODULES: Reason = Reason::Borrowed("modules are not supported");
+const NO_SENTINEL: Reason = Reason::Borrowed("sentinel directive while not in sentinel mode");
+const TOO_DEEP: Reason = Reason::Borrowed("files include one another too deeply");
+const UNBALANCED: Reason = Reason::Borrowed("Unbalanced quotes in configuration line");
 
 /// The configuration a server starts with.
 #[derive(Clone, Debug)]
@@ -32,34 +40,25 @@ pub struct Loaded {
     pub config_file: Option<PathBuf>,
 }
 
-/// Where a line was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LineSource {
-    /// In a file.
-    File {
-        /// Its path.
-        path: PathBuf,
-        /// The line, from 1.
-        number: usize,
-    },
-    /// From standard input.
-    Stdin {
-        /// The line, from 1.
-        number: usize,
-    },
-    /// Among the options on the command line.
-    Options,
+/// Where a line stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its number, from 1. As in Redis, lines of standard input follow those of the file, and the options follow these
+    /// behind an empty line.
+    pub number: usize,
+    /// The included file, whose own lines are counted then.
+    pub included: Option<PathBuf>,
+    /// The line; what might be a secret is left out.
+    pub line: String,
 }
 
-/// Why the server cannot start. The text is for standard error, some lines without the last line's end.
+/// Why the server cannot start. The text has no end of the last line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartError {
-    /// A line is wrong.
+    /// A line is wrong. The text is redis-server's, and names the file if it is an included one.
     Line {
-        /// Where it stands.
-        source: LineSource,
-        /// The line; what might be a secret is left out.
-        line: String,
+        /// The line.
+        place: Place,
         /// What is wrong.
         reason: Reason,
     },
@@ -75,18 +74,15 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Line { source, line, reason } => {
-                writeln!(f, "*** FATAL CONFIG FILE ERROR (Onrush {}) ***", env!("CARGO_PKG_VERSION"))?;
-                match source {
-                    LineSource::File { path, number } => {
-                        writeln!(f, "Reading the configuration file '{}', at line {number}", path.display())?;
-                    }
-                    LineSource::Stdin { number } => {
-                        writeln!(f, "Reading the configuration from standard input, at line {number}")?;
-                    }
-                    LineSource::Options => writeln!(f, "Reading the options of the command line")?,
+            Self::Line { place, reason } => {
+                let Place { number, included, line } = place;
+                writeln!(f, "\n{}", fatal_error())?;
+                writeln!(f, "Reading the configuration file, at line {number}")?;
+                write!(f, ">>> '{line}'\n{reason}")?;
+                match included {
+                    Some(path) => write!(f, "\nThe line is in the included file '{}'", path.display()),
+                    None => Ok(()),
                 }
-                write!(f, ">>> '{line}'\n{reason}")
             }
             Self::Unreadable { path, reason } => {
                 write!(f, "Fatal error, can't open config file '{}': {reason}", path.display())
@@ -97,16 +93,22 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+/// The first line about a configuration that the server cannot start with.
+pub fn fatal_error() -> String {
+    format!("*** FATAL CONFIG FILE ERROR (Redis {REDIS_VERSION}) ***")
+}
+
 /// Reads the configuration a command line asks for; `stdin` is read if it says so.
 ///
 /// # Errors
 /// The first line that is wrong, or a file that cannot be read.
 pub fn load(command_line: &CommandLine, stdin: &mut dyn Read) -> Result<Loaded, StartError> {
-    let mut loader = Loader { config: Config::default(), depth: 0 };
+    let mut loader = Loader::default();
     let mut config_file = None;
+    let mut lines = 0;
     if let Some(path) = &command_line.file {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        loader.read_file(&path)?;
+        lines += loader.read_lines(&read_file(&path)?, 0, None)?;
         config_file = Some(path);
     }
     if command_line.stdin {
@@ -114,20 +116,24 @@ pub fn load(command_line: &CommandLine, stdin: &mut dyn Read) -> Result<Loaded, 
         stdin
             .read_to_end(&mut text)
             .map_err(|error| StartError::Unreadable { path: "-".into(), reason: os_reason(&error) })?;
-        loader.read_lines(&text, |number| LineSource::Stdin { number })?;
+        lines += loader.read_lines(&text, lines, None)?;
     }
-    for words in &command_line.options {
-        loader.take_words(words.clone()).map_err(|stop| {
-            let values = words[1..].iter().map(|word| quote(word));
-            let line = std::iter::once(String::from_utf8_lossy(&words[0]).into_owned()).chain(values);
-            stop.at(LineSource::Options, line.collect::<Vec<_>>().join(" ").as_bytes())
-        })?;
+    for (index, words) in command_line.options.iter().enumerate() {
+        let values = words[1..].iter().map(|word| quote(word));
+        let line = std::iter::once(String::from_utf8_lossy(&words[0]).into_owned()).chain(values);
+        let line = without_secrets(line.collect::<Vec<_>>().join(" ").as_bytes());
+        loader.place = Place { number: lines + 2 + index, included: None, line };
+        loader.take_words(words.clone()).map_err(|stop| stop.at(&loader.place))?;
     }
-    loader.config.refresh();
-    Ok(Loaded { config: loader.config, config_file })
+    let config = loader.finish()?;
+    Ok(Loaded { config, config_file })
 }
 
-/// Why reading stops: a reason whose file and line are not known yet, or the error of an included file.
+fn read_file(path: &Path) -> Result<Vec<u8>, StartError> {
+    std::fs::read(path).map_err(|error| StartError::Unreadable { path: path.to_owned(), reason: os_reason(&error) })
+}
+
+/// Why reading stops: a reason whose line is not known yet, or the error of an included file.
 enum Stop {
     Here(Reason),
     Included(StartError),
@@ -140,9 +146,9 @@ impl From<Reason> for Stop {
 }
 
 impl Stop {
-    fn at(self, source: LineSource, line: &[u8]) -> StartError {
+    fn at(self, place: &Place) -> StartError {
         match self {
-            Self::Here(reason) => StartError::Line { source, line: without_secrets(line), reason },
+            Self::Here(reason) => StartError::Line { place: place.clone(), reason },
             Self::Included(error) => error,
         }
     }
@@ -162,30 +168,36 @@ fn without_secrets(line: &[u8]) -> String {
     }
 }
 
+/// What reads lines.
+#[derive(Default)]
 struct Loader {
     config: Config,
+    /// How many files include one another where it reads.
     depth: usize,
+    /// The commands under their new names, once one has been renamed.
+    commands: Option<CommandTable>,
+    /// What a line says of the default user.
+    user: Option<(DefaultUser, Place)>,
+    /// The present line.
+    place: Place,
 }
 
 impl Loader {
-    fn read_file(&mut self, path: &Path) -> Result<(), StartError> {
-        let text = std::fs::read(path)
-            .map_err(|error| StartError::Unreadable { path: path.to_owned(), reason: os_reason(&error) })?;
-        self.read_lines(&text, |number| LineSource::File { path: path.to_owned(), number })
-    }
-
-    fn read_lines(&mut self, text: &[u8], source: impl Fn(usize) -> LineSource) -> Result<(), StartError> {
-        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+    /// Applies the lines of a text; returns how many it has. The first one has the number after `before`.
+    fn read_lines(&mut self, text: &[u8], before: usize, included: Option<&Path>) -> Result<usize, StartError> {
+        let mut count = 0;
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            count += 1;
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
-            split_words(line)
-                .map_err(|_| Stop::Here("Unbalanced quotes in configuration line".into()))
-                .and_then(|words| self.take_words(words))
-                .map_err(|stop| stop.at(source(index + 1), line))?;
+            let included = included.map(Path::to_owned);
+            self.place = Place { number: before + count, included, line: without_secrets(line) };
+            let words = split_words(line).map_err(|_| Stop::Here(UNBALANCED));
+            words.and_then(|words| self.take_words(words)).map_err(|stop| stop.at(&self.place))?;
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Applies a line.
@@ -198,32 +210,59 @@ impl Loader {
         }
         match (name.to_ascii_lowercase().as_slice(), values) {
             (b"include", [pattern]) => self.include(pattern),
-            (b"user", [_, ..]) => {
-                self.config.users.push(values.to_vec());
-                Ok(())
-            }
-            (b"rename-command", [from, to]) => {
-                self.config.renamed_commands.push((from.clone(), to.clone()));
-                Ok(())
-            }
-            (b"loadmodule", [_, ..]) => Err(Stop::Here("modules are not supported".into())),
-            (b"sentinel", _) => Err(Stop::Here("Sentinel mode is not supported".into())),
+            (b"user", [name, rules @ ..]) => Ok(self.take_user(name, rules)?),
+            (b"rename-command", [from, to]) => Ok(self.rename(from, to)?),
+            (b"loadmodule", [_, ..]) => Err(NO_MODULES.into()),
+            (b"sentinel", _) => Err(NO_SENTINEL.into()),
             (forgotten, [_]) if FORGOTTEN.contains(&forgotten) => Ok(()),
-            _ => Err(Stop::Here(BAD_DIRECTIVE)),
+            _ => Err(BAD_DIRECTIVE.into()),
         }
+    }
+
+    fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), Reason> {
+        let commands = self.commands.take().unwrap_or_else(|| CommandTable::new(FAMILIES));
+        let pair = (from.to_vec(), to.to_vec());
+        self.commands = Some(commands.renamed(std::slice::from_ref(&pair))?);
+        self.config.renamed_commands.push(pair);
+        Ok(())
+    }
+
+    fn take_user(&mut self, name: &[u8], rules: &[Vec<u8>]) -> Result<(), Reason> {
+        let user = users::parse(name, rules)?;
+        if self.user.is_some() {
+            return Err(users::DUPLICATE);
+        }
+        self.user = Some((user, self.place.clone()));
+        Ok(())
+    }
+
+    /// The configuration after the last line.
+    fn finish(mut self) -> Result<Config, StartError> {
+        if let Some((user, place)) = self.user {
+            let password = self.config.get("requirepass").unwrap_or_default();
+            let password = user.password_beside(password).map_err(|reason| StartError::Line { place, reason })?;
+            self.config.set_password(password);
+        }
+        self.config.refresh();
+        Ok(self.config)
     }
 
     /// Reads the files a path or a pattern names, in alphabetical order; a pattern may name none. Relative paths begin
     /// at the working directory, which a `dir` above has changed.
     fn include(&mut self, pattern: &[u8]) -> Result<(), Stop> {
         if self.depth == INCLUDE_DEPTH_MAX {
-            return Err(Stop::Here("files include one another too deeply".into()));
+            return Err(TOO_DEEP.into());
         }
         let path = self.directory().join(OsStr::from_bytes(pattern));
         let paths = if is_pattern(pattern) { expand(&path) } else { vec![path] };
+        let place = self.place.clone();
         self.depth += 1;
-        paths.iter().try_for_each(|path| self.read_file(path)).map_err(Stop::Included)?;
+        for path in paths {
+            let text = read_file(&path).map_err(Stop::Included)?;
+            self.read_lines(&text, 0, Some(&path)).map_err(Stop::Included)?;
+        }
         self.depth -= 1;
+        self.place = place;
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod rewrite;
 mod settings;
 mod table;
 mod text;
+mod users;
 mod value;
 mod words;
 
@@ -31,7 +32,7 @@ use std::sync::LazyLock;
 pub use arguments::{CommandLine, Invocation, parse_arguments, usage, version};
 pub use directive::{Directive, Flags, Kind, TextRule};
 pub use limits::OutputLimits;
-pub use load::{LineSource, Loaded, StartError, load};
+pub use load::{Loaded, Place, StartError, fatal_error, load};
 pub use rewrite::RewriteError;
 pub use settings::{Access, Secret, Settings};
 pub use table::DIRECTIVES;
@@ -82,8 +83,6 @@ pub struct Config {
     settings: Settings,
     /// One per row of the table.
     values: Vec<Value>,
-    /// Words after `user` on each such line, in order. Starting the server turns them into ACL users.
-    pub users: Vec<Vec<Vec<u8>>>,
     /// Commands to be renamed, and their new names; an empty one takes the command away.
     pub renamed_commands: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether a line has set `save`; the first one replaces the default, later ones add to it.
@@ -147,7 +146,6 @@ impl Default for Config {
         Self {
             settings: Settings::read(&DEFAULTS),
             values: DEFAULTS.clone(),
-            users: Vec::new(),
             renamed_commands: Vec::new(),
             save_given: false,
         }
@@ -256,12 +254,26 @@ impl Config {
         Ok(self)
     }
 
+    /// The directives that are set to something but do nothing, and why.
+    pub fn without_effect(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let rows = DIRECTIVES.iter().zip(&self.values).zip(DEFAULTS.iter());
+        rows.filter(|((_, value), default)| value != default)
+            .filter_map(|((directive, _), _)| directive.no_effect.map(|why| (directive.name, why)))
+    }
+
     /// Lowers `maxclients` to this value, but not below one. Never raises it.
     pub fn lower_maxclients(&mut self, maxclients: u64) {
         let lowered = self.maxclients.min(maxclients.max(1));
         if let Some(index) = find(b"maxclients") {
             self.values[index] = Value::Integer(lowered as i64);
             self.refresh();
+        }
+    }
+
+    /// Sets `requirepass`; call [`refresh`](Self::refresh) afterwards.
+    fn set_password(&mut self, password: Vec<u8>) {
+        if let Some(index) = find(b"requirepass") {
+            self.values[index] = Value::Text(password);
         }
     }
 

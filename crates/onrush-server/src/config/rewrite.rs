@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::directive::{Directive, Kind};
 use super::line::split_words;
 use super::text::os_reason;
+use super::users;
 use super::value::Value;
 use super::{Config, DEFAULTS, DIRECTIVES, find};
 
@@ -49,14 +50,13 @@ impl From<io::Error> for RewriteError {
 impl Config {
     /// Writes these values into `file`, the path [`load`](fn@super::load) gave.
     ///
-    /// `users`, if given, are the ACL users as they are now, each in the words after `user`; they replace the file's
-    /// `user` lines, which stay otherwise. A missing file is created.
+    /// A line about the default user is kept true. A missing file is created.
     ///
     /// Blocks until the new file is safe on the disk.
     ///
     /// # Errors
     /// There is no file, or the system cannot read or replace it.
-    pub fn rewrite(&self, file: Option<&Path>, users: Option<&[String]>) -> Result<(), RewriteError> {
+    pub fn rewrite(&self, file: Option<&Path>) -> Result<(), RewriteError> {
         let file = file.ok_or(RewriteError::NoFile)?;
         // A link stays a link: its target is replaced.
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -64,20 +64,16 @@ impl Config {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
-        Ok(replace_file(&file, &self.rewritten(&old, users))?)
+        Ok(replace_file(&file, &self.rewritten(&old))?)
     }
 
     /// The text of a file after a rewrite, from its text before.
-    pub(super) fn rewritten(&self, old: &[u8], users: Option<&[String]>) -> Vec<u8> {
+    pub(super) fn rewritten(&self, old: &[u8]) -> Vec<u8> {
         let mut file = FileText::read(old);
         for (index, directive) in DIRECTIVES.iter().enumerate() {
             self.rewrite_directive(&mut file, index, directive);
         }
-        if let Some(users) = users {
-            let slots = std::mem::take(&mut file.users);
-            let lines = users.iter().map(|user| format!("user {user}")).collect();
-            file.put(slots, lines);
-        }
+        self.rewrite_user(&mut file);
         file.into_bytes()
     }
 
@@ -95,6 +91,19 @@ impl Config {
         let unset = matches!(value, Value::Text(text) if text.is_empty()) && *value == DEFAULTS[index];
         let lines = if unset { Vec::new() } else { vec![line_of(directive, value)] };
         file.put(slots, lines);
+    }
+
+    /// An included file may have the line; it cannot be changed here.
+    fn rewrite_user(&self, file: &mut FileText) {
+        let slots = std::mem::take(&mut file.users);
+        let is_true = |line: &[u8]| {
+            let words = split_words(line).ok()?;
+            let user = users::parse(words.get(1)?, &words[2..]).ok()?;
+            user.password_beside(self.requirepass.to_vec()).ok()
+        };
+        if slots.iter().any(|&slot| file.lines[slot].as_deref().and_then(is_true).is_none()) {
+            file.put(slots, vec![format!("user {}", users::line(&self.requirepass))]);
+        }
     }
 
     /// What the lines in `slots` set their directive to, if they can be read.

@@ -1,4 +1,4 @@
-//! The table of directives: every name Redis 7.2 knows, and our own.
+//! The table of directives: every name Redis 7.4 and 8.2 know, and our own.
 //!
 //! Ranges and defaults are Redis's, apart from `bind`, whose default here is the loopback interface. A row that ends
 //! in `no_effect` or `only_default` says what the server does not do; `docs/configuration.md` lists those rows.
@@ -7,7 +7,9 @@ use super::directive::Kind::{
     Addresses, EnumSet, EventClasses, MemoryOrPercent, OomScores, OutputLimits, Percentiles, Permissions, Primary,
     SavePoints, Text,
 };
-use super::directive::TextRule::{Directory, FileName, FileNameNotEmpty, Hostname, NodeName, TitleTemplate};
+use super::directive::TextRule::{
+    Directory, FileName, FileNameNotEmpty, FolderName, Hostname, NodeName, TitleTemplate,
+};
 use super::directive::{Directive, boolean, integer, memory, one_of, special, text};
 
 const I32_MIN: i64 = i32::MIN as i64;
@@ -63,12 +65,13 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("timeout", 0, I32_MAX, "0"),
     integer("tcp-keepalive", 0, I32_MAX, "300"),
     boolean("protected-mode", "yes"),
-    integer("socket-mark-id", 0, U32_MAX, "0").immutable().no_effect(NO_OS),
+    integer("socket-mark-id", 0, U32_MAX, "0").unsigned().immutable().no_effect(NO_OS),
     integer("max-new-connections-per-cycle", 1, 1000, "10")
+        .unsigned()
         .no_effect("connections are accepted as they come, without a limit for each cycle"),
-    integer("max-new-tls-connections-per-cycle", 1, 1000, "1").no_effect(NO_TLS),
+    integer("max-new-tls-connections-per-cycle", 1, 1000, "1").unsigned().no_effect(NO_TLS),
     // Clients and pipelines.
-    integer("maxclients", 1, U32_MAX, "10000").apply(),
+    integer("maxclients", 1, U32_MAX, "10000").unsigned().apply(),
     special("maxmemory-clients", MemoryOrPercent, "0")
         .no_effect("each connection's buffers are bounded, their sum is not"),
     memory("client-query-buffer-limit", 1 << 20, BYTES_MAX, "1gb"),
@@ -76,7 +79,7 @@ pub static DIRECTIVES: &[Directive] = &[
     memory("proto-max-bulk-len", 1 << 20, BYTES_MAX, "512mb"),
     memory("pipeline-reply-limit", 16 << 10, BYTES_MAX, "1mb"),
     integer("pipeline-slice-us", 50, 1_000_000, "1000"),
-    integer("tracking-table-max-keys", 0, I64_MAX, "1000000"),
+    integer("tracking-table-max-keys", 0, I64_MAX, "1000000").unsigned(),
     // Process.
     integer("workers", 1, 1024, "").immutable(),
     boolean("gather-connections", "yes"),
@@ -86,7 +89,7 @@ pub static DIRECTIVES: &[Directive] = &[
         .immutable()
         .no_effect("readiness is not reported to a supervisor"),
     text("pidfile", "").immutable(),
-    one_of("loglevel", &["debug", "verbose", "notice", "warning"], "notice").apply(),
+    one_of("loglevel", &["debug", "verbose", "notice", "warning", "nothing"], "notice").apply(),
     text("logfile", "").immutable(),
     boolean("syslog-enabled", "no").immutable().no_effect(NO_SYSLOG),
     text("syslog-ident", "redis").immutable().no_effect(NO_SYSLOG),
@@ -94,6 +97,7 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("crash-log-enabled", "yes").no_effect(NO_CRASH_REPORT),
     boolean("crash-memcheck-enabled", "yes").no_effect(NO_CRASH_REPORT),
     boolean("use-exit-on-panic", "no").hidden().no_effect(NO_CRASH_REPORT),
+    boolean("hide-user-data-from-log", "no").no_effect(NO_CRASH_REPORT),
     integer("watchdog-period", 0, I32_MAX, "0").hidden().no_effect(NO_CRASH_REPORT),
     boolean("always-show-logo", "no").immutable().no_effect("there is no logo"),
     boolean("set-proc-title", "yes").immutable().no_effect(NO_TITLE),
@@ -132,6 +136,7 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("active-defrag-cycle-max", 1, 99, "25").no_effect(NO_DEFRAG),
     integer("active-defrag-max-scan-fields", 1, I64_MAX, "1000").no_effect(NO_DEFRAG),
     integer("busy-reply-threshold", 0, I64_MAX, "5000").alias("lua-time-limit"),
+    boolean("vset-force-single-threaded-execution", "no").no_effect("there are no vector sets"),
     boolean("lua-enable-deprecated-api", "no")
         .hidden()
         .immutable()
@@ -152,14 +157,14 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("lfu-log-factor", 0, I32_MAX, "10"),
     integer("lfu-decay-time", 0, I32_MAX, "1"),
     // Thresholds of encodings.
-    integer("hash-max-listpack-entries", 0, I64_MAX, "512").alias("hash-max-ziplist-entries"),
+    integer("hash-max-listpack-entries", 0, I64_MAX, "512").unsigned().alias("hash-max-ziplist-entries"),
     memory("hash-max-listpack-value", 0, BYTES_MAX, "64").alias("hash-max-ziplist-value"),
     integer("list-max-listpack-size", I32_MIN, I32_MAX, "-2").alias("list-max-ziplist-size"),
     integer("list-compress-depth", 0, I32_MAX, "0").no_effect(NO_COMPRESSION),
-    integer("set-max-intset-entries", 0, I64_MAX, "512"),
-    integer("set-max-listpack-entries", 0, I64_MAX, "128"),
-    memory("set-max-listpack-value", 0, BYTES_MAX, "64"),
-    integer("zset-max-listpack-entries", 0, I64_MAX, "128").alias("zset-max-ziplist-entries"),
+    integer("set-max-intset-entries", 0, I64_MAX, "512").unsigned(),
+    integer("set-max-listpack-entries", 0, I64_MAX, "128").unsigned(),
+    integer("set-max-listpack-value", 0, I64_MAX, "64").unsigned(),
+    integer("zset-max-listpack-entries", 0, I64_MAX, "128").unsigned().alias("zset-max-ziplist-entries"),
     memory("zset-max-listpack-value", 0, BYTES_MAX, "64").alias("zset-max-ziplist-value"),
     memory("hll-sparse-max-bytes", 0, BYTES_MAX, "3000"),
     memory("stream-node-max-bytes", 0, BYTES_MAX, "4096"),
@@ -190,7 +195,7 @@ pub static DIRECTIVES: &[Directive] = &[
     // Append-only file.
     boolean("appendonly", "no"),
     special("appendfilename", Text(FileNameNotEmpty), "appendonly.aof").immutable(),
-    special("appenddirname", Text(FileNameNotEmpty), "appendonlydir").immutable(),
+    special("appenddirname", Text(FolderName), "appendonlydir").immutable(),
     one_of("appendfsync", &["everysec", "always", "no"], "everysec"),
     boolean("no-appendfsync-on-rewrite", "no").no_effect("a rewrite does not keep the file from being synced"),
     integer("auto-aof-rewrite-percentage", 0, I32_MAX, "100"),
@@ -208,6 +213,7 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("replica-read-only", "yes").alias("slave-read-only").no_effect(NO_REPLICATION),
     boolean("replica-lazy-flush", "no").alias("slave-lazy-flush").no_effect(NO_REPLICATION),
     boolean("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory").no_effect(NO_REPLICATION),
+    memory("replica-full-sync-buffer-limit", 0, BYTES_MAX, "0").no_effect(NO_REPLICATION),
     boolean("replica-ignore-disk-write-errors", "no").no_effect(NO_REPLICATION),
     boolean("replica-announced", "yes").no_effect(NO_REPLICATION),
     text("replica-announce-ip", "").alias("slave-announce-ip").no_effect(NO_REPLICATION),
@@ -240,6 +246,8 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("cluster-allow-reads-when-down", "no").no_effect(NO_CLUSTER),
     boolean("cluster-allow-pubsubshard-when-down", "yes").no_effect(NO_CLUSTER),
     memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0").no_effect(NO_CLUSTER),
+    boolean("cluster-slot-stats-enabled", "no").no_effect(NO_CLUSTER),
+    integer("cluster-compatibility-sample-ratio", 0, 100, "0").no_effect(NO_CLUSTER),
     text("cluster-announce-ip", "").no_effect(NO_CLUSTER),
     integer("cluster-announce-port", 0, 65535, "0").no_effect(NO_CLUSTER),
     integer("cluster-announce-tls-port", 0, 65535, "0").no_effect(NO_CLUSTER),
@@ -249,23 +257,23 @@ pub static DIRECTIVES: &[Directive] = &[
     one_of("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").no_effect(NO_CLUSTER),
     // TLS.
     integer("tls-port", 0, 65535, "0").only_default(NO_TLS),
-    text("tls-cert-file", "").only_default(NO_TLS),
-    text("tls-key-file", "").only_default(NO_TLS),
-    text("tls-key-file-pass", "").sensitive().only_default(NO_TLS),
-    text("tls-client-cert-file", "").only_default(NO_TLS),
-    text("tls-client-key-file", "").only_default(NO_TLS),
-    text("tls-client-key-file-pass", "").sensitive().only_default(NO_TLS),
-    text("tls-dh-params-file", "").only_default(NO_TLS),
-    text("tls-ca-cert-file", "").only_default(NO_TLS),
-    text("tls-ca-cert-dir", "").only_default(NO_TLS),
-    one_of("tls-auth-clients", TLS_AUTH, "yes").only_default(NO_TLS),
+    text("tls-cert-file", "").no_effect(NO_TLS),
+    text("tls-key-file", "").no_effect(NO_TLS),
+    text("tls-key-file-pass", "").sensitive().no_effect(NO_TLS),
+    text("tls-client-cert-file", "").no_effect(NO_TLS),
+    text("tls-client-key-file", "").no_effect(NO_TLS),
+    text("tls-client-key-file-pass", "").sensitive().no_effect(NO_TLS),
+    text("tls-dh-params-file", "").no_effect(NO_TLS),
+    text("tls-ca-cert-file", "").no_effect(NO_TLS),
+    text("tls-ca-cert-dir", "").no_effect(NO_TLS),
+    one_of("tls-auth-clients", TLS_AUTH, "yes").no_effect(NO_TLS),
     boolean("tls-replication", "no").only_default(NO_TLS),
     boolean("tls-cluster", "no").only_default(NO_TLS),
-    text("tls-protocols", "").only_default(NO_TLS),
-    text("tls-ciphers", "").only_default(NO_TLS),
-    text("tls-ciphersuites", "").only_default(NO_TLS),
-    boolean("tls-prefer-server-ciphers", "no").only_default(NO_TLS),
-    boolean("tls-session-caching", "yes").only_default(NO_TLS),
-    integer("tls-session-cache-size", 0, I32_MAX, "20480").only_default(NO_TLS),
-    integer("tls-session-cache-timeout", 0, I32_MAX, "300").only_default(NO_TLS),
+    text("tls-protocols", "").no_effect(NO_TLS),
+    text("tls-ciphers", "").no_effect(NO_TLS),
+    text("tls-ciphersuites", "").no_effect(NO_TLS),
+    boolean("tls-prefer-server-ciphers", "no").no_effect(NO_TLS),
+    boolean("tls-session-caching", "yes").no_effect(NO_TLS),
+    integer("tls-session-cache-size", 0, I32_MAX, "20480").no_effect(NO_TLS),
+    integer("tls-session-cache-timeout", 0, I32_MAX, "300").no_effect(NO_TLS),
 ];

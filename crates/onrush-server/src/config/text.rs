@@ -20,8 +20,13 @@ const TITLE_VARIABLES: &[&str] =
 pub fn check_text(rule: TextRule, name: &str, word: &[u8], base: &Path) -> Result<Vec<u8>, Reason> {
     match rule {
         TextRule::Any => {}
-        TextRule::FileNameNotEmpty if word.is_empty() => {
+        TextRule::FileNameNotEmpty | TextRule::FolderName if word.is_empty() => {
             return Err(format!("{name} can't be empty").into());
+        }
+        TextRule::FolderName => {
+            if word.contains(&b'/') {
+                return Err(format!("{name} can't be a path, just a dirname").into());
+            }
         }
         TextRule::FileName | TextRule::FileNameNotEmpty => {
             if word.contains(&b'/') {
@@ -38,7 +43,7 @@ pub fn check_text(rule: TextRule, name: &str, word: &[u8], base: &Path) -> Resul
             }
         }
         TextRule::NodeName => {
-            if word.iter().any(|byte| !byte.is_ascii_graphic() || b"!#$%&()*+:;<>?@[]^{|}~,='\"".contains(byte)) {
+            if word.iter().any(|byte| b"!#$%&()*+:;<>?@[]^{|}~\"".contains(byte)) {
                 return Err("Announced human node name contained invalid character".into());
             }
         }

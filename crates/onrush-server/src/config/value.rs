@@ -8,7 +8,7 @@ use std::path::Path;
 use onrush_engine::messages::events::EventClasses;
 use onrush_engine::units::parse_memory;
 
-use super::directive::{Directive, Kind};
+use super::directive::{Directive, Flags, Kind};
 use super::limits::OutputLimits;
 use super::line;
 use super::text::check_text;
@@ -61,6 +61,7 @@ const ADDRESSES_MAX: usize = 16;
 
 const WORD_COUNT: Reason = Cow::Borrowed("wrong number of arguments");
 const NOT_INTEGER: Reason = Cow::Borrowed("argument couldn't be parsed into an integer");
+const NEGATIVE: Reason = Cow::Borrowed("argument must be greater or equal to 0");
 const NOT_MEMORY: Reason = Cow::Borrowed("argument must be a memory value");
 
 impl Value {
@@ -165,6 +166,9 @@ fn parse_single(directive: &Directive, word: &[u8], current: &Value) -> Result<V
         Kind::Bool => Err("argument must be 'yes' or 'no'".into()),
         Kind::Integer { min, max } => {
             let n = parse_integer(word).ok_or(NOT_INTEGER)?;
+            if n < 0 && directive.flags.contains(Flags::UNSIGNED) {
+                return Err(NEGATIVE);
+            }
             if n < min || n > max { Err(out_of_range(min, max)) } else { Ok(Value::Integer(n)) }
         }
         Kind::Memory { min, max } => {
@@ -235,6 +239,7 @@ fn parse_permissions(word: &[u8]) -> Result<Value, Reason> {
     match mode {
         None => Err("argument couldn't be parsed as an octal number".into()),
         Some(mode @ 0..=0o777) => Ok(Value::Permissions(mode as u32)),
+        Some(..0) => Err(NEGATIVE),
         Some(_) => Err(out_of_range(0, 777)),
     }
 }

@@ -39,20 +39,39 @@ fn includes_may_be_patterns_and_begin_at_dir() {
 fn files_that_include_themselves_are_an_error() {
     let scratch = Scratch::new("cycle");
     let file = scratch.file("a.conf", &format!("include {}/a.conf", scratch.0.display()));
-    assert!(load_file(&file, &[]).unwrap_err().ends_with("files include one another too deeply"));
+    assert!(load_file(&file, &[]).unwrap_err().contains("\nfiles include one another too deeply\n"));
 }
 
 #[test]
-fn a_bad_line_is_shown_with_its_place() {
+fn a_bad_line_is_shown_as_redis_shows_it() {
     let scratch = Scratch::new("bad");
-    let file = scratch.file("a.conf", "hz 10\n\n#x\n  port  abc \n");
-    let error = load_file(&file, &[]).unwrap_err();
-    let lines: Vec<_> = error.lines().collect();
-    assert!(lines[0].starts_with("*** FATAL CONFIG FILE ERROR (Onrush "));
-    assert_eq!(lines[1], format!("Reading the configuration file '{}', at line 4", file.display()));
-    assert_eq!(lines[2..], [">>> 'port  abc'", "argument couldn't be parsed into an integer"]);
-    let error = load_options(&["--hz", "abc"]).unwrap_err();
-    assert!(error.ends_with(">>> 'hz \"abc\"'\nargument couldn't be parsed into an integer"), "{error}");
+    let shown = |number: usize, line: &str| {
+        format!(
+            "\n*** FATAL CONFIG FILE ERROR (Redis {}) ***\nReading the configuration file, at line {number}\n\
+             >>> '{line}'\nargument couldn't be parsed into an integer",
+            onrush_resp::REDIS_VERSION
+        )
+    };
+    let bad = scratch.file("bad.conf", "hz 10\n\n#x\n  port  abc \n");
+    assert_eq!(load_file(&bad, &[]).unwrap_err(), shown(4, "port  abc"));
+    assert_eq!(load_options(&["--timeout", "5", "--hz", "abc"]).unwrap_err(), shown(3, "hz \"abc\""));
+
+    let good = scratch.file("good.conf", "hz 10\n\n");
+    assert_eq!(load_file(&good, &["--hz", "abc"]).unwrap_err(), shown(4, "hz \"abc\""));
+    let words = [good.into_os_string(), "-".into()];
+    assert_eq!(load_arguments(words, "hz 20\nhz abc\n").unwrap_err(), shown(4, "hz abc"));
+
+    let file = scratch.file("a.conf", &format!("hz 10\n\n\n\ninclude {}\n", bad.display()));
+    let place = format!("\nThe line is in the included file '{}'", bad.display());
+    assert_eq!(load_file(&file, &[]).unwrap_err(), shown(4, "port  abc") + &place);
+}
+
+#[test]
+fn lines_behind_an_included_file_are_counted_in_their_own() {
+    let scratch = Scratch::new("behind");
+    let included = scratch.file("x.inc", "hz 20\n\n\n");
+    let error = load_stdin(&format!("include {}\nhz abc", included.display())).unwrap_err();
+    assert!(error.contains("at line 2\n>>> 'hz abc'") && !error.contains("x.inc"), "{error}");
 }
 
 #[test]
@@ -61,16 +80,25 @@ fn reasons_have_the_words_of_redis() {
         ("foo 1", "Bad directive or wrong number of arguments"),
         ("include a b", "Bad directive or wrong number of arguments"),
         ("user", "Bad directive or wrong number of arguments"),
+        ("rename-command GET", "Bad directive or wrong number of arguments"),
+        ("rename-command NOSUCH x", "No such command in rename-command"),
+        ("rename-command GET SET", "Target command name already exists"),
+        ("rename-command GET x\nrename-command SET X", "Target command name already exists"),
         ("hz", "wrong number of arguments"),
         ("hz 10 # ten", "wrong number of arguments"),
         ("hz 'a", "Unbalanced quotes in configuration line"),
         ("hz \"10\"x", "Unbalanced quotes in configuration line"),
         ("daemonize maybe", "argument must be 'yes' or 'no'"),
+        ("maxclients -1", "argument must be greater or equal to 0"),
+        ("maxclients 0", "argument must be between 1 and 4294967295 inclusive"),
+        ("timeout -1", "argument must be between 0 and 2147483647 inclusive"),
         ("unixsocketperm 999", "argument couldn't be parsed as an octal number"),
         ("unixsocketperm 1777", "argument must be between 0 and 777 inclusive"),
         ("appendfilename a/b", "appendfilename can't be a path, just a filename"),
+        ("appenddirname a/b", "appenddirname can't be a path, just a dirname"),
         ("replicaof localhost x", "Invalid master port"),
         ("dir /nowhere/at/all", "No such file or directory"),
+        ("sentinel monitor a b 1 1", "sentinel directive while not in sentinel mode"),
         ("loadmodule x.so", "modules are not supported"),
     ] {
         let error = load_stdin(line).unwrap_err();
@@ -80,20 +108,39 @@ fn reasons_have_the_words_of_redis() {
 
 #[test]
 fn secrets_are_not_shown_in_errors() {
-    for line in ["requirepass hunter2 x", "\"requirepass\" 'hunter2", "tls-key-file-pass hunter2"] {
+    for line in ["requirepass hunter2 x", "\"requirepass\" 'hunter2", "tls-key-file-pass hunter2 x"] {
         let error = load_stdin(line).unwrap_err();
         assert!(error.contains("(redacted)") && !error.contains("hunter2"), "{error}");
     }
 }
 
 #[test]
-fn users_and_renamed_commands_are_kept() {
-    let config = load_stdin("user bob on >x ~*\nrename-command FLUSHALL \"\"\n").unwrap().config;
-    assert_eq!(config.users, [["bob", "on", ">x", "~*"].map(|word| word.as_bytes().to_vec())]);
-    assert_eq!(config.renamed_commands, [(b"FLUSHALL".to_vec(), Vec::new())]);
+fn the_default_user_may_be_told_of_as_it_is() {
+    let load = |text: &str| load_stdin(text).map(|loaded| get(&loaded.config, "requirepass"));
+    assert_eq!(load("user default on nopass sanitize-payload ~* &* +@all"), Ok(String::new()));
+    assert_eq!(load("user default on >secret ~* &* +@all"), Ok("secret".to_owned()));
+    let digest = "user default on #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b ~* &* +@all";
+    assert_eq!(load(&format!("{digest}\nrequirepass secret")), Ok("secret".to_owned()));
+    for text in [
+        "hz 20\nuser default on nopass ~* &* +@all\nrequirepass hunter2",
+        "hz 20\nuser bob on >hunter2 ~* &* +@all\nhz 30",
+    ] {
+        let error = load(text).unwrap_err();
+        assert!(error.contains("at line 2\n>>> 'user (redacted)'\n") && !error.contains("hunter2"), "{error}");
+    }
+    let twice = load("user default on nopass ~* &* +@all\nuser default on nopass ~* &* +@all").unwrap_err();
+    assert!(twice.contains("at line 2") && twice.contains("Duplicate user found"), "{twice}");
+}
+
+#[test]
+fn renamed_commands_are_kept() {
+    let config = load_stdin("rename-command FLUSHALL \"\"\nrename-command GET SeT2\nrename-command set get\n").unwrap();
+    let pairs = [("FLUSHALL", ""), ("GET", "SeT2"), ("set", "get")];
+    let pairs = pairs.map(|(from, to)| (from.as_bytes().to_vec(), to.as_bytes().to_vec()));
+    assert_eq!(config.config.renamed_commands, pairs);
 }
 
 #[test]
 fn forgotten_directives_are_taken_without_a_word() {
-    assert!(load_stdin("list-max-ziplist-entries 5\nlist-max-ziplist-value 5").is_ok());
+    assert!(load_stdin("list-max-ziplist-entries 5\nlist-max-ziplist-value 5\nlua-replicate-commands no").is_ok());
 }
