@@ -8,6 +8,7 @@
 
 mod append_only;
 mod backoff;
+mod binding;
 mod busy_poll;
 pub mod config;
 pub mod connection;
@@ -35,6 +36,7 @@ pub mod scratch;
 pub mod server;
 mod snapshot_file;
 pub mod socket;
+mod supervisor;
 pub mod underway;
 pub mod watchdog;
 pub mod worker;

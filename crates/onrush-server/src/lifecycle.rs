@@ -10,6 +10,7 @@ use onrush_alloc as alloc;
 use onrush_engine::gate::Exclusive;
 use onrush_engine::long::{LongTasks, LongWorker};
 use onrush_engine::process::Process;
+use onrush_resp::REDIS_VERSION;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Config, fatal_error, os_reason};
@@ -20,6 +21,7 @@ use crate::loading::{begin_loading, load_at_start};
 use crate::mailbox::Mailbox;
 use crate::saving::{self, save_at_end};
 use crate::server::Server;
+use crate::supervisor::Supervisor;
 use crate::{cron, os, watchdog, worker};
 
 /// Files a server needs open beside its clients' connections.
@@ -39,13 +41,19 @@ pub fn run(mut config: Config, config_file: Option<PathBuf>) -> ExitCode {
         eprintln!("\n{}\nCan't open the log file: {}", fatal_error(), os_reason(&error));
         return ExitCode::FAILURE;
     }
-    let daemonized = config.daemonize;
+    let supervisor = Supervisor::find(config.supervised);
+    let daemonized = config.daemonize && !supervisor.is_there();
     if daemonized && let Err(error) = os::daemonize() {
         eprintln!("Can't go to the background: {error}");
         return ExitCode::FAILURE;
     }
     adjust_maxclients(&mut config);
-    match start(config, config_file, daemonized) {
+    if let Err(error) = crate::log::start_thread() {
+        eprintln!("Can't start the thread that writes the log: {error}");
+        return ExitCode::FAILURE;
+    }
+    let started = start(config, config_file, daemonized, supervisor);
+    match started {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");
@@ -71,17 +79,20 @@ fn adjust_maxclients(config: &mut Config) {
     }
 }
 
-fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Result<(), String> {
+fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervisor: Supervisor) -> Result<(), String> {
     let text = |what: &'static str| move |error: std::io::Error| format!("{what}: {error}");
     tracing::info!(
-        "Onrush {} is starting, pid={}, workers={}",
+        "Onrush {} is starting in place of Redis version={REDIS_VERSION}, bits={}, pid={}, workers={}",
         env!("CARGO_PKG_VERSION"),
+        usize::BITS,
         std::process::id(),
         config.workers
     );
     for (directive, why) in config.without_effect() {
         tracing::warn!("{directive} has no effect: {why}");
     }
+    // Programs that start a server by themselves look for this line and for those of its readiness.
+    tracing::info!("Running mode=standalone, port={}.", config.port);
     let listeners = Listeners::bind(&config)?;
     let files = Files::create(&config, daemonized);
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
@@ -100,7 +111,10 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool) -> Resu
         .enable_all()
         .build()
         .map_err(text("Can't start the maintenance thread"))?;
-    let ended = runtime.block_on(serve(server, listeners, workers)).map_err(text("Can't serve"))?;
+    tracing::info!("Server initialized");
+    let supervisor = Arc::new(supervisor);
+    let serving = serve(server, listeners, workers, Arc::clone(&supervisor));
+    let ended = runtime.block_on(serving).map_err(text("Can't serve"))?;
     server.host.is_ending.store(true, Relaxed);
     server.host.peers.interrupt();
     // A thread that has the whole keyspace keeps every batch from going on, so no batch is cut off half-way.
@@ -128,6 +142,7 @@ async fn serve(
     server: &'static Server,
     listeners: Listeners,
     workers: Arc<[Arc<Mailbox>]>,
+    supervisor: Arc<Supervisor>,
 ) -> std::io::Result<Option<Exclusive<'static>>> {
     let sent = [end_at_second(SignalKind::terminate())?, end_at_second(SignalKind::interrupt())?];
     let mut terminate = signal(SignalKind::terminate())?;
@@ -139,13 +154,18 @@ async fn serve(
     let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
     // This is called once.
     let _ = server.host.listening.set(listening);
+    let kinds = listeners.kinds();
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     cron::start(server, workers)?;
     tracing::info!("{}", saving::plan(&server.host.config.read()));
     let loaded = tokio::task::spawn_blocking(|| load_at_start(server, saved));
+    let waiting = Arc::clone(&supervisor);
     let loaded = tokio::spawn(async move {
         match loaded.await {
-            Ok(Ok(())) => tracing::info!("Ready to accept connections on port {}", server.host.port.load(Relaxed)),
+            Ok(Ok(())) => {
+                kinds.for_each(|kind| tracing::info!("Ready to accept connections {kind}"));
+                waiting.tell_ready();
+            }
             failed => {
                 let reason = failed.map_or_else(|error| error.to_string(), |loaded| loaded.err().unwrap_or_default());
                 tracing::error!("Fatal error loading the DB: {reason}. Exiting.");
@@ -179,6 +199,7 @@ async fn serve(
             sent.iter().for_each(|sent| sent.store(false, Relaxed));
             continue;
         }
+        supervisor.tell_end();
         let saves = words.contains(&"save") || !words.contains(&"nosave") && server.host.saves_at_end();
         if !saves || !loaded.is_finished() {
             accepting.abort();
@@ -196,6 +217,7 @@ async fn serve(
             }
             Err(reason) => {
                 tracing::error!("Error trying to save the DB, can't exit: {reason}");
+                supervisor.tell_ready();
                 sent.iter().for_each(|sent| sent.store(false, Relaxed));
             }
         }

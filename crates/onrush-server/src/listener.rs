@@ -1,22 +1,21 @@
-//! Listening sockets: binding them, accepting connections, and refusing those that are not allowed.
+//! Listening sockets: accepting connections, and refusing those that are not allowed.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use onrush_engine::client::ClientHandle;
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
-use crate::config::Config;
+use crate::binding::{bind_all_tcp, bind_unix};
+use crate::config::{Config, os_reason};
 use crate::listen_change::ListenChange;
 use crate::mailbox::Mailbox;
 use crate::server::Server;
@@ -49,20 +48,29 @@ impl Listeners {
     /// Binds what the configuration asks for.
     ///
     /// # Errors
-    /// A text that names the address that cannot be bound, and the reason.
+    /// Why the server cannot listen. The log has named the address already.
     pub fn bind(config: &Config) -> Result<Self, String> {
-        let tcp = bind_all_tcp(config)?;
+        let tcp = bind_all_tcp(config).map_err(|error| {
+            tracing::warn!("Warning: {error}");
+            format!("Failed listening on port {} (tcp), aborting.", config.port)
+        })?;
         let unix = match config.unixsocket.as_str() {
             "" => None,
             path => Some(
                 bind_unix(path, config.unixsocketperm as u32)
-                    .map_err(|error| format!("Failed opening Unix socket {path}: bind: {}", reason(&error)))?,
+                    .map_err(|error| format!("Failed opening Unix socket: bind: {}", os_reason(&error)))?,
             ),
         };
         if tcp.is_empty() && unix.is_none() {
             return Err("Configured to not listen anywhere, exiting.".to_owned());
         }
         Ok(Self { tcp, unix })
+    }
+
+    /// What there is to connect to: `tcp`, `unix`.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let tcp = (!self.tcp.is_empty()).then_some("tcp");
+        tcp.into_iter().chain(self.unix.as_ref().map(|_| "unix"))
     }
 
     /// Accepts connections on all of them, and on others when the configuration says so, until its task ends.
@@ -106,7 +114,11 @@ async fn exchange(
     wanted: &Config,
     workers: &Arc<[Arc<Mailbox>]>,
 ) -> Result<(), String> {
-    let accept = |listeners| accept_all(server, listeners, workers).map_err(|error| reason(&error));
+    let accept = |listeners| accept_all(server, listeners, workers).map_err(|error| os_reason(&error));
+    let bind_all_tcp = |config: &Config| match bind_all_tcp(config)? {
+        none if none.is_empty() && config.port != 0 => Err("This machine has none of the addresses".to_owned()),
+        listeners => Ok(listeners),
+    };
     if wanted.port != present.port {
         let wanted = accept(bind_all_tcp(wanted)?)?;
         std::mem::replace(tcp, wanted).shutdown().await;
@@ -129,34 +141,6 @@ async fn exchange(
     }
 }
 
-/// Binds all TCP addresses of a configuration; none if its port is 0.
-fn bind_all_tcp(config: &Config) -> Result<Vec<std::net::TcpListener>, String> {
-    let mut tcp = Vec::new();
-    if config.port == 0 {
-        return Ok(tcp);
-    }
-    for name in &config.bind {
-        let (name, optional) = match name.strip_prefix('-') {
-            Some(rest) => (rest, true),
-            None => (name.as_str(), false),
-        };
-        match bind_tcp(name, config.port as u16, config.tcp_backlog as i32) {
-            Ok(listener) => tcp.push(listener),
-            Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
-                tracing::debug!("Not listening on {name}:{}: {error}", config.port);
-            }
-            Err(error) => {
-                return Err(format!(
-                    "Could not create server TCP listening socket {name}:{}: bind: {}",
-                    config.port,
-                    reason(&error)
-                ));
-            }
-        }
-    }
-    if tcp.is_empty() { Err(format!("Failed listening on port {} (TCP), aborting.", config.port)) } else { Ok(tcp) }
-}
-
 /// Accepts on each socket, in a task of its own.
 fn accept_all(
     server: &'static Server,
@@ -170,51 +154,6 @@ fn accept_all(
     Ok(tasks)
 }
 
-/// An error as C programs spell it, without the number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
-fn bind_tcp(name: &str, port: u16, backlog: i32) -> io::Result<std::net::TcpListener> {
-    let ip = match name {
-        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        _ => match name.parse() {
-            Ok(ip) => ip,
-            Err(_) => resolve(name)?,
-        },
-    };
-    let address = SocketAddr::new(ip, port);
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
-}
-
-fn resolve(name: &str) -> io::Result<IpAddr> {
-    use std::net::ToSocketAddrs;
-    let found = (name, 0).to_socket_addrs()?.next();
-    found.map(|address| address.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
-}
-
-fn bind_unix(path: &str, mode: u32) -> io::Result<std::os::unix::net::UnixListener> {
-    if Path::new(path).exists() {
-        std::fs::remove_file(path)?;
-    }
-    let listener = std::os::unix::net::UnixListener::bind(path)?;
-    if mode != 0 {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-    }
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
 /// Keeps the log readable while accepts fail again and again.
 #[derive(Default)]
 struct Complaints {
@@ -225,7 +164,7 @@ impl Complaints {
     fn tell(&mut self, error: &io::Error) {
         if self.last.is_none_or(|last| last.elapsed() >= ACCEPT_LOG_INTERVAL) {
             self.last = Some(std::time::Instant::now());
-            tracing::warn!("Accepting client connection: accept: {}", reason(error));
+            tracing::warn!("Accepting client connection: accept: {}", os_reason(error));
         }
     }
 }

@@ -13,8 +13,12 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Invocation::Help => {
-            println!("{}", config::usage());
-            return ExitCode::SUCCESS;
+            eprintln!("{}", config::usage());
+            return ExitCode::FAILURE;
+        }
+        Invocation::NotDone(why) => {
+            eprintln!("{why}");
+            return ExitCode::FAILURE;
         }
     };
     match config::load(&command_line, &mut std::io::stdin()) {

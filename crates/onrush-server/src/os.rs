@@ -1,8 +1,10 @@
 //! The few things asked of the operating system that no library here wraps.
 
+use std::ffi::CString;
 use std::io;
 
 use onrush_engine::process::CpuTimes;
+use tracing::Level;
 
 /// Detaches from the terminal: the caller goes on in a child process with no controlling terminal and with its
 /// standard streams closed; the parent ends. Call it before any thread is started.
@@ -38,6 +40,42 @@ pub fn raise_open_files(wanted: u64) -> u64 {
 pub fn survive_size_limit() {
     // SAFETY: no handler is installed; the signal is ignored from here on.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Has `end` called when the process ends in order (not by a signal).
+pub fn at_exit(end: extern "C" fn()) {
+    // SAFETY: `end` is a function that lives as long as the process. It is not called if there is no room for it.
+    let _ = unsafe { libc::atexit(end) };
+}
+
+/// The system's log.
+pub struct Syslog(());
+
+impl Syslog {
+    /// Opens it under a name; `facility` is `user` or one of `local0` to `local7`. Call it once.
+    pub fn open(name: &str, facility: &str) -> Self {
+        let facility = match facility.strip_prefix("local").and_then(|number| number.parse::<i32>().ok()) {
+            Some(number @ 0..=7) => libc::LOG_LOCAL0 + (number << 3),
+            _ => libc::LOG_USER,
+        };
+        let name = CString::new(name).unwrap_or_default().into_raw();
+        // SAFETY: `name` ends with a zero byte and is never freed: the library keeps the pointer.
+        unsafe { libc::openlog(name, libc::LOG_PID | libc::LOG_NDELAY | libc::LOG_NOWAIT, facility) };
+        Self(())
+    }
+
+    /// Writes a message. Waits for the system's log.
+    pub fn write(&self, level: Level, message: &str) {
+        let priority = match level {
+            Level::ERROR | Level::WARN => libc::LOG_WARNING,
+            Level::INFO => libc::LOG_NOTICE,
+            Level::DEBUG => libc::LOG_INFO,
+            Level::TRACE => libc::LOG_DEBUG,
+        };
+        let message = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
+        // SAFETY: both texts end with a zero byte, and the first one asks for one text.
+        unsafe { libc::syslog(priority, c"%s".as_ptr(), message.as_ptr()) };
+    }
 }
 
 /// Whether there is a process of this number.

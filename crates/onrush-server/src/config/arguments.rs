@@ -15,7 +15,14 @@ pub enum Invocation {
     Version,
     /// Print [`usage`].
     Help,
+    /// Something that redis-server does and this program does not: print why it ends.
+    NotDone(&'static str),
 }
+
+const NO_SENTINEL: &str = "Sentinel mode is not supported: onrush-server watches no other servers";
+const NO_MEMORY_TEST: &str = "There is no test of the memory: use a program for that, such as memtester";
+const NO_SYSTEM_CHECK: &str = "There is no check of the system: the server forks no process, so neither overcommit_memory nor \
+transparent huge pages stop it from saving its data";
 
 /// Where the configuration comes from: the file, then standard input, then the options, later ones over earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,9 +42,14 @@ pub struct CommandLine {
 /// even a word with dashes is a value (`--requirepass --x`), but `--save` may go without one.
 pub fn parse_arguments(arguments: impl IntoIterator<Item = OsString>) -> Invocation {
     let mut words: Vec<Vec<u8>> = arguments.into_iter().map(OsString::into_vec).collect();
+    if words.iter().any(|word| word == b"--sentinel") {
+        return Invocation::NotDone(NO_SENTINEL);
+    }
     match words.first().map(Vec::as_slice) {
         Some(b"-v" | b"--version") => return Invocation::Version,
         Some(b"-h" | b"--help") => return Invocation::Help,
+        Some(b"--test-memory") => return Invocation::NotDone(NO_MEMORY_TEST),
+        Some(b"--check-system") => return Invocation::NotDone(NO_SYSTEM_CHECK),
         _ => {}
     }
     let mut command_line = CommandLine::default();
@@ -163,5 +175,14 @@ mod tests {
     fn version_and_help_come_first() {
         assert_eq!(parse_arguments(["-v".into()]), Invocation::Version);
         assert_eq!(parse_arguments(["--help".into(), "x".into()]), Invocation::Help);
+    }
+
+    #[test]
+    fn what_only_redis_server_does_is_told() {
+        for arguments in [&["--sentinel"][..], &["a.conf", "--sentinel"], &["--test-memory", "1"], &["--check-system"]]
+        {
+            let invocation = parse_arguments(arguments.iter().map(OsString::from));
+            assert!(matches!(invocation, Invocation::NotDone(_)), "{arguments:?}");
+        }
     }
 }

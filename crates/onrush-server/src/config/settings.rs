@@ -150,6 +150,14 @@ settings! {
     workers: usize = "workers",
     /// Whether to go to the background at start.
     daemonize: bool = "daemonize",
+    /// `no`, `auto`, `systemd` or `upstart`: who is told when the server is ready.
+    supervised: &'static str = "supervised",
+    /// Whether the log also goes to the system's log.
+    syslog_enabled: bool = "syslog-enabled",
+    /// The server's name there.
+    syslog_ident: String = "syslog-ident",
+    /// `user`, or `local0` to `local7`: the part of the system that it counts as there.
+    syslog_facility: &'static str = "syslog-facility",
     /// File to write the process id to; empty is none.
     pidfile: String = "pidfile",
     /// `debug`, `verbose`, `notice` or `warning`.

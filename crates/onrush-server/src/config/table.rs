@@ -47,7 +47,6 @@ const NO_MODULES: &str = "there are no modules";
 const NO_OS: &str = "left to the service manager";
 const NO_REHASH: &str = "the table of a shard is small and grows at once";
 const NO_REPLICATION: &str = "there is no replication";
-const NO_SYSLOG: &str = "the log goes to standard output or `logfile`";
 const NO_TITLE: &str = "the process keeps its title";
 const NO_TLS: &str = "TLS is not supported yet";
 
@@ -85,15 +84,13 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("gather-connections", "yes"),
     integer("busy-poll-us", 0, 1_000, "20"),
     boolean("daemonize", "no").immutable(),
-    one_of("supervised", &["upstart", "systemd", "auto", "no"], "no")
-        .immutable()
-        .no_effect("readiness is not reported to a supervisor"),
+    one_of("supervised", &["upstart", "systemd", "auto", "no"], "no").immutable(),
     text("pidfile", "").immutable(),
     one_of("loglevel", &["debug", "verbose", "notice", "warning", "nothing"], "notice").apply(),
     text("logfile", "").immutable(),
-    boolean("syslog-enabled", "no").immutable().no_effect(NO_SYSLOG),
-    text("syslog-ident", "redis").immutable().no_effect(NO_SYSLOG),
-    one_of("syslog-facility", FACILITIES, "local0").immutable().no_effect(NO_SYSLOG),
+    boolean("syslog-enabled", "no").immutable(),
+    text("syslog-ident", "redis").immutable(),
+    one_of("syslog-facility", FACILITIES, "local0").immutable(),
     boolean("crash-log-enabled", "yes").no_effect(NO_CRASH_REPORT),
     boolean("crash-memcheck-enabled", "yes").no_effect(NO_CRASH_REPORT),
     boolean("use-exit-on-panic", "no").hidden().no_effect(NO_CRASH_REPORT),
