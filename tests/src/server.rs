@@ -75,6 +75,11 @@ pub fn skips_on_stand_in() -> bool {
     is_stand_in()
 }
 
+/// The subcommand of DEBUG that keeps a thread busy which serves clients: in redis-server there is only that one.
+pub fn stall() -> &'static str {
+    if is_stand_in() { "SLEEP" } else { "STALL" }
+}
+
 /// A running server. Dropping it kills the process and removes its directory.
 pub struct Server {
     child: Child,

@@ -10,7 +10,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, skips_on_stand_in, wait_until};
+use onrush_tests::server::{Server, skips_on_stand_in, stall, wait_until};
 
 fn id(conn: &mut Conn) -> String {
     match conn.run("CLIENT ID") {
@@ -264,7 +264,7 @@ fn a_command_behind_a_slow_one_has_the_time_of_its_own_start() {
     let server = Server::start_onrush(&["--workers", "1", "--enable-debug-command", "yes"]);
     let mut conn = server.connect();
     let replies =
-        conn.pipeline(&[argv!["DEBUG", "SLEEP", "0.4"], argv!["SET", "key", "v", "PX", "300"], argv!["GET", "key"]]);
+        conn.pipeline(&[argv!["DEBUG", stall(), "0.4"], argv!["SET", "key", "v", "PX", "300"], argv!["GET", "key"]]);
     assert_eq!(replies[2], b"$1\r\nv\r\n");
     assert_eq!(conn.run("GET key").text(), "v", "it has been there for less than its time");
 }
@@ -426,7 +426,7 @@ fn beside_a_sleeper(server: &Server) -> (Conn, Conn) {
     let (mut sleeper, mut beside) = (server.connect(), server.connect());
     beside.run("PING");
     sleeper.run("PING");
-    sleeper.send_command(&argv!["DEBUG", "SLEEP", "2.5"]).expect("taken");
+    sleeper.send_command(&argv!["DEBUG", stall(), "2.5"]).expect("taken");
     (sleeper, beside)
 }
 
@@ -438,7 +438,7 @@ fn start_with_timeout() -> Server {
 fn a_client_is_not_idle_while_its_command_is_executed() {
     let server = start_with_timeout();
     let mut conn = server.connect();
-    let replies = conn.pipeline(&[argv!["INCR", "n"], argv!["DEBUG", "SLEEP", "2.5"], argv!["INCR", "n"]]);
+    let replies = conn.pipeline(&[argv!["INCR", "n"], argv!["DEBUG", stall(), "2.5"], argv!["INCR", "n"]]);
     assert_eq!(replies, [&b":1\r\n"[..], b"+OK\r\n", b":2\r\n"]);
 }
 

@@ -11,7 +11,7 @@ use onrush_tests::client::Conn;
 use onrush_tests::port::Port;
 use onrush_tests::process;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Launch, Server, TempDir, is_stand_in, onrush_bin, wait_until};
+use onrush_tests::server::{Launch, Server, TempDir, is_stand_in, onrush_bin, stall, wait_until};
 
 /// A configuration file in a directory of its own.
 fn config(text: &str) -> (TempDir, std::path::PathBuf) {
@@ -389,7 +389,7 @@ fn the_server_listens_elsewhere_when_told_to() {
 fn a_worker_that_does_not_come_round_is_logged_and_a_second_signal_ends_it_all_the_same() {
     let mut server = Server::start_onrush(&["--workers", "1", "--enable-debug-command", "yes"]);
     let mut conn = server.connect();
-    conn.send_command(&argv!["DEBUG", "SLEEP", "60"]).expect("a connection");
+    conn.send_command(&argv!["DEBUG", stall(), "60"]).expect("a connection");
     wait_until("the watchdog has seen it", || server.log().contains("busy with one command for 1 s: debug"));
     server.signal("TERM");
     wait_until("the signal is logged", || server.log().contains("SIGTERM"));

@@ -7,7 +7,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::Server;
+use onrush_tests::server::{Server, stall};
 
 const CONNS: usize = 150;
 
@@ -26,7 +26,7 @@ fn at_once(server: &Server, send: impl FnOnce()) {
     let mut sleeper = server.connect();
     // Needed, and right, in one test only.
     sleeper.run("AUTH secret");
-    sleeper.send_command(&argv!["DEBUG", "SLEEP", "0.3"]).expect("taken");
+    sleeper.send_command(&argv!["DEBUG", stall(), "0.3"]).expect("taken");
     std::thread::sleep(Duration::from_millis(100));
     send();
     sleeper.read_reply().expect("OK");

@@ -6,7 +6,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, skips_on_stand_in, wait_until};
+use onrush_tests::server::{Server, skips_on_stand_in, stall, wait_until};
 
 fn info(conn: &mut Conn, field: &str) -> String {
     let text = conn.run("INFO pipeline").text();
@@ -138,7 +138,7 @@ fn a_slow_batch_tells_what_its_time_was_spent_on() {
     other.run("CONFIG SET slowlog-log-slower-than 50000");
     conn.run("CLIENT SETNAME sleeper");
     let mut batch = sets(5);
-    batch.push(argv!["DEBUG", "SLEEP", "0.1"]);
+    batch.push(argv!["DEBUG", stall(), "0.1"]);
     conn.pipeline(&batch);
     let fields = ["commands", "executing-us", "total-us", "syncing-us", "bytes"];
     let told = slow_batches(&mut other, "sleeper", &fields);

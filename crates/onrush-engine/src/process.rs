@@ -51,7 +51,7 @@ pub trait Process: Send + Sync {
     /// end.
     fn end(&self);
 
-    /// Creates a file, which must not exist (DEBUG COMMAND-LOG).
+    /// Creates a file, which must not exist (DEBUG COMMAND-LOG). Waits for the disk.
     ///
     /// # Errors
     /// The system's.
@@ -101,8 +101,16 @@ pub trait Process: Send + Sync {
     /// What INFO shows of the append-only file.
     fn log_facts(&self) -> LogFacts;
 
-    /// Does nothing for some time (DEBUG SLEEP). The whole keyspace is locked.
-    fn sleep(&self, time: Duration);
+    /// Keeps the calling thread busy for some time (DEBUG STALL).
+    fn stall(&self, time: Duration);
+
+    /// Ends the process at once, as a fault does, without saving anything (DEBUG SEGFAULT).
+    ///
+    /// # Errors
+    /// There is no process to end.
+    fn crash(&self, _why: &str) -> Result<(), CommandError> {
+        Err(NOT_THERE)
+    }
 
     /// Whether the peer of a client's socket has closed it. Called for clients that wait, before they are served; `fd` is
     /// what the client's handle was made with.
@@ -314,7 +322,7 @@ impl Process for NoProcess {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn sleep(&self, _: Duration) {}
+    fn stall(&self, _: Duration) {}
 
     fn has_hung_up(&self, _: i32) -> bool {
         false

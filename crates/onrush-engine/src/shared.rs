@@ -130,7 +130,7 @@ pub struct Shared {
     /// 40 hexadecimal digits, different at every start.
     pub run_id: String,
     /// Identifies the history of the data, as INFO's `master_replid`.
-    pub replid: String,
+    replid: Mutex<String>,
     /// The time, read once per chunk.
     pub clock: Clock,
     /// Most memory used so far in bytes.
@@ -176,7 +176,7 @@ impl Shared {
             workers: parts.workers,
             started: clock.now(),
             run_id: identifier(parts.seed, 1),
-            replid: identifier(parts.seed, 2),
+            replid: Mutex::new(identifier(parts.seed, 2)),
             clock,
             peak_memory: AtomicU64::new(0),
             startup_memory: AtomicU64::new(0),
@@ -226,6 +226,16 @@ impl Shared {
         if threshold_ms.is_some_and(|ms| took.as_millis() >= u128::from(ms)) {
             self.latency.add(event, self.clock.unix_us() / 1_000_000, took);
         }
+    }
+
+    /// What identifies the history of the data.
+    pub fn replid(&self) -> String {
+        self.replid.lock().clone()
+    }
+
+    /// Gives the history of the data another identifier.
+    pub(crate) fn change_replid(&self) {
+        *self.replid.lock() = identifier(self.draw_seed(), 2);
     }
 
     /// Number of the maintenance thread, in counters and at the gate.

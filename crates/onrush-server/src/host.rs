@@ -345,8 +345,14 @@ impl Process for Host {
         Ok(Box::new(File::create_new(path)?))
     }
 
-    fn sleep(&self, time: Duration) {
+    fn stall(&self, time: Duration) {
         std::thread::sleep(time);
+    }
+
+    fn crash(&self, why: &str) -> Result<(), CommandError> {
+        tracing::error!("{why}: the process ends at once");
+        crate::log::wait();
+        std::process::abort()
     }
 
     fn has_hung_up(&self, fd: i32) -> bool {

@@ -8,6 +8,7 @@ use onrush_resp::Reply;
 use super::waiter::{State, Waiter, flatten};
 use crate::client::ClientHandle;
 use crate::error::CommandError;
+use crate::latency::Event;
 use crate::shared::Shared;
 
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
@@ -49,7 +50,11 @@ impl Waiter {
         }
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         reply(&mut out);
-        self.note_slow(shared, 0);
+        let slept = self.slept(shared);
+        self.note_slow(shared, slept.as_nanos() as u64);
+        if !slept.is_zero() {
+            shared.note_event(Event::Command, slept);
+        }
         self.end(shared, &mut state, State::Done(flatten(&mut out), None));
         drop(state);
         self.client.wake();

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use onrush_resp::{ArgRange, Proto, Reply};
 use onrush_store::{Type, schedule};
@@ -31,6 +32,8 @@ pub enum OnTimeout {
     Zeros,
     /// Of the two counts: this server has, no replica has.
     OneAndZero,
+    /// OK: it has slept since this moment (DEBUG SLEEP), which counts as time that its command took.
+    Awake(Instant),
 }
 
 impl OnTimeout {
@@ -40,6 +43,7 @@ impl OnTimeout {
             Self::NullArray => out.null_array(),
             Self::Null => out.null(),
             Self::Zero => out.int(0),
+            Self::Awake(_) => out.ok(),
             Self::Zeros | Self::OneAndZero => {
                 out.array(2);
                 out.int(i64::from(self == Self::OneAndZero));
@@ -197,6 +201,14 @@ impl Waiter {
             let sent = |index: usize| self.sent.iter().find(|sent| sent.index == index).map(|sent| &sent.arg[..]);
             cut(argv.len(), argv.iter().enumerate().map(|(index, arg)| sent(index).unwrap_or(arg)))
         });
+    }
+
+    /// How long it has slept so far, which no other client does.
+    pub(super) fn slept(&self, shared: &Shared) -> Duration {
+        match self.on_timeout {
+            OnTimeout::Awake(since) => shared.clock.now().saturating_duration_since(since),
+            _ => Duration::ZERO,
+        }
     }
 
     pub(super) fn lock_state(&self) -> MutexGuard<'_, State> {

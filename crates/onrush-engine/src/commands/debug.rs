@@ -2,16 +2,21 @@
 
 mod command_log;
 mod data_digest;
+mod not_done;
+mod protocol;
 mod state_digest;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use onrush_store::{Encoding, Entry, NewValue, Type, ValueRef, clock};
+use onrush_store::{Encoding, Entry, NewValue, Type, clock};
 
 use self::data_digest::Digest;
+use super::dump::with_payload;
 use super::keys::work_on;
 use super::persistence::{load_log, reload};
+use crate::blocking::Block;
+use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::types::digest::Digest as StateDigest;
@@ -21,21 +26,18 @@ const REFUSED: CommandError = CommandError::fixed(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
      local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
 );
-const NO_REPLICATION: CommandError =
-    CommandError::fixed("ERR DEBUG CHANGE-REPL-ID is not supported yet: there is no replication");
+const NO_CLIENT_EVICTION: CommandError = CommandError::fixed("ERR maxmemory-clients is disabled.");
 const NOT_SDS: CommandError = CommandError::fixed("ERR Not an sds encoded string.");
-const NO_RESP2: CommandError = CommandError::fixed("ERR RESP2 is not supported by this command");
 const BAD_PACKED_THRESHOLD: CommandError =
     CommandError::fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb");
-const BAD_PROTOCOL: CommandError = CommandError::fixed(
-    "ERR Wrong protocol type name. Please use one of the following: \
-     string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
-);
-
 const HELP: &[&str] = &[
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ASSERT",
+    "    Ends the process at once, as a fault does.",
     "CHANGE-REPL-ID",
-    "    Changes the replication ids. Not supported yet.",
+    "    Changes the identifier of the history of the data, INFO's `master_replid`.",
+    "CLIENT-EVICTION",
+    "    Is an error: clients are not evicted.",
     "COMMAND-LOG START <path> | STOP",
     "    Writes a file of commands: first those that make all data as it is, then what is done from here on, in order.",
     "DIGEST",
@@ -50,6 +52,8 @@ const HELP: &[&str] = &[
     "    Writes the message to the server's log.",
     "OBJECT <key>",
     "    Tells how a key's value is kept.",
+    "OOM",
+    "    Ends the process at once, as a fault does.",
     "PANIC [<key>]",
     "    Fails in the middle of the command, as if it had the key to change it. Closes this connection and no other.",
     "POPULATE <count> [<prefix>] [<size>]",
@@ -67,10 +71,14 @@ const HELP: &[&str] = &[
     "    Tells that this connection sends the commands of a log: nothing expires before them.",
     "SDSLEN <key>",
     "    Tells lengths of a key and of its string.",
+    "SEGFAULT",
+    "    Ends the process at once, as a fault does.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Turns expiry in the background off and on.",
     "SLEEP <seconds>",
-    "    Stops all work on the data for a time. Decimals allowed.",
+    "    Makes this connection wait, and no other one. Decimals allowed.",
+    "STALL <seconds>",
+    "    Keeps the thread busy that serves this connection, as a fault would. Decimals allowed.",
     "STATE-DIGEST",
     "    Returns a digest of all data with all times at which keys and fields expire and with all consumer groups.",
     "HELP",
@@ -83,7 +91,8 @@ pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(REFUSED);
     }
     match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
-        (b"change-repl-id", 2) => Err(NO_REPLICATION),
+        (b"change-repl-id", 2) => change_replid(ctx),
+        (b"client-eviction", 2) => Err(NO_CLIENT_EVICTION),
         (b"command-log", 4) if ctx.is(2, "START") => command_log::start(ctx),
         (b"command-log", 3) if ctx.is(2, "STOP") => command_log::stop(ctx),
         (b"state-digest", 2) => state_digest(ctx),
@@ -101,14 +110,17 @@ pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
             panic!("DEBUG PANIC was called with a key");
         }
         (b"populate", 3..=5) => populate(ctx),
-        (b"protocol", 3) => protocol(ctx),
+        (b"protocol", 3) => protocol::protocol(ctx),
         (b"quicklist-packed-threshold", 3) => packed_threshold(ctx),
         (b"replay", 3) => replay(ctx),
         (b"reload", 2..) => reload(ctx),
-        (b"loadaof", 2) => load_log(ctx),
+        (b"loadaof", 2..) => load_log(ctx),
+        (b"segfault" | b"assert" | b"oom", 2..) => crash(ctx),
         (b"sdslen", 3) => sds_len(ctx),
         (b"set-active-expire", 3) => set_active_expire(ctx),
         (b"sleep", 3) => sleep(ctx),
+        (b"stall", 3) => stall(ctx),
+        _ if let Some(switch) = not_done::find(ctx) => not_done::reply(ctx, switch),
         _ => Err(CommandError::bytes(
             [
                 b"ERR unknown subcommand or wrong number of arguments for '",
@@ -156,6 +168,7 @@ fn digest(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn state_digest(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.expect_work(usize::MAX)?;
     ctx.commit.lock_keyspace()?;
     let mut digest = StateDigest::default();
     for_each_entry(ctx, |db, entry| digest.add(&state_digest::of_entry(db, entry)));
@@ -186,12 +199,15 @@ fn log(ctx: &mut Ctx<'_>) -> CommandResult {
 fn object(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     let now_ms = ctx.now_ms();
+    let work = ctx.commit.peek(&key).map_or(0, work_on);
+    ctx.expect_work(work)?;
+    let compresses = ctx.engine.settings.rdb_compression.load(Relaxed);
     let entry = ctx.commit.peek(&key).ok_or(error::NO_SUCH_KEY)?;
     let line = format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
         std::ptr::from_ref(entry).cast::<u8>(),
         entry.encoding().name(),
-        serialized_len(entry),
+        serialized_len(entry, compresses),
         entry.clock(),
         clock::lru_idle_seconds(entry.clock(), now_ms)
     );
@@ -199,19 +215,17 @@ fn object(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Bytes the value takes in an RDB file, uncompressed.
-fn serialized_len(entry: &Entry) -> usize {
-    match entry.value() {
-        ValueRef::Int(n) if i8::try_from(n).is_ok() => 2,
-        ValueRef::Int(n) if i16::try_from(n).is_ok() => 3,
-        ValueRef::Int(n) if i32::try_from(n).is_ok() => 5,
-        value => match value.len() {
-            len @ ..64 => len + 1,
-            len @ ..16_384 => len + 2,
-            len => len + 5,
-        },
-    }
+/// Bytes that the value takes in an RDB file. O(bytes).
+fn serialized_len(entry: &Entry, compresses: bool) -> usize {
+    /// A payload also has the type, a version and a checksum.
+    const BESIDE_VALUE: usize = 1 + 2 + 8;
+    let mut len = 0;
+    with_payload(entry, compresses, |payload| len = payload.len() - BESIDE_VALUE);
+    len
 }
+
+/// Keys that POPULATE makes before it lets a thread go first that wants the whole keyspace.
+const POPULATED_AT_ONCE: u64 = 1_000;
 
 fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
     let positive = |index: usize| {
@@ -219,10 +233,14 @@ fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
         u64::try_from(number).map_err(|_| error::NOT_POSITIVE)
     };
     let count = positive(2)?;
-    let prefix = if ctx.argc() > 3 { ctx.arg(3) } else { b"key" };
+    let prefix = if ctx.argc() > 3 { ctx.arg(3).to_vec() } else { b"key".to_vec() };
     let size = if ctx.argc() > 4 { Some(positive(4)? as usize) } else { None };
+    if size.is_some_and(|size| size as u64 > ctx.string_len_max() as u64) {
+        return Err(error::STRING_TOO_LONG);
+    }
+    ctx.expect_work(usize::try_from(count).unwrap_or(usize::MAX))?;
     for number in 0..count {
-        let name = [prefix, format!(":{number}").as_bytes()].concat();
+        let name = [&prefix, format!(":{number}").as_bytes()].concat();
         let key = ctx.commit.key(&name);
         let mut value = format!("value:{number}").into_bytes();
         if let Some(size) = size {
@@ -231,54 +249,12 @@ fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
         if ctx.commit.write(&key).is_none() {
             ctx.commit.insert(&key, NewValue::Bytes(&value));
         }
+        if ctx.thread == ctx.engine.long_thread() && (number + 1).is_multiple_of(POPULATED_AT_ONCE) {
+            ctx.commit.leave();
+            ctx.commit.enter();
+        }
     }
     ctx.out.ok();
-    Ok(())
-}
-
-#[expect(clippy::approx_constant, reason = "the double that Redis answers")]
-fn protocol(ctx: &mut Ctx<'_>) -> CommandResult {
-    let out = &mut *ctx.out;
-    match ctx.argv.get(2).to_ascii_lowercase().as_slice() {
-        b"string" => out.bulk(b"Hello World"),
-        b"integer" => out.int(12345),
-        b"double" => out.double(3.141),
-        b"null" => out.null(),
-        b"array" | b"set" => {
-            if ctx.argv.get(2).eq_ignore_ascii_case(b"set") {
-                out.set(3)
-            } else {
-                out.array(3)
-            }
-            (0..3).for_each(|n| out.int(n));
-        }
-        b"map" => {
-            out.map(3);
-            for n in 0..3 {
-                out.int(n);
-                out.bool(n == 1);
-            }
-        }
-        b"attrib" => {
-            if out.is_resp3() {
-                out.raw(b"|1\r\n$14\r\nkey-popularity\r\n*2\r\n$7\r\nkey:123\r\n:90\r\n");
-            }
-            out.bulk(b"Some real reply following the attribute");
-        }
-        b"push" if !out.is_resp3() => return Err(NO_RESP2),
-        b"push" => {
-            out.push(2);
-            out.bulk(b"server-cpu-usage");
-            out.int(42);
-            out.bulk(b"Some real reply following the push reply");
-        }
-        b"verbatim" => out.verbatim("txt", b"This is a verbatim\nstring"),
-        b"true" => out.bool(true),
-        b"false" => out.bool(false),
-        b"bignum" if out.is_resp3() => out.raw(b"(1234567999999999999999999999999999999\r\n"),
-        b"bignum" => out.bulk(b"1234567999999999999999999999999999999"),
-        _ => return Err(BAD_PROTOCOL),
-    }
     Ok(())
 }
 
@@ -318,14 +294,42 @@ fn replay(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+/// The time that an argument tells in seconds; `None` if it is none, or below 0.
+fn time_from(ctx: &Ctx<'_>, index: usize) -> Option<Duration> {
+    Duration::try_from_secs_f64(leading_number(ctx.arg(index))).ok()
+}
+
+/// The client waits as one of BLPOP does, so no thread and no other client waits for it.
 fn sleep(ctx: &mut Ctx<'_>) -> CommandResult {
-    if let Ok(time) = Duration::try_from_secs_f64(leading_number(ctx.arg(2))) {
-        ctx.commit.lock_keyspace()?;
-        ctx.engine.process.sleep(time);
+    let Some(time) = time_from(ctx, 2).filter(|time| !time.is_zero()) else {
+        ctx.out.ok();
+        return Ok(());
+    };
+    let ms = i64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
+    let deadline_ms = Some(ctx.now_ms().saturating_add(ms));
+    let on_timeout = OnTimeout::Awake(ctx.engine.clock.now());
+    ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
+    Ok(())
+}
+
+fn stall(ctx: &mut Ctx<'_>) -> CommandResult {
+    if let Some(time) = time_from(ctx, 2) {
+        ctx.engine.process.stall(time);
         ctx.commit.set_time(ctx.engine.clock.unix_ms());
     }
     ctx.out.ok();
     Ok(())
+}
+
+fn change_replid(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.engine.change_replid();
+    ctx.out.ok();
+    Ok(())
+}
+
+fn crash(ctx: &mut Ctx<'_>) -> CommandResult {
+    let name = String::from_utf8_lossy(ctx.arg(1)).to_ascii_uppercase();
+    ctx.engine.process.crash(&format!("DEBUG {name} was called"))
 }
 
 /// The number that `text` starts with, 0 if there is none, as C's `strtod` reads it.

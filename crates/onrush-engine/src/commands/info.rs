@@ -400,7 +400,7 @@ fn replication(engine: &Engine, text: &mut Text) {
     text.line("role", "master");
     text.line("connected_slaves", 0);
     text.line("master_failover_state", "no-failover");
-    text.line("master_replid", &engine.replid);
+    text.line("master_replid", engine.replid());
     text.line("master_replid2", "0".repeat(40));
     text.line("master_repl_offset", 0);
     text.line("second_repl_offset", -1);

@@ -51,6 +51,13 @@ pub fn start_thread() -> io::Result<()> {
     SINK.get().map_or(Ok(()), Sink::start_thread)
 }
 
+/// Waits a moment until all lines are written. The end of the process does so anyway, unless it is no end in order.
+pub fn wait() {
+    if let Some(sink) = SINK.get() {
+        sink.wait();
+    }
+}
+
 /// Changes the level, by its name in the configuration.
 pub fn set_level(loglevel: &str) {
     if let Some(level) = LEVEL.get() {

@@ -139,7 +139,7 @@ impl Sink {
     }
 
     /// Waits a moment until all lines are written.
-    fn wait(&self) {
+    pub fn wait(&self) {
         let mut queue = self.queue.lock();
         let waits = |queue: &mut Queue| queue.is_writing || !queue.lines.is_empty();
         // If nobody takes them, the process ends without them.
@@ -155,7 +155,5 @@ fn about_lost(lines: u64) -> Line {
 
 /// Called when the process ends.
 extern "C" fn wait_for_lines() {
-    if let Some(sink) = super::SINK.get() {
-        sink.wait();
-    }
+    super::wait();
 }

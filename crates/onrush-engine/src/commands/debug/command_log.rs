@@ -11,15 +11,20 @@ use crate::error::CommandError;
 const IS_ON: CommandError = CommandError::fixed("ERR the command log is being written already");
 const IS_OFF: CommandError = CommandError::fixed("ERR the command log is not being written");
 
-/// `DEBUG COMMAND-LOG START path`: writes all keys as commands, as of one moment, and then every change. O(data).
+/// `DEBUG COMMAND-LOG START path`: writes all keys as commands, as of one moment, and then every change. The thread for
+/// long commands makes the commands while it has the whole keyspace; the log's thread writes them. O(data), also in memory.
 pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.expect_work(usize::MAX)?;
     let path = String::from_utf8_lossy(ctx.arg(3)).into_owned();
+    if ctx.engine.debug_log.lock().is_some() {
+        return Err(IS_ON);
+    }
+    let file = ctx.engine.process.create_file(Path::new(&path)).map_err(|error| told(&path, &error))?;
     ctx.commit.lock_keyspace()?;
     let mut attached = ctx.engine.debug_log.lock();
     if attached.is_some() {
         return Err(IS_ON);
     }
-    let file = ctx.engine.process.create_file(Path::new(&path)).map_err(|error| told(&path, &error))?;
     let mut file = CommandFile::new(file);
     write_all(ctx, &mut file);
     let id = ctx.engine.log.attach(Box::new(file)).map_err(|error| told(&path, &error))?;
@@ -30,11 +35,15 @@ pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `DEBUG COMMAND-LOG STOP`
 pub fn stop(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.expect_work(usize::MAX)?;
     ctx.commit.lock_keyspace()?;
     let id = ctx.engine.debug_log.lock().take().ok_or(IS_OFF)?;
-    if let Some(mut file) = ctx.engine.log.detach(id) {
-        file.finish().map_err(|error| told("the command log", &error))?;
-    }
+    let file = ctx.engine.log.detach(id);
+    // Nobody waits for the disk but this thread.
+    ctx.commit.leave();
+    let finished = file.map_or(Ok(()), |mut file| file.finish());
+    ctx.commit.enter();
+    finished.map_err(|error| told("the command log", &error))?;
     ctx.out.ok();
     Ok(())
 }
@@ -43,7 +52,7 @@ fn told(path: &str, error: &std::io::Error) -> CommandError {
     CommandError::text(format!("ERR {path}: {error}"))
 }
 
-/// Writes the commands that create all keys that have not expired.
+/// Makes the commands that create all keys that have not expired.
 fn write_all(ctx: &Ctx<'_>, file: &mut CommandFile) {
     let now_ms = ctx.now_ms();
     for number in 0..ctx.engine.keyspace.databases() {
