@@ -141,7 +141,7 @@ $(PROGRAMS)/.installed: tests/programs/python/requirements.txt tests/programs/no
 	$(PROGRAMS)/venv/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	mkdir -p $(PROGRAMS)/node
 	cp tests/programs/node/*.json $(PROGRAMS)/node/
-	cd $(PROGRAMS)/node && npm ci --silent --no-audit --no-fund
+	cd $(PROGRAMS)/node && npm ci --ignore-scripts --silent --no-audit --no-fund
 	cd tests/programs/go && go build -mod=readonly -o $(PROGRAMS)/limiter .
 	cd tests/programs/java && mvn -q -B -DoutputDirectory=$(PROGRAMS)/jars dependency:copy-dependencies
 	touch $@

@@ -25,11 +25,11 @@ class Oracle(Server):
     binary = shutil.which("redis-server")
 
 
-def locks():
+def java(name):
     jars = FOLDER / "jars"
-    done = subprocess.run(["javac", "-d", FOLDER, "-cp", f"{jars}/*", HERE / "java" / "Locks.java"], capture_output=True, text=True)
+    done = subprocess.run(["javac", "-d", FOLDER, "-cp", f"{jars}/*", HERE / "java" / f"{name}.java"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return ["java", "-cp", f"{FOLDER}:{jars}/*", "Locks"]
+    return ["java", "-cp", f"{FOLDER}:{jars}/*", name]
 
 
 PROGRAMS = {
@@ -39,28 +39,41 @@ PROGRAMS = {
     "express-session": ("node", lambda: ["node", HERE / "node" / "sessions.js"]),
     "redis_rate": ("go", lambda: [FOLDER / "limiter"]),
     "sidekiq": ("sidekiq", lambda: ["ruby", HERE / "ruby" / "sidekiq.rb"]),
-    "redisson": ("javac", locks),
+    "redisson": ("javac", lambda: java("Locks")),
 }
+
+# These start servers by themselves: instead of a port they get the program.
+STARTERS = {
+    "pytest-redis": ("python3", lambda: [sys.executable, HERE / "python" / "redis_fixtures.py"]),
+    "redis-memory-server": ("node", lambda: ["node", HERE / "node" / "memory_server.js"]),
+    "embedded-redis": ("javac", lambda: java("Embedded")),
+}
+
+
+def run(folder, command, **variables):
+    environment = {**os.environ, **variables}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=folder, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def printed(kind, folder, command):
     folder.mkdir()
     server = kind(folder)
     try:
-        environment = {**os.environ, "PORT": str(server.port)}
-        done = subprocess.run(
-            [*command, str(server.port)], capture_output=True, text=True, timeout=180, cwd=folder, env=environment
-        )
+        return run(folder, [*command, str(server.port)], PORT=str(server.port))
     finally:
         server.process.kill()
         server.process.wait()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_it_does_the_same_on_both_servers(tmp_path, name):
-    needs, command = PROGRAMS[name]
+def printed_with_program(kind, folder, command):
+    folder.mkdir()
+    return run(folder, [*command, kind.binary])
+
+
+def check(name, printed, programs, tmp_path):
+    needs, command = programs[name]
     if shutil.which(needs) is None and not os.environ.get("CI"):
         pytest.skip(f"{needs} is not installed")
     command = command()
@@ -69,3 +82,13 @@ def test_it_does_the_same_on_both_servers(tmp_path, name):
         ours = both.submit(printed, Server, tmp_path / "onrush", command)
     assert wanted.result() == (HERE / "printed" / f"{name}.txt").read_text()
     assert ours.result() == wanted.result()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_does_the_same_on_both_servers(tmp_path, name):
+    check(name, printed, PROGRAMS, tmp_path)
+
+
+@pytest.mark.parametrize("name", STARTERS)
+def test_it_starts_and_ends_both_servers_alike(tmp_path, name):
+    check(name, printed_with_program, STARTERS, tmp_path)
