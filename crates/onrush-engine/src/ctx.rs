@@ -379,6 +379,20 @@ impl<'a> Ctx<'a> {
         Ok(self.commit.expect_work(elements)?)
     }
 
+    /// Calls `work`, which may wait for a disk, while this thread holds nothing that another one waits for; only inside of
+    /// another command's commit it keeps what that one holds. Nothing has been changed yet.
+    pub fn outside_of_gate<R>(&mut self, work: impl FnOnce(&'static Engine) -> R) -> R {
+        let leaves = !self.commit.is_nested();
+        if leaves {
+            self.commit.leave();
+        }
+        let result = work(self.engine);
+        if leaves {
+            self.commit.enter();
+        }
+        result
+    }
+
     /// As [`Ctx::expect_work`], for a command that looks into the shards of the present database one after the other.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::effects::{Effects, Record};
-use crate::{Sink, SlowWork};
+use crate::{Buffer, Sink, SlowWork};
 
 /// Bytes that wait to be written, at most. If more come, the file ends there.
 const WAITING_BYTES_MAX: usize = 1 << 30;
@@ -31,7 +31,7 @@ struct Output {
 
 #[derive(Default)]
 struct Waiting {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     /// The first error; after it nothing more is written.
     error: Option<io::Error>,
 }

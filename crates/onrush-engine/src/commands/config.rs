@@ -70,7 +70,7 @@ pub fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn config_rewrite(ctx: &mut Ctx<'_>) -> CommandResult {
     // It waits for the disk, so no worker must execute it.
     ctx.expect_work(usize::MAX)?;
-    ctx.engine.process.config_rewrite()?;
+    ctx.outside_of_gate(|engine| engine.process.config_rewrite())?;
     ctx.out.ok();
     Ok(())
 }

@@ -19,7 +19,8 @@ pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.engine.debug_log.lock().is_some() {
         return Err(IS_ON);
     }
-    let file = ctx.engine.process.create_file(Path::new(&path)).map_err(|error| told(&path, &error))?;
+    let created = ctx.outside_of_gate(|engine| engine.process.create_file(Path::new(&path)));
+    let file = created.map_err(|error| told(&path, &error))?;
     ctx.commit.lock_keyspace()?;
     let mut attached = ctx.engine.debug_log.lock();
     if attached.is_some() {
@@ -39,10 +40,7 @@ pub fn stop(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.lock_keyspace()?;
     let id = ctx.engine.debug_log.lock().take().ok_or(IS_OFF)?;
     let file = ctx.engine.log.detach(id);
-    // Nobody waits for the disk but this thread.
-    ctx.commit.leave();
-    let finished = file.map_or(Ok(()), |mut file| file.finish());
-    ctx.commit.enter();
+    let finished = ctx.outside_of_gate(|_| file.map_or(Ok(()), |mut file| file.finish()));
     finished.map_err(|error| told("the command log", &error))?;
     ctx.out.ok();
     Ok(())
