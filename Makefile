@@ -54,9 +54,10 @@ book: $(MDBOOK) ## docs as a book, in the target folder; the test `docs` checks 
 	@# Links out of docs lead to the repository.
 	sed -i 's|href="\.\./|href="https://github.com/onrush/onrush/blob/main/|g' $(TARGET)/book/*.html
 
-unit: ## unit and property tests beside the code
+unit: ## unit and property tests beside the code, those of Lua under AddressSanitizer, too
 	$(CARGO_TEST) --lib --bins --examples $(addprefix --test ,$(UNIT_TESTS))
 	$(CARGO_TEST) --doc
+	scripts/lua-asan.sh -q
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
 	rm -f $(TARGET)/skipped

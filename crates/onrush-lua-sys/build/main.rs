@@ -27,6 +27,8 @@ fn main() {
     }
     build.define("LUA_USE_POSIX", None).include(&out).warnings(false).flag_if_supported("-fno-common");
     build.flag_if_supported("-Werror=implicit-function-declaration");
+    // Lua counts on integers that wrap, in `luaH_getnum` for example.
+    build.flag_if_supported("-fwrapv");
     build.compile("onrush_lua");
 }
 

@@ -36,7 +36,7 @@ const MEMORY: [Patch; 12] = [
     patch(
         "lbaselib.c",
         "  n = e - i + 1;  /* number of elements */\n  if (n <= 0 || !lua_checkstack(L, n))  /* n <= 0 means arith. overflow */",
-        "  n = (unsigned int)e - (unsigned int)i;  /* number of elements minus 1 */\n  if (n >= (unsigned int)LUAI_MAXCSTACK || !lua_checkstack(L, (int)++n))",
+        "  n = (unsigned int)e - (unsigned int)i;  /* number of elements minus 1 */\n  if (n < (unsigned int)LUAI_MAXCSTACK) onrush_lua_work(L, n >> 2);\n  if (n >= (unsigned int)LUAI_MAXCSTACK || !lua_checkstack(L, (int)++n))",
     ),
     patch("lbaselib.c", "    lua_rawgeti(L, 1, i);\n  return n;\n}", "    lua_rawgeti(L, 1, i);\n  return (int)n;\n}"),
     // CVE-2025-49844: nothing holds the name of the chunk while it is parsed.
@@ -89,18 +89,62 @@ const MEMORY: [Patch; 12] = [
 ];
 
 /// The table of all strings is hashed by all bytes and a secret. The hash of table keys, which decides the order of
-/// `pairs`, is Redis's: it covers all bytes too, and is computed when a string first is a key.
-const STRINGS: [Patch; 6] = [
+/// `pairs`, is Redis's: it covers all bytes too, and is computed when a string first is a key. A table in which many
+/// keys meet in one place goes over to the hash with the secret.
+const STRINGS: [Patch; 15] = [
+    patch(
+        "lobject.h",
+        "    unsigned int hash;\n    size_t len;\n  } tsv;",
+        "    unsigned int hash;  /* in tables; 0: not computed yet */\n    unsigned int place;  /* with the secret */\n    unsigned int len;\n  } tsv;",
+    ),
+    patch("lstring.h", "((s)->len+1)*sizeof(char)", "((size_t)(s)->len+1)*sizeof(char)"),
+    patch("lstring.c", "  if (l+1 > (MAX_SIZET - sizeof(TString))/sizeof(char))", "  if (l >= 0xfffffff0u)"),
+    patch("lstring.c", "if (ts->tsv.len == l && (memcmp", "if (ts->tsv.place == h && ts->tsv.len == l && (memcmp"),
+    patch(
+        "lobject.h",
+        "  lu_byte lsizenode;  /* log2 of size of `node' array */\n",
+        "  lu_byte lsizenode;  /* log2 of size of `node' array */\n  lu_byte is_secret;  /* keys are placed by the secret */\n",
+    ),
+    patch("ltable.c", "  t->lsizenode = 0;\n  t->node", "  t->lsizenode = 0;\n  t->is_secret = 0;\n  t->node"),
+    patch(
+        "ltable.c",
+        "  for (i = 1; i < numints; i++) a[0] += a[i];\n",
+        "  if (t->is_secret) return hashpow2(t, luaS_place(cast(const char *, a), sizeof(a)));\n  for (i = 1; i < numints; i++) a[0] += a[i];\n",
+    ),
+    patch(
+        "ltable.c",
+        "static TValue *newkey (",
+        "/* most keys in one place of a table before it goes over to the secret */\n#define CHAIN_MAX	40\n\nstatic TValue *newkey (",
+    ),
+    patch(
+        "ltable.c",
+        "      /* new node will go into free position */\n",
+        r"      if (!t->is_secret) {
+        int count = 0;
+        for (othern = mp; othern != NULL; othern = gnext(othern)) count++;
+        if (count > CHAIN_MAX) {
+          t->is_secret = 1;
+          rehash(L, t, key);  /* puts all keys into their new places */
+          return luaH_set(L, t, key);
+        }
+      }
+      /* new node will go into free position */
+",
+    ),
     patch(
         "lstring.h",
         "LUAI_FUNC void luaS_resize (lua_State *L, int newsize);",
         "LUAI_FUNC void luaS_resize (lua_State *L, int newsize);\n\
          LUAI_FUNC unsigned int luaS_hashkey (TString *ts);\n\
-         /* 0: not computed yet */\n\
+         LUAI_FUNC unsigned int luaS_place (const char *s, size_t l);\n\
          #define luaS_hash(ts)	((ts)->tsv.hash ? (ts)->tsv.hash : luaS_hashkey(ts))",
     ),
     patch("ltable.c", "#include \"lstate.h\"\n", "#include \"lstate.h\"\n#include \"lstring.h\"\n"),
-    patch("ltable.c", "hashpow2(t, (str)->tsv.hash)", "hashpow2(t, luaS_hash(str))"),
+    patch(
+        "ltable.c",
+        "hashpow2(t, (str)->tsv.hash)",
+        "hashpow2(t, (t)->is_secret ? (str)->tsv.place : luaS_hash(str))",
+    ),
     patch(
         "lstring.c",
         "\n\nvoid luaS_resize (lua_State *L, int newsize) {",
@@ -128,8 +172,8 @@ static uint64_t mix (uint64_t a, uint64_t b) {
 }
 
 
-/* where a string is in the table of all strings */
-static unsigned int hashplace (const char *s, size_t l) {
+/* where a string is in the table of all strings, and of a table that goes by the secret */
+unsigned int luaS_place (const char *s, size_t l) {
   uint64_t h = l;
   for (; l > 16; s += 16, l -= 16)
     h = mix(load(s, 8), load(s + 8, 8) ^ h);
@@ -154,17 +198,17 @@ unsigned int luaS_hashkey (TString *ts) {
 
 void luaS_resize (lua_State *L, int newsize) {",
     ),
+    patch("lstring.c", "      unsigned int h = gco2ts(p)->hash;", "      unsigned int h = gco2ts(p)->place;"),
     patch(
         "lstring.c",
-        "      unsigned int h = gco2ts(p)->hash;",
-        "      unsigned int h = hashplace(getstr(rawgco2ts(p)), gco2ts(p)->len);",
+        "  ts->tsv.hash = h;\n  ts->tsv.marked",
+        "  ts->tsv.hash = 0;\n  ts->tsv.place = h;\n  ts->tsv.marked",
     ),
-    patch("lstring.c", "  ts->tsv.hash = h;\n  ts->tsv.marked", "  ts->tsv.hash = 0;\n  ts->tsv.marked"),
 ];
 
 /// Native code counts its work in the count of the hook: the hook is called in time after long work, and inside of
 /// loops that the arguments make long.
-const WORK: [Patch; 12] = [
+const WORK: [Patch; 16] = [
     patch(
         "lua.h",
         "LUA_API int lua_gethookcount (lua_State *L);",
@@ -214,7 +258,7 @@ LUA_API void onrush_lua_work (lua_State *L, size_t work) {
     patch(
         "lstring.c",
         "  unsigned int h = cast(unsigned int, l);  /* seed */\n  size_t step = (l>>5)+1;  /* if string is too long, don't hash all its chars */\n  size_t l1;\n  for (l1=l; l1>=step; l1-=step)  /* compute hash */\n    h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, str[l1-1]));",
-        "  unsigned int h = hashplace(str, l);\n  if (l >= 256) luai_charge(L, l >> 5);",
+        "  unsigned int h = luaS_place(str, l);\n  if (l >= 256) luai_charge(L, l >> 5);",
     ),
     patch("lstring.c", "#include <string.h>\n", "#include <stdint.h>\n#include <string.h>\n"),
     patch(
@@ -226,6 +270,30 @@ LUA_API void onrush_lua_work (lua_State *L, size_t work) {
         "lvm.c",
         "    return l_strcmp(rawtsvalue(l), rawtsvalue(r)) <= 0;",
         "  {\n    luai_charge(L, tsvalue(l)->len >> 3);\n    return l_strcmp(rawtsvalue(l), rawtsvalue(r)) <= 0;\n  }",
+    ),
+    // A long string may spell a number.
+    patch(
+        "lvm.h",
+        "                         (((o) = luaV_tonumber(o,n)) != NULL))",
+        "                         (luaV_chargetext(L, o), ((o) = luaV_tonumber(o,n)) != NULL))\n\n\
+         #define luaV_chargetext(L,o) \\\n  \
+         (ttisstring(o) && tsvalue(o)->len >= 32 ? luai_charge(L, tsvalue(o)->len >> 3) : (void)0)",
+    ),
+    patch(
+        "lvm.c",
+        "  const TValue *b, *c;\n  if ((b = luaV_tonumber(rb, &tempb)) != NULL &&",
+        "  const TValue *b, *c;\n  luaV_chargetext(L, rb);\n  luaV_chargetext(L, rc);\n  if ((b = luaV_tonumber(rb, &tempb)) != NULL &&",
+    ),
+    patch(
+        "lbaselib.c",
+        "    n = strtoul(s1, &s2, base);",
+        "    onrush_lua_work(L, lua_objlen(L, 1) >> 3);\n    n = strtoul(s1, &s2, base);",
+    ),
+    // The parser reads a token at a time.
+    patch(
+        "llex.c",
+        "void luaX_next (LexState *ls) {\n",
+        "void luaX_next (LexState *ls) {\n  onrush_lua_work(ls->L, 4);\n",
     ),
     patch(
         "ltable.c",
@@ -250,7 +318,7 @@ LUA_API void onrush_lua_work (lua_State *L, size_t work) {
 ];
 
 /// Loops in the libraries that the arguments make long.
-const LOOPS: [Patch; 19] = [
+const LOOPS: [Patch; 25] = [
     patch(
         "lstrlib.c",
         "  while (n-- > 0)\n    luaL_addlstring(&b, s, l);",
@@ -282,10 +350,42 @@ static int check_capture (MatchState *ms, int l) {",
         "    int cont = 1;\n    while (++s < ms->src_end) {",
         "    int cont = 1;\n    work(ms, (size_t)(ms->src_end - s) >> 4);\n    while (++s < ms->src_end) {",
     ),
+    // A class of characters is as long as the pattern makes it.
     patch(
         "lstrlib.c",
-        "    i++;\n  /* keeps trying to match with the maximum repetitions */",
-        "    i++;\n  work(ms, (size_t)i >> 2);\n  /* keeps trying to match with the maximum repetitions */",
+        "      if (*p == '^') p++;\n      do {  /* look for a `]' */",
+        "      const char *first = p;\n      if (*p == '^') p++;\n      do {  /* look for a `]' */",
+    ),
+    patch(
+        "lstrlib.c",
+        "      } while (*p != ']');\n      return p+1;",
+        "      } while (*p != ']');\n      work(ms, (size_t)(p - first) >> 2);\n      return p+1;",
+    ),
+    patch(
+        "lstrlib.c",
+        "  ptrdiff_t i = 0;  /* counts maximum expand for item */\n",
+        "  ptrdiff_t i = 0;  /* counts maximum expand for item */\n  size_t len = (size_t)(ep - p);\n",
+    ),
+    patch(
+        "lstrlib.c",
+        "  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep))\n    i++;\n  /* keeps trying to match with the maximum repetitions */",
+        "  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep)) {\n    if (len > 8) work(ms, len >> 3);\n    i++;\n  }\n  work(ms, (size_t)i >> 2);\n  /* keeps trying to match with the maximum repetitions */",
+    ),
+    patch(
+        "lstrlib.c",
+        "    else if (s<ms->src_end && singlematch(uchar(*s), p, ep))\n      s++;",
+        "    else if (s<ms->src_end && singlematch(uchar(*s), p, ep)) {\n      if (ep - p > 8) work(ms, (size_t)(ep - p) >> 3);\n      s++;\n    }",
+    ),
+    // Many arguments and results.
+    patch(
+        "lstrlib.c",
+        "  luaL_checkstack(L, n, \"string slice too long\");",
+        "  onrush_lua_work(L, (size_t)n >> 2);\n  luaL_checkstack(L, n, \"string slice too long\");",
+    ),
+    patch(
+        "lstrlib.c",
+        "  luaL_Buffer b;\n  luaL_buffinit(L, &b);\n  for (i=1; i<=n; i++) {",
+        "  luaL_Buffer b;\n  onrush_lua_work(L, (size_t)n >> 1);\n  luaL_buffinit(L, &b);\n  for (i=1; i<=n; i++) {",
     ),
     patch(
         "lstrlib.c",

@@ -2,7 +2,7 @@
 
 use crate::host::LogLevel;
 use crate::number::to_integer;
-use crate::sha::sha1_hex;
+use crate::sha::Sha1;
 use crate::stack::{Kind, Outcome, Stack, TOP};
 
 const WRONG_ARGUMENTS: &str = "ERR wrong number or type of arguments";
@@ -39,14 +39,26 @@ fn one_string<'s>(stack: &Stack<'s>) -> Option<&'s [u8]> {
     if stack.top() == 1 { stack.bytes(1) } else { None }
 }
 
+/// Bytes that are hashed between two looks at the clock.
+const PART_LEN: usize = 64 * 1024;
+
 /// `redis.sha1hex`
 pub(crate) fn sha1hex(stack: &Stack<'_>) -> Outcome {
     if stack.top() != 1 {
         return Err(stack.raise_table("ERR wrong number of arguments"));
     }
-    stack.push_bytes(&sha1_hex(stack.text(1).unwrap_or_default()));
+    let text = stack.text(1).unwrap_or_default();
+    let mut sha = Sha1::default();
+    for part in text.chunks(PART_LEN) {
+        stack.work(part.len() / 8)?;
+        sha.add(part);
+    }
+    stack.push_bytes(&sha.hex());
     Ok(1)
 }
+
+/// Most bytes of a message that is logged; the rest is cut off.
+const LOGGED_LEN_MAX: usize = 16 * 1024;
 
 /// `redis.log`
 pub(crate) fn log(stack: &Stack<'_>) -> Outcome {
@@ -64,8 +76,16 @@ pub(crate) fn log(stack: &Stack<'_>) -> Outcome {
         Some(3) => LogLevel::Warning,
         _ => return Err(stack.raise_table("ERR Invalid log level.")),
     };
-    let words: Vec<&[u8]> = (2..=count).filter_map(|index| stack.text(index)).collect();
-    stack.host(|host| host.log(level, &words.join(&b' ')));
+    let mut message = Vec::new();
+    for word in (2..=count).filter_map(|index| stack.text(index)) {
+        if !message.is_empty() {
+            message.push(b' ');
+        }
+        let space = LOGGED_LEN_MAX.saturating_sub(message.len());
+        message.extend_from_slice(&word[..word.len().min(space)]);
+    }
+    stack.work(message.len() / 8)?;
+    stack.host(|host| host.log(level, &message));
     Ok(0)
 }
 

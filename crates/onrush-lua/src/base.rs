@@ -128,7 +128,6 @@ fn c_name(name: &[u8]) -> CString {
 }
 
 fn compile(stack: &Stack<'_>, code: &[u8], name: &[u8]) -> Outcome {
-    stack.work(code.len() / 4)?;
     let compiled = stack.compile(code, &c_name(name));
     stack.check_aborted()?;
     match compiled {
@@ -306,6 +305,9 @@ pub(crate) fn insert(stack: &Stack<'_>) -> Outcome {
     Ok(0)
 }
 
+/// What is collected between two looks at the clock, in KB.
+const COLLECTED_KB: i32 = 256;
+
 /// `collectgarbage`: a script can read figures and collect, but cannot set anything that outlives it.
 pub(crate) fn collectgarbage(stack: &Stack<'_>) -> Outcome {
     let option: &[u8] = match stack.kind(1) {
@@ -319,8 +321,12 @@ pub(crate) fn collectgarbage(stack: &Stack<'_>) -> Outcome {
     match option {
         b"count" => stack.push_number(stack.heap().used_bytes() as f64 / 1024.0),
         b"collect" => {
-            stack.work(stack.heap().used_bytes() / 64)?;
-            stack.collect();
+            // The cycle that has begun ends, and a whole one follows it.
+            for _ in 0..2 {
+                while !stack.collect_step(COLLECTED_KB) {
+                    stack.work(COLLECTED_KB as usize * 1024 / 64)?;
+                }
+            }
             stack.push_number(0.0);
         }
         b"step" => {

@@ -7,7 +7,7 @@ use onrush_resp::{ArgRange, Proto, Reply};
 
 use crate::host::Interrupt;
 use crate::number::push_argument;
-use crate::stack::{Kind, Outcome, Stack, TOP};
+use crate::stack::{BYTES_PER_STEP, Kind, Outcome, Stack, TOP};
 use crate::to_lua::push_reply;
 use crate::world::{BUFFER_KEPT_MAX, Command};
 
@@ -35,6 +35,10 @@ fn execute(stack: &Stack<'_>, raises: bool) -> Outcome {
         cold_path();
         world.command.set(command);
         return fail(stack, raises, problem);
+    }
+    if command.multibulk.len() > BUFFER_KEPT_MAX {
+        cold_path();
+        stack.work(command.multibulk.len() / BYTES_PER_STEP)?;
     }
     let mut reply = world.reply.take();
     reply.set_proto(if world.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 });
@@ -101,6 +105,8 @@ impl Command {
         if count == 0 {
             return Err(NO_ARGUMENTS);
         }
+        // An argument may be there many times. Ranges are 32 bits wide.
+        let len_max = stack.heap().max_bytes().min(u32::MAX as usize);
         self.line(b'*', count as usize);
         for index in 1..=count {
             match stack.kind(index) {
@@ -108,9 +114,11 @@ impl Command {
                 Kind::Number => self.number(stack.number(index).unwrap_or_default()),
                 _ => return Err(BAD_ARGUMENTS),
             }
+            if self.multibulk.len() > len_max {
+                return Err(TOO_LONG);
+            }
         }
-        // Ranges are 32 bits wide.
-        if self.multibulk.len() >= u32::MAX as usize { Err(TOO_LONG) } else { Ok(()) }
+        Ok(())
     }
 
     #[inline]

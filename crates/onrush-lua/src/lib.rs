@@ -8,6 +8,8 @@
 //! Start reading at [`interpreter`](Interpreter); `stack` is the only file that touches Lua itself.
 
 mod api;
+#[cfg(test)]
+mod attacks;
 mod base;
 mod bits;
 mod calls;

@@ -4,7 +4,7 @@
 
 use crate::number::to_integer;
 use crate::sandbox::add;
-use crate::stack::{Kind, NESTING_MAX, Outcome, Raised, Stack, TOP};
+use crate::stack::{BYTES_PER_STEP, Kind, NESTING_MAX, Outcome, Raised, Stack, TOP};
 
 /// Tables nested deeper than this are packed as nil.
 const PACKED_NESTING_MAX: usize = 16;
@@ -50,7 +50,11 @@ fn pack(stack: &Stack<'_>) -> Outcome {
 fn pack_top(stack: &Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raised> {
     stack.work(4)?;
     match stack.kind(TOP) {
-        Kind::String => pack_string(out, stack.bytes(TOP).unwrap_or_default()),
+        Kind::String => {
+            let bytes = stack.bytes(TOP).unwrap_or_default();
+            stack.work(bytes.len() / BYTES_PER_STEP)?;
+            pack_string(out, bytes);
+        }
         Kind::Boolean => out.push(if stack.truth(TOP) { 0xc3 } else { 0xc2 }),
         Kind::Number => pack_number(out, stack.number(TOP).unwrap_or_default()),
         Kind::Table if depth < PACKED_NESTING_MAX => pack_table(stack, out, depth)?,

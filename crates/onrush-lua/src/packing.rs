@@ -2,7 +2,7 @@
 
 use crate::number::to_integer;
 use crate::sandbox::add;
-use crate::stack::{Kind, Outcome, Raised, Stack, TOP};
+use crate::stack::{BYTES_PER_STEP, Kind, Outcome, Raised, Stack, TOP};
 
 /// Most bytes of an integer.
 const INTEGER_LEN_MAX: usize = 32;
@@ -63,7 +63,7 @@ impl<'a, 's> Format<'a, 's> {
     }
 
     fn number(&mut self, default: usize) -> Result<usize, Raised> {
-        let mut value = None;
+        let (mut value, len) = (None, self.rest.len());
         while let Some((digit @ b'0'..=b'9', rest)) = self.rest.split_first() {
             let sum = value.unwrap_or(0) * 10 + usize::from(digit - b'0');
             if sum > i32::MAX as usize {
@@ -71,6 +71,7 @@ impl<'a, 's> Format<'a, 's> {
             }
             (value, self.rest) = (Some(sum), rest);
         }
+        self.stack.work((len - self.rest.len()) / 8)?;
         Ok(value.unwrap_or(default))
     }
 
@@ -117,8 +118,13 @@ fn pack(stack: &Stack<'_>) -> Outcome {
     }
     stack.push_nil();
     stack.world().with_scratch(|out| {
-        let mut nth = 2;
+        let (mut nth, mut counted) = (2, 0);
         while let Some(letter) = format.next()? {
+            stack.work(2 + (out.len() - counted) / BYTES_PER_STEP)?;
+            counted = out.len();
+            if counted > stack.heap().max_bytes() {
+                return Err(stack.raise_plain("not enough memory"));
+            }
             out.resize(out.len() + format.padding(out.len(), &letter), 0);
             match letter.letter {
                 b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
@@ -168,9 +174,10 @@ fn unpack(stack: &Stack<'_>) -> Outcome {
     if start == 0 {
         return Err(stack.bad_argument(3, "offset must be 1 or greater"));
     }
-    let mut at = usize::try_from(start - 1).unwrap_or(usize::MAX);
+    let mut at = usize::try_from(start.saturating_sub(1)).unwrap_or(usize::MAX);
     let mut count = 0;
     while let Some(letter) = format.next()? {
+        stack.work(2)?;
         at = at.saturating_add(format.padding(at, &letter));
         let mut bytes = part(stack, data, at, letter.len)?;
         if !stack.has_space(2 + 4) {
@@ -243,6 +250,7 @@ fn size(stack: &Stack<'_>) -> Outcome {
     let mut format = Format::new(stack, stack.check_text(1)?);
     let mut at = 0;
     while let Some(letter) = format.next()? {
+        stack.work(2)?;
         at += format.padding(at, &letter);
         match letter.letter {
             b's' => return Err(stack.bad_argument(1, "option 's' has no fixed size")),

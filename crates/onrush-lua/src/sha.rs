@@ -7,12 +7,29 @@ pub type Sha1Hex = [u8; 40];
 
 /// The SHA-1 of a text. O(length).
 pub fn sha1_hex(text: &[u8]) -> Sha1Hex {
-    let mut hex = [0; 40];
-    for (pair, byte) in hex.chunks_exact_mut(2).zip(sha1_smol::Sha1::from(text).digest().bytes()) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    let mut sha = Sha1::default();
+    sha.add(text);
+    sha.hex()
+}
+
+/// A SHA-1 of a text that comes in parts.
+#[derive(Default)]
+pub(crate) struct Sha1(sha1_smol::Sha1);
+
+impl Sha1 {
+    /// Adds a part. O(length).
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        self.0.update(part);
     }
-    hex
+
+    pub(crate) fn hex(&self) -> Sha1Hex {
+        let mut hex = [0; 40];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0.digest().bytes()) {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        hex
+    }
 }
 
 /// Hashes the names of scripts for a table: SHA-1 digits are evenly spread, so a few of them suffice.

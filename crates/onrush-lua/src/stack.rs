@@ -34,6 +34,9 @@ pub(crate) const SLOTS: usize = ffi::LUA_MINSTACK as usize;
 /// Deepest nesting of tables and texts that our own functions follow: each level uses some of the thread's stack.
 pub(crate) const NESTING_MAX: u32 = 1_000;
 
+/// Bytes that are copied in about the time of a Lua instruction.
+pub(crate) const BYTES_PER_STEP: usize = 32;
+
 /// The error value is on top of the stack.
 #[derive(Debug)]
 pub(crate) struct Raised;

@@ -1,5 +1,7 @@
 //! A host for tests: it has a few commands, and can end a script after a number of instructions.
 
+use std::time::{Duration, Instant};
+
 use onrush_resp::{ArgRange, Proto, Reply};
 
 use crate::{Ended, Host, Interpreter, Interrupt, Limits, Lists, LogLevel, sha1_hex};
@@ -14,6 +16,11 @@ pub(crate) struct TestHost {
     pub(crate) logged: Vec<(LogLevel, Vec<u8>)>,
     pub(crate) replication: Vec<u8>,
     pub(crate) counter: i64,
+    /// The thread's CPU time at the last question, and the most between two.
+    pub(crate) asked: Option<Duration>,
+    pub(crate) longest: Duration,
+    /// When the script is to be ended.
+    pub(crate) until: Option<Instant>,
 }
 
 impl Host for TestHost {
@@ -59,6 +66,13 @@ impl Host for TestHost {
     }
 
     fn interrupt(&mut self) -> Interrupt {
+        let now = Instant::now();
+        let used = cpu_time();
+        let waited = self.asked.replace(used).map(|asked| used.saturating_sub(asked));
+        self.longest = self.longest.max(waited.unwrap_or_default());
+        if self.until.is_some_and(|until| now >= until) {
+            return Interrupt::Abort(KILLED.into());
+        }
         match &mut self.patience {
             None => Interrupt::GoOn,
             Some(0) => Interrupt::Abort(KILLED.into()),
@@ -128,4 +142,10 @@ pub(crate) fn error(code: &str) -> String {
     let reply = eval(code);
     let Some(message) = reply.strip_prefix('-') else { panic!("no error: {reply}") };
     message.split(" script: ").next().unwrap_or_default().trim_end().to_owned()
+}
+
+/// CPU time of this thread, in steps of some milliseconds.
+pub(crate) fn cpu_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())
 }

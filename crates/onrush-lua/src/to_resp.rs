@@ -12,7 +12,7 @@
 use onrush_resp::Reply;
 
 use crate::number::to_integer;
-use crate::stack::{Kind, NESTING_MAX, Raised, Stack, TOP};
+use crate::stack::{BYTES_PER_STEP, Kind, NESTING_MAX, Raised, Stack, TOP};
 
 /// Most bytes of a script's reply: tables that contain each other could unfold to any size.
 const REPLY_LEN_MAX: usize = 512 << 20;
@@ -100,7 +100,11 @@ impl Writer<'_> {
         }
         match stack.kind(TOP) {
             Kind::Number => out.int(to_integer(stack.number(TOP).unwrap_or_default())),
-            Kind::String => out.bulk(stack.bytes(TOP).unwrap_or_default()),
+            Kind::String => {
+                let bytes = stack.bytes(TOP).unwrap_or_default();
+                stack.work(bytes.len() / BYTES_PER_STEP)?;
+                out.bulk(bytes);
+            }
             Kind::Boolean => {
                 let value = stack.truth(TOP);
                 if stack.world().is_resp3.get() {

@@ -11,6 +11,7 @@ pub(super) fn decode(stack: &Stack<'_>) -> Outcome {
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(stack.raise("JSON parser does not support UTF-16 or UTF-32"));
     }
+    stack.work(text.len() / 16)?;
     let options = stack.world().json.get();
     stack.world().with_scratch(|string| {
         let mut decoder = Decoder { stack, text, at: 0, start: 0, string, depth: 0, options: &options };
