@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
 use onrush_tests::server::{Launch, Oracle, Server, TempDir, wait_until};
 
@@ -39,6 +40,12 @@ fn rewrite(conn: &mut Conn) {
     assert_eq!(conn.run("BGREWRITEAOF").text(), "Background append only file rewriting started");
     wait_until("the rewrite is done", || field(conn, "aof_rewrite_in_progress") == "0");
     assert_eq!(field(conn, "aof_last_bgrewrite_status"), "ok");
+}
+
+/// Waits until all that the connection has written is on the disk.
+fn wait_for_disk(conn: &mut Conn) {
+    let synced = Value::Array(vec![Value::Int(1), Value::Int(0)]);
+    wait_until("all is on the disk", || conn.run("WAITAOF 1 0 1000") == synced);
 }
 
 /// The writes that a writer has sent, and the acknowledged ones.
@@ -345,4 +352,67 @@ fn it_is_rewritten_when_it_has_grown() {
         conn.try_pipeline(&batch).expect("replies");
     }
     assert_ne!(field(&mut conn, "aof_rewrites"), "1");
+}
+
+#[test]
+fn a_server_without_a_log_writes_the_base_of_one() {
+    for preamble in ["yes", "no"] {
+        let folder = TempDir::new();
+        let path = folder.0.to_str().expect("a plain path");
+        {
+            let server = Launch::onrush().args(&["--dir", path, "--aof-use-rdb-preamble", preamble]).start();
+            let mut conn = server.connect();
+            for round in 1..=3 {
+                conn.run(&format!("SET round {round}"));
+                rewrite(&mut conn);
+                assert_eq!(field(&mut conn, "aof_rewrites"), round.to_string());
+                assert_eq!(field(&mut conn, "aof_enabled"), "0");
+            }
+            conn.run("SET later 1");
+            // One in a transaction comes after it.
+            conn.run("MULTI");
+            conn.run("SET round 4");
+            conn.run("BGREWRITEAOF");
+            conn.run("EXEC");
+            wait_until("the fourth is done", || field(&mut conn, "aof_rewrites") == "4");
+            conn.run("SET round 5");
+        }
+        let files = fs::read_dir(folder.0.join("appendonlydir")).expect("a folder").count();
+        assert_eq!(files, 3, "a base, an empty file and the manifest");
+        let redis = Launch::redis_of(Oracle::Newer.bin()).args(&["--dir", path, "--appendonly", "yes"]).start();
+        let mut conn = redis.connect();
+        assert_eq!((conn.run("GET round").text(), conn.run("GET later").text()), ("4".into(), "1".into()));
+        drop(redis);
+        let server = start_on(&folder.0, &[]);
+        let mut conn = server.connect();
+        assert_eq!((conn.run("GET round").text(), conn.run("GET later").text()), ("4".into(), "1".into()));
+        conn.run("SET round 6");
+        wait_for_disk(&mut conn);
+        drop(server);
+        assert_eq!(start_on(&folder.0, &[]).connect().run("GET round").text(), "6");
+    }
+}
+
+#[test]
+fn a_log_may_begin_while_the_base_of_another_is_written() {
+    let folder = TempDir::new();
+    let path = folder.0.to_str().expect("a plain path");
+    {
+        let server = Launch::onrush().args(&["--dir", path, "--enable-debug-command", "yes"]).start();
+        let mut conn = server.connect();
+        conn.run("DEBUG POPULATE 100000 key 100");
+        for round in 0..4 {
+            assert!(!conn.run("BGREWRITEAOF").is_error());
+            assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
+            conn.run(&format!("SET round {round}"));
+            wait_for_disk(&mut conn);
+            if round < 3 {
+                assert_eq!(conn.run("CONFIG SET appendonly no").text(), "OK");
+            }
+        }
+    }
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    assert_eq!(conn.run("GET round").text(), "3");
+    assert_eq!(conn.run("DBSIZE"), Value::Int(100_001));
 }

@@ -48,7 +48,6 @@ fn what_is_not_there_is_refused_clearly() {
     let mut conn = server.connect();
     for (line, reply) in [
         ("BGSAVE now", "ERR syntax error"),
-        ("BGREWRITEAOF", "ERR there is no append-only file to rewrite (appendonly is no)"),
         ("CLIENT DURABILITY always", "ERR CLIENT DURABILITY ALWAYS needs the append-only file (appendonly yes)"),
         ("REPLICAOF localhost 6379", "ERR replication is not supported yet"),
         ("REPLICAOF localhost 65536", "ERR Invalid master port"),

@@ -133,8 +133,7 @@ fn open_redis(stack: &Stack<'_>) -> LibraryGlobals {
     add(stack, "breakpoint", api::breakpoint);
     add(stack, "debug", api::debug);
     push_numbers(stack, REPLICATION_NUMBERS);
-    protect(stack, None);
-    stack.set_field(-2, "redis");
+    show_server(stack);
     globals
 }
 
@@ -148,6 +147,14 @@ fn push_common(stack: &Stack<'_>) {
     add(stack, "error_reply", api::error_reply);
     add(stack, "status_reply", api::status_reply);
     add(stack, "sha1hex", api::sha1hex);
+}
+
+/// Makes the table on top the one that scripts call commands through: `redis`, or `server` as in Valkey.
+fn show_server(stack: &Stack<'_>) {
+    protect(stack, None);
+    stack.push_value(TOP);
+    stack.set_field(-3, "server");
+    stack.set_field(-2, "redis");
 }
 
 fn push_numbers(stack: &Stack<'_>, numbers: &[(&str, i32)]) {
@@ -202,8 +209,7 @@ fn copy_globals(stack: &Stack<'_>) -> Kept {
     add(stack, "setresp", api::setresp);
     add(stack, "set_repl", api::set_repl);
     push_numbers(stack, REPLICATION_NUMBERS);
-    protect(stack, None);
-    stack.set_field(-2, "redis");
+    show_server(stack);
     stack.keep()
 }
 
@@ -213,8 +219,7 @@ fn open_library_globals(stack: &Stack<'_>) -> LibraryGlobals {
     push_common(stack);
     add(stack, "register_function", functions::register);
     protect_missing(stack, missing);
-    protect(stack, None);
-    stack.set_field(-2, "redis");
+    show_server(stack);
     protect_missing(stack, missing);
     let loading = stack.keep();
     stack.push_kept(loading);

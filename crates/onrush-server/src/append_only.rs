@@ -17,10 +17,11 @@ use parking_lot::Mutex;
 
 use crate::config::{Config, ConfigSetError};
 use crate::host::error_reply;
-use crate::log_state::Running;
+use crate::log_state::{Making, Running};
 use crate::refusal;
 use crate::saving::{LOOK_PERIOD, with_keyspace};
 use crate::server::Server;
+use crate::snapshot_file::FileOutput;
 
 /// Why neither a snapshot nor a log begins.
 pub const BUSY: &str = "a script has the keyspace for itself";
@@ -104,7 +105,7 @@ fn attach(server: &'static Server, aof: Arc<Aof>, lsn: u64) -> Result<(), String
 /// The system's; a snapshot is under way, or a script takes too long.
 pub fn begin_log(server: &'static Server) -> Result<(), String> {
     let config = server.host.config.read().clone();
-    let (aof, output) = make_log(server, &config)?;
+    let (aof, output) = make_log(server, &config, Way::First)?;
     let _alone = server.alone_unless_busy().ok_or(BUSY)?;
     follow(server, &aof)?;
     let underway = begin(server, output, Purpose::LogBase, false).ok_or("a snapshot is under way")?;
@@ -112,11 +113,16 @@ pub fn begin_log(server: &'static Server) -> Result<(), String> {
 }
 
 /// Makes the files of a log that is to begin.
-fn make_log(server: &'static Server, config: &Config) -> Result<(Arc<Aof>, Box<dyn Output>), String> {
+fn make_log(server: &'static Server, config: &Config, way: Way) -> Result<(Arc<Aof>, Box<dyn Output>), String> {
+    let options = match way {
+        // Nobody depends on what nothing follows.
+        Way::Copy(_) => AofOptions::new(folder(config), config.appendfilename.as_str()),
+        Way::First | Way::Again => options(server, config, folder(config)),
+    };
     // The last LSN is known only when the log follows.
-    let aof = Aof::begin(Arc::new(Disk), options(server, config, folder(config)), 0);
+    let aof = Aof::begin(Arc::new(Disk), options, 0);
     let aof = aof.map_err(|error| error.to_string())?;
-    match BaseOutput::new(server, config, Arc::clone(&aof), Way::First) {
+    match BaseOutput::new(server, config, Arc::clone(&aof), way) {
         Ok(output) => Ok((aof, Box::new(output))),
         Err(error) => {
             aof.discard();
@@ -170,7 +176,8 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
         return Err("the data is being loaded".to_owned());
     }
     tracing::info!("Turning the append-only file on");
-    let (aof, output) = make_log(server, config)?;
+    let _making = take_files(server)?;
+    let (aof, output) = make_log(server, config, Way::First)?;
     let output = Arc::new(Mutex::new(Some(output)));
     let (log, base) = (Arc::clone(&aof), Arc::clone(&output));
     let followed = with_keyspace(server, move || {
@@ -198,6 +205,25 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
     followed
 }
 
+/// Takes the right to make the files of a log. A rewrite that has it is given up.
+///
+/// # Errors
+/// Its disk does not answer.
+fn take_files(server: &Server) -> Result<Making, String> {
+    let deadline = Instant::now() + END_WAIT_MAX;
+    loop {
+        if let Some(making) = server.host.append_only.make() {
+            return Ok(making);
+        }
+        let is_rewritten = server.snapshots.underway().is_some_and(|underway| underway.purpose == Purpose::LogBase);
+        let has_ended = is_rewritten && server.snapshots.abort_and_wait("the append-only file is turned on");
+        if !has_ended && Instant::now() > deadline {
+            return Err("a rewrite is under way and does not end".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Ends the log, if there is one. Waits for the disk, but not for ever.
 fn turn_off(server: &'static Server) {
     refusal::note_lack(server, false);
@@ -208,7 +234,8 @@ fn turn_off(server: &'static Server) {
     loop {
         let is_rewritten = server.snapshots.underway().is_some_and(|underway| underway.purpose == Purpose::LogBase);
         if is_rewritten {
-            server.snapshots.abort_and_wait("the append-only file is turned off");
+            // One whose disk does not answer finds the log gone when it ends.
+            let _ = server.snapshots.abort_and_wait("the append-only file is turned off");
         }
         match with_keyspace(server, move || detach(server)) {
             Some(sink) => {
@@ -267,39 +294,56 @@ pub fn end_log(server: &Server) -> io::Result<()> {
 /// Makes what a rewrite is written to.
 ///
 /// # Errors
-/// The system's; there is no log.
+/// The system's; there should be a log and is none.
 pub fn create_base(server: &'static Server) -> io::Result<Box<dyn Output>> {
-    let Some(aof) = server.host.append_only.aof() else { return Err(io::Error::other("there is no append-only file")) };
-    let make = || {
-        aof.prepare_rewrite().map_err(io::Error::other)?;
-        let config = server.host.config.read().clone();
-        BaseOutput::new(server, &config, Arc::clone(&aof), Way::Again).inspect_err(|_| aof.abort_rewrite())
+    let output = match server.host.append_only.aof() {
+        Some(aof) => again(server, aof),
+        None => copy(server),
     };
-    match make() {
+    output.inspect_err(|error| server.host.append_only.note_rewrite(&Err(error.kind().into()), 0))
+}
+
+fn again(server: &'static Server, aof: Arc<Aof>) -> io::Result<Box<dyn Output>> {
+    aof.prepare_rewrite().map_err(io::Error::other)?;
+    let config = server.host.config.read().clone();
+    match BaseOutput::new(server, &config, Arc::clone(&aof), Way::Again) {
         Ok(output) => Ok(Box::new(output)),
         Err(error) => {
-            server.host.append_only.note_rewrite(&Err(error.kind().into()), 0);
+            aof.abort_rewrite();
             Err(error)
         }
     }
 }
 
-/// Whether there was a log before.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Makes the base of a log that nothing follows.
+fn copy(server: &'static Server) -> io::Result<Box<dyn Output>> {
+    let making = server.host.append_only.make().ok_or_else(|| io::Error::other("the append-only file is turned on"))?;
+    let config = server.host.config.read().clone();
+    // After a failed DEBUG LOADAOF the files have data that the memory has not.
+    if config.appendonly {
+        return Err(io::Error::other("the append-only file could not be loaded"));
+    }
+    let (_, output) = make_log(server, &config, Way::Copy(making)).map_err(io::Error::other)?;
+    Ok(output)
+}
+
+/// Why a base is written.
 enum Way {
+    /// The log begins with it.
     First,
+    /// It takes the place of an earlier one.
     Again,
+    /// Nobody writes a log. The files are as those of a log that has ended.
+    Copy(#[expect(dead_code, reason = "held until the files are made")] Making),
 }
 
 /// The base of the log while it is written.
 struct BaseOutput {
     server: &'static Server,
-    file: SnapshotFile,
+    file: FileOutput,
     aof: Arc<Aof>,
     way: Way,
     is_rdb: bool,
-    /// The version of the format, until the first bytes are written.
-    version: Option<u16>,
     started: Instant,
 }
 
@@ -310,14 +354,11 @@ impl BaseOutput {
             FileOptions { has_checksum: config.rdbchecksum, syncs_often: config.aof_rewrite_incremental_fsync, is_rdb };
         // The configured folder may have changed since; the files stay together.
         let target = aof.dir().join(REWRITE_NAME);
-        let file = SnapshotFile::create(Arc::new(Disk), target, options)?;
-        Ok(Self { server, file, aof, way, is_rdb, version: None, started: Instant::now() })
+        let file = FileOutput::new(SnapshotFile::create(Arc::new(Disk), target, options)?);
+        Ok(Self { server, file, aof, way, is_rdb, started: Instant::now() })
     }
 
     fn settle(&mut self) -> io::Result<u64> {
-        if let Some(version) = self.version.take() {
-            self.file.begin(version)?;
-        }
         let len = self.file.settle()?;
         self.aof.finish_rewrite(self.file.target(), self.is_rdb).map_err(io::Error::other)?;
         Ok(len)
@@ -325,6 +366,20 @@ impl BaseOutput {
 
     fn note(&self, result: &io::Result<u64>) {
         self.server.host.append_only.note_rewrite(result, self.started.elapsed().as_secs());
+    }
+
+    /// Leaves the files of the log as they were.
+    fn give_up(&self) {
+        self.file.remove();
+        self.aof.abort_rewrite();
+        if matches!(self.way, Way::Copy(_)) {
+            self.aof.discard();
+        }
+    }
+
+    /// Whether the log that this is the base of is still written.
+    fn is_current(&self) -> bool {
+        self.server.host.append_only.aof().is_some_and(|aof| Arc::ptr_eq(&aof, &self.aof))
     }
 }
 
@@ -334,19 +389,14 @@ impl Output for BaseOutput {
     }
 
     fn begin(&mut self, version: u16) -> io::Result<()> {
-        if self.way == Way::Again {
+        if matches!(self.way, Way::Again) {
             self.server.log.flush();
             self.aof.switch(self.server.log.last_lsn()).map_err(io::Error::other)?;
         }
-        // The keyspace is locked: nothing waits for the disk now.
-        self.version = Some(version);
-        Ok(())
+        self.file.begin(version)
     }
 
     fn write(&mut self, items: &[u8]) -> io::Result<()> {
-        if let Some(version) = self.version.take() {
-            self.file.begin(version)?;
-        }
         self.file.write(items)
     }
 
@@ -354,16 +404,14 @@ impl Output for BaseOutput {
         let result = self.settle();
         self.note(&result);
         match &result {
-            Ok(_) => {
+            Ok(_) if self.is_current() => {
                 // From now on the log has all the data, so what is acknowledged may depend on it.
                 self.server.durability.note_base();
                 self.server.durability.turn_on();
                 refresh_wishes(self.server, &self.server.host.config.read());
             }
-            Err(_) => {
-                self.file.remove();
-                self.aof.abort_rewrite();
-            }
+            Ok(_) => {}
+            Err(_) => self.give_up(),
         }
         result
     }
@@ -376,7 +424,6 @@ impl Output for BaseOutput {
         if matches!(why, NoResult::Failed(_)) {
             self.note(&Err(io::ErrorKind::Other.into()));
         }
-        self.file.remove();
-        self.aof.abort_rewrite();
+        self.give_up();
     }
 }

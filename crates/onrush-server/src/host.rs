@@ -338,7 +338,7 @@ impl Process for Host {
                 is_rdb: true,
             }
         };
-        Ok(Box::new(FileOutput(SnapshotFile::create(Arc::new(Disk), self.snapshot_path(), options)?)))
+        Ok(Box::new(FileOutput::new(SnapshotFile::create(Arc::new(Disk), self.snapshot_path(), options)?)))
     }
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>> {

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use onrush_engine::process::{LogFacts, LogFileFacts};
 use onrush_persist::SinkId;
@@ -17,6 +19,17 @@ pub struct AppendOnly {
     rewrites: Mutex<Rewrites>,
     /// Why it takes no writes, if it does not.
     error: Mutex<Option<String>>,
+    /// Whether somebody makes files while none is written.
+    is_made: Arc<AtomicBool>,
+}
+
+/// The right to make the files of a log while none is written. One has it at a time.
+pub struct Making(Arc<AtomicBool>);
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
 }
 
 /// A file that is being written.
@@ -49,6 +62,11 @@ impl AppendOnly {
     /// What is being written, if anything.
     pub fn aof(&self) -> Option<Arc<Aof>> {
         self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
+    }
+
+    /// Takes the right to make the files while none is written; `None` if another one has it.
+    pub fn make(&self) -> Option<Making> {
+        (!self.is_made.swap(true, Acquire)).then(|| Making(Arc::clone(&self.is_made)))
     }
 
     /// Whether the first base is still to come: until then the log is of no use at the next start.

@@ -192,8 +192,9 @@ fn look_at_log(server: &'static Server) -> bool {
         // Only a failed DEBUG LOADAOF leaves that. What there is in memory must not replace the log by itself.
         if is_wanted {
             refusal::note_lack(server, true);
+            return false;
         }
-        return false;
+        return server.snapshots.is_scheduled(Purpose::LogBase) && rewrite(server);
     };
     let facts = aof.facts();
     let growth = facts.size.saturating_sub(facts.base_size).saturating_mul(100) / facts.base_size.max(1);
@@ -205,6 +206,11 @@ fn look_at_log(server: &'static Server) -> bool {
     if is_grown {
         tracing::info!("Starting automatic rewriting of AOF on {growth}% growth");
     }
+    rewrite(server)
+}
+
+/// Begins a rewrite of the append-only file; returns whether it has begun.
+fn rewrite(server: &'static Server) -> bool {
     match create_base(server) {
         Ok(output) => cut(server, output, Purpose::LogBase),
         Err(error) => {
@@ -220,7 +226,9 @@ fn look_at_log(server: &'static Server) -> bool {
 /// It could not be saved.
 pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, String> {
     loop {
-        server.snapshots.abort_and_wait("the server ends");
+        if !server.snapshots.abort_and_wait("the server ends") {
+            return Err("a background save is in progress and does not end: its disk does not answer".to_owned());
+        }
         server.host.peers.interrupt();
         let Some(alone) = server.alone_unless_busy() else { return Ok(None) };
         // Another thread may have begun one meanwhile.

@@ -186,7 +186,7 @@ fn describe(ctx: &mut Ctx<'_>, function: &Registered) {
 
 /// `FUNCTION STATS`: a script runs alone, so no script runs while this is executed.
 pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
-    let LibraryCounts { libraries, functions } = ctx.engine.scripts.libraries.count();
+    let LibraryCounts { libraries, functions, .. } = ctx.engine.scripts.libraries.count();
     ctx.out.map(2);
     ctx.out.bulk(b"running_script");
     match ctx.engine.scripts.running.what() {

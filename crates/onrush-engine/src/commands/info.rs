@@ -191,15 +191,20 @@ fn memory(engine: &Engine, text: &mut Text) {
     text.line("allocator_active", memory.rss);
     text.line("allocator_resident", memory.rss);
     text.bytes("total_system_memory", engine.process.machine().memory_bytes);
-    text.bytes("used_memory_lua", 0);
-    text.zeros(&["used_memory_vm_eval", "used_memory_scripts_eval", "used_memory_vm_functions"]);
-    let LibraryCounts { libraries, functions } = engine.scripts.libraries.count();
+    // Scripts and functions run in the same interpreters.
+    let vm = engine.scripts.heaps.bytes() as u64;
+    let LibraryCounts { libraries, functions, bytes } = engine.scripts.libraries.count();
+    let scripts = engine.scripts.cache.bytes() as u64;
+    text.bytes("used_memory_lua", vm);
+    text.line("used_memory_vm_eval", vm);
+    text.line("used_memory_scripts_eval", scripts);
     text.line("number_of_cached_scripts", engine.scripts.cache.len());
     text.line("number_of_functions", functions);
     text.line("number_of_libraries", libraries);
-    text.bytes("used_memory_vm_total", 0);
-    text.line("used_memory_functions", 0);
-    text.bytes("used_memory_scripts", 0);
+    text.line("used_memory_vm_functions", 0);
+    text.bytes("used_memory_vm_total", vm);
+    text.line("used_memory_functions", bytes);
+    text.bytes("used_memory_scripts", scripts + bytes as u64);
     text.bytes("maxmemory", engine.eviction.maxmemory());
     text.line("maxmemory_policy", engine.process.facts().maxmemory_policy);
     text.line("allocator_frag_ratio", format_args!("{:.2}", memory.fragmentation()));

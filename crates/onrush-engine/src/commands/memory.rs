@@ -147,6 +147,7 @@ enum Figure {
 pub fn memory_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     use Figure::{Int, Ratio};
     let memory = Overview::of(ctx.engine);
+    let scripts = &ctx.engine.scripts;
     let keys = memory.keys();
     let since_start = memory.used.saturating_sub(memory.startup);
     let int = |bytes: u64| Int(bytes as i64);
@@ -159,8 +160,8 @@ pub fn memory_stats(ctx: &mut Ctx<'_>) -> CommandResult {
         ("clients.normal", int(memory.clients)),
         ("cluster.links", Int(0)),
         ("aof.buffer", int(memory.records)),
-        ("lua.caches", Int(0)),
-        ("functions.caches", Int(0)),
+        ("lua.caches", int(scripts.cache.bytes() as u64)),
+        ("functions.caches", int(scripts.libraries.count().bytes as u64)),
     ];
     let after = [
         ("overhead.total", int(memory.overhead())),

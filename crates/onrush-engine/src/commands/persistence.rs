@@ -18,7 +18,11 @@ const LOG_IS_REWRITTEN: CommandError = CommandError::fixed(
 );
 const REWRITE_IN_PROGRESS: CommandError =
     CommandError::fixed("ERR Background append only file rewriting already in progress");
-const NO_LOG: CommandError = CommandError::fixed("ERR there is no append-only file to rewrite (appendonly is no)");
+const NO_REWRITE: CommandError = CommandError::fixed(
+    "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
+);
+const DOES_NOT_END: CommandError =
+    CommandError::fixed("ERR a background save is in progress and does not end: its disk does not answer");
 const NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the RDB dump, check server logs.");
 const LOG_NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the AOF files, check server logs.");
 const BAD_RELOAD: CommandError =
@@ -79,14 +83,11 @@ fn refuse_second(ctx: &Ctx<'_>) -> CommandResult {
     }
 }
 
-/// `BGREWRITEAOF`
+/// `BGREWRITEAOF`: without an append-only file it writes the base of one, which counts at a start with one
 pub fn bgrewriteaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
     if runs == Some(Purpose::LogBase) {
         return Err(REWRITE_IN_PROGRESS);
-    }
-    if !ctx.engine.process.log_facts().is_on {
-        return Err(NO_LOG);
     }
     if runs.is_some() || ctx.commit.is_nested() {
         ctx.engine.snapshots.schedule(Purpose::LogBase);
@@ -109,7 +110,7 @@ fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>
             if purpose == Purpose::File {
                 ctx.engine.snapshots.note(|facts| facts.failure = Some(error.to_string()));
             }
-            return Err(FAILED);
+            return Err(if purpose == Purpose::File { FAILED } else { NO_REWRITE });
         }
     };
     if let Err(refused) = ctx.commit.lock_keyspace() {
@@ -135,8 +136,11 @@ fn lock_without_snapshot(ctx: &mut Ctx<'_>, why: &str) -> CommandResult {
     loop {
         if ctx.engine.snapshots.underway().is_some() {
             ctx.commit.leave();
-            ctx.engine.snapshots.abort_and_wait(why);
+            let has_ended = ctx.engine.snapshots.abort_and_wait(why);
             ctx.commit.enter();
+            if !has_ended {
+                return Err(DOES_NOT_END);
+            }
         }
         ctx.commit.lock_keyspace()?;
         // Another thread may have begun one meanwhile.

@@ -61,6 +61,11 @@ impl Script {
         Ok(Self { sha, text: text.into(), code_at, flags, proof, habit, is_loaded, used_ms, is_forgotten })
     }
 
+    /// Memory that it takes in the cache.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of::<Sha1Hex>() + size_of::<Arc<Self>>() + self.text.len()
+    }
+
     /// The text to compile: all after the shebang.
     pub(crate) fn code(&self) -> &[u8] {
         &self.text[self.code_at..]
@@ -91,7 +96,8 @@ fn quoting(text: &str, word: &[u8]) -> CommandError {
 fn read_shebang(line: &[u8]) -> Result<FunctionFlags, CommandError> {
     let mut words = words(line);
     let engine = words.next().unwrap_or_default();
-    if engine != b"#!lua" {
+    // As in Valkey, in any case of letters.
+    if !engine.eq_ignore_ascii_case(b"#!lua") {
         return Err(quoting("ERR Unexpected engine in script shebang: ", engine));
     }
     let mut flags = FunctionFlags::default();
@@ -118,6 +124,8 @@ pub(crate) struct Cache {
 #[derive(Default)]
 struct Sources {
     scripts: HashMap<Sha1Hex, Arc<Script>, ShaHasher>,
+    /// Memory of all of them.
+    bytes: usize,
     /// Scripts from EVAL, each with the time of its last use when it was put into this queue.
     evaluated: VecDeque<(Arc<Script>, i64)>,
 }
@@ -139,7 +147,9 @@ impl Sources {
                 self.evaluated.push_back((script, used_ms));
             } else {
                 script.is_forgotten.store(true, Relaxed);
-                self.scripts.remove(&script.sha);
+                if let Some(script) = self.scripts.remove(&script.sha) {
+                    self.bytes -= script.bytes();
+                }
             }
         }
     }
@@ -156,6 +166,11 @@ impl Cache {
         self.sources.lock().scripts.len()
     }
 
+    /// Memory of all scripts, without what threads have compiled.
+    pub(crate) fn bytes(&self) -> usize {
+        self.sources.lock().bytes
+    }
+
     pub(crate) fn get(&self, sha: &Sha1Hex) -> Option<Arc<Script>> {
         self.sources.lock().scripts.get(sha).cloned()
     }
@@ -168,6 +183,7 @@ impl Cache {
             known.is_loaded.fetch_or(script.is_loaded.load(Relaxed), Relaxed);
             return;
         }
+        sources.bytes += script.bytes();
         sources.scripts.insert(script.sha, Arc::clone(&script));
         if !script.is_loaded.load(Relaxed) {
             let used_ms = script.used_ms.load(Relaxed);
@@ -204,6 +220,8 @@ mod tests {
             cache.add(script(number, false));
         }
         assert_eq!(cache.len(), EVALUATED_MAX + 1);
+        let bytes = |cache: &Cache| cache.sources.lock().scripts.values().map(|script| script.bytes()).sum::<usize>();
+        assert_eq!(cache.bytes(), bytes(&cache));
         let second = cache.get(&script(2, false).sha).unwrap();
         cache.get(&script(1, false).sha).unwrap().touch(1_000_000);
         cache.add(script(1_000, false));

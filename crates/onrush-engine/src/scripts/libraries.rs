@@ -31,6 +31,13 @@ impl Library {
         Self { id, name, text, functions, habits }
     }
 
+    /// Memory that it takes.
+    fn bytes(&self) -> usize {
+        let functions: usize = self.functions.iter().map(|function| function.name.len()).sum();
+        let per_function = size_of::<Registered>() + size_of::<Habit>();
+        size_of::<Self>() + self.name.len() + self.text.len() + self.functions.len() * per_function + functions
+    }
+
     /// The text to compile: all after the shebang.
     pub(crate) fn code(text: &[u8]) -> &[u8] {
         &text[memchr::memchr(b'\n', text).unwrap_or(text.len())..]
@@ -103,11 +110,14 @@ struct All {
     libraries: BTreeMap<Vec<u8>, Arc<Library>>,
     /// The library and the number in it of each function, by its name in lower case.
     functions: HashMap<Vec<u8>, (Arc<Library>, usize)>,
+    /// Memory of all of them.
+    bytes: usize,
 }
 
 impl All {
     fn remove(&mut self, name: &[u8]) -> Option<Arc<Library>> {
         let library = self.libraries.remove(name)?;
+        self.bytes -= library.bytes();
         for function in &library.functions {
             self.functions.remove(&function.name.to_ascii_lowercase());
         }
@@ -118,6 +128,7 @@ impl All {
         for (number, function) in library.functions.iter().enumerate() {
             self.functions.insert(function.name.to_ascii_lowercase(), (Arc::clone(&library), number));
         }
+        self.bytes += library.bytes();
         self.libraries.insert(library.name.clone(), library);
     }
 
@@ -147,6 +158,8 @@ impl All {
 pub(crate) struct LibraryCounts {
     pub(crate) libraries: usize,
     pub(crate) functions: usize,
+    /// Memory of all, without what threads have compiled.
+    pub(crate) bytes: usize,
 }
 
 impl Libraries {
@@ -159,7 +172,7 @@ impl Libraries {
     /// How many libraries and functions there are.
     pub(crate) fn count(&self) -> LibraryCounts {
         let all = self.all.read();
-        LibraryCounts { libraries: all.libraries.len(), functions: all.functions.len() }
+        LibraryCounts { libraries: all.libraries.len(), functions: all.functions.len(), bytes: all.bytes }
     }
 
     /// The library that has a function, and the function's number in it.

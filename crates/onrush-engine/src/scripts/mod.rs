@@ -2,6 +2,11 @@
 //!
 //! Every thread has its own interpreter ([`thread`]), which compiles each script when it first runs it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
 mod cache;
 mod dump;
 pub(crate) mod habit;
@@ -28,6 +33,27 @@ pub struct Scripts {
     pub(crate) libraries: Libraries,
     /// The script that runs.
     pub(crate) running: Running,
+    /// Memory of the threads' interpreters.
+    pub(crate) heaps: Heaps,
+}
+
+/// Memory of the interpreters of all threads that have run scripts.
+#[derive(Default)]
+pub(crate) struct Heaps(Mutex<Vec<Arc<AtomicUsize>>>);
+
+impl Heaps {
+    /// Adds what a thread tells of its own. O(threads).
+    fn add(&self, bytes: &Arc<AtomicUsize>) {
+        let mut all = self.0.lock();
+        if !all.iter().any(|other| Arc::ptr_eq(other, bytes)) {
+            all.push(Arc::clone(bytes));
+        }
+    }
+
+    /// Of all, in bytes, as of the end of the last script of each.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.lock().iter().map(|bytes| bytes.load(Relaxed)).sum()
+    }
 }
 
 impl Scripts {

@@ -42,7 +42,7 @@ const STRONG: &[&[u8]] = &[
     b"getmetatable",
 ];
 
-/// Fields of `redis` beside the calls that a script may use.
+/// Fields of `redis` and `server` beside the calls that a script may use.
 const HARMLESS: &[&[u8]] = &[
     b"error_reply",
     b"status_reply",
@@ -89,10 +89,15 @@ impl Proof {
     }
 }
 
+/// Whether it is a name of the table that has the calls.
+fn is_server(token: Token<'_>) -> bool {
+    matches!(token, Token::Word(b"redis" | b"server"))
+}
+
 /// Whether every call of a command is written with the command's name and, in place of its only key, an element of
 /// KEYS.
 fn calls_are_on_keys(tokens: &[Token<'_>], commands: &CommandTable) -> bool {
-    tokens.iter().enumerate().filter(|(_, token)| **token == Token::Word(b"redis")).all(|(at, _)| {
+    tokens.iter().enumerate().filter(|(_, token)| is_server(**token)).all(|(at, _)| {
         let follows = &tokens[at + 1..];
         match follows {
             [Token::Sign(b'.'), Token::Word(b"call" | b"pcall"), Token::Sign(b'('), Token::Text(name), rest @ ..] => {
@@ -113,14 +118,14 @@ fn calls_end_soon(tokens: &[Token<'_>]) -> bool {
         match token {
             Token::Sign(b':') => false,
             Token::Sign(b'.') if before != Some(Token::Sign(b'.')) && after != Some(Token::Sign(b'.')) => {
-                before == Some(Token::Word(b"redis"))
+                before.is_some_and(is_server)
             }
             Token::Sign(b'[') => {
                 let is_number = matches!(tokens.get(at + 1..at + 3), Some([Token::Number(_), Token::Sign(b']')]));
                 matches!(before, Some(Token::Word(b"KEYS" | b"ARGV"))) || is_number
             }
             // Nothing else may go by these names.
-            Token::Word(b"redis") => after == Some(Token::Sign(b'.')),
+            _ if is_server(*token) => after == Some(Token::Sign(b'.')),
             Token::Word(word) if QUICK.contains(word) => after == Some(Token::Sign(b'(')),
             Token::Sign(b'(') | Token::Text(_) | Token::Sign(b'{') => match before {
                 Some(Token::Word(word)) => {
@@ -298,6 +303,7 @@ mod tests {
         for text in [
             "return redis.call('INCR', KEYS[1])",
             "return redis.pcall(\"get\", KEYS[2])",
+            "return server.pcall('get', KEYS[2])",
             "local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end return n",
             "-- a comment with redis.call(x)\nlocal limit = tonumber(ARGV[1])\nif #KEYS > 1 then return redis.error_reply('one key') end\n\
              --[==[ while ]] true ]==] return { redis.call('HSET', KEYS[1], 'f', ARGV[2]), limit }",
@@ -312,6 +318,8 @@ mod tests {
     fn what_may_go_outside_is_not() {
         for text in [
             "return redis.call('INCR', ARGV[1])",
+            "return server.call('INCR', ARGV[1])",
+            "local server = redis return server.call('INCR', KEYS[1])",
             "return redis.call('INCR', 'name')",
             "return redis.call('INCR', KEYS[1] .. 'x')",
             "return redis.call('INCR', KEYS[ARGV[1]] or 'x')",

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ struct Own {
     found_in: (usize, u64),
     /// The generation of the libraries at the last check of the interpreter's libraries.
     generation: u64,
+    /// What others see of the interpreter's memory.
+    bytes: Arc<AtomicUsize>,
 }
 
 thread_local! {
@@ -32,6 +35,7 @@ thread_local! {
         scripts: HashMap::default(),
         found_in: (0, 0),
         generation: 0,
+        bytes: Arc::default(),
     });
 }
 
@@ -49,7 +53,14 @@ impl Own {
             self.scripts = HashMap::default();
             self.interpreter.forget_scripts();
             self.found_in = now;
+            engine.scripts.heaps.add(&self.bytes);
         }
+    }
+
+    /// Tells others how much memory the interpreter uses now.
+    #[inline]
+    fn tell_bytes(&mut self) {
+        self.bytes.store(self.interpreter.used_bytes(), Relaxed);
     }
 }
 
@@ -77,7 +88,11 @@ pub(crate) fn find(engine: &'static Engine, sha: &Sha1Hex) -> Option<Arc<Script>
 /// # Errors
 /// It is not Lua: the message.
 pub(crate) fn compile(script: &Script) -> Result<(), Vec<u8>> {
-    OWN.with_borrow_mut(|own| own.interpreter.compile(&script.sha, script.code()).map(|_| ()))
+    OWN.with_borrow_mut(|own| {
+        let compiled = own.interpreter.compile(&script.sha, script.code());
+        own.tell_bytes();
+        compiled.map(|_| ())
+    })
 }
 
 /// Runs a script; compiles it if this thread has not.
@@ -101,7 +116,9 @@ pub(crate) fn run<'a>(
             },
         };
         let lists = if script.proof.keeps_lists { Lists::Kept } else { Lists::Own };
-        own.interpreter.run((compiled, lists), &script.sha, keys, args, host, out)
+        let ended = own.interpreter.run((compiled, lists), &script.sha, keys, args, host, out);
+        own.tell_bytes();
+        ended
     })
 }
 
@@ -129,6 +146,7 @@ pub(crate) fn call<'a>(
         if own.generation != generation {
             own.interpreter.retain_libraries(|name, id| libraries.is_current(name, id));
             own.generation = generation;
+            engine.scripts.heaps.add(&own.bytes);
         }
         if own.interpreter.library(&library.name) != Some(library.id) {
             let code = Library::code(&library.text);
@@ -139,7 +157,9 @@ pub(crate) fn call<'a>(
             }
         }
         let name = &library.functions[function].name;
-        own.interpreter.call_function(&library.name, name, keys, args, host, out)
+        let ended = own.interpreter.call_function(&library.name, name, keys, args, host, out);
+        own.tell_bytes();
+        ended
     })
 }
 

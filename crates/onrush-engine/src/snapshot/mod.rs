@@ -40,6 +40,9 @@ pub struct Snapshots {
 /// A snapshot is given up when commands are held back for it, and the disk has taken nothing for this long.
 pub const STALL_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// How long a snapshot may take to end when it is not wanted any more.
+pub const ABORT_WAIT_MAX: Duration = Duration::from_secs(8);
+
 /// How long a command that is held back for a snapshot waits until it looks again, in milliseconds.
 pub const BEHIND_LOOK_MS: i64 = 10;
 
@@ -171,12 +174,19 @@ impl Snapshots {
         self.changed.wait_while(&mut self.state.lock(), |state| state.underway.is_some());
     }
 
-    /// Ends the snapshot that is under way without a result, and returns when there is none. The caller has left the gate.
-    pub fn abort_and_wait(&self, why: &str) {
+    /// Ends the snapshot that is under way without a result, and returns true when there is none; false if it does not
+    /// end within [`ABORT_WAIT_MAX`], because its disk does not answer. The caller has left the gate.
+    #[must_use]
+    pub fn abort_and_wait(&self, why: &str) -> bool {
+        let deadline = Instant::now() + ABORT_WAIT_MAX;
         while let Some(underway) = self.underway() {
             underway.abort(why);
-            self.wait_for_end();
+            let mut state = self.state.lock();
+            if self.changed.wait_while_until(&mut state, |state| state.underway.is_some(), deadline).timed_out() {
+                return false;
+            }
         }
+        true
     }
 
     /// Requests one for when none is under way (BGSAVE SCHEDULE).

@@ -1,0 +1,59 @@
+//! What scripts find beside what redis-server gives them, and what INFO says of their memory.
+
+use onrush_tests::argv;
+use onrush_tests::client::Conn;
+use onrush_tests::server::{Server, skips_on_stand_in, wait_until};
+
+#[test]
+fn commands_are_called_through_server_as_in_valkey() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    for (script, reply) in [
+        ("return server.call('SET', KEYS[1], 'x')", "OK"),
+        ("return server.pcall('GET', KEYS[1])", "x"),
+        ("#!LUA flags=no-writes\nreturn redis.call('GET', KEYS[1])", "x"),
+        ("return tostring(server == redis)", "true"),
+        ("return server.sha1hex('a')", "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"),
+        // It may touch keys that it was not given, and then begins anew.
+        ("return server.call('GET', 'k')", "x"),
+    ] {
+        assert_eq!(conn.call(&argv!["EVAL", script, "1", "k"]).text(), reply, "{script}");
+    }
+    let error = conn.call(&argv!["EVAL", "server.call = nil", "0"]);
+    assert!(error.text().contains("Attempt to modify a readonly table"), "{error}");
+    let library = "#!Lua name=lib\nserver.register_function('f', function(keys) return server.call('GET', keys[1]) end)";
+    assert_eq!(conn.call(&argv!["FUNCTION", "LOAD", library]).text(), "lib");
+    assert_eq!(conn.run("FCALL f 1 k").text(), "x");
+}
+
+fn memory(conn: &mut Conn, name: &str) -> u64 {
+    let text = conn.run("INFO memory").text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect("a field");
+    line.trim().parse().expect("a number")
+}
+
+#[test]
+fn the_memory_of_scripts_is_told() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    assert_eq!(memory(&mut conn, "used_memory_scripts_eval"), 0);
+    let before = memory(&mut conn, "used_memory_functions");
+    let long = format!("return '{}'", "x".repeat(100_000));
+    conn.call(&argv!["SCRIPT", "LOAD", long.as_str()]);
+    conn.call(&argv!["EVAL", long.as_str(), "0"]);
+    let (scripts, vm) = (memory(&mut conn, "used_memory_scripts_eval"), memory(&mut conn, "used_memory_lua"));
+    assert!((100_000..110_000).contains(&scripts), "{scripts}");
+    assert!(vm > 100_000, "{vm}");
+    let library = format!("#!lua name=lib\nredis.register_function('f', function() return 1 end)\n-- {long}");
+    conn.call(&argv!["FUNCTION", "LOAD", library.as_str()]);
+    let functions = memory(&mut conn, "used_memory_functions") - before;
+    assert!((100_000..110_000).contains(&functions), "{functions}");
+    assert_eq!(memory(&mut conn, "used_memory_scripts"), scripts + functions + before);
+    conn.run("SCRIPT FLUSH");
+    conn.run("FUNCTION FLUSH");
+    wait_until("all is free", || memory(&mut conn, "used_memory_scripts") == before);
+    assert_eq!(memory(&mut conn, "used_memory_scripts_eval"), 0);
+}
