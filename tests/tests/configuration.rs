@@ -36,6 +36,11 @@ const LINES: &[&str] = &[
     "maxmemory 1.5gb",
     "maxmemory 1zb",
     "maxmemory -1",
+    "maxmemory 9223372036854775807",
+    "maxmemory 9223372036854775808",
+    "maxmemory 99999999999999999999",
+    "client-query-buffer-limit 99999999999999999999",
+    "proto-max-bulk-len 99999999999999999999",
     "maxmemory-clients 5%",
     "maxmemory-clients 101%",
     // Several words and several lines.

@@ -120,21 +120,25 @@ fn check(family: &Family) {
             (before == state(&mut control)).then_some(before == replayed)
         });
         assert_eq!(same, Some(true), "{}", {
-            let made = [(&server, "as it is"), (&other, "as replayed")].map(|(server, what)| {
-                let path = server.dir().join("made.log");
-                let _ = std::fs::remove_file(&path);
-                let mut control = server.connect();
-                control.call(&argv!["DEBUG", "COMMAND-LOG", "START", path.to_str().unwrap()]);
-                control.call(&argv!["DEBUG", "COMMAND-LOG", "STOP"]);
-                let mut commands: Vec<String> =
-                    parse(&std::fs::read(&path).unwrap()).iter().map(Argv::to_string).collect();
-                commands.sort();
-                format!("{what}:\n{}", commands.join("\n"))
-            });
-            format!("{}\n{}", told(family, seed, &sequence.steps, &path), made.join("\n"))
+            format!("{}\n{}", told(family, seed, &sequence.steps, &path), made(&server, &other))
         });
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+/// The data of both servers, as commands that make it.
+fn made(server: &Server, other: &Server) -> String {
+    let made = [(server, "as it is"), (other, "as replayed")].map(|(server, what)| {
+        let path = server.dir().join("made.log");
+        let _ = std::fs::remove_file(&path);
+        let mut control = server.connect();
+        control.call(&argv!["DEBUG", "COMMAND-LOG", "START", path.to_str().unwrap()]);
+        control.call(&argv!["DEBUG", "COMMAND-LOG", "STOP"]);
+        let mut commands: Vec<String> = parse(&std::fs::read(&path).unwrap()).iter().map(Argv::to_string).collect();
+        commands.sort();
+        format!("{what}:\n{}", commands.join("\n"))
+    });
+    made.join("\n")
 }
 
 /// What was sent and what was logged.
@@ -272,4 +276,104 @@ families! {
     streams: "streams";
     scripts: "scripts";
     transactions: "transactions";
+}
+
+/// A command of a few keys and fields whose times end while others are executed.
+fn due_command(rng: &mut Rng) -> Argv {
+    const CONDITIONS: [&str; 5] = ["", "NX", "XX", "GT", "LT"];
+    // Most times end within some commands, others never.
+    let ms = match rng.below(6) {
+        0 => rng.below(3) as i64 - 1,
+        1..4 => 1 + rng.below(8) as i64,
+        4 => 40 + rng.below(10) as i64,
+        _ => 1_000_000 + rng.below(3) as i64,
+    };
+    let (key, other) = (format!("string:{}", rng.below(3)), format!("string:{}", rng.below(3)));
+    let (hash, copy) = (format!("hash:{}", rng.below(2)), format!("hash:{}", rng.below(2)));
+    let (field, second) = (format!("f{}", rng.below(3)), format!("f{}", rng.below(3)));
+    let condition = CONDITIONS[rng.below(CONDITIONS.len())];
+    let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_millis() as i64;
+    let line = match rng.below(24) {
+        0 => format!("SET {key} v PX {}", ms.max(1)),
+        1 => format!("SET {key} w KEEPTTL"),
+        2 => format!("SET {key} 5"),
+        3 => format!("INCR {key}"),
+        4 => format!("APPEND {key} x"),
+        5 => format!("GETEX {key} PX {}", ms.max(1)),
+        6 => format!("GETEX {key} PERSIST"),
+        7 | 8 => format!("PEXPIRE {} {ms} {condition}", if rng.below(2) == 0 { &key } else { &hash }),
+        9 => format!("PEXPIREAT {hash} {} {condition}", at + ms),
+        10 => format!("PERSIST {}", if rng.below(2) == 0 { &key } else { &hash }),
+        11 => format!("RENAME {key} {other}"),
+        12 => format!("COPY {hash} {copy} REPLACE"),
+        13..15 => format!("HSET {hash} {field} 1 {second} 2"),
+        15 => format!("HSETNX {hash} {field} 3"),
+        16 => format!("HINCRBY {hash} {field} 1"),
+        17 | 18 => format!("HPEXPIRE {hash} {ms} {condition} FIELDS 2 {field} {second}"),
+        19 => format!("HPEXPIREAT {hash} {} {condition} FIELDS 1 {field}", at + ms),
+        20 => format!("HPERSIST {hash} FIELDS 1 {field}"),
+        21 => format!("HSETEX {hash} {} PX {} FIELDS 1 {field} 7", ["", "FNX", "FXX"][rng.below(3)], ms.max(1)),
+        22 => format!("HGETEX {hash} PX {} FIELDS 1 {field}", ms.max(1)),
+        _ => format!("HDEL {hash} {field}"),
+    };
+    Argv::new(&line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>())
+}
+
+#[test]
+fn times_that_end_meanwhile_are_replayed_as_they_were() {
+    let first = number_from_env("ONRUSH_TEST_SEED", 1);
+    let (server, other) = (start(&[]), start(&[]));
+    for seed in first..first + number_from_env("ONRUSH_TEST_SEQUENCES", 40) {
+        let mut rng = Rng::new(seed);
+        let mut conn = server.connect();
+        let path = server.dir().join(format!("times-{seed}.log"));
+        // What is due stays until a command finds it, or goes by itself.
+        let expires = (seed % 2).to_string();
+        for argv in [
+            argv!["FLUSHALL"],
+            argv!["DEBUG", "SET-ACTIVE-EXPIRE", expires.as_str()],
+            argv!["DEBUG", "COMMAND-LOG", "START", path.to_str().unwrap()],
+        ] {
+            assert_eq!(conn.call(&argv).text(), "OK", "{argv}");
+        }
+        let mut sent = Vec::new();
+        for _ in 0..COMMANDS_PER_SEQUENCE {
+            let argv = due_command(&mut rng);
+            let is_transaction = rng.below(8) == 0;
+            if is_transaction {
+                conn.call(&argv!["MULTI"]);
+                conn.call(&argv);
+                sent.push(argv);
+                let argv = due_command(&mut rng);
+                conn.call(&argv);
+                sent.push(argv);
+                conn.call(&argv!["EXEC"]);
+            } else {
+                let reply = conn.call(&argv);
+                assert!(!reply.text().contains("syntax") && !reply.text().contains("wrong number"), "{argv}: {reply}");
+                sent.push(argv);
+            }
+            if rng.below(3) == 0 {
+                std::thread::sleep(Duration::from_millis(1 + rng.below(3) as u64));
+            }
+        }
+        // What is due by now goes when a command finds it, and nothing more is due for a long time.
+        std::thread::sleep(Duration::from_millis(60));
+        for number in 0..3 {
+            conn.call(&Argv::new(&["EXISTS".to_owned(), format!("string:{number}")]));
+            conn.call(&Argv::new(&["HLEN".to_owned(), format!("hash:{number}")]));
+        }
+        conn.call(&argv!["DEBUG", "COMMAND-LOG", "STOP"]);
+        let same = state(&mut conn) == state(&mut replay(&other, None, &path));
+        let lines = |commands: &[Argv]| commands.iter().map(Argv::to_string).collect::<Vec<_>>().join("\n");
+        let logged = parse(&std::fs::read(&path).expect("a log"));
+        assert!(
+            same,
+            "ONRUSH_TEST_SEED={seed}\nsent:\n{}\n\nlogged:\n{}\n\n{}",
+            lines(&sent),
+            lines(&logged),
+            made(&server, &other)
+        );
+        std::fs::remove_file(&path).unwrap();
+    }
 }

@@ -24,7 +24,8 @@ fn commands_are_called_through_server_as_in_valkey() {
     }
     let error = conn.call(&argv!["EVAL", "server.call = nil", "0"]);
     assert!(error.text().contains("Attempt to modify a readonly table"), "{error}");
-    let library = "#!Lua name=lib\nserver.register_function('f', function(keys) return server.call('GET', keys[1]) end)";
+    let library =
+        "#!Lua name=lib\nserver.register_function('f', function(keys) return server.call('GET', keys[1]) end)";
     assert_eq!(conn.call(&argv!["FUNCTION", "LOAD", library]).text(), "lib");
     assert_eq!(conn.run("FCALL f 1 k").text(), "x");
 }

@@ -43,6 +43,13 @@ pub(super) fn remove_due_with<'n>(ctx: &mut Ctx<'_>, key: &Key<'_>, named: impl 
     }
 }
 
+/// As [`remove_due_with`], for a command that then adds fields. If all fields had expired, that makes a hash without a time to
+/// live, as it is when the log is executed.
+#[cold]
+fn remove_before<'n>(ctx: &mut Ctx<'_>, key: &Key<'_>, named: impl Iterator<Item = &'n [u8]>) {
+    remove_due_with(ctx, key, named);
+}
+
 /// Notes fields that were removed because their time was over. This is no change by the present command: if that changes
 /// nothing else, only this is logged.
 pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) {
@@ -54,6 +61,7 @@ pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) 
 }
 
 /// Whether a hash has fields that have expired and are not deleted yet. O(1), of a small hash O(fields).
+#[inline]
 fn has_due(hash: &Hash, due_ms: i64) -> bool {
     hash.is_volatile() && hash.next_expiry().is_some_and(|at| at <= due_ms)
 }
@@ -121,17 +129,20 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<i64, CommandError> {
     let limits = ctx.engine.settings.encodings.hash();
     let argv = ctx.argv;
     let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
-    let removed = due_names(&mut hash, due_ms, (2..argv.len()).step_by(2).map(|index| argv.get(index)));
-    if ctx.argv.len() > 4 {
-        let longest = (2..ctx.argv.len()).map(|index| ctx.argv.get(index).len()).max();
+    if has_due(&hash, due_ms) {
+        drop(hash);
+        remove_before(ctx, &key, (2..argv.len()).step_by(2).map(|index| argv.get(index)));
+        hash = ctx.commit.write_or_create::<Hash>(&key)?;
+    }
+    if argv.len() > 4 {
+        let longest = (2..argv.len()).map(|index| argv.get(index).len()).max();
         hash.make_room_for(longest.unwrap_or(0), &limits);
     }
     let mut added = 0;
-    for index in (2..ctx.argv.len()).step_by(2) {
-        added += i64::from(hash.set(ctx.argv.get(index), ctx.argv.get(index + 1), &limits));
+    for index in (2..argv.len()).step_by(2) {
+        added += i64::from(hash.set(argv.get(index), argv.get(index + 1), &limits));
     }
     drop(hash);
-    note_removed(ctx, &key, &removed);
     ctx.changed(EventClass::Hash, "hset", key.bytes);
     Ok(added)
 }
@@ -141,14 +152,18 @@ pub fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let limits = ctx.engine.settings.encodings.hash();
+    let argv = ctx.argv;
     let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
-    let removed = due_names(&mut hash, due_ms, std::iter::once(ctx.argv.get(2)));
-    let is_new = hash.get(ctx.argv.get(2)).is_none();
+    if has_due(&hash, due_ms) {
+        drop(hash);
+        remove_before(ctx, &key, std::iter::once(argv.get(2)));
+        hash = ctx.commit.write_or_create::<Hash>(&key)?;
+    }
+    let is_new = hash.get(argv.get(2)).is_none();
     if is_new {
-        hash.set(ctx.argv.get(2), ctx.argv.get(3), &limits);
+        hash.set(argv.get(2), argv.get(3), &limits);
     }
     drop(hash);
-    note_removed(ctx, &key, &removed);
     if is_new {
         ctx.changed(EventClass::Hash, "hset", key.bytes);
     }
@@ -336,18 +351,22 @@ fn update<V>(
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let limits = ctx.engine.settings.encodings.hash();
+    let argv = ctx.argv;
     let mut hash = ctx.commit.write_or_create::<Hash>(&key)?;
-    let removed = due_names(&mut hash, due_ms, std::iter::once(ctx.argv.get(2)));
-    let old = hash.field(ctx.argv.get(2));
+    if has_due(&hash, due_ms) {
+        drop(hash);
+        remove_before(ctx, &key, std::iter::once(argv.get(2)));
+        hash = ctx.commit.write_or_create::<Hash>(&key)?;
+    }
+    let old = hash.field(argv.get(2));
     let expiry = old.and_then(|(_, expiry)| expiry);
     let changed = change(old.map(|(value, _)| value));
     if let Ok(value) = &changed {
         let mut buffer = itoa::Buffer::new();
-        hash.set_with_expiry(ctx.argv.get(2), text(value, &mut buffer), expiry, &limits);
+        hash.set_with_expiry(argv.get(2), text(value, &mut buffer), expiry, &limits);
     }
     let emptied = hash.is_empty();
     drop(hash);
-    note_removed(ctx, &key, &removed);
     if emptied {
         ctx.commit.delete(&key);
     }

@@ -73,7 +73,7 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("maxclients", 1, U32_MAX, "10000").unsigned().apply(),
     special("maxmemory-clients", MemoryOrPercent, "0")
         .no_effect("each connection's buffers are bounded, their sum is not"),
-    memory("client-query-buffer-limit", 1 << 20, BYTES_MAX, "1gb"),
+    memory("client-query-buffer-limit", 1 << 20, BYTES_MAX, "1gb").unsigned(),
     special("client-output-buffer-limit", OutputLimits, "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60"),
     memory("proto-max-bulk-len", 1 << 20, BYTES_MAX, "512mb"),
     memory("pipeline-reply-limit", 16 << 10, BYTES_MAX, "1mb"),

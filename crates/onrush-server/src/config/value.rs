@@ -173,6 +173,9 @@ fn parse_single(directive: &Directive, word: &[u8], current: &Value) -> Result<V
         }
         Kind::Memory { min, max } => {
             let bytes = parse_memory(word).ok_or(NOT_MEMORY)?;
+            if bytes > i64::MAX as u64 && (max == u64::MAX || directive.flags.contains(Flags::UNSIGNED)) {
+                return Err(NEGATIVE);
+            }
             if bytes < min || bytes > max { Err(out_of_range(min, max)) } else { Ok(Value::Memory(bytes)) }
         }
         Kind::MemoryOrPercent => parse_memory_or_percent(word),
