@@ -165,6 +165,18 @@ impl Conn {
         Ok(())
     }
 
+    /// Drops what is there, and reads once if nothing is; returns how many lines have ended. For lines of any length.
+    ///
+    /// Errors: as [`Conn::read_reply`].
+    pub fn drop_lines(&mut self) -> io::Result<usize> {
+        if self.buffered_len() == 0 && self.fill()? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let lines = self.buf[self.start..].iter().filter(|byte| **byte == b'\n').count();
+        self.start = self.buf.len();
+        Ok(lines)
+    }
+
     /// Reads everything until the server closes the connection (a reset counts as closing).
     pub fn read_to_close(&mut self) -> io::Result<Vec<u8>> {
         loop {

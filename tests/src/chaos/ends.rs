@@ -54,7 +54,8 @@ impl Round<'_> {
     fn digest_at_rest(&mut self) -> Option<String> {
         if !clients::rest(self.scene) {
             if self.lives_on() {
-                let got = threads(self.host.pid());
+                let clients = self.ask(&argv!["CLIENT", "LIST"]).map_or_else(|reason| reason, |list| list.text());
+                let got = format!("{}\n{clients}", threads(self.host.pid()));
                 self.scene.lose("all replies come when no fault is there", got);
             }
             return None;

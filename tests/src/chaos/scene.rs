@@ -212,6 +212,17 @@ impl<'s, 'r> Talk<'s, 'r> {
         }
     }
 
+    /// Lines that have come, unread; none when none comes in time.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn drop_lines(&mut self) -> std::io::Result<usize> {
+        match self.conn.drop_lines() {
+            Err(error) if is_late(&error) && self.goes_on() => Ok(0),
+            lines => lines,
+        }
+    }
+
     fn goes_on(&self) -> bool {
         self.scene.is_in(self.life) && !self.scene.lost.load(SeqCst)
     }

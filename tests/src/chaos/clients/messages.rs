@@ -83,16 +83,13 @@ pub(super) fn channel<'a>(scene: &'a Scene<'a>) -> [Step<'a>; 2] {
 
 /// Watches all commands for a while, again and again.
 pub(super) fn monitor<'a>() -> Step<'a> {
-    let mut seen = 0u64;
+    let mut seen = None;
     Box::new(move |talk| {
-        if seen == 0 && talk.exchange(&[argv!["MONITOR"]]).len() != 1 {
+        if seen.is_none() && talk.exchange(&[argv!["MONITOR"]]).len() != 1 {
             return false;
         }
-        seen += 1;
-        if seen < 20_000 && talk.look().is_ok() {
-            return true;
-        }
-        seen = 0;
-        false
+        // A command of 100 MB is one line.
+        seen = talk.drop_lines().ok().map(|lines| seen.unwrap_or(0) + lines).filter(|seen| *seen < 20_000);
+        seen.is_some()
     })
 }
