@@ -58,3 +58,15 @@ fn the_memory_of_scripts_is_told() {
     wait_until("all is free", || memory(&mut conn, "used_memory_scripts") == before);
     assert_eq!(memory(&mut conn, "used_memory_scripts_eval"), 0);
 }
+
+#[test]
+fn what_a_script_replaces_is_freed_while_it_runs() {
+    let server = Server::start_onrush(&[]);
+    let mut conn = server.connect();
+    let script =
+        "for i = 1, 30000 do redis.call('SET', 'k', string.rep('x', 4000)) end return redis.call('INFO', 'memory')";
+    let text = conn.call(&argv!["EVAL", script, "0"]).text();
+    let used = text.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("a field");
+    let used: u64 = used.trim().parse().expect("a number");
+    assert!(used < 40 << 20, "{used}");
+}

@@ -68,6 +68,9 @@ pub trait Evicts {
     fn evict(&mut self, commit: &mut Commit) -> Memory;
 }
 
+/// Most entries and values that a commit has taken out of the store and not freed: a script may replace a key for ever.
+const GARBAGE_MAX: usize = 1024;
+
 /// A thread's way into the keyspace: one commit after the other.
 pub struct Commit {
     shared: &'static Shared,
@@ -359,15 +362,19 @@ impl Commit {
         std::mem::take(&mut self.record.ready)
     }
 
-    /// Frees something that was taken out of the store, after its shard's lock is released.
+    /// Frees something that was taken out of the store, after its shard's lock is released; a commit that takes out very much
+    /// frees what it has before.
     #[inline]
     pub fn discard(&mut self, garbage: Option<impl Into<Garbage>>) {
         if let Some(garbage) = garbage {
+            if self.left.garbage.len() >= GARBAGE_MAX {
+                self.free_left();
+            }
             self.left.garbage.push(garbage.into());
         }
     }
 
-    /// Frees discarded garbage; large values in the background. No locks may be held.
+    /// Frees discarded garbage; large values in the background.
     #[inline]
     pub fn free_garbage(&mut self) {
         if !self.left.garbage.is_empty() {
