@@ -307,7 +307,10 @@ impl Cache {
         let found;
         let mut shelf = self.shelf(&read.key);
         found = shelf.flight(&read.key, &read.command);
-        if let Some(waiting) = found.as_ref().and_then(|flight| flight.board()) {
+        let waiting = found.as_ref().and_then(|flight| flight.board());
+        // A read may have ended since the caller looked.
+        let waiting = waiting.or_else(|| shelf.find(&read.command, Instant::now()).map(Flight::landed));
+        if let Some(waiting) = waiting {
             self.merged.fetch_add(1, Ordering::Relaxed);
             return Boarding::Passenger(waiting);
         }

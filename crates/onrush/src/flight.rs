@@ -53,6 +53,13 @@ impl Flight {
         Some(waiting)
     }
 
+    /// What the passenger of a flight gets that has ended with this value.
+    pub(crate) fn landed(value: Arc<Value>) -> oneshot::Receiver<Arrival> {
+        let (seat, waiting) = oneshot::channel();
+        _ = seat.send(Ok(value));
+        waiting
+    }
+
     /// Passes the reply to the passengers.
     pub(crate) fn land(&self, value: &Value) {
         let passengers = self.passengers.lock().take().unwrap_or_default();
@@ -119,6 +126,18 @@ mod tests {
         next.fail(&RedisError::closed());
         assert!(waiting.try_recv().unwrap().unwrap_err().to_string().contains("closed"));
         assert_eq!(cache.stats().merged, 3);
+    }
+
+    #[test]
+    fn what_was_kept_since_the_look_is_not_read_again() {
+        let cache = cache();
+        let flight = lead(&cache);
+        let looked = flight.read().clone();
+        cache.ticket(&looked).keep(&Value::Int(1), Some(&Value::Int(-1)));
+        flight.land(&Value::Int(1));
+        drop(flight);
+        let Boarding::Passenger(mut waiting) = cache.board(&looked) else { panic!("it is read again") };
+        assert_eq!(*waiting.try_recv().unwrap().unwrap(), Value::Int(1));
     }
 
     #[test]

@@ -202,7 +202,7 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.engine.scripts.libraries.clear();
     }
     let loaded = ctx.engine.process.load_snapshot(present);
-    if !saves && loaded.is_ok() {
+    if !saves && loaded.is_ok() && ctx.engine.process.log_facts().is_on {
         // The append-only file has the data from before.
         ctx.engine.snapshots.schedule(Purpose::LogBase);
     }
