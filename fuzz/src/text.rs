@@ -1,8 +1,8 @@
 //! What is read from text: inline commands, numbers, patterns, configuration, syntax lines.
 
 use onrush_engine::command::syntax;
-use onrush_engine::glob::glob_match;
-use onrush_engine::long_double::LongDouble;
+use onrush_engine::formats::glob::glob_match;
+use onrush_engine::formats::long_double::LongDouble;
 use onrush_resp::{InlineArgs, format_double, parse_i64, split_inline};
 use onrush_server::config::{CommandLine, load};
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser};
 
+use crate::load::random::KeyPattern;
+use crate::net::target::Target;
+use crate::net::tls::{Tls, TlsOptions};
 use crate::options::{Arrivals, Files, Options, Sweep, Swept};
-use crate::random::KeyPattern;
-use crate::target::Target;
-use crate::tls::{Tls, TlsOptions};
 use crate::values::{Bounds, DATA_LEN_MAX, Mix, data_range, mix, rate, sweep, time, ttl};
 
 const THREADS_MAX: usize = 500;

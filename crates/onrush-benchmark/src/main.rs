@@ -3,31 +3,18 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod cluster;
-mod conn;
 mod cpu;
 mod error;
-mod listening;
+mod load;
 mod net;
 mod options;
 mod outcome;
-mod proxy;
-mod random;
-mod recorder;
 mod report;
-mod request;
 mod run;
-mod scanner;
-mod schedule;
 mod server;
 mod stats;
-mod suite;
 mod sweep;
-mod target;
-mod timer;
-mod tls;
 mod values;
-mod worker;
 
 use std::io::Write;
 use std::path::Path;
@@ -67,11 +54,11 @@ fn work(options: &Options) -> Result<(), Error> {
     }
     if !options.idle {
         // Unknown names are reported before anything is done.
-        suite::tests(options)?;
+        load::suite::tests(options)?;
     }
     if options.cluster && options.nodes.is_empty() {
-        let nodes = cluster::masters(options)?;
-        print!("{}", cluster::describe(&nodes));
+        let nodes = net::cluster::masters(options)?;
+        print!("{}", net::cluster::describe(&nodes));
         return work(&Options { nodes, ..options.clone() });
     }
     if options.idle {

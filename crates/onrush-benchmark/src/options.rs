@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::random::KeyPattern;
-use crate::target::{Node, Target};
+use crate::load::random::KeyPattern;
+use crate::net::target::{Node, Target};
 
 /// The task.
 #[derive(Clone, Debug)]

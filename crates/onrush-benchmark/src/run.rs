@@ -5,17 +5,17 @@ use std::sync::Barrier;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{self, TAG_WORD};
 use crate::error::Error;
+use crate::load::random::Random;
+use crate::load::recorder;
+use crate::load::suite::Test;
+use crate::load::worker::{Measured, Place, Shared, Worker};
+use crate::net::cluster::{self, TAG_WORD};
+use crate::net::proxy::Proxy;
+use crate::net::target::Target;
 use crate::options::Options;
 use crate::outcome::{Outcome, histogram};
-use crate::proxy::Proxy;
-use crate::random::Random;
-use crate::recorder;
 use crate::server::ServerCpu;
-use crate::suite::Test;
-use crate::target::Target;
-use crate::worker::{Measured, Place, Shared, Worker};
 
 /// How often progress is shown.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);

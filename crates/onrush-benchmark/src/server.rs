@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::cpu;
 use crate::error::Error;
-use crate::listening;
+use crate::net::listening;
+use crate::net::target::Target;
 use crate::net::{self, Blocking};
 use crate::options::Options;
-use crate::target::Target;
 
 /// The settings that are shown with the results.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,11 @@
 //! The same test over several values of one option, on one server or two, in turns.
 
 use crate::error::Error;
+use crate::load::suite;
+use crate::net::target::Target;
 use crate::options::{Options, SweptValue};
 use crate::outcome::{Cell, Outcome};
 use crate::run::run;
-use crate::suite;
-use crate::target::Target;
 
 /// Runs everything, and calls `tell` with each cell when it is done.
 ///

@@ -4,11 +4,11 @@
 
 use std::time::Instant;
 
+use onrush_engine::batch::runner::Runner;
+use onrush_engine::clients::local::LocalClient;
 use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
-use onrush_engine::local::LocalClient;
-use onrush_engine::runner::Runner;
 use onrush_engine::shared::Parts;
 
 /// Counts what is in use, so that `maxmemory` means something. Without it the engine works, and evicts nothing.

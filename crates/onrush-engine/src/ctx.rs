@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use onrush_resp::{Reply, parse_i64};
 
-use crate::argv::{Arguments, Argv};
+use crate::batch::argv::{Arguments, Argv};
+use crate::batch::planned_keys::PlannedKeys;
+use crate::clients::session::Session;
 use crate::command::table::{Command, CommandTable};
 use crate::commit::{Commit, Key};
 use crate::error::{self, CommandError};
-use crate::planned_keys::PlannedKeys;
-use crate::session::Session;
+use crate::observe::stats::Executing;
 use crate::shared::{Parts, Shared};
-use crate::stats::Executing;
 
 pub use crate::messages::events::EventClass;
 

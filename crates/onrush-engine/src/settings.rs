@@ -9,7 +9,7 @@ use crate::encodings::{EncodingLimits, Encodings};
 use crate::eviction::state::EvictionOptions;
 use crate::messages::events::EventClasses;
 use crate::messages::outbox::OutputLimit;
-use crate::timing::{Timing, TimingOptions};
+use crate::observe::timing::{Timing, TimingOptions};
 
 /// What the access clocks of entries count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,29 +9,29 @@ use onrush_store::{Keyspace, KeyspaceOptions, Random, SHARDS_DEFAULT};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::acl_log::AclLog;
+use crate::batch::write_refusal::WriteRefusal;
 use crate::blocking::waiters::Waiters;
-use crate::client::Registry;
+use crate::clients::client::Registry;
+use crate::clients::durability::Durability;
 use crate::clock::{Clock, TimeSource};
-use crate::durability::Durability;
 use crate::eviction::state::Eviction;
 use crate::gate::{Entered, Exclusive, Gate};
-use crate::hotkeys::HotKeys;
-use crate::latency::{Event, Monitor};
 use crate::lazyfree::LazyFree;
 use crate::loading::Loading;
+use crate::long::offload::{ELEMENTS_MAX, Offload};
 use crate::messages::Messages;
-use crate::offload::{ELEMENTS_MAX, Offload};
+use crate::observe::acl_log::AclLog;
+use crate::observe::hotkeys::HotKeys;
+use crate::observe::latency::{Event, Monitor};
+use crate::observe::slow_batch::BatchLog;
+use crate::observe::slowlog::SlowLog;
+use crate::observe::stats::Stats;
 use crate::process::{NoProcess, Process};
 use crate::scripts::Scripts;
 use crate::settings::{Options, Pause, Settings};
-use crate::slow_batch::BatchLog;
-use crate::slowlog::SlowLog;
 use crate::snapshot::{BEHIND_LOOK_MS, Snapshots};
-use crate::stats::Stats;
 use crate::tracking::Tracking;
-use crate::watched::Watched;
-use crate::write_refusal::WriteRefusal;
+use crate::transactions::watched::Watched;
 
 /// What an engine is made of.
 pub struct Parts {

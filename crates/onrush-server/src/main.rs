@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use onrush_server::config::{self, Invocation, StartError};
-use onrush_server::{lifecycle, log};
+use onrush_server::log;
+use onrush_server::process::lifecycle;
 
 fn main() -> ExitCode {
     let command_line = match config::parse_arguments(std::env::args_os().skip(1)) {

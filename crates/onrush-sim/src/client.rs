@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Wake, Waker};
 
-use onrush_engine::local::{LocalClient, State};
-use onrush_engine::runner::Runner;
+use onrush_engine::batch::runner::Runner;
+use onrush_engine::clients::local::{LocalClient, State};
 use onrush_engine::settings::Pause;
 
 use crate::command::Command;

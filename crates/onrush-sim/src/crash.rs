@@ -8,12 +8,12 @@
 use std::io;
 use std::sync::Arc;
 
+use onrush_engine::batch::runner::Runner;
+use onrush_engine::clients::local::LocalClient;
 use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
 use onrush_engine::loading::load::{Rules, load_batch, load_end};
-use onrush_engine::local::LocalClient;
-use onrush_engine::runner::Runner;
 use onrush_engine::shared::Parts;
 use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
 use onrush_engine::snapshot::run::{At, begin, run};

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use onrush_engine::batch::runner::Runner;
 use onrush_engine::blocking;
+use onrush_engine::clients::local::LocalClient;
 use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::commit::Commit;
 use onrush_engine::ctx::Engine;
-use onrush_engine::local::LocalClient;
-use onrush_engine::long::{LongTasks, LongWorker};
-use onrush_engine::runner::Runner;
+use onrush_engine::long::worker::{LongTasks, LongWorker};
 use onrush_engine::settings::Pause;
 use onrush_engine::shared::Parts;
 use onrush_engine::snapshot::output::Purpose;

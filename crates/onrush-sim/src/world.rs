@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 
-use onrush_engine::client::ClientHandle;
+use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::ctx::Engine;
 use parking_lot::Mutex;
 

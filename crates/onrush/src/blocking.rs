@@ -37,22 +37,22 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use crate::args::ToRedisArgs;
-use crate::client::ConnectionConfig;
-use crate::cmd::{Cmd, cmd};
 use crate::commands::all_commands;
+use crate::commands::options::ScanOptions;
+use crate::commands::script::{Script, ScriptInvocation};
 use crate::connection::ConnectionLike;
+use crate::connection::client::ConnectionConfig;
+use crate::connection::lease;
+use crate::connection::pubsub::{self, Msg};
+use crate::connection::timeout::WithTimeout;
 use crate::error::{ErrorKind, RedisError, RedisResult};
-use crate::from_value::FromRedisValue;
-use crate::lease;
-use crate::options::ScanOptions;
-use crate::pipeline::Pipeline;
-use crate::pubsub::{self, Msg};
-use crate::script::{Script, ScriptInvocation};
-use crate::timeout::WithTimeout;
-use crate::tls::TlsOptions;
-use crate::url::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
-use crate::value::{PushInfo, Value};
+use crate::link::tls::TlsOptions;
+use crate::link::url::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use crate::values::args::ToRedisArgs;
+use crate::values::cmd::{Cmd, cmd};
+use crate::values::from_value::FromRedisValue;
+use crate::values::pipeline::Pipeline;
+use crate::values::value::{PushInfo, Value};
 
 thread_local! {
     /// Whether this is the thread that drives the connections.

@@ -2,11 +2,11 @@
 
 use redis::{RedisFuture, aio};
 
-use crate::cmd::Caching;
 use crate::connection::Connection;
+use crate::connection::gate::Packed;
 use crate::error::{ErrorKind, RedisError};
-use crate::gate::Packed;
-use crate::value::{PushKind, Value, VerbatimFormat};
+use crate::values::cmd::Caching;
+use crate::values::value::{PushKind, Value, VerbatimFormat};
 
 impl aio::ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a redis::Cmd) -> RedisFuture<'a, redis::Value> {

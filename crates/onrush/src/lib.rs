@@ -84,91 +84,56 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod args;
-mod backoff;
 pub mod blocking;
 mod cache;
-mod cacheable;
-mod cached;
-mod client;
-mod cmd;
 mod commands;
 #[cfg(feature = "redis-compat")]
 mod compat;
 mod connection;
-mod connector;
-mod counters;
-mod credentials;
-mod driver;
-mod encode;
 mod error;
-mod flight;
-mod from_value;
-mod gate;
-mod gather;
-pub mod geo;
-#[cfg(feature = "json")]
-pub mod json;
-mod lease;
 mod link;
 #[cfg(feature = "mock")]
 pub mod mock;
-mod net;
-mod options;
-mod parse;
-mod pipeline;
-mod pubsub;
-mod push;
-mod queue;
-mod scan;
-mod script;
-mod shelf;
-mod sink;
-mod sorted_sets;
 mod stream;
 pub mod streams;
-mod subscriptions;
-mod telemetry;
-mod timeout;
-mod tls;
-mod url;
-mod value;
+mod values;
 
-pub use args::{RedisWrite, ToRedisArgs};
-pub use backoff::Backoff;
+pub use cache::cached::Cached;
 pub use cache::{CacheConfig, CacheMode, CacheStats};
-pub use cached::Cached;
-pub use client::{Client, ConnectionConfig};
-pub use cmd::{Cmd, cmd};
 pub use commands::AsyncCommands;
-pub use connection::{Connection, ConnectionLike};
-pub use counters::Counters;
-pub use credentials::{Credentials, CredentialsProvider};
-pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
-pub use from_value::{FromRedisValue, from_redis_value};
-#[cfg(feature = "json")]
-pub use json::Json;
-pub use lease::Lease;
-pub use options::{
+pub use commands::geo;
+pub use commands::options::{
     CopyOptions, Direction, ExistenceCheck, ExpireOption, Expiry, FieldExistenceCheck, FlushOptions,
     HashFieldExpirationOptions, InfoDict, IntegerReplyOrNoOp, LposOptions, ScanOptions, SetExpiry, SetOptions,
 };
-pub use parse::Parser;
-pub use pipeline::{Pipeline, pipe};
-pub use pubsub::{Msg, PubSub};
-pub use push::{PUSHES_MAX, Pushes};
-pub use scan::Scan;
-pub use script::{Script, ScriptInvocation};
-pub use sorted_sets::{
+pub use commands::scan::Scan;
+pub use commands::script::{Script, ScriptInvocation};
+pub use commands::sorted_sets::{
     Aggregate, LexBound, ScoreBound, SortedSetAddOptions, SortedSetCombineOptions, SortedSetRangeOptions,
 };
-pub use stream::{Replies, Summary, WindowSize};
-pub use timeout::WithTimeout;
-pub use tls::TlsOptions;
+pub use connection::client::{Client, ConnectionConfig};
+pub use connection::counters::Counters;
+pub use connection::lease::Lease;
+pub use connection::pubsub::{Msg, PubSub};
+pub use connection::timeout::WithTimeout;
+pub use connection::{Connection, ConnectionLike};
+pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
+pub use link::backoff::Backoff;
+pub use link::credentials::{Credentials, CredentialsProvider};
+pub use link::parse::Parser;
+pub use link::push::{PUSHES_MAX, Pushes};
+pub use link::tls::TlsOptions;
 #[cfg(feature = "tls")]
-pub use tls::rustls;
-pub use url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion};
-pub use value::{Attribute, PushInfo, PushKind, Value, VerbatimFormat};
+pub use link::tls::rustls;
+pub use link::url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion};
+pub use stream::{Replies, Summary, WindowSize};
+pub use values::args::{RedisWrite, ToRedisArgs};
+pub use values::cmd::{Cmd, cmd};
+pub use values::from_value::{FromRedisValue, from_redis_value};
+#[cfg(feature = "json")]
+pub use values::json::{self, Json};
+pub use values::pipeline::{Pipeline, pipe};
+pub use values::value::{Attribute, PushInfo, PushKind, Value, VerbatimFormat};
 
 /// The examples in the README compile.
 #[cfg(doctest)]

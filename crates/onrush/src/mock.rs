@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::cmd::Cmd;
 use crate::connection::ConnectionLike;
-use crate::encode::{args_of, split_first};
 use crate::error::{ErrorKind, RedisError, RedisResult, ServerError};
-use crate::pipeline::Pipeline;
-use crate::value::Value;
+use crate::values::cmd::Cmd;
+use crate::values::encode::{args_of, split_first};
+use crate::values::pipeline::Pipeline;
+use crate::values::value::Value;
 
 /// How many bytes of an argument a message shows.
 const SHOWN_MAX: usize = 60;

@@ -10,14 +10,14 @@ use std::time::Duration;
 use futures_core::Stream;
 use parking_lot::Mutex;
 
-use crate::cmd::Cmd;
 use crate::connection::Connection;
 use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::values::cmd::Cmd;
 
-use crate::pipeline::Pipeline;
-use crate::queue::{Refused, Shared};
-use crate::sink::{Part, Sink};
-use crate::value::Value;
+use crate::connection::queue::{Refused, Shared};
+use crate::connection::sink::{Part, Sink};
+use crate::values::pipeline::Pipeline;
+use crate::values::value::Value;
 
 /// Most commands passed to the connection at once. They go out together anyway; this only bounds the bookkeeping.
 const PART_COMMANDS_MAX: usize = 1_024;
@@ -464,8 +464,8 @@ impl Stream for Replies<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::push::Outlet;
-    use crate::queue::Taken;
+    use crate::connection::queue::Taken;
+    use crate::link::push::Outlet;
 
     /// A driver that answers at once and never sleeps: replies come at every step of the stream's own.
     fn answer_all(shared: &Shared, count: usize) {

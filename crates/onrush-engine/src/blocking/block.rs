@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::waiter::{Command, Lent, OnTimeout, ReplacedArg, State, Waiter, WaitsFor};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
-use crate::offload::Task;
+use crate::long::offload::Task;
 
 /// How a command waits.
 pub struct Block {

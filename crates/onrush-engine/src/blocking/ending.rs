@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::Reply;
 
 use super::waiter::{State, Waiter, flatten};
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 use crate::error::CommandError;
-use crate::latency::Event;
+use crate::observe::latency::Event;
 use crate::shared::Shared;
 
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");

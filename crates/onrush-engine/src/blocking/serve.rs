@@ -8,13 +8,13 @@ use onrush_store::Type;
 
 use super::waiter::{State, Waiter, WaitsFor, flatten};
 use super::waiters::Wanted;
-use crate::admission::abort_session;
+use crate::batch::admission::abort_session;
+use crate::batch::execute::{Waited, execute_offloaded, execute_waiting};
 use crate::command::Flags;
 use crate::commit::Key;
 use crate::ctx::{Ctx, Engine};
 use crate::error::CommandError;
-use crate::execute::{Waited, execute_offloaded, execute_waiting};
-use crate::offload::Task;
+use crate::long::offload::Task;
 use crate::settings::Pause;
 
 impl Waiter {

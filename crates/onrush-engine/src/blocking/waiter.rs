@@ -9,12 +9,12 @@ use onrush_resp::{ArgRange, Proto, Reply};
 use onrush_store::{Type, schedule};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::argv::Argv;
-use crate::client::ClientHandle;
-use crate::session::{ReplyMode, Session};
+use crate::batch::argv::Argv;
+use crate::clients::client::ClientHandle;
+use crate::clients::session::{ReplyMode, Session};
+use crate::observe::slow::note_slow;
+use crate::observe::slowlog::cut;
 use crate::shared::Shared;
-use crate::slow::note_slow;
-use crate::slowlog::cut;
 
 /// Arguments from this length on may be owned; owned arguments are not copied.
 const OWNED_LEN_MIN: usize = 32 * 1024;

@@ -3,7 +3,7 @@
 use super::flags::Flags;
 use super::key_spec::{BeginSearch, FindKeys, Invalid, KeyFlags, KeyRef, KeySpec};
 use super::table::{Command, CommandTable};
-use crate::argv::{Arguments, Argv};
+use crate::batch::argv::{Arguments, Argv};
 use crate::error::CommandError;
 
 /// The reply of COMMAND GETKEYS for a command without keys.

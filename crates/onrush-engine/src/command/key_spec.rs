@@ -5,7 +5,7 @@ use std::iter::StepBy;
 use std::ops::Range;
 
 use super::words::{same, split_word};
-use crate::argv::Arguments;
+use crate::batch::argv::Arguments;
 
 bitflags::bitflags! {
     /// What a command does with the keys of a key spec.

@@ -9,9 +9,9 @@ use super::spec::{
     BeginSearch, CATEGORY_NAMES, Categories, FLAG_NAMES, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, Spec,
 };
 use super::table::{Command, CommandTable};
-use crate::argv::Arguments;
+use crate::batch::argv::Arguments;
 use crate::error::{self, CommandError};
-use crate::glob::glob_match;
+use crate::formats::glob::glob_match;
 
 /// COMMAND: details of all commands.
 pub fn command(table: &CommandTable, out: &mut Reply) {

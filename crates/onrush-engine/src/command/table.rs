@@ -4,7 +4,7 @@ use super::flags::{Categories, Flags};
 use super::key_spec::{self, KeyFlags, KeyRange, KeySpec};
 use super::name_index::{CommandId, NO_ID, NO_PARENT, NameIndex, Named};
 use super::spec::{Group, Spec};
-use crate::argv::Arguments;
+use crate::batch::argv::Arguments;
 use crate::ctx::{Handler, RunHandler};
 use crate::error::{self, CommandError};
 

@@ -9,7 +9,7 @@ use onrush_store::{CollectionType, Entry, NewValue, Removed, Slot, Table};
 use super::{Commit, Key};
 use crate::error::{self, CommandError};
 use crate::messages::events::EventClass;
-use crate::watched::WatchedKey;
+use crate::transactions::watched::WatchedKey;
 
 impl Commit {
     /// A key with its hash.

@@ -4,8 +4,8 @@ use onrush_store::{Removed, Shard, Table};
 
 use super::{Commit, Evicts};
 use crate::eviction::state::Memory;
-use crate::latency::Event;
 use crate::messages::events::EventClass;
+use crate::observe::latency::Event;
 
 impl Commit {
     /// The same commit, which evicts with `evictor` when too much memory is in use.

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use super::key::Key;
 use super::record::Recorder;
+use crate::batch::kept::shrink;
 use crate::error::{self, CommandError};
 use crate::gate::{Entered, Exclusive};
-use crate::kept::shrink;
 use crate::shared::Shared;
 
 /// From this many keys of a command on, marking their shards replaces sorting them.

@@ -23,15 +23,15 @@ mod way_back;
 
 use onrush_store::{Removed, schedule};
 
-use crate::argv::Argv;
+use crate::batch::argv::Argv;
+use crate::batch::kept::shrink;
+use crate::clients::session::Session;
 use crate::eviction::state::Memory;
-use crate::kept::shrink;
 use crate::lazyfree::Garbage;
-use crate::offload::Task;
-use crate::session::Session;
+use crate::long::offload::Task;
 use crate::settings::Pause;
 use crate::shared::Shared;
-use crate::transaction::Transaction;
+use crate::transactions::transaction::Transaction;
 
 pub use key::Key;
 use locks::Locks;

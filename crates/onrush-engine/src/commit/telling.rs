@@ -5,7 +5,7 @@ use std::sync::Arc;
 use onrush_store::KeyHash;
 
 use super::Commit;
-use crate::argv::Argv;
+use crate::batch::argv::Argv;
 use crate::messages::events::EventClass;
 use crate::messages::kind::Kind;
 

@@ -9,8 +9,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::kind::Kind;
 use super::subscribers::Subscribers;
-use crate::client::ClientHandle;
-use crate::glob::glob_match;
+use crate::clients::client::ClientHandle;
+use crate::formats::glob::glob_match;
 
 /// A channel or a pattern with subscribers.
 pub struct Channel {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::Reply;
 
 use super::outbox::{Contents, Parcel, Waiting};
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 use crate::settings::OutputLimits;
 use crate::shared::Shared;
 

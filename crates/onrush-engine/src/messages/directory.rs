@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::channel::{self, Channel, NameHash, Names};
 use super::kind::Kind;
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 
 /// Parts of a directory; a power of two.
 const STRIPES: usize = 64;

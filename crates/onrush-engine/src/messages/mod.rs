@@ -31,8 +31,8 @@ use std::sync::atomic::{
 
 use parking_lot::RwLock;
 
-use crate::client::ClientHandle;
-use crate::glob::glob_match;
+use crate::clients::client::ClientHandle;
+use crate::formats::glob::glob_match;
 use channel::{Channel, NameHash, Names};
 use directory::Directory;
 use kind::Kind;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 
 /// Clients that see every command.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use super::channel::Channel;
 use super::events::EventClasses;
 use super::kind::Kind;
 use super::outbox::Parcel;
-use crate::kept::shrink;
+use crate::batch::kept::shrink;
 use crate::shared::Shared;
 
 /// Messages on one channel that were published one after the other.

@@ -8,8 +8,8 @@ use std::hint::cold_path;
 use super::outbox::Parcel;
 use crate::command::Flags;
 use crate::ctx::Ctx;
+use crate::observe::slow::is_secret;
 use crate::shared::Shared;
-use crate::slow::is_secret;
 
 /// Shows the present command, which was executed, to all who monitor. O(arguments + monitors).
 #[cold]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 
 /// Clients by their ids; most channels have one. Adding and removing cost O(log clients).
 pub(super) enum Subscribers {

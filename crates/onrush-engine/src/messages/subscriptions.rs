@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Messages;
 use super::channel::{self, Channel, NameHash, Names};
 use super::kind::Kind;
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 use crate::shared::Shared;
 
 /// When a connection ends, up to this many subscriptions end at once; more of them end in the background.

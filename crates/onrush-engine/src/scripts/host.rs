@@ -10,7 +10,7 @@ use onrush_resp::{ArgRange, Reply};
 use super::What;
 use super::habit::{Habit, Scope};
 use super::inside::execute_called;
-use crate::argv::Argv;
+use crate::batch::argv::Argv;
 use crate::blocking::serve::refuse_waiting;
 use crate::command::Flags;
 use crate::commit::Outside;

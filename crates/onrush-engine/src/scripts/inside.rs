@@ -2,12 +2,12 @@
 
 use onrush_resp::Reply;
 
-use crate::argv::Argv;
+use crate::batch::argv::Argv;
 use crate::command::Command;
 use crate::commit::Refused;
 use crate::ctx::Ctx;
-use crate::inside;
 use crate::messages::show::show_of_script;
+use crate::transactions::inside;
 
 /// Executes a command that a script calls, inside of the script's commit. The log records its effects as its own; its
 /// reply, which may be an error, is appended to `out`. Returns true if the command was not executed because it takes

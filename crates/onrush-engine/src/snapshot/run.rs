@@ -10,7 +10,7 @@ use super::output::{NoResult, Output, Purpose};
 use super::underway::{Beginning, Cut, Underway, Usage};
 use crate::eviction::policy::{Order, Policy};
 use crate::gate::Entered;
-use crate::progress::Report;
+use crate::observe::progress::Report;
 use crate::shared::Shared;
 
 /// A shard's lock goes back after this many entries, or this many bytes.

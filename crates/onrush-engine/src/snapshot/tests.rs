@@ -10,11 +10,11 @@ use std::time::Instant;
 use super::output::{NoResult, Output, Purpose};
 use super::run::{At, begin, run};
 use super::{STALL_TIME_MAX, Underway};
+use crate::batch::runner::Runner;
+use crate::clients::local::{LocalClient, State};
 use crate::command::table::CommandTable;
 use crate::commands::FAMILIES;
 use crate::ctx::Engine;
-use crate::local::{LocalClient, State};
-use crate::runner::Runner;
 use crate::shared::Parts;
 
 /// More than may wait to be written, in values that writers encode.

@@ -11,7 +11,7 @@ use onrush_store::KeyHash;
 use super::mode::Mode;
 use super::prefixes::Prefix;
 use super::table::Readers;
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 use crate::messages::outbox::Parcel;
 use crate::messages::outgoing::push_bulk;
 use crate::settings::OutputLimits;

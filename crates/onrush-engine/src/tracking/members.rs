@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 
 /// Clients by id.
 #[derive(Default)]

@@ -27,7 +27,7 @@ use members::Members;
 use prefixes::Prefixes;
 use table::Table;
 
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 
 /// Which clients track which keys. See the module's text.
 #[derive(Default)]

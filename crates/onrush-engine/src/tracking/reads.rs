@@ -3,11 +3,11 @@
 use onrush_store::KeyHash;
 
 use super::mode::Mode;
+use crate::batch::planned_keys::PlannedKeys;
+use crate::clients::session::States;
 use crate::command::find_keys::keys_of;
 use crate::command::{Flags, Group};
 use crate::ctx::Ctx;
-use crate::planned_keys::PlannedKeys;
-use crate::session::States;
 
 /// Keys dropped from a full table for one new key.
 const THROWN_OUT_MAX: usize = 100;

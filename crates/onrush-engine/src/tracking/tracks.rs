@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::mode::Mode;
-use crate::client::ClientHandle;
+use crate::clients::client::ClientHandle;
 use crate::shared::Shared;
 
 /// Prefixes that a client leaves at once when it ends tracking; more of them it leaves in the background.

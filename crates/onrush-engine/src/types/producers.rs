@@ -11,7 +11,7 @@ use onrush_resp::{Decoded, Decoder, Limits, parse_i64};
 use onrush_store::{Idempotency, Stream, StreamId};
 
 use super::stream::recorded_in_order;
-use crate::argv::Argv;
+use crate::batch::argv::Argv;
 use crate::ctx::Engine;
 
 /// The name of the field.

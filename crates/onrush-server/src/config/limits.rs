@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use onrush_engine::formats::units::parse_memory;
 use onrush_engine::messages::outbox::OutputLimit;
-use onrush_engine::units::parse_memory;
 
 use super::words::{Reason, parse_integer, with_unit};
 

@@ -16,7 +16,7 @@ use super::words::Reason;
 use super::{Config, DIRECTIVES, find};
 use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
-use onrush_engine::glob::glob_match;
+use onrush_engine::formats::glob::glob_match;
 use onrush_resp::REDIS_VERSION;
 
 /// How deep files may include one another.

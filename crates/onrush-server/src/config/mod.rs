@@ -40,7 +40,7 @@ pub use text::os_reason;
 pub use value::{SavePoint, Value};
 pub use words::Reason;
 
-use onrush_engine::glob::glob_match;
+use onrush_engine::formats::glob::glob_match;
 
 /// Rows of the table by name and alias.
 static INDEX: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {

@@ -1,7 +1,7 @@
 //! Lines of `user`. There is one user, so a line may only say of the default user what is true of it: it may do
 //! everything, with the password of `requirepass` or without one. A redis-server writes such a line by CONFIG REWRITE.
 
-use onrush_engine::sha256;
+use onrush_engine::formats::sha256;
 
 use super::words::Reason;
 

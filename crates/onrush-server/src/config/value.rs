@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use onrush_engine::formats::units::parse_memory;
 use onrush_engine::messages::events::EventClasses;
-use onrush_engine::units::parse_memory;
 
 use super::directive::{Directive, Flags, Kind};
 use super::limits::OutputLimits;

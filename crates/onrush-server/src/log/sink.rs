@@ -13,7 +13,7 @@ use tracing::Level;
 
 use super::time::Timestamp;
 use crate::config::Config;
-use crate::os::{self, Syslog};
+use crate::process::os::{self, Syslog};
 
 /// Bytes of lines that wait to be written, at most; more are lost.
 const WAITING_BYTES_MAX: usize = 1 << 20;

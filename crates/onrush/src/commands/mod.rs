@@ -4,23 +4,28 @@
 //! macro that needs all of them calls [`all_commands`].
 
 mod collections;
+pub mod geo;
 mod keys;
+pub(crate) mod options;
 mod ordered;
+pub(crate) mod scan;
+pub(crate) mod script;
 mod server;
+pub(crate) mod sorted_sets;
 
 pub(crate) use collections::collection_commands;
 pub(crate) use keys::key_commands;
 pub(crate) use ordered::ordered_commands;
 pub(crate) use server::{scan_commands, server_commands};
 
-use crate::args::ToRedisArgs;
-use crate::cmd::{Cmd, cmd};
+use crate::commands::options::ScanOptions;
+use crate::commands::scan::Scan;
 use crate::connection::ConnectionLike;
 use crate::error::RedisResult;
-use crate::from_value::FromRedisValue;
-use crate::options::ScanOptions;
-use crate::pipeline::Pipeline;
-use crate::scan::Scan;
+use crate::values::args::ToRedisArgs;
+use crate::values::cmd::{Cmd, cmd};
+use crate::values::from_value::FromRedisValue;
+use crate::values::pipeline::Pipeline;
 
 /// Adds a table to those gathered so far; the last table passes all of them to the macro that needs them.
 macro_rules! chain {
@@ -182,7 +187,7 @@ async fn send<RV: FromRedisValue>(con: &impl ConnectionLike, command: Cmd) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::Value;
+    use crate::values::value::Value;
     use std::collections::BTreeSet;
     use std::sync::Arc;
     use tokio::task::JoinHandle;
@@ -241,7 +246,7 @@ mod tests {
             assert_eq!(pipeline.len(), tasks.len());
             for (index, (name, task)) in tasks.into_iter().enumerate() {
                 let args = task.await.unwrap().unwrap();
-                let in_pipeline = crate::encode::args_of(pipeline.command(index));
+                let in_pipeline = crate::values::encode::args_of(pipeline.command(index));
                 assert!(in_pipeline.eq(args.iter().map(String::as_bytes)), "{name}: {args:?}");
             }
         });
@@ -253,7 +258,7 @@ mod tests {
         pipeline.eval("return 1", ["a", "b"], 5).lmpop(("x", "y", "z"), "LEFT", 2);
         pipeline.hset_ex("h", (), [("f", 1), ("g", 2)]).hexpire("h", 9, (), ["f", "g"]).eval("return 1", (), ());
         let line = |index| {
-            let args = crate::encode::args_of(pipeline.command(index)).map(|arg| String::from_utf8_lossy(arg));
+            let args = crate::values::encode::args_of(pipeline.command(index)).map(|arg| String::from_utf8_lossy(arg));
             args.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(line(0), "EVAL return 1 2 a b 5");

@@ -207,23 +207,23 @@ macro_rules! ordered_commands {
         /// Sets the last identifier of a stream.
         fn xsetid(key, id) = "XSETID", key, id;
 
-        /// Adds members, each from its [`Coord`](crate::geo::Coord) (or longitude and latitude) and name.
+        /// Adds members, each from its [`Coord`](crate::commands::geo::Coord) (or longitude and latitude) and name.
         fn geo_add(key, places) = "GEOADD", key, places;
-        /// The same with [`GeoAddOptions`](crate::geo::GeoAddOptions).
+        /// The same with [`GeoAddOptions`](crate::commands::geo::GeoAddOptions).
         fn geo_add_options(key, places, options) = "GEOADD", key, options, places;
-        /// The distance between two members in a [`Unit`](crate::geo::Unit).
+        /// The distance between two members in a [`Unit`](crate::commands::geo::Unit).
         fn geo_dist(key, one, other, unit) = "GEODIST", key, one, other, unit;
         /// Members as Geohash texts.
         fn geo_hash(key, members) = "GEOHASH", key, members;
-        /// Longitude and latitude of members, each a [`Coord`](crate::geo::Coord).
+        /// Longitude and latitude of members, each a [`Coord`](crate::commands::geo::Coord).
         fn geo_pos(key, members) = "GEOPOS", key, members;
-        /// Members within a circle or a box, by a [`GeoSearch`](crate::geo::GeoSearch), each a [`RadiusSearchResult`](crate::geo::RadiusSearchResult).
+        /// Members within a circle or a box, by a [`GeoSearch`](crate::commands::geo::GeoSearch), each a [`RadiusSearchResult`](crate::commands::geo::RadiusSearchResult).
         fn geo_search(key, search) = "GEOSEARCH", key, search;
         /// Stores the members within a circle or a box and returns how many.
         fn geo_search_store(destination, source, search) = "GEOSEARCHSTORE", destination, source, search;
-        /// Members within a circle around a place, with [`RadiusOptions`](crate::geo::RadiusOptions) or `()`.
+        /// Members within a circle around a place, with [`RadiusOptions`](crate::commands::geo::RadiusOptions) or `()`.
         fn geo_radius(key, longitude, latitude, radius, unit, options) = "GEORADIUS", key, longitude, latitude, radius, unit, options;
-        /// Members within a circle around a member, with [`RadiusOptions`](crate::geo::RadiusOptions) or `()`.
+        /// Members within a circle around a member, with [`RadiusOptions`](crate::commands::geo::RadiusOptions) or `()`.
         fn geo_radius_by_member(key, member, radius, unit, options) = "GEORADIUSBYMEMBER", key, member, radius, unit, options;
     }};
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::options::{options, put, put_if, put_some};
+use crate::commands::options::{options, put, put_if, put_some};
 
 /// How long a stream may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,7 +268,7 @@ options!(StreamAutoClaimOptions: |this, out| {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::shown;
+    use crate::commands::options::shown;
 
     #[test]
     fn options_give_their_arguments() {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::error::RedisResult;
-use crate::from_value::{FromRedisValue, from_redis_value};
-use crate::value::Value;
+use crate::values::from_value::{FromRedisValue, from_redis_value};
+use crate::values::value::Value;
 
 /// An entry: its identifier and its fields.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,0 +1,406 @@
+//! Executing one command: checks, the handler, its errors, its effects in the command log.
+
+use std::hint::cold_path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::Reply;
+
+use crate::batch::admission::{abort, admit, admit_short, refuse};
+use crate::batch::argv::Argv;
+use crate::blocking::offload;
+use crate::blocking::serve::serve;
+use crate::clients::client::ClientHandle;
+use crate::clients::session::{ReplyMode, Session, States};
+use crate::command::find_keys::keys_of;
+use crate::command::{Command, Flags};
+use crate::commit::{Commit, Refused};
+use crate::ctx::{CommandResult, Ctx, Engine};
+use crate::error::CommandError;
+use crate::long::offload;
+use crate::messages::show::show;
+use crate::observe::slow::{note_command, note_hot_keys};
+use crate::tracking::reads::{end_caching, note_reads};
+
+/// The command as it came.
+pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", argv.len()).into_bytes();
+    for arg in argv.iter() {
+        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        bytes.extend_from_slice(arg);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself. `PLAIN`: see
+/// [`Conditions::admit_all_short`](crate::batch::admission::Conditions::admit_all_short); `full`: memory is not within its limit.
+#[inline(always)]
+pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> u64 {
+    let mark = ctx.out.mark();
+    let mut timed = 0;
+    match planned {
+        Some(command) if admit_short(ctx, command, PLAIN, full) => {
+            ctx.command = command;
+            ctx.executing.note(command.id);
+            if let Err(error) = (command.handler)(ctx) {
+                cold_path();
+                if put_off(ctx, mark) {
+                    timed = 1;
+                } else {
+                    ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
+                    fail(ctx, mark, &error);
+                }
+            }
+        }
+        _ => {
+            cold_path();
+            let started = ctx.engine.clock.now();
+            // The command's time is that of its start; later commands get their own.
+            ctx.commit.set_time(ctx.engine.clock.unix_ms_at(started));
+            ctx.started = started;
+            let reply_at = ctx.out.len();
+            let (executed, result) = execute_long(ctx, full);
+            let ended = ctx.engine.clock.now();
+            timed = ((ended - started).as_nanos() as u64).max(1);
+            if let Some(command) = executed {
+                count(ctx, command, timed, ctx.out.len() - reply_at, result.is_err());
+            }
+            match result {
+                Err(_) if put_off(ctx, mark) => {}
+                result => {
+                    ctx.session.is_script_shown = false;
+                    if let Err(error) = result {
+                        fail(ctx, mark, &error);
+                    }
+                }
+            }
+            ctx.commit.set_time(ctx.engine.clock.unix_ms_at(ended));
+        }
+    }
+    if !PLAIN && ctx.session.states.contains(States::TRACKS) {
+        note_tracked(ctx);
+    }
+    if ctx.commit.has_aftermath() {
+        cold_path();
+        finish(ctx);
+    }
+    if ctx.session.reply_mode != ReplyMode::On && !ctx.is_held_back {
+        cold_path();
+        leave_out(ctx, mark);
+    }
+    timed
+}
+
+/// Postpones the present command if its commit was refused a lock: it goes to the thread for long commands, or is tried
+/// again when that thread is done. Returns whether it did.
+#[cold]
+fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
+    match ctx.commit.take_refused() {
+        None | Some(Refused::Undeclared) => return false,
+        Some(Refused::HeldLong) => ctx.is_held_back = true,
+        Some(Refused::TakesLong) => offload(ctx),
+    }
+    ctx.out.rewind(mark);
+    ctx.commit.release();
+    true
+}
+
+/// Notes the keys that the present command has read, because its client tracks keys; its locks are held. A postponed
+/// command has read nothing.
+#[cold]
+fn note_tracked(ctx: &mut Ctx<'_>) {
+    let is_put_off = ctx.is_held_back || ctx.session.is_lent();
+    if !is_put_off {
+        if !ctx.refused {
+            note_reads(ctx);
+        }
+        end_caching(ctx);
+    }
+}
+
+/// Ends a command: logs its effects, gives its locks back, serves the clients that waited for its keys.
+#[inline(never)]
+pub(crate) fn finish(ctx: &mut Ctx<'_>) {
+    end_commit(ctx);
+    if ctx.commit.has_ready() {
+        ctx.commit.release();
+        serve(ctx);
+    }
+}
+
+/// Moves messages for the client itself into its replies: messages of its own commands come right after their replies.
+/// No command may be under way.
+#[cold]
+pub(crate) fn hear(ctx: &mut Ctx<'_>) {
+    if ctx.session.states.contains(States::HEARS) {
+        ctx.commit.tell();
+        if ctx.session.handle.has_mail() {
+            ctx.session.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
+            ctx.session.has_seen_data = true;
+        }
+    }
+}
+
+/// CLIENT REPLY: drops the reply of the command that has just run.
+#[cold]
+pub(crate) fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
+    // Confirmations of subscriptions are messages, not replies.
+    let mark = match ctx.command.flags.contains(Flags::PUBSUB | Flags::NOSCRIPT) && !ctx.refused {
+        true => ctx.out.mark(),
+        false => mark,
+    };
+    ctx.session.waits_silently = ctx.session.waiter.is_some() && ctx.session.reply_mode != ReplyMode::SkipNext;
+    match ctx.session.reply_mode {
+        ReplyMode::On => {}
+        ReplyMode::Off => ctx.out.rewind(mark),
+        ReplyMode::Skip => {
+            ctx.out.rewind(mark);
+            ctx.session.reply_mode = ReplyMode::On;
+        }
+        ReplyMode::SkipNext => {
+            ctx.out.rewind(mark);
+            ctx.session.reply_mode = ReplyMode::Skip;
+        }
+    }
+}
+
+/// The client of the thread for long commands, which executes the commands of others.
+pub(crate) struct Bystander {
+    engine: &'static Engine,
+    thread: usize,
+    session: Session,
+    out: Reply,
+}
+
+impl Bystander {
+    pub(crate) fn new(engine: &'static Engine, thread: usize) -> Self {
+        let nobody = ClientHandle::new(0, String::new(), String::new(), -1, false, 0);
+        Self { engine, thread, session: Session::new(Arc::new(nobody), true), out: Reply::new() }
+    }
+
+    /// A context in which others' commands are executed.
+    pub(crate) fn ctx<'a>(&'a mut self, commit: &'a mut Commit) -> Ctx<'a> {
+        Ctx::new(self.engine, self.thread, &mut self.session, &mut self.out, commit)
+    }
+}
+
+/// Executes the command of a waiting client. Nothing is refused: it waits for locks if necessary.
+#[cold]
+pub(crate) fn execute_waiting(
+    outer: &mut Ctx<'_>,
+    client: &Arc<ClientHandle>,
+    db: u32,
+    argv: Argv<'_>,
+    out: &mut Reply,
+) -> Waited {
+    let mut session = Session::new(Arc::clone(client), true);
+    session.db = db;
+    let Ok(command) = outer.engine.commands.resolve(&argv) else { return Waited::On };
+    let mut ctx = inside(outer, &mut session, out, argv, command);
+    ctx.serving = true;
+    ctx.executing.note(command.id);
+    let mark = ctx.out.mark();
+    let waited = match (command.handler)(&mut ctx) {
+        Ok(()) if ctx.still_waits => Waited::On,
+        Ok(()) => Waited::Enough,
+        Err(error) => match ctx.commit.take_refused() {
+            Some(_) => Waited::Longer,
+            None => {
+                fail(&mut ctx, mark, &error);
+                Waited::Enough
+            }
+        },
+    };
+    if waited == Waited::Enough && ctx.session.states.contains(States::TRACKS) {
+        note_tracked(&mut ctx);
+    }
+    end_commit(&mut ctx);
+    ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
+    ctx.commit.release();
+    waited
+}
+
+/// The result of executing the command of a waiting client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// It has its reply.
+    Enough,
+    /// It still waits.
+    On,
+    /// It could not be executed, because another thread holds its keys for long.
+    Longer,
+}
+
+/// Executes a long command of the client with `session`; serves clients that wait for its changes.
+#[cold]
+pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv: Argv<'_>, out: &mut Reply) {
+    let Ok(command) = outer.engine.resolve(session, &argv) else { return };
+    outer.commit.begin_part(session);
+    outer.commit.choose_timing();
+    let mut ctx = inside(outer, session, out, argv, command);
+    ctx.executing.note(command.id);
+    ctx.started = ctx.engine.clock.now();
+    let mark = ctx.out.mark();
+    let result = (command.handler)(&mut ctx);
+    let took = ctx.engine.clock.now() - ctx.started;
+    count(&ctx, command, took.as_nanos() as u64, ctx.out.len(), result.is_err());
+    if let Err(error) = result {
+        fail(&mut ctx, mark, &error);
+    }
+    ctx.session.is_script_shown = false;
+    if ctx.engine.messages.has_monitors() {
+        show(&mut ctx);
+    }
+    ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
+    if ctx.session.states.contains(States::TRACKS) {
+        note_tracked(&mut ctx);
+    }
+    finish(&mut ctx);
+    ctx.commit.release();
+}
+
+/// A context inside of another one.
+fn inside<'a>(
+    outer: &'a mut Ctx<'_>,
+    session: &'a mut Session,
+    out: &'a mut Reply,
+    argv: Argv<'a>,
+    command: &'static Command,
+) -> Ctx<'a> {
+    outer.commit.set_db(session.db);
+    let mut ctx = Ctx::new(outer.engine, outer.thread, session, out, &mut *outer.commit);
+    (ctx.argv, ctx.command) = (argv, command);
+    ctx
+}
+
+/// Counts a command that was timed individually, with the bytes of its reply.
+fn count(ctx: &Ctx<'_>, command: &Command, took_ns: u64, reply_bytes: usize, failed: bool) {
+    let counters = &ctx.engine.stats.threads[ctx.thread].commands[command.id as usize];
+    counters.failed.add(u64::from(failed));
+    counters.count(1, took_ns, ctx.engine.settings.timing.tracks());
+    note_timed(ctx, took_ns, reply_bytes);
+}
+
+/// Notes a command that was timed individually, if it took long or a hot-key session runs.
+pub(crate) fn note_timed(ctx: &Ctx<'_>, took_ns: u64, reply_bytes: usize) {
+    note_command(ctx, took_ns);
+    if ctx.commit.times_each() && ctx.engine.settings.timing.looks_for_hot_keys() {
+        note_hot_keys(ctx, took_ns, reply_bytes);
+    }
+}
+
+/// Executes commands that may take long, that need a subcommand looked up, or that are wrong. Also returns the command
+/// if it was executed.
+#[cold]
+fn execute_long(ctx: &mut Ctx<'_>, full: bool) -> (Option<&'static Command>, CommandResult) {
+    let result = execute_admitted(ctx, full);
+    let executed = (!ctx.refused && !ctx.commit.is_refused()).then_some(ctx.command);
+    (executed, result)
+}
+
+fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
+    let command = match ctx.engine.resolve(ctx.session, &ctx.argv) {
+        Ok(command) => command,
+        Err(_) if is_http(ctx.arg(0)) => {
+            // A web page has made a browser talk to this port: none of its lines may be executed.
+            tracing::warn!(
+                "Possible security attack: HTTP request from {}, closing its connection",
+                ctx.session.handle.addr
+            );
+            ctx.session.states.insert(States::CLOSES);
+            ctx.refused = true;
+            return Ok(());
+        }
+        Err(error) => {
+            ctx.refused = true;
+            return Err(error);
+        }
+    };
+    ctx.command = command;
+    if let Err(error) = admit(ctx, command, full) {
+        ctx.refused = true;
+        return Err(if command.is_exec() { abort(ctx, &error) } else { refuse(ctx, error) });
+    }
+    ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
+    ctx.session.has_seen_data |= command.may_report_data();
+    ctx.executing.note(command.id);
+    // Other threads must not wait for the previous command's key or record while this one takes long.
+    ctx.commit.release();
+    ctx.commit.submit();
+    let has_keys = command.plan.is_some() && !command.flags.contains(Flags::PUBSUB);
+    if ctx.argc() > offload::ARGS_MAX && has_keys && ctx.commit.may_defer() {
+        return Err(ctx.commit.refuse(Refused::TakesLong).into());
+    }
+    if ctx.engine.offload.is_busy() && ctx.commit.has_entered() && wants_held(ctx) {
+        return Err(ctx.commit.refuse(Refused::HeldLong).into());
+    }
+    (command.handler)(ctx)
+}
+
+/// Whether one of the present command's keys is in a shard that is held for long.
+#[cold]
+fn wants_held(ctx: &Ctx<'_>) -> bool {
+    ctx.commit.may_defer() && keys_of(ctx.command, ctx.argv).any(|key| ctx.commit.is_held_long(key))
+}
+
+/// Whether a word begins a line of HTTP that every request of a browser has.
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
+#[cold]
+pub(crate) fn fail(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, error: &CommandError) {
+    ctx.out.rewind(mark);
+    ctx.out.error_bytes(error.as_bytes());
+    count_error(ctx, error);
+}
+
+/// Counts an error that a client gets.
+#[cold]
+pub(crate) fn count_error(ctx: &Ctx<'_>, error: &CommandError) {
+    ctx.engine.stats.threads[ctx.thread].error_replies.add(1);
+    ctx.engine.stats.count_error(error.code());
+}
+
+/// Ends the commit of a command, while its locks are still held.
+#[cold]
+fn end_commit(ctx: &mut Ctx<'_>) {
+    let changes = if ctx.commit.is_logged() { std::mem::take(&mut ctx.changes) } else { 0 };
+    if changes > 0 && ctx.engine.commands.is_renamed() {
+        ctx.log_by_original_name();
+    }
+    ctx.commit.end_command(&ctx.argv, changes);
+    ctx.engine.stats.threads[ctx.thread].changes.add(changes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::table::CommandTable;
+    use crate::commands::FAMILIES;
+    use crate::messages::outbox::Parcel;
+    use crate::shared::Parts;
+
+    /// A message that comes while the client's command is with the thread for long commands may belong after the reply.
+    #[test]
+    fn messages_wait_for_the_reply_of_a_command_that_is_executed_elsewhere() {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new(&Parts::default(), CommandTable::new(FAMILIES))));
+        let mut commit = Commit::new(engine, 0);
+        let mut reader = Bystander::new(engine, 0);
+        reader.session.states.insert(States::HEARS | States::TRACKS);
+        let handle = Arc::clone(&reader.session.handle);
+        offload(&mut reader.ctx(&mut commit));
+        handle.send(
+            &Parcel::new(b"news".to_vec(), &engine.messages.parcel_bytes),
+            &engine.settings.output_limits(),
+            engine,
+            0,
+        );
+        hear(&mut reader.ctx(&mut commit));
+        assert!(reader.out.is_empty() && handle.has_mail());
+        reader.session.waiter = None;
+        hear(&mut reader.ctx(&mut commit));
+        assert!(!reader.out.is_empty() && !handle.has_mail());
+    }
+}

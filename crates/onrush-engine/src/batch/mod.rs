@@ -1,0 +1,15 @@
+//! The batch pipeline, from the bytes of connections to their replies: decoding, planning, executing.
+
+pub(crate) mod admission;
+pub mod argv;
+pub(crate) mod chunk;
+pub(crate) mod decode;
+pub(crate) mod execute;
+pub(crate) mod kept;
+pub mod part;
+pub(crate) mod plan;
+pub(crate) mod planned_keys;
+pub(crate) mod restrictions;
+pub mod runner;
+pub mod slice;
+pub mod write_refusal;

@@ -1,0 +1,327 @@
+//! The batch pipeline: executing what was planned.
+//!
+//! A connection's part of a chunk is executed strictly in order. Execution ends at the end of the part, or earlier:
+//! when the unread replies pass their limit, when a command waits, or when the connection closes.
+
+use std::hint::cold_path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::{Decoder, Reply};
+
+use crate::batch::admission::Conditions;
+use crate::batch::argv::Argv;
+use crate::batch::chunk::{Chunk, Part, Planned, Tally};
+use crate::batch::execute::{encode, execute, fail, hear, leave_out};
+use crate::batch::planned_keys::PlannedKeys;
+use crate::batch::slice::SliceEnd;
+use crate::clients::session::{ReplyMode, Session, States};
+use crate::command::Command;
+use crate::commit::Commit;
+use crate::ctx::{Ctx, Engine};
+use crate::messages::show::show;
+use crate::transactions::inside::queue;
+use crate::transactions::together::{Rest, execute_together};
+
+/// What executing a connection's commands needs of the connection.
+pub struct Lane<'a> {
+    /// Its decoder.
+    pub decoder: &'a mut Decoder,
+    /// Its state.
+    pub session: &'a mut Session,
+    /// Its reply buffer.
+    pub reply: &'a mut Reply,
+    /// Whether the first command has arguments that no longer stand in the input.
+    pub spilled: &'a mut bool,
+}
+
+/// A chunk that is executed.
+pub(crate) struct Execution<'a> {
+    pub(crate) engine: &'static Engine,
+    pub(crate) thread: usize,
+    pub(crate) chunk: &'a Chunk,
+    pub(crate) commit: &'a mut Commit,
+    pub(crate) conditions: &'a mut Conditions,
+    pub(crate) tally: &'a mut Tally,
+}
+
+impl Execution<'_> {
+    /// Executes the part of one connection, whose input is `input`.
+    pub(crate) fn execute(&mut self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) {
+        part.result.ended_ms = self.commit.now_ms();
+        if part.len > 0
+            && let Some(end) = self.execute_planned(lane, input, part)
+        {
+            end_part(lane, self.chunk, part, end);
+        }
+        if let SliceEnd::Malformed(error) = part.result.end {
+            cold_path();
+            self.engine.stats.threads[self.thread].protocol_errors.add(1);
+            if lane.session.reply_mode == ReplyMode::On {
+                lane.reply.error_bytes(&[b"ERR ", error.to_bytes().as_slice()].concat());
+            }
+            (part.result.consumed, part.result.end) = (input.len(), SliceEnd::Close);
+        }
+    }
+
+    /// Executes the runs of a part; returns the reason if it stopped before the end.
+    fn execute_planned(&mut self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) -> Option<ChunkEnd> {
+        let Self { engine, thread, chunk, ref mut commit, ref mut conditions, ref mut tally } = *self;
+        let planned = &chunk.planned[part.first..part.first + part.len];
+        commit.begin_part(lane.session);
+        let (is_free, changed_lsn) = (!conditions.restricts, commit.changed_lsn());
+        let owned = &chunk.owned[part.owned.clone()];
+        let mut ctx = Ctx::new(engine, thread, &mut *lane.session, &mut *lane.reply, commit);
+        let plain = conditions.admit_all_short(&ctx);
+        let states = ctx.session.states;
+        let mut steps = Steps { conditions, tally, plain, states, spilled: *lane.spilled };
+        let mut end = None;
+        let (mut runs, mut of_next, mut more) = (0, 0, 0);
+        'runs: while let Some(run) = planned.get(runs) {
+            let ranges = &chunk.args[run.args.0 as usize..run.args.1 as usize];
+            ctx.argv = Argv::new(&input[run.start..], ranges, owned);
+            ctx.planned = PlannedKeys {
+                first: run.first_key,
+                step: run.step,
+                hashes: &chunk.hashes[run.hashes.0 as usize..run.hashes.1 as usize],
+                shard: run.shard,
+            };
+            if run.times == 1 {
+                if let Some(turn) = steps.step(&mut ctx, run, Position { run: part.first + runs, nth: 0 }) {
+                    cold_path();
+                    match turn {
+                        Turn::Queues => {
+                            let rest = Rest { chunk, input, part, next: runs + 1 };
+                            runs += 1 + steps.step_together(&mut ctx, rest, &mut more);
+                            continue;
+                        }
+                        Turn::EndsBefore(why) => end = Some(why),
+                        Turn::EndsBehind(why) => (of_next, end) = (1, Some(why)),
+                    }
+                    break;
+                }
+            } else {
+                cold_path();
+                let at_once = run.command.and_then(|command| Some((command, command.run?)));
+                while of_next < run.times {
+                    if let Some((command, execute)) = at_once
+                        && steps.conditions.admit_run(&ctx, run)
+                    {
+                        // The commands that it leaves are executed one by one.
+                        ctx.command = command;
+                        of_next += execute(&mut ctx, run.times - of_next);
+                    }
+                    if of_next == run.times {
+                        break;
+                    }
+                    match steps.step_of_run(&mut ctx, run, Position { run: part.first + runs, nth: of_next }) {
+                        // After equal MULTIs there is no transaction to execute at once.
+                        None | Some(Turn::Queues) => of_next += 1,
+                        Some(Turn::EndsBefore(why)) => {
+                            end = Some(why);
+                            break 'runs;
+                        }
+                        Some(Turn::EndsBehind(why)) => {
+                            (of_next, end) = (of_next + 1, Some(why));
+                            break 'runs;
+                        }
+                    }
+                }
+                more += u64::from(run.times) - 1;
+                of_next = 0;
+            }
+            runs += 1;
+        }
+        (part.runs, part.of_next) = (runs, of_next);
+        let len = runs as u64 + u64::from(of_next) + more;
+        steps.tally.len += len;
+        part.result.commands += len as u32;
+        if len > 0
+            && let Some(last) = planned[runs - usize::from(of_next == 0)].command
+            && last.is_short()
+        {
+            // The handler's caller has noted commands that are not short.
+            ctx.session.handle.activity.last_command.store(u32::from(last.id), Relaxed);
+        }
+        ctx.commit.release();
+        if !steps.plain {
+            cold_path();
+            hear(&mut ctx);
+        }
+        ctx.commit.free_garbage();
+        if ctx.commit.changed_lsn() != changed_lsn {
+            ctx.session.changed_lsn = ctx.commit.changed_lsn();
+        }
+        // Otherwise commands are executed one by one, and each says what its reply may report.
+        if (is_free || !steps.conditions.restricts) && engine.durability.holds(ctx.session.durability_owed) {
+            cold_path();
+            ctx.session.has_seen_data |= planned.iter().any(|run| run.hashes.0 != run.hashes.1);
+        }
+        if ctx.changes > 0 {
+            engine.stats.threads[thread].changes.add(ctx.changes);
+        }
+        *lane.spilled = false;
+        end
+    }
+}
+
+/// Which command of a chunk it is.
+#[derive(Clone, Copy)]
+struct Position {
+    /// The index of its run.
+    run: usize,
+    /// Its number in the run, from 0.
+    nth: u32,
+}
+
+/// The state of executing one command after the other.
+struct Steps<'a> {
+    conditions: &'a mut Conditions,
+    tally: &'a mut Tally,
+    plain: bool,
+    /// The states of the session that `plain` is about.
+    states: States,
+    spilled: bool,
+}
+
+impl Steps<'_> {
+    /// Executes the command of `run` at `place`; returns what comes next, if that is not the next command.
+    #[inline(always)]
+    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
+        if self.plain {
+            return self.step_as::<true>(ctx, run, place);
+        }
+        cold_path();
+        self.step_watchfully(ctx, run, place)
+    }
+
+    #[inline(never)]
+    fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
+        self.step_as::<false>(ctx, run, place)
+    }
+
+    #[inline(always)]
+    fn step_as<const PLAIN: bool>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        run: &Planned,
+        Position { run: at, nth }: Position,
+    ) -> Option<Turn> {
+        if !PLAIN {
+            hear(ctx);
+        }
+        if let Some(end) = self.conditions.stop(ctx, run) {
+            cold_path();
+            let requeue = self.spilled.then(|| encode(&ctx.argv).into());
+            return Some(Turn::EndsBefore(ChunkEnd::Stopped { end, requeue }));
+        }
+        if !PLAIN && ctx.session.states.contains(States::QUEUES) && self.queue(ctx, run.command) {
+            self.tally.refused.push(at);
+            return None;
+        }
+        let long_ns = execute::<PLAIN>(ctx, run.command, self.conditions.full);
+        if long_ns > 0 {
+            cold_path();
+            if std::mem::take(&mut ctx.is_held_back) {
+                let requeue = self.spilled.then(|| encode(&ctx.argv).into());
+                return Some(Turn::EndsBefore(ChunkEnd::Stopped { end: SliceEnd::HeldLong, requeue }));
+            }
+            self.tally.timed_ns += long_ns;
+            if std::mem::take(&mut ctx.refused) {
+                self.tally.refused.push(at);
+            } else {
+                if run.command.is_some_and(Command::is_short) {
+                    self.tally.timed.push(at);
+                }
+                // The thread for long commands shows what it executes.
+                if ctx.engine.messages.has_monitors() && !ctx.session.is_lent() {
+                    show(ctx);
+                }
+            }
+            ctx.commit.release();
+            *self.conditions = Conditions::now(ctx.engine, ctx.commit);
+            self.plain = self.conditions.admit_all_short(ctx);
+            ctx.commit.look_for_log();
+            if ctx.session.waiter.is_some() {
+                return Some(Turn::EndsBehind(ChunkEnd::Blocked { consumed: run.nth_start(nth + 1) }));
+            }
+        }
+        if ctx.session.states == self.states {
+            return None;
+        }
+        cold_path();
+        self.states = ctx.session.states;
+        self.plain = self.conditions.admit_all_short(ctx);
+        if self.states == States::QUEUES {
+            return Some(Turn::Queues);
+        }
+        self.states.contains(States::CLOSES).then_some(Turn::EndsBehind(ChunkEnd::Close))
+    }
+
+    /// MULTI has been executed: executes what follows up to EXEC, if all of it is here and simple. Returns the number
+    /// of runs, and adds the number of their commands beyond the first of each run to `more`.
+    #[inline(never)]
+    fn step_together(&mut self, ctx: &mut Ctx<'_>, rest: Rest<'_>, more: &mut u64) -> usize {
+        let Some(together) = execute_together(ctx, self.conditions, rest) else { return 0 };
+        ctx.session.handle.activity.last_command.store(u32::from(together.exec.id), Relaxed);
+        self.states = ctx.session.states;
+        self.plain = self.conditions.admit_all_short(ctx);
+        *more += together.more;
+        self.tally.execs.push(together.exec.id);
+        together.runs
+    }
+
+    /// Queues the next command of a transaction; returns false if it must be executed at once.
+    #[inline(never)]
+    fn queue(&self, ctx: &mut Ctx<'_>, planned: Option<&'static Command>) -> bool {
+        let mark = ctx.out.mark();
+        let Some(queued) = queue(ctx, planned, self.conditions.full) else { return false };
+        if let Err(error) = queued {
+            fail(ctx, mark, &error);
+        }
+        if ctx.session.reply_mode != ReplyMode::On {
+            leave_out(ctx, mark);
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
+        self.step(ctx, run, place)
+    }
+}
+
+/// What comes after a command.
+enum Turn {
+    /// The command was MULTI: the transaction may be executed where it stands.
+    Queues,
+    /// The part ends before the command, which was not executed.
+    EndsBefore(ChunkEnd),
+    /// The part ends after the command.
+    EndsBehind(ChunkEnd),
+}
+
+/// Why the execution of a part ended before its end.
+enum ChunkEnd {
+    Close,
+    Blocked { consumed: usize },
+    Stopped { end: SliceEnd, requeue: Option<Box<[u8]>> },
+}
+
+/// Ends a part early: the rest is executed later, unless the connection closes.
+#[cold]
+fn end_part(lane: &mut Lane<'_>, chunk: &Chunk, part: &mut Part, end: ChunkEnd) {
+    let result = &mut part.result;
+    match end {
+        ChunkEnd::Close => result.end = SliceEnd::Close,
+        ChunkEnd::Blocked { consumed } => {
+            lane.decoder.reset();
+            (result.consumed, result.end) = (consumed, SliceEnd::Blocked);
+        }
+        ChunkEnd::Stopped { end, requeue } => {
+            lane.decoder.reset();
+            let next = &chunk.planned[part.first + part.runs];
+            result.consumed = if requeue.is_some() { next.end } else { next.nth_start(part.of_next) };
+            (result.end, result.requeue) = (end, requeue);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What the server refuses for all clients: everything while it loads data, writes while it cannot save them.
+
+use crate::batch::write_refusal::NOT_DURABLE;
+use crate::clients::durability::Wish;
+use crate::clients::session::Session;
+use crate::command::Flags;
+use crate::command::table::Command;
+use crate::error::CommandError;
+use crate::settings::Pause;
+use crate::shared::Shared;
+
+const LOADING: CommandError = CommandError::fixed("LOADING Redis is loading the dataset in memory");
+
+impl Shared {
+    /// Whether there is anything that the server refuses as a whole.
+    #[inline]
+    pub(crate) fn restricts(&self) -> bool {
+        self.loading.is_on() | self.write_refusal.may_refuse()
+    }
+
+    /// What is held back at a time, CLIENT PAUSE or a full log. Writes that are refused are not held back because the log
+    /// is full.
+    #[inline]
+    pub fn holds_back(&self, now_ms: i64) -> Pause {
+        match self.pause(now_ms) {
+            Pause::Changes if self.write_refusal.is_on() => self.settings.client_pause(now_ms),
+            pause => pause,
+        }
+    }
+
+    /// The error for refused writes, if they are refused.
+    #[inline]
+    pub(crate) fn write_refusal(&self) -> Option<CommandError> {
+        if self.write_refusal.is_on() { self.write_refusal.get() } else { None }
+    }
+
+    /// The error for a command of a session, if it is refused. PING is refused, too, if writes are: so monitoring
+    /// notices.
+    #[inline]
+    pub(crate) fn restriction(&self, command: &Command, session: &Session) -> Option<CommandError> {
+        if self.restricts() { self.find_restriction(command, session) } else { None }
+    }
+
+    #[cold]
+    fn find_restriction(&self, command: &Command, session: &Session) -> Option<CommandError> {
+        if session.is_replay {
+            return None;
+        }
+        let queued = || session.transaction.as_ref().is_some_and(|queued| queued.flags().contains(Flags::WRITE));
+        let is_ping = command.spec.name == "ping" && command.parent.is_none();
+        if is_ping || command.flags.contains(Flags::WRITE) || command.is_exec() && queued() {
+            let refusal = self.write_refusal.get();
+            if refusal.is_some() {
+                return refusal;
+            }
+            if session.durability == Wish::Always && !is_ping && !self.durability.is_on() {
+                return Some(NOT_DURABLE);
+            }
+        }
+        (self.loading.is_on() && !command.flags.contains(Flags::LOADING)).then_some(LOADING)
+    }
+}

@@ -1,0 +1,278 @@
+//! The state of a connection's client.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::Reply;
+
+use crate::blocking::waiter::{Outcome, Waiter};
+use crate::clients::client::ClientHandle;
+use crate::clients::durability::Wish;
+use crate::messages::monitors::Monitor;
+use crate::messages::subscriptions::Subscriptions;
+use crate::shared::Shared;
+use crate::tracking::mode::Mode;
+use crate::tracking::tracks::Tracks;
+use crate::transactions::transaction::Transaction;
+use crate::transactions::watched::{WatchedKey, Watching};
+
+/// CLIENT REPLY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// Replies are sent.
+    #[default]
+    On,
+    /// No replies until ON.
+    Off,
+    /// The reply of the next command is left out.
+    SkipNext,
+    /// The reply of the present command is left out.
+    Skip,
+}
+
+bitflags::bitflags! {
+    /// States in which a connection's commands need checks. Without any, short commands need none.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct States: u8 {
+        /// The client has to authenticate first.
+        const LOGGED_OUT = 1 << 0;
+        /// MULTI: commands are queued until EXEC.
+        const QUEUES = 1 << 1;
+        /// The client has subscribed in RESP2: only commands about subscriptions are executed.
+        const SUBSCRIBED = 1 << 2;
+        /// The connection closes once the replies so far are written.
+        const CLOSES = 1 << 3;
+        /// The client has subscriptions, monitors, or tracks keys: messages may come between its replies.
+        const HEARS = 1 << 4;
+        /// The client tracks keys: what it reads is noted.
+        const TRACKS = 1 << 5;
+    }
+}
+
+/// State of one connection that commands read and change.
+pub struct Session {
+    /// The shared part.
+    pub handle: Arc<ClientHandle>,
+    /// Selected database.
+    pub db: u32,
+    /// Why its commands are not simply executed.
+    pub states: States,
+    /// CLIENT REPLY.
+    pub reply_mode: ReplyMode,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: bool,
+    /// CLIENT DURABILITY.
+    pub durability: Wish,
+    /// The greatest wish of the commands whose replies the connection has not looked at yet.
+    pub durability_owed: Wish,
+    /// Whether these replies may report data.
+    pub has_seen_data: bool,
+    /// The LSN of the last change of its commands.
+    pub changed_lsn: u64,
+    /// Whether the commands are those of a log: nothing expires before them.
+    pub is_replay: bool,
+    /// What was queued since MULTI.
+    pub transaction: Option<Box<Transaction>>,
+    /// The keys that it watches.
+    pub watching: Option<Box<Watching>>,
+    /// What the client waits for.
+    pub waiter: Option<Arc<Waiter>>,
+    /// Whether the reply to the command that waits is to be left out.
+    pub waits_silently: bool,
+    /// Whether commands that would block reply at once instead.
+    pub deny_blocking: bool,
+    /// Whether clients that monitor have seen the present command, which runs a script and may begin anew.
+    pub(crate) is_script_shown: bool,
+    /// What it listens to; `None` if that is nothing.
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// MONITOR.
+    pub(crate) monitor: Option<Box<Monitor>>,
+    /// CLIENT TRACKING.
+    pub(crate) tracks: Option<Box<Tracks>>,
+}
+
+impl Session {
+    /// The state of a connection just accepted, or of another thread that executes a client's command.
+    pub fn new(handle: Arc<ClientHandle>, authenticated: bool) -> Self {
+        let mut states = if authenticated { States::empty() } else { States::LOGGED_OUT };
+        states.set(States::TRACKS, handle.tracking.mode().contains(Mode::ON));
+        Self {
+            handle,
+            db: 0,
+            states,
+            reply_mode: ReplyMode::On,
+            no_touch: false,
+            durability: Wish::Default,
+            durability_owed: Wish::Default,
+            has_seen_data: false,
+            changed_lsn: 0,
+            is_replay: false,
+            transaction: None,
+            watching: None,
+            waiter: None,
+            waits_silently: false,
+            deny_blocking: false,
+            is_script_shown: false,
+            subscriptions: None,
+            monitor: None,
+            tracks: None,
+        }
+    }
+
+    /// Watches nothing any more; returns what was watched.
+    pub fn unwatch(&mut self, shared: &Shared) -> Vec<WatchedKey> {
+        let Some(watching) = self.watching.take() else { return Vec::new() };
+        *self.handle.watcher.lock() = None;
+        self.handle.watched_len.store(0, Relaxed);
+        watching.end(&shared.watched)
+    }
+
+    /// Watches these keys, too, whose locks are held.
+    pub(crate) fn watch(&mut self, shared: &Shared, keys: impl IntoIterator<Item = WatchedKey>) {
+        let client = self.handle.id;
+        let mut watching = self.watching.take().unwrap_or_else(|| Box::new(Watching::new(client)));
+        keys.into_iter().for_each(|key| watching.add(&shared.watched, key));
+        *self.handle.watcher.lock() = Some(Arc::clone(watching.watcher()));
+        self.handle.watched_len.store(watching.len() as u32, Relaxed);
+        self.watching = Some(watching);
+    }
+
+    /// Ends queueing and returns the transaction; `None` without MULTI.
+    pub(crate) fn end_transaction(&mut self) -> Option<Box<Transaction>> {
+        let transaction = self.transaction.take()?;
+        self.states.remove(States::QUEUES);
+        self.handle.transaction_len.store(-1, Relaxed);
+        self.handle.transaction_bytes.store(0, Relaxed);
+        self.handle.transaction_args_bytes.store(0, Relaxed);
+        Some(transaction)
+    }
+
+    /// Queues commands from now on, behind those of `transaction`.
+    pub(crate) fn resume_transaction(&mut self, transaction: Box<Transaction>) {
+        self.show_transaction(&transaction);
+        self.transaction = Some(transaction);
+        self.states.insert(States::QUEUES);
+    }
+
+    /// Hands the whole state over to the thread that executes a command of this client. What stays speaks for the
+    /// connection meanwhile, and is replaced by what comes back ([`Session::take_outcome`]).
+    pub(crate) fn lend(&mut self) -> Box<Self> {
+        let stays = Self {
+            db: self.db,
+            states: self.states - States::QUEUES,
+            reply_mode: self.reply_mode,
+            durability: self.durability,
+            is_replay: self.is_replay,
+            ..Self::new(Arc::clone(&self.handle), true)
+        };
+        Box::new(std::mem::replace(self, stays))
+    }
+
+    /// Whether another thread executes a command of this client with its state.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded)
+    }
+
+    /// Takes back the state that [`Session::lend`] has handed over with this CLIENT REPLY.
+    fn take_back(&mut self, lent: Self, lent_with: ReplyMode) {
+        let stayed = std::mem::replace(self, lent);
+        // The reply of the command itself was left out, or not, when it was handed over.
+        self.waits_silently = stayed.waits_silently;
+        if self.reply_mode == lent_with {
+            self.reply_mode = stayed.reply_mode;
+        }
+    }
+
+    /// What has come of the waiting, if it is over. The client may wait for something else then.
+    pub fn take_outcome(&mut self) -> Option<Outcome> {
+        let waiter = Arc::clone(self.waiter.as_ref()?);
+        let (outcome, lent) = waiter.take_outcome()?;
+        if let Some(lent) = lent {
+            self.take_back(*lent.session, lent.reply_mode);
+        }
+        self.waiter = match &outcome {
+            Outcome::Reply(_) => None,
+            Outcome::Waits(next) => Some(Arc::clone(next)),
+        };
+        Some(outcome)
+    }
+
+    /// Publishes how much is queued.
+    pub(crate) fn show_transaction(&self, transaction: &Transaction) {
+        self.handle.transaction_len.store(transaction.len() as i64, Relaxed);
+        self.handle.transaction_bytes.store(transaction.memory_bytes() as u64, Relaxed);
+        self.handle.transaction_args_bytes.store(transaction.args_bytes() as u64, Relaxed);
+    }
+
+    /// Moves messages from the outbox into the replies: all of them if both together have at most `all_bytes_max` bytes,
+    /// otherwise while the replies are short. Only between commands. If another thread executes the last command,
+    /// messages that may belong after its reply stay.
+    pub fn take_mail(&self, out: &mut Reply, all_bytes_max: usize) {
+        match &self.waiter {
+            Some(waiter) if self.may_hold_mail_back(waiter) => {
+                waiter.while_waiting(|| self.handle.take_mail(out, all_bytes_max));
+            }
+            _ => self.handle.take_mail(out, all_bytes_max),
+        }
+    }
+
+    /// Whether messages stay in the outbox for now: a message that makes a reply outdated, or that a subscription of the
+    /// command brings, must come after the reply, even if another thread executes the command.
+    pub fn holds_mail_back(&self) -> bool {
+        let mut is_waiting = true;
+        if let Some(waiter) = &self.waiter
+            && self.may_hold_mail_back(waiter)
+        {
+            is_waiting = false;
+            waiter.while_waiting(|| is_waiting = true);
+        }
+        !is_waiting
+    }
+
+    fn may_hold_mail_back(&self, waiter: &Waiter) -> bool {
+        waiter.is_offloaded || self.states.contains(States::TRACKS)
+    }
+
+    /// The connection ends: removes everything that it has registered.
+    pub fn end(&mut self, shared: &'static Shared) {
+        if let Some(waiter) = self.waiter.take() {
+            waiter.forget(shared);
+        }
+        self.unwatch(shared);
+    }
+
+    /// Whether its client has authenticated or needs no password.
+    #[inline]
+    pub fn is_authenticated(&self) -> bool {
+        !self.states.contains(States::LOGGED_OUT)
+    }
+
+    /// Brings the states up to date after a change of its subscriptions, of what it monitors or tracks, or of its protocol.
+    pub(crate) fn note_subscriptions(&mut self) {
+        self.subscriptions.take_if(|subscriptions| subscriptions.is_empty());
+        let is_subscribed = self.subscriptions.is_some();
+        let tracks = self.tracks.is_some();
+        self.states.set(States::HEARS, is_subscribed || tracks || self.monitor.is_some());
+        self.states.set(States::TRACKS, tracks);
+        self.states.set(States::SUBSCRIBED, is_subscribed && !self.handle.is_resp3());
+    }
+
+    /// RESET: back to the state of a new connection.
+    pub fn reset(&mut self, shared: &Shared, authenticated: bool) {
+        self.unwatch(shared);
+        self.end_transaction();
+        if let Some(subscriptions) = &mut self.subscriptions {
+            subscriptions.leave_all();
+        }
+        self.tracks = None;
+        self.handle.no_evict.store(false, Relaxed);
+        self.handle.no_touch.store(false, Relaxed);
+        let mut names = self.handle.names.lock();
+        names.name.clear();
+        names.user = b"default".to_vec();
+        drop(names);
+        // CLIENT REPLY SKIP may apply to this very command.
+        let reply_mode = if self.reply_mode == ReplyMode::Skip { ReplyMode::Skip } else { ReplyMode::On };
+        *self = Self { reply_mode, ..Self::new(Arc::clone(&self.handle), authenticated) };
+    }
+}

@@ -1,0 +1,202 @@
+//! The connection itself: protocol, database, authentication, its end.
+
+pub mod client;
+pub(crate) mod specs;
+pub mod tracking;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::{Proto, REDIS_VERSION, parse_i64};
+
+use crate::clients::session::States;
+use crate::commands::acl::DEFAULT_USER;
+use crate::commands::acl::log::note_failed_login;
+use crate::commands::connection::client::{check_name, set_name};
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+
+const WRONG_PASSWORD: CommandError =
+    CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD: CommandError = CommandError::fixed(
+    "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+     configuration is correct?",
+);
+const HELLO_NO_AUTH: CommandError = CommandError::fixed(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
+     option can be used to authenticate the client and select the RESP protocol version at the same time",
+);
+const NO_PROTO: CommandError = CommandError::fixed("NOPROTO unsupported protocol version");
+const PROTO_NOT_INTEGER: CommandError = CommandError::fixed("ERR Protocol version is not an integer or out of range");
+const NOT_I32: CommandError =
+    CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+
+/// `AUTH [username] password`
+pub fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
+    match ctx.argc() {
+        2 if !ctx.engine.settings.password_set.load(Relaxed) => return Err(NO_PASSWORD),
+        2 => authenticate(ctx, DEFAULT_USER, ctx.arg(1))?,
+        3 => authenticate(ctx, ctx.arg(1), ctx.arg(2))?,
+        _ => return Err(error::SYNTAX),
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Authenticates the connection if the password is right; otherwise its state stays.
+fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> CommandResult {
+    if !ctx.engine.process.authenticates(user, password) {
+        note_failed_login(ctx, user);
+        return Err(WRONG_PASSWORD);
+    }
+    ctx.session.states.remove(States::LOGGED_OUT);
+    ctx.session.handle.names.lock().user = DEFAULT_USER.to_vec();
+    Ok(())
+}
+
+/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`: nothing takes effect before all options are read
+pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
+    let proto = match ctx.argc() {
+        1 => None,
+        _ => match ctx.int_or(1, PROTO_NOT_INTEGER)? {
+            2 => Some(Proto::Resp2),
+            3 => Some(Proto::Resp3),
+            _ => return Err(NO_PROTO),
+        },
+    };
+    let (mut login, mut name) = (None, None);
+    let mut index = 2;
+    while index < ctx.argc() {
+        let left = ctx.argc() - index - 1;
+        if ctx.is(index, "AUTH") && left >= 2 {
+            login = Some((ctx.arg(index + 1), ctx.arg(index + 2)));
+            index += 3;
+        } else if ctx.is(index, "SETNAME") && left >= 1 {
+            let text = ctx.arg(index + 1);
+            check_name(text)?;
+            name = Some(text);
+            index += 2;
+        } else {
+            let option = ctx.arg(index);
+            return Err(CommandError::bytes(
+                [b"ERR Syntax error in HELLO option '", error::quoted(option), b"'"].concat(),
+            ));
+        }
+    }
+    if let Some((user, password)) = login {
+        authenticate(ctx, user, password)?;
+    }
+    if !ctx.session.is_authenticated() {
+        return Err(HELLO_NO_AUTH);
+    }
+    if let Some(name) = name {
+        set_name(ctx, name)?;
+    }
+    if let Some(proto) = proto {
+        set_proto(ctx, proto);
+    }
+    greet(ctx);
+    Ok(())
+}
+
+/// Replies with facts about the server.
+fn greet(ctx: &mut Ctx<'_>) {
+    let proto = if ctx.out.is_resp3() { 3 } else { 2 };
+    let out = &mut *ctx.out;
+    out.map(7);
+    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        out.bulk(field.as_bytes());
+        out.bulk(value.as_bytes());
+    }
+    out.bulk(b"proto");
+    out.int(proto);
+    out.bulk(b"id");
+    out.int(ctx.session.handle.id as i64);
+    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+        out.bulk(field.as_bytes());
+        out.bulk(value.as_bytes());
+    }
+    out.bulk(b"modules");
+    out.array(0);
+}
+
+fn set_proto(ctx: &mut Ctx<'_>, proto: Proto) {
+    let handle = &ctx.session.handle;
+    let version = if proto == Proto::Resp3 { 3 } else { 2 };
+    if handle.resp.swap(version, Relaxed) != version && !ctx.commit.is_nested() {
+        // Messages in the old protocol must come before the reply in the new one.
+        ctx.engine.tracking.settle();
+        handle.take_mail(ctx.out, usize::MAX);
+    }
+    ctx.out.set_proto(proto);
+    ctx.session.note_subscriptions();
+}
+
+/// `PING [message]`
+pub fn ping(ctx: &mut Ctx<'_>) -> CommandResult {
+    match ctx.argc() {
+        1 | 2 if ctx.session.states.contains(States::SUBSCRIBED) => {
+            ctx.out.array(2);
+            ctx.out.bulk(b"pong");
+            ctx.out.bulk(if ctx.argc() == 2 { ctx.arg(1) } else { b"" });
+        }
+        1 => ctx.out.simple("PONG"),
+        2 => ctx.out.bulk(ctx.arg(1)),
+        _ => return Err(ctx.command.wrong_arity()),
+    }
+    Ok(())
+}
+
+/// `ECHO message`
+pub fn echo(ctx: &mut Ctx<'_>) -> CommandResult {
+    match ctx.argv.owned(1) {
+        Some(message) => ctx.out.bulk_shared(message),
+        None => ctx.out.bulk(ctx.arg(1)),
+    }
+    Ok(())
+}
+
+/// `SELECT index`
+pub fn select(ctx: &mut Ctx<'_>) -> CommandResult {
+    let db = parse_db(ctx.arg(1), ctx.engine.keyspace.databases())?;
+    ctx.select(db);
+    ctx.out.ok();
+    Ok(())
+}
+
+fn parse_db(text: &[u8], databases: usize) -> Result<u32, CommandError> {
+    let index = parse_i64(text).ok_or(error::NOT_INTEGER)?;
+    let index = i32::try_from(index).map_err(|_| NOT_I32)?;
+    u32::try_from(index).ok().filter(|&db| (db as usize) < databases).ok_or(error::DB_INDEX)
+}
+
+/// `QUIT`
+pub fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.session.states.insert(States::CLOSES);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `RESET`
+pub fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
+    let authenticated = !ctx.engine.settings.password_set.load(Relaxed);
+    ctx.session.reset(ctx.engine, authenticated);
+    ctx.select(0);
+    ctx.commit.set_no_touch(false);
+    set_proto(ctx, Proto::Resp2);
+    ctx.out.simple("RESET");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_number_is_checked_in_the_order_of_redis() {
+        assert_eq!(parse_db(b"15", 16), Ok(15));
+        assert_eq!(parse_db(b"16", 16), Err(error::DB_INDEX));
+        assert_eq!(parse_db(b"-1", 16), Err(error::DB_INDEX));
+        assert_eq!(parse_db(b"2147483648", 16), Err(NOT_I32));
+        assert_eq!(parse_db(b"one", 16), Err(error::NOT_INTEGER));
+    }
+}

@@ -1,0 +1,344 @@
+//! Geo indexes: what is within a circle or a box.
+
+use std::ops::Bound;
+
+use onrush_resp::parse_f64;
+use onrush_store::SortedSet;
+use onrush_store::geo::{Position, Shape};
+
+use crate::commands::geo::{position, reply_distance, reply_position, unit};
+use crate::commands::sorted_sets::ranges::store_result;
+use crate::commit::Key;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+
+const NO_SUCH_MEMBER: CommandError = CommandError::fixed("ERR could not decode requested zset member");
+
+/// The commands that search.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// GEORADIUS and GEORADIUSBYMEMBER; their read-only forms may not store.
+    Radius {
+        may_store: bool,
+    },
+    Search,
+    SearchStore,
+}
+
+impl Form {
+    fn is_search(self) -> bool {
+        !matches!(self, Form::Radius { .. })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    None,
+    Nearest,
+    Farthest,
+}
+
+/// A search as it was asked for.
+struct Query<'a> {
+    center: Option<Position>,
+    shape: Option<Shape>,
+    /// Metres in the unit of distances.
+    unit: f64,
+    order: Order,
+    /// The most to find; 0 is all.
+    count: usize,
+    /// Any members will do, not only the nearest.
+    any: bool,
+    with_distance: bool,
+    with_hash: bool,
+    with_position: bool,
+    target: Option<Key<'a>>,
+    /// Distances are stored in place of geohashes.
+    stores_distances: bool,
+}
+
+/// A member within the shape.
+struct Hit {
+    member: Vec<u8>,
+    score: f64,
+    position: Position,
+    /// In the unit asked for.
+    distance: f64,
+}
+
+/// A distance that must not be negative.
+fn length(ctx: &Ctx<'_>, index: usize, not_a_number: &'static str) -> Result<f64, CommandError> {
+    parse_f64(ctx.arg(index)).ok_or(CommandError::fixed(not_a_number))
+}
+
+/// A shape, and the unit of length that its size was given in, in meters.
+struct Area {
+    shape: Shape,
+    unit: f64,
+}
+
+fn radius(ctx: &Ctx<'_>, index: usize) -> Result<Area, CommandError> {
+    let radius = length(ctx, index, "ERR need numeric radius")?;
+    if radius < 0.0 {
+        return Err(CommandError::fixed("ERR radius cannot be negative"));
+    }
+    let unit = unit(ctx, index + 1)?;
+    Ok(Area { shape: Shape::Circle { radius: radius * unit }, unit })
+}
+
+fn sides(ctx: &Ctx<'_>, index: usize) -> Result<Area, CommandError> {
+    let width = length(ctx, index, "ERR need numeric width")?;
+    let height = length(ctx, index + 1, "ERR need numeric height")?;
+    if width < 0.0 || height < 0.0 {
+        return Err(CommandError::fixed("ERR height or width cannot be negative"));
+    }
+    let unit = unit(ctx, index + 2)?;
+    Ok(Area { shape: Shape::Box { width: width * unit, height: height * unit }, unit })
+}
+
+/// The place of a member; `None` if there is no such key.
+fn place_of(ctx: &mut Ctx<'_>, source: &Key<'_>, index: usize) -> Result<Option<Position>, CommandError> {
+    let member = ctx.arg(index);
+    match ctx.commit.look_as::<SortedSet>(source)? {
+        Some(set) => set.score(member).map(|score| Some(Position::from_score(score))).ok_or(NO_SUCH_MEMBER),
+        None => Ok(None),
+    }
+}
+
+impl<'a> Query<'a> {
+    fn new() -> Self {
+        Query {
+            center: None,
+            shape: None,
+            unit: 1.0,
+            order: Order::None,
+            count: 0,
+            any: false,
+            with_distance: false,
+            with_hash: false,
+            with_position: false,
+            target: None,
+            stores_distances: false,
+        }
+    }
+
+    /// Reads the options from argument `from` on.
+    fn read_options(&mut self, ctx: &mut Ctx<'a>, form: Form, source: &Key<'_>, from: usize) -> CommandResult {
+        let (mut has_count, mut from_member, mut from_position) = (false, false, false);
+        let mut index = from;
+        while index < ctx.argc() {
+            let follow = ctx.argc() - index - 1;
+            let is = |word: &str| ctx.is(index, word);
+            let is_circle = matches!(self.shape, Some(Shape::Circle { .. }));
+            let is_box = matches!(self.shape, Some(Shape::Box { .. }));
+            if is("WITHDIST") {
+                self.with_distance = true;
+            } else if is("WITHHASH") {
+                self.with_hash = true;
+            } else if is("WITHCOORD") {
+                self.with_position = true;
+            } else if is("ANY") {
+                self.any = true;
+            } else if is("ASC") {
+                self.order = Order::Nearest;
+            } else if is("DESC") {
+                self.order = Order::Farthest;
+            } else if is("COUNT") && follow >= 1 {
+                let count = ctx.int(index + 1)?;
+                if count <= 0 {
+                    return Err(CommandError::fixed("ERR COUNT must be > 0"));
+                }
+                (self.count, has_count) = (count as usize, true);
+                index += 1;
+            } else if (is("STORE") || is("STOREDIST")) && follow >= 1 && form == (Form::Radius { may_store: true }) {
+                self.stores_distances = is("STOREDIST");
+                self.target = Some(ctx.key(index + 1));
+                index += 1;
+            } else if is("STOREDIST") && form == Form::SearchStore {
+                self.stores_distances = true;
+            } else if is("FROMMEMBER") && follow >= 1 && form.is_search() && !from_position {
+                self.center = place_of(ctx, source, index + 1)?;
+                from_member = true;
+                index += 1;
+            } else if is("FROMLONLAT") && follow >= 2 && form.is_search() && !from_member {
+                self.center = Some(position(ctx, index + 1)?);
+                from_position = true;
+                index += 2;
+            } else if is("BYRADIUS") && follow >= 2 && form.is_search() && !is_box {
+                let Area { shape, unit } = radius(ctx, index + 1)?;
+                (self.shape, self.unit) = (Some(shape), unit);
+                index += 2;
+            } else if is("BYBOX") && follow >= 3 && form.is_search() && !is_circle {
+                let Area { shape, unit } = sides(ctx, index + 1)?;
+                (self.shape, self.unit) = (Some(shape), unit);
+                index += 3;
+            } else {
+                return Err(error::SYNTAX);
+            }
+            index += 1;
+        }
+        if self.target.is_some() && (self.with_distance || self.with_hash || self.with_position) {
+            let form = if form == Form::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+            return Err(CommandError::text(format!(
+                "ERR {form} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            )));
+        }
+        let exactly_one = |what: &str| {
+            let name = String::from_utf8_lossy(ctx.arg(0));
+            CommandError::text(format!("ERR exactly one of {what} can be specified for {name}"))
+        };
+        if form.is_search() && !from_member && !from_position {
+            return Err(exactly_one("FROMMEMBER or FROMLONLAT"));
+        }
+        if form.is_search() && self.shape.is_none() {
+            return Err(exactly_one("BYRADIUS and BYBOX"));
+        }
+        if self.any && !has_count {
+            return Err(CommandError::fixed("ERR the ANY argument requires COUNT argument"));
+        }
+        if has_count && !self.any && self.order == Order::None {
+            self.order = Order::Nearest;
+        }
+        Ok(())
+    }
+
+    /// The members within the shape, in the order asked for. O(members in the cells around).
+    fn find(&self, set: &SortedSet) -> Vec<Hit> {
+        let (Some(center), Some(shape)) = (self.center, self.shape) else { return Vec::new() };
+        let limit = if self.any { self.count } else { usize::MAX };
+        let members = center
+            .score_ranges(shape)
+            .flat_map(|range| set.range_by_score(Bound::Included(range.start), Bound::Excluded(range.end)));
+        let mut hits: Vec<Hit> = members
+            .filter_map(|(member, score)| {
+                let position = Position::from_score(score);
+                let distance = center.distance_within(shape, position)? / self.unit;
+                Some(Hit { member: member.to_vec(), score, position, distance })
+            })
+            .take(limit)
+            .collect();
+        match self.order {
+            Order::None => {}
+            Order::Nearest => hits.sort_by(|a, b| a.distance.total_cmp(&b.distance)),
+            Order::Farthest => hits.sort_by(|a, b| b.distance.total_cmp(&a.distance)),
+        }
+        if self.count > 0 {
+            hits.truncate(self.count);
+        }
+        hits
+    }
+
+    fn reply(&self, ctx: &mut Ctx<'_>, hits: &[Hit]) {
+        let options = [self.with_distance, self.with_hash, self.with_position].into_iter().filter(|on| *on).count();
+        ctx.out.array(hits.len());
+        for hit in hits {
+            if options > 0 {
+                ctx.out.array(options + 1);
+            }
+            ctx.out.bulk(&hit.member);
+            if self.with_distance {
+                reply_distance(ctx.out, hit.distance);
+            }
+            if self.with_hash {
+                ctx.out.int(hit.score as i64);
+            }
+            if self.with_position {
+                reply_position(ctx.out, hit.position);
+            }
+        }
+    }
+
+    /// Searches, and replies or stores.
+    fn run(&self, ctx: &mut Ctx<'a>, source: &Key<'_>, event: &'static str) -> CommandResult {
+        let hits = match ctx.commit.look_as::<SortedSet>(source)? {
+            Some(set) => self.find(set),
+            None => Vec::new(),
+        };
+        let Some(target) = &self.target else {
+            self.reply(ctx, &hits);
+            return Ok(());
+        };
+        let limits = ctx.engine.settings.encodings.sorted_set();
+        let mut result = SortedSet::default();
+        for hit in &hits {
+            result.insert(&hit.member, if self.stores_distances { hit.distance } else { hit.score }, &limits);
+        }
+        store_result(ctx, target, result, event);
+        Ok(())
+    }
+}
+
+/// Locks the source and the target key, if there is one: it follows one of two words.
+fn lock<'a>(ctx: &mut Ctx<'a>, source: &Key<'_>, options: usize) -> CommandResult {
+    let targets: Vec<Key<'a>> = (options..ctx.argc().saturating_sub(1))
+        .filter(|&index| ctx.is(index, "STORE") || ctx.is(index, "STOREDIST"))
+        .map(|index| ctx.key(index + 1))
+        .collect();
+    if !targets.is_empty() {
+        let db = ctx.commit.db();
+        ctx.commit.lock_all(targets.iter().chain([source]).map(|key| (db, key.hash)))?;
+    }
+    Ok(())
+}
+
+fn search_radius(ctx: &mut Ctx<'_>, by_member: bool, may_store: bool) -> CommandResult {
+    let source = ctx.key(1);
+    let options = if by_member { 5 } else { 6 };
+    if may_store {
+        lock(ctx, &source, options)?;
+    }
+    let mut query = Query::new();
+    let is_there = ctx.commit.read_as::<SortedSet>(&source)?.is_some();
+    if by_member {
+        query.center = place_of(ctx, &source, 2)?;
+    } else {
+        query.center = Some(position(ctx, 2)?);
+    }
+    if is_there || !by_member {
+        let Area { shape, unit } = radius(ctx, options - 2)?;
+        (query.shape, query.unit) = (Some(shape), unit);
+    }
+    query.read_options(ctx, Form::Radius { may_store }, &source, options)?;
+    query.run(ctx, &source, "georadiusstore")
+}
+
+/// `GEORADIUS key longitude latitude radius <M | KM | FT | MI> [options]`
+pub fn georadius(ctx: &mut Ctx<'_>) -> CommandResult {
+    search_radius(ctx, false, true)
+}
+
+/// `GEORADIUS_RO key longitude latitude radius <M | KM | FT | MI> [options]`
+pub fn georadius_ro(ctx: &mut Ctx<'_>) -> CommandResult {
+    search_radius(ctx, false, false)
+}
+
+/// `GEORADIUSBYMEMBER key member radius <M | KM | FT | MI> [options]`
+pub fn georadiusbymember(ctx: &mut Ctx<'_>) -> CommandResult {
+    search_radius(ctx, true, true)
+}
+
+/// `GEORADIUSBYMEMBER_RO key member radius <M | KM | FT | MI> [options]`
+pub fn georadiusbymember_ro(ctx: &mut Ctx<'_>) -> CommandResult {
+    search_radius(ctx, true, false)
+}
+
+/// `GEOSEARCH key <FROMMEMBER … | FROMLONLAT …> <BYRADIUS … | BYBOX …> [options]`
+pub fn geosearch(ctx: &mut Ctx<'_>) -> CommandResult {
+    let source = ctx.key(1);
+    ctx.commit.read_as::<SortedSet>(&source)?;
+    let mut query = Query::new();
+    query.read_options(ctx, Form::Search, &source, 2)?;
+    query.run(ctx, &source, "geosearch")
+}
+
+/// `GEOSEARCHSTORE destination source <FROMMEMBER … | FROMLONLAT …> <BYRADIUS … | BYBOX …> [options]`
+pub fn geosearchstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (target, source) = (ctx.key(1), ctx.key(2));
+    let db = ctx.commit.db();
+    ctx.commit.lock_all([(db, target.hash), (db, source.hash)])?;
+    ctx.commit.read_as::<SortedSet>(&source)?;
+    let mut query = Query::new();
+    query.target = Some(target);
+    query.read_options(ctx, Form::SearchStore, &source, 3)?;
+    query.run(ctx, &source, "geosearchstore")
+}

@@ -1,0 +1,417 @@
+//! Commands about keys of any type: deleting, renaming, copying, looking at them.
+
+pub mod dump;
+pub mod expire;
+pub mod flush;
+pub mod migrate;
+pub mod scan;
+pub mod sort;
+pub(crate) mod sort_specs;
+pub(crate) mod specs;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_resp::parse_i64;
+use onrush_store::{Entry, NewValue, Value, ValueRef, clock};
+use smallvec::SmallVec;
+
+use crate::commit::Key;
+use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::error::{self, CommandError};
+use crate::settings::Pause;
+
+const INT_OUT_OF_RANGE: CommandError =
+    CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+const LFU_SELECTED: CommandError = CommandError::fixed(
+    "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+     policies at runtime LRU and LFU data will take some time to adjust.",
+);
+const LFU_NOT_SELECTED: CommandError = CommandError::fixed(
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+     between policies at runtime LRU and LFU data will take some time to adjust.",
+);
+
+/// `DEL key [key …]`
+pub fn del(ctx: &mut Ctx<'_>) -> CommandResult {
+    lock_arguments(ctx)?;
+    let mut deleted = 0;
+    for index in 1..ctx.argc() {
+        let key = ctx.key(index);
+        deleted += i64::from(delete(ctx, ctx.commit.db(), &key));
+    }
+    ctx.out.int(deleted);
+    Ok(())
+}
+
+/// `UNLINK key [key …]`: DEL frees large values in the background as well.
+pub fn unlink(ctx: &mut Ctx<'_>) -> CommandResult {
+    del(ctx)
+}
+
+/// Deletes a key whose shard is locked, or which is the command's only key; returns whether it was there.
+fn delete(ctx: &mut Ctx<'_>, db: u32, key: &Key<'_>) -> bool {
+    let Some(slot) = ctx.commit.write_in(db, key) else { return false };
+    let removed = slot.remove();
+    ctx.commit.discard(Some(removed));
+    ctx.changed_in(db, EventClass::Generic, "del", key.bytes);
+    true
+}
+
+/// `EXISTS key [key …]`: a key named twice counts twice.
+pub fn exists(ctx: &mut Ctx<'_>) -> CommandResult {
+    lock_arguments(ctx)?;
+    let mut found = 0;
+    for index in 1..ctx.argc() {
+        let key = ctx.key(index);
+        found += i64::from(inspect(ctx, &key, |_| ()).is_some());
+    }
+    ctx.out.int(found);
+    Ok(())
+}
+
+/// `TOUCH key [key …]`
+pub fn touch(ctx: &mut Ctx<'_>) -> CommandResult {
+    lock_arguments(ctx)?;
+    let mut found = 0;
+    for index in 1..ctx.argc() {
+        let key = ctx.key(index);
+        found += i64::from(ctx.commit.read(&key).is_some());
+    }
+    ctx.out.int(found);
+    Ok(())
+}
+
+/// `TYPE key`
+pub fn type_(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let name = inspect(ctx, &key, |entry| entry.ty().name());
+    ctx.out.simple(name.unwrap_or("none"));
+    Ok(())
+}
+
+/// Locks all arguments as keys if there are several; a single one is locked when it is touched.
+fn lock_arguments(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.argc() > 2 {
+        let db = ctx.commit.db();
+        let keys: SmallVec<[_; 16]> = (1..ctx.argc()).map(|index| (db, ctx.key(index).hash)).collect();
+        ctx.commit.lock_all(keys)?;
+    }
+    Ok(())
+}
+
+/// The result of `look` on a key's entry. Counts as a hit or a miss, but keeps the access clock.
+pub(super) fn inspect<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&Entry) -> R) -> Option<R> {
+    ctx.commit.untouched(|keys| keys.read(key).map(look))
+}
+
+/// As [`inspect`], for OBJECT: a missing key is no event.
+fn inspect_object<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&Entry) -> R) -> Option<R> {
+    ctx.commit.untouched(|keys| keys.look(key).map(look))
+}
+
+/// The cost of reading a whole value, in elements of a collection. O(1), of small collections O(elements).
+pub(super) fn work_on(entry: &Entry) -> usize {
+    /// Bytes that take about as long as an element.
+    const BYTES_PER_ELEMENT: usize = 256;
+    match entry.value() {
+        ValueRef::Collection(collection) => collection.len(),
+        value => value.len() / BYTES_PER_ELEMENT,
+    }
+}
+
+/// `RENAME key newkey`
+pub fn rename(ctx: &mut Ctx<'_>) -> CommandResult {
+    if rename_generic(ctx, true)? {
+        ctx.out.ok();
+    }
+    Ok(())
+}
+
+/// `RENAMENX key newkey`
+pub fn renamenx(ctx: &mut Ctx<'_>) -> CommandResult {
+    let renamed = rename_generic(ctx, false)?;
+    ctx.out.int(i64::from(renamed));
+    Ok(())
+}
+
+/// Renames the first key to the second; `overwrite`: the second may exist. Returns whether it did. Renaming a key to
+/// itself returns `overwrite`.
+fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, CommandError> {
+    let (source, target) = (ctx.key(1), ctx.key(2));
+    let db = ctx.commit.db();
+    ctx.commit.lock_all([(db, source.hash), (db, target.hash)])?;
+    if ctx.commit.write(&source).is_none() {
+        return Err(error::NO_SUCH_KEY);
+    }
+    if source.bytes == target.bytes {
+        return Ok(overwrite);
+    }
+    if let Some(slot) = ctx.commit.write(&target) {
+        if !overwrite {
+            return Ok(false);
+        }
+        let removed = slot.remove();
+        ctx.commit.discard(Some(removed));
+    }
+    let Some(entry) = ctx.commit.remove(&source) else { return Err(error::NO_SUCH_KEY) };
+    let (expire, clock) = (entry.expire_at(), entry.clock());
+    let value = NewValue::Owned(entry.into_value());
+    ctx.commit.insert_in(db, &target, value, expire, clock);
+    ctx.changed(EventClass::Generic, "rename_from", source.bytes);
+    ctx.changed_too(EventClass::Generic, "rename_to", target.bytes);
+    Ok(true)
+}
+
+/// `COPY source destination [DB destination-db] [REPLACE]`
+pub fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
+    let db = ctx.commit.db();
+    let (mut target_db, mut replace) = (db, false);
+    let mut index = 3;
+    while index < ctx.argc() {
+        if ctx.is(index, "REPLACE") {
+            replace = true;
+        } else if ctx.is(index, "DB") && index + 1 < ctx.argc() {
+            index += 1;
+            target_db = db_argument(ctx, index)?;
+        } else {
+            return Err(error::SYNTAX);
+        }
+        index += 1;
+    }
+    let (source, target) = (ctx.key(1), ctx.key(2));
+    if db == target_db && source.bytes == target.bytes {
+        return Err(error::SAME_OBJECT);
+    }
+    let copied = copy_generic(ctx, &source, target_db, &target, replace)?;
+    ctx.out.int(i64::from(copied));
+    Ok(())
+}
+
+fn copy_generic(
+    ctx: &mut Ctx<'_>,
+    source: &Key<'_>,
+    target_db: u32,
+    target: &Key<'_>,
+    replace: bool,
+) -> Result<bool, CommandError> {
+    if !lock_across(ctx, source, target_db, target)? {
+        // It is not there.
+        ctx.commit.read(source);
+        return Ok(false);
+    }
+    let work = ctx.commit.peek(source).map_or(0, work_on);
+    ctx.expect_work(work)?;
+    let Some(entry) = ctx.commit.read(source) else { return Ok(false) };
+    let (value, expire): (Value, _) = (entry.to_value(), entry.expire_at());
+    if let Some(slot) = ctx.commit.write_in(target_db, target) {
+        if !replace {
+            return Ok(false);
+        }
+        let removed = slot.remove();
+        ctx.commit.discard(Some(removed));
+    }
+    let clock = ctx.commit.fresh_clock();
+    ctx.commit.insert_in(target_db, target, NewValue::Owned(value), expire, clock);
+    ctx.changed_in(target_db, EventClass::Generic, "copy_to", target.bytes);
+    Ok(true)
+}
+
+/// `MOVE key db`
+pub fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
+    let db = ctx.commit.db();
+    let target_db = db_argument(ctx, 2)?;
+    if db == target_db {
+        return Err(error::SAME_OBJECT);
+    }
+    let key = ctx.key(1);
+    let moved = move_generic(ctx, &key, target_db)?;
+    ctx.out.int(i64::from(moved));
+    Ok(())
+}
+
+fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool, CommandError> {
+    let db = ctx.commit.db();
+    if !lock_across(ctx, key, target_db, key)?
+        || ctx.commit.write(key).is_none()
+        || ctx.commit.write_in(target_db, key).is_some()
+    {
+        return Ok(false);
+    }
+    let Some(entry) = ctx.commit.remove(key) else { return Ok(false) };
+    ctx.commit.insert_entry(target_db, key, entry);
+    ctx.changed_in(db, EventClass::Generic, "move_from", key.bytes);
+    ctx.changed_in(target_db, EventClass::Generic, "move_to", key.bytes);
+    // Both are one change.
+    ctx.changes -= 1;
+    Ok(true)
+}
+
+/// Locks a key of the present database and one of another. Does nothing and returns false if the first key does not
+/// exist and neither does the other database: it would be made for nothing.
+fn lock_across(ctx: &mut Ctx<'_>, source: &Key<'_>, target_db: u32, target: &Key<'_>) -> Result<bool, CommandError> {
+    if ctx.engine.keyspace.db(target_db as usize).is_none() && ctx.commit.peek(source).is_none() {
+        return Ok(false);
+    }
+    let db = ctx.commit.db();
+    ctx.commit.lock_all([(db, source.hash), (target_db, target.hash)])?;
+    Ok(true)
+}
+
+/// Argument `index` as the number of a database.
+fn db_argument(ctx: &Ctx<'_>, index: usize) -> Result<u32, CommandError> {
+    let number = parse_i64(ctx.arg(index)).ok_or(error::NOT_INTEGER)?;
+    let number = i32::try_from(number).map_err(|_| INT_OUT_OF_RANGE)?;
+    check_db(ctx, number)
+}
+
+/// A number as a database's number, if that database exists.
+pub(super) fn check_db(ctx: &Ctx<'_>, number: i32) -> Result<u32, CommandError> {
+    let db = u32::try_from(number).map_err(|_| error::DB_INDEX)?;
+    if (db as usize) < ctx.engine.keyspace.databases() { Ok(db) } else { Err(error::DB_INDEX) }
+}
+
+/// During a pause RANDOMKEY replies with an expired key after this many draws.
+const PAUSED_DRAWS_MAX: usize = 100;
+
+/// `RANDOMKEY`
+///
+/// Deletes the expired keys that it draws, so each of them costs only one draw.
+pub fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.commit.release();
+    ctx.expect_shards(0)?;
+    let now_ms = ctx.now_ms();
+    let is_paused = ctx.engine.pause(now_ms) != Pause::None;
+    let Some(db) = ctx.engine.keyspace.db(ctx.commit.db() as usize) else {
+        ctx.out.null();
+        return Ok(());
+    };
+    let mut draws = 0;
+    loop {
+        let out = &mut *ctx.out;
+        draws += 1;
+        // During a pause expired keys stay, and there may be only such keys.
+        let any = is_paused && draws > PAUSED_DRAWS_MAX;
+        let drawn = db.random_entry(ctx.engine.draw_seed(), |entry| {
+            if entry.is_expired(now_ms) && !any {
+                return Some(entry.key().to_vec());
+            }
+            out.bulk(entry.key());
+            None
+        });
+        match drawn {
+            Some(None) => break,
+            Some(Some(expired)) => {
+                let key = ctx.commit.key(&expired);
+                ctx.commit.write(&key);
+                ctx.commit.release();
+            }
+            None => {
+                ctx.out.null();
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `DBSIZE`: counts expired keys that are not deleted yet.
+pub fn dbsize(ctx: &mut Ctx<'_>) -> CommandResult {
+    // A shard's number of keys is published when its lock goes back.
+    ctx.commit.release();
+    let db = ctx.engine.keyspace.db(ctx.commit.db() as usize);
+    ctx.out.int(db.map_or(0, |db| db.len()) as i64);
+    Ok(())
+}
+
+/// `OBJECT ENCODING key`
+pub fn object_encoding(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(2);
+    match inspect_object(ctx, &key, Entry::encoding) {
+        Some(encoding) => ctx.out.bulk(encoding.name().as_bytes()),
+        None => ctx.out.null(),
+    }
+    Ok(())
+}
+
+/// `OBJECT REFCOUNT key`
+///
+/// Values have one reference. Redis shares small integers and returns a special number for them, which tools know,
+/// unless eviction needs a clock for each key.
+pub fn object_refcount(ctx: &mut Ctx<'_>) -> CommandResult {
+    const SHARED: i64 = i32::MAX as i64;
+    const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
+
+    let key = ctx.key(2);
+    let is_small = |entry: &Entry| matches!(entry.value(), ValueRef::Int(value) if SHARED_INTEGERS.contains(&value));
+    match inspect_object(ctx, &key, is_small) {
+        Some(small) => {
+            let shared = small && !evicts_by_clock(ctx);
+            ctx.out.int(if shared { SHARED } else { 1 });
+        }
+        None => ctx.out.null(),
+    }
+    Ok(())
+}
+
+fn evicts_by_clock(ctx: &Ctx<'_>) -> bool {
+    ctx.engine.eviction.maxmemory() > 0 && ctx.engine.eviction.policy().reads_clock()
+}
+
+/// `OBJECT IDLETIME key`
+pub fn object_idletime(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(2);
+    let Some(clock) = inspect_object(ctx, &key, Entry::clock) else {
+        ctx.out.null();
+        return Ok(());
+    };
+    if is_lfu(ctx) {
+        return Err(LFU_SELECTED);
+    }
+    ctx.out.int(i64::from(clock::lru_idle_seconds(clock, ctx.now_ms())));
+    Ok(())
+}
+
+/// `OBJECT FREQ key`
+pub fn object_freq(ctx: &mut Ctx<'_>) -> CommandResult {
+    let key = ctx.key(2);
+    let Some(clock) = inspect_object(ctx, &key, Entry::clock) else {
+        ctx.out.null();
+        return Ok(());
+    };
+    if !is_lfu(ctx) {
+        return Err(LFU_NOT_SELECTED);
+    }
+    let decay_minutes = ctx.engine.settings.lfu_decay_minutes.load(Relaxed);
+    ctx.out.int(i64::from(clock::lfu_counter(clock, ctx.now_ms(), decay_minutes)));
+    Ok(())
+}
+
+pub(super) fn is_lfu(ctx: &Ctx<'_>) -> bool {
+    ctx.engine.settings.lfu.load(Relaxed)
+}
+
+/// `OBJECT HELP`: the lines are Redis's.
+pub fn object_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    const LINES: &[&str] = &[
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    Return the kind of internal representation used in order to store the value",
+        "    associated with a <key>.",
+        "FREQ <key>",
+        "    Return the access frequency index of the <key>. The returned integer is",
+        "    proportional to the logarithm of the recent access frequency of the key.",
+        "IDLETIME <key>",
+        "    Return the idle time of the <key>, that is the approximated number of",
+        "    seconds elapsed since the last access to the key.",
+        "REFCOUNT <key>",
+        "    Return the number of references of the value associated with the specified",
+        "    <key>.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    ctx.out.array(LINES.len());
+    for line in LINES {
+        ctx.out.simple(line);
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! KEYS and SCAN: listing the keys of a database.
+//!
+//! Both lock one shard at a time, so other commands wait no longer than one shard takes.
+
+use onrush_resp::Reply;
+use onrush_store::{CollectionType, Entry};
+
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::formats::glob::glob_match;
+
+const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
+
+/// Entries that SCAN looks at by default.
+const COUNT_DEFAULT: usize = 10;
+
+/// `KEYS pattern`
+pub fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
+    let pattern = ctx.arg(1);
+    if memchr::memchr3(b'*', b'?', b'[', pattern).is_none() && !pattern.contains(&b'\\') {
+        let key = ctx.commit.key(pattern);
+        let found = ctx.commit.peek(&key).is_some();
+        ctx.out.array(usize::from(found));
+        if found {
+            ctx.out.bulk(pattern);
+        }
+        return Ok(());
+    }
+    let len = ctx.engine.keyspace.db(ctx.commit.db() as usize).map_or(0, onrush_store::Db::len);
+    ctx.commit.release();
+    ctx.expect_shards(len)?;
+    let filter = Filter { now_ms: ctx.now_ms(), pattern: Some(pattern), type_name: None };
+    let (_, found) = collect(ctx, 0, usize::MAX, &filter);
+    found.append_to(ctx.out);
+    Ok(())
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
+///
+/// COUNT bounds the entries that are looked at, expired ones included. A type that does not exist matches nothing.
+pub fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
+    let cursor = parse_cursor(ctx.arg(1)).ok_or(INVALID_CURSOR)?;
+    let mut filter = Filter { now_ms: ctx.now_ms(), pattern: None, type_name: None };
+    let mut count = COUNT_DEFAULT;
+    for index in (2..ctx.argc()).step_by(2) {
+        if index + 1 == ctx.argc() {
+            return Err(error::SYNTAX);
+        }
+        if ctx.is(index, "COUNT") {
+            count = usize::try_from(ctx.int(index + 1)?).ok().filter(|&count| count > 0).ok_or(error::SYNTAX)?;
+        } else if ctx.is(index, "MATCH") {
+            filter.pattern = Some(ctx.arg(index + 1));
+        } else if ctx.is(index, "TYPE") {
+            filter.type_name = Some(ctx.arg(index + 1));
+        } else {
+            return Err(error::SYNTAX);
+        }
+    }
+    ctx.commit.release();
+    ctx.expect_shards(count)?;
+    let (cursor, found) = collect(ctx, cursor, count, &filter);
+    found.reply(ctx.out, cursor);
+    Ok(())
+}
+
+/// The arguments of HSCAN, SSCAN and ZSCAN.
+pub(crate) struct ElementScan<'a> {
+    /// Where to go on; 0 at the start.
+    pub(crate) cursor: u64,
+    /// Elements to look at.
+    pub(crate) count: usize,
+    /// What an element has to match; `None` lets all through.
+    pub(crate) pattern: Option<&'a [u8]>,
+    /// HSCAN's NOVALUES and ZSCAN's NOSCORES.
+    pub(crate) no_values: bool,
+}
+
+impl<'a> ElementScan<'a> {
+    /// Reads `key cursor [MATCH pattern] [COUNT count] [NOVALUES]`; `no_values` is the name of the last option, if the
+    /// command has it. If the key does not exist, the options are not read, and there is nothing to scan.
+    ///
+    /// # Errors
+    /// `ERR invalid cursor`, `WRONGTYPE …`, `ERR syntax error`, `ERR value is not an integer or out of range`
+    pub(crate) fn parse<T: CollectionType>(
+        ctx: &mut Ctx<'a>,
+        no_values: Option<&str>,
+    ) -> Result<Option<Self>, CommandError> {
+        let cursor = parse_cursor(ctx.arg(2)).ok_or(INVALID_CURSOR)?;
+        let key = ctx.key(1);
+        if ctx.commit.read_as::<T>(&key)?.is_none() {
+            return Ok(None);
+        }
+        let mut scan = Self { cursor, count: COUNT_DEFAULT, pattern: None, no_values: false };
+        let mut index = 3;
+        while index < ctx.argc() {
+            let more = index + 1 < ctx.argc();
+            if more && ctx.is(index, "COUNT") {
+                scan.count = usize::try_from(ctx.int(index + 1)?).ok().filter(|&n| n > 0).ok_or(error::SYNTAX)?;
+                index += 1;
+            } else if more && ctx.is(index, "MATCH") {
+                scan.pattern = Some(ctx.arg(index + 1)).filter(|&pattern| pattern != b"*");
+                index += 1;
+            } else if no_values.is_some_and(|word| ctx.is(index, word)) {
+                scan.no_values = true;
+            } else {
+                return Err(error::SYNTAX);
+            }
+            index += 1;
+        }
+        Ok(Some(scan))
+    }
+
+    /// Whether an element is wanted.
+    pub(crate) fn admits(&self, element: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob_match(pattern, element, false))
+    }
+}
+
+/// Looks at `count` entries of the present database from `cursor` on; returns the next cursor and the keys.
+fn collect(ctx: &mut Ctx<'_>, cursor: u64, count: usize, filter: &Filter<'_>) -> (u64, Found) {
+    ctx.commit.release();
+    let mut found = Found::default();
+    let next = match ctx.engine.keyspace.db(ctx.commit.db() as usize) {
+        Some(db) => db.scan(cursor, count, &mut |entry| {
+            if filter.admits(entry) {
+                found.push(entry.key());
+            }
+        }),
+        None => 0,
+    };
+    (next, found)
+}
+
+/// Which entries are wanted.
+struct Filter<'a> {
+    /// Entries expired by then are not.
+    now_ms: i64,
+    /// What the key has to match.
+    pattern: Option<&'a [u8]>,
+    /// Name of the type, in any case.
+    type_name: Option<&'a [u8]>,
+}
+
+impl Filter<'_> {
+    fn admits(&self, entry: &Entry) -> bool {
+        self.pattern.is_none_or(|pattern| pattern == b"*" || glob_match(pattern, entry.key(), false))
+            && self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(entry.ty().name().as_bytes()))
+            && !entry.is_expired(self.now_ms)
+    }
+}
+
+/// Keys found so far, encoded; their number comes before them.
+#[derive(Default)]
+pub(crate) struct Found {
+    keys: Reply,
+    count: usize,
+}
+
+impl Found {
+    pub(crate) fn push(&mut self, key: &[u8]) {
+        self.keys.bulk(key);
+        self.count += 1;
+    }
+
+    /// Appends the reply of a scan: where to go on, and what was found.
+    pub(crate) fn reply(&self, out: &mut Reply, cursor: u64) {
+        out.array(2);
+        out.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+        self.append_to(out);
+    }
+
+    fn append_to(&self, out: &mut Reply) {
+        out.array(self.count);
+        out.raw(self.keys.as_single_slice().unwrap_or_default());
+    }
+}
+
+/// Reads a cursor as Redis does, with C's `strtoul`: a sign is allowed, a negative number wraps around, the empty text
+/// is 0, and the text ends at a zero byte. Unlike in C, leading white space is not allowed.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    if text.is_empty() {
+        return Some(0);
+    }
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value: u64 = 0;
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(if negative { value.wrapping_neg() } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_are_read_as_by_strtoul() {
+        for (text, cursor) in [
+            ("0", Some(0)),
+            ("", Some(0)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("-1", Some(u64::MAX)),
+            ("-18446744073709551616", None),
+            ("+5", Some(5)),
+            ("007", Some(7)),
+            ("5\0x", Some(5)),
+            (" 5", None),
+            ("5 ", None),
+            ("-", None),
+            ("+-5", None),
+            ("x", None),
+        ] {
+            assert_eq!(parse_cursor(text.as_bytes()), cursor, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! SORT: the elements of a list, set or sorted set in order, by their own values or by values of other keys.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use onrush_resp::parse_f64;
+use onrush_store::{CollectionRef, End, Hash, List, Type, ValueRef};
+
+use crate::commands::keys::work_on;
+use crate::commands::sets::replace_by_nothing;
+use crate::commit::Key;
+use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::error::{self, CommandError};
+
+/// Which of the sorted elements are returned.
+#[derive(Clone, Copy)]
+struct Limit {
+    /// Elements to skip; a negative number skips none.
+    offset: i64,
+    /// The most to return; a negative number returns all.
+    count: i64,
+}
+
+/// The options.
+#[derive(Default)]
+struct Options<'a> {
+    by: Option<&'a [u8]>,
+    /// Whether elements keep their order: some BY pattern without a star, which is the same for all.
+    keeps_order: bool,
+    get: Vec<&'a [u8]>,
+    limit: Option<Limit>,
+    descending: bool,
+    alpha: bool,
+    store: Option<usize>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(ctx: &Ctx<'a>, may_store: bool) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut index = 2;
+        while index < ctx.argc() {
+            let left = ctx.argc() - index - 1;
+            if ctx.is(index, "ASC") {
+                options.descending = false;
+            } else if ctx.is(index, "DESC") {
+                options.descending = true;
+            } else if ctx.is(index, "ALPHA") {
+                options.alpha = true;
+            } else if ctx.is(index, "LIMIT") && left >= 2 {
+                options.limit = Some(Limit { offset: ctx.int(index + 1)?, count: ctx.int(index + 2)? });
+                index += 2;
+            } else if may_store && ctx.is(index, "STORE") && left >= 1 {
+                options.store = Some(index + 1);
+                index += 1;
+            } else if ctx.is(index, "BY") && left >= 1 {
+                options.by = Some(ctx.arg(index + 1));
+                options.keeps_order |= !ctx.arg(index + 1).contains(&b'*');
+                index += 1;
+            } else if ctx.is(index, "GET") && left >= 1 {
+                options.get.push(ctx.arg(index + 1));
+                index += 1;
+            } else {
+                return Err(error::SYNTAX);
+            }
+            index += 1;
+        }
+        Ok(options)
+    }
+
+    /// Those of `len` elements that LIMIT leaves.
+    fn part(&self, len: usize) -> Range<usize> {
+        let Some(Limit { offset, count }) = self.limit else { return 0..len };
+        let offset = usize::try_from(offset).unwrap_or(0).min(len);
+        offset..offset + usize::try_from(count).unwrap_or(usize::MAX).min(len - offset)
+    }
+
+    /// Whether the elements of a collection keep the order in which they are read. A set has no order, and neither
+    /// stored results nor those in scripts may depend on chance.
+    fn keeps_order_of(&self, ty: Type, in_script: bool) -> bool {
+        self.keeps_order && (ty != Type::Set || self.store.is_none() && !in_script)
+    }
+
+    /// Whether keys are read that the command does not name.
+    fn reads_others(&self) -> bool {
+        let names_keys = |pattern: &&[u8]| pattern.contains(&b'*');
+        self.by.iter().any(names_keys) || self.get.iter().any(names_keys)
+    }
+}
+
+/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern …]] [ASC | DESC] [ALPHA] [STORE destination]`
+pub fn sort(ctx: &mut Ctx<'_>) -> CommandResult {
+    let options = Options::parse(ctx, true)?;
+    run(ctx, &options)
+}
+
+/// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern …]] [ASC | DESC] [ALPHA]`
+pub fn sort_ro(ctx: &mut Ctx<'_>) -> CommandResult {
+    let options = Options::parse(ctx, false)?;
+    run(ctx, &options)
+}
+
+fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let target = options.store.map(|index| ctx.key(index));
+    let db = ctx.commit.db();
+    if options.reads_others() {
+        ctx.commit.lock_keyspace()?;
+    } else {
+        ctx.commit.lock_all([&key].into_iter().chain(&target).map(|key| (db, key.hash)))?;
+    }
+    if !ctx.commit.has_keyspace() && !options.keeps_order {
+        let work = ctx.commit.peek(&key).map_or(0, work_on);
+        ctx.expect_work(work)?;
+    }
+    let (mut elements, ty) = elements(ctx, &key, options)?;
+    if !options.keeps_order_of(ty, ctx.in_script) {
+        let (by, alpha) = if options.keeps_order { (None, true) } else { (options.by, options.alpha) };
+        order(ctx, &mut elements, by, alpha, options.descending)?;
+        let part = options.part(elements.len());
+        elements.truncate(part.end);
+        elements.drain(..part.start);
+    }
+    let results = results(ctx, elements, &options.get);
+    match target {
+        Some(target) => store(ctx, &target, results),
+        None => {
+            ctx.out.array(results.len());
+            for result in results {
+                match result {
+                    Some(bytes) => ctx.out.bulk(&bytes),
+                    None => ctx.out.null(),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The elements of a list, set or sorted set, and its type. Without sorting, only the requested part, already reversed
+/// if necessary: except in a set, finding it costs no more than reading it.
+fn elements(ctx: &mut Ctx<'_>, key: &Key<'_>, options: &Options<'_>) -> Result<(Vec<Vec<u8>>, Type), CommandError> {
+    let Some(entry) = ctx.commit.read(key) else { return Ok((Vec::new(), Type::List)) };
+    let keeps_order = options.keeps_order_of(entry.ty(), ctx.in_script);
+    let part = |len| if keeps_order { options.part(len) } else { 0..len };
+    let backwards = keeps_order && options.descending;
+    let elements = match entry.value() {
+        ValueRef::Collection(CollectionRef::List(list)) => match part(list.len()) {
+            part if part.is_empty() => Vec::new(),
+            part => {
+                let last = list.len() - 1;
+                let iter = if backwards { list.iter_back_from(last - part.start) } else { list.iter_from(part.start) };
+                iter.take(part.len()).map(|element| element.as_bytes().to_vec()).collect()
+            }
+        },
+        ValueRef::Collection(CollectionRef::Set(set)) => {
+            let part = part(set.len());
+            let members = set.iter().skip(part.start).take(part.len());
+            members.map(|member| member.to_bytes(&mut itoa::Buffer::new()).to_vec()).collect()
+        }
+        ValueRef::Collection(CollectionRef::SortedSet(set)) => match part(set.len()) {
+            part if part.is_empty() => Vec::new(),
+            part if backwards => {
+                let members = set.iter_back_from(set.len() - 1 - part.start).take(part.len());
+                members.map(|(member, _)| member.to_vec()).collect()
+            }
+            part => set.iter_from(part.start).take(part.len()).map(|(member, _)| member.to_vec()).collect(),
+        },
+        _ => return Err(error::WRONG_TYPE),
+    };
+    Ok((elements, entry.ty()))
+}
+
+/// The value of a pattern for an element: the element itself, a string, or a field of a hash.
+fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
+    if pattern == b"#" {
+        return Some(element.to_vec());
+    }
+    let star = pattern.iter().position(|&byte| byte == b'*')?;
+    let arrow = pattern[star + 1..].windows(2).position(|pair| pair == b"->").map(|at| star + 1 + at);
+    let (name, field) = match arrow {
+        Some(at) if at + 2 < pattern.len() => (&pattern[..at], Some(&pattern[at + 2..])),
+        _ => (pattern, None),
+    };
+    let name = [&name[..star], element, &name[star + 1..]].concat();
+    let key = ctx.commit.key(&name);
+    let now_ms = ctx.now_ms();
+    let entry = ctx.commit.read(&key)?;
+    match field {
+        Some(field) => {
+            let (value, expiry) = entry.collection::<Hash>()?.field(field)?;
+            expiry.is_none_or(|at| at > now_ms).then(|| value.to_vec())
+        }
+        None if entry.ty() == Type::String => Some(entry.value().to_bytes(&mut itoa::Buffer::new()).to_vec()),
+        None => None,
+    }
+}
+
+/// Sorts elements by their own values or by a pattern's values.
+fn order(
+    ctx: &mut Ctx<'_>,
+    elements: &mut Vec<Vec<u8>>,
+    by: Option<&[u8]>,
+    alpha: bool,
+    descending: bool,
+) -> CommandResult {
+    let weights: Vec<Option<Vec<u8>>> = match by {
+        Some(pattern) => elements.iter().map(|element| look_up(ctx, pattern, element)).collect(),
+        None => elements.iter().cloned().map(Some).collect(),
+    };
+    let turned = |ordering: Ordering| if descending { ordering.reverse() } else { ordering };
+    if alpha {
+        let mut pairs: Vec<_> = weights.into_iter().zip(std::mem::take(elements)).collect();
+        pairs.sort_by(|a, b| turned(a.0.cmp(&b.0)));
+        *elements = pairs.into_iter().map(|(_, element)| element).collect();
+        return Ok(());
+    }
+    let not_a_number = CommandError::fixed("ERR One or more scores can't be converted into double");
+    let number = |weight: Option<Vec<u8>>| match weight {
+        // As C reads it: the empty text is 0, and leading blanks are ignored.
+        Some(text) if text.is_empty() => Ok(0.0),
+        Some(text) => parse_f64(text.trim_ascii_start()).ok_or(not_a_number.clone()),
+        None => Ok(0.0),
+    };
+    let scores: Vec<f64> = weights.into_iter().map(number).collect::<Result<_, _>>()?;
+    let mut pairs: Vec<_> = scores.into_iter().zip(std::mem::take(elements)).collect();
+    let by_both =
+        |a: &(f64, Vec<u8>), b: &(f64, Vec<u8>)| a.0.partial_cmp(&b.0).map(|order| order.then_with(|| a.1.cmp(&b.1)));
+    pairs.sort_by(|a, b| turned(by_both(a, b).unwrap_or(Ordering::Equal)));
+    *elements = pairs.into_iter().map(|(_, element)| element).collect();
+    Ok(())
+}
+
+/// The elements, or the values of the GET patterns for each.
+fn results(ctx: &mut Ctx<'_>, elements: Vec<Vec<u8>>, patterns: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
+    if patterns.is_empty() {
+        return elements.into_iter().map(Some).collect();
+    }
+    let mut results = Vec::with_capacity(elements.len() * patterns.len());
+    for element in &elements {
+        results.extend(patterns.iter().map(|pattern| look_up(ctx, pattern, element)));
+    }
+    results
+}
+
+/// Stores results as a list and replies with their number.
+fn store(ctx: &mut Ctx<'_>, target: &Key<'_>, results: Vec<Option<Vec<u8>>>) {
+    let limits = ctx.engine.settings.encodings.list();
+    let len = results.len();
+    if len == 0 {
+        replace_by_nothing(ctx, target);
+    } else {
+        let mut list = List::default();
+        results.iter().for_each(|result| list.push(End::Back, result.as_deref().unwrap_or_default(), &limits));
+        ctx.commit.set(target, list.into(), None);
+        ctx.changed(EventClass::List, "sortstore", target.bytes);
+    }
+    ctx.out.int(len as i64);
+}

@@ -1,0 +1,189 @@
+//! Pub/sub: subscriptions, messages, and who listens.
+
+pub(crate) mod specs;
+
+use onrush_resp::Reply;
+
+use crate::blocking::waiter::flatten;
+use crate::command::replies;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::messages::kind::Kind;
+use crate::messages::subscriptions::Subscriptions;
+
+/// `SUBSCRIBE channel [channel ...]`
+pub fn subscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+    subscribe_generic(ctx, Kind::Channel)
+}
+
+/// `PSUBSCRIBE pattern [pattern ...]`
+pub fn psubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+    subscribe_generic(ctx, Kind::Pattern)
+}
+
+/// `SSUBSCRIBE shardchannel [shardchannel ...]`
+pub fn ssubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+    subscribe_generic(ctx, Kind::Shard)
+}
+
+/// `UNSUBSCRIBE [channel [channel ...]]`
+pub fn unsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+    unsubscribe_generic(ctx, Kind::Channel)
+}
+
+/// `PUNSUBSCRIBE [pattern [pattern ...]]`
+pub fn punsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+    unsubscribe_generic(ctx, Kind::Pattern)
+}
+
+/// `SUNSUBSCRIBE [shardchannel [shardchannel ...]]`
+pub fn sunsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+    unsubscribe_generic(ctx, Kind::Shard)
+}
+
+fn subscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+    let engine = ctx.engine;
+    for index in 1..ctx.argc() {
+        let name = ctx.arg(index);
+        let session = &mut *ctx.session;
+        let subscriptions =
+            session.subscriptions.get_or_insert_with(|| Box::new(Subscriptions::new(engine, &session.handle)));
+        let is_new = !subscriptions.contains(kind, name);
+        let count = subscriptions.count(kind) + usize::from(is_new);
+        // This comes before any message.
+        confirm(ctx, kind.subscribed(), Some(name), count);
+        if is_new && let Some(subscriptions) = &mut ctx.session.subscriptions {
+            subscriptions.add(kind, name);
+        }
+    }
+    ctx.session.note_subscriptions();
+    Ok(())
+}
+
+fn unsubscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+    let word = kind.unsubscribed();
+    if ctx.argc() > 1 {
+        for index in 1..ctx.argc() {
+            leave(ctx, kind, ctx.arg(index));
+        }
+    } else {
+        let all = ctx.session.subscriptions.as_ref().map_or_else(Vec::new, |subscriptions| subscriptions.all(kind));
+        all.iter().for_each(|channel| leave(ctx, kind, &channel.name));
+        if all.is_empty() {
+            let count = ctx.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.count(kind));
+            confirm(ctx, word, None, count);
+        }
+    }
+    ctx.session.note_subscriptions();
+    Ok(())
+}
+
+/// Ends a subscription and confirms the end, after the messages that came before it.
+fn leave(ctx: &mut Ctx<'_>, kind: Kind, name: &[u8]) {
+    let mut count = 0;
+    if let Some(subscriptions) = &mut ctx.session.subscriptions {
+        subscriptions.remove(kind, name);
+        count = subscriptions.count(kind);
+    }
+    confirm(ctx, kind.unsubscribed(), Some(name), count);
+}
+
+/// Confirms that a subscription has begun or ended, after all messages so far.
+fn confirm(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
+    let encode = |out: &mut Reply| {
+        out.push(3);
+        out.bulk(word.as_bytes());
+        match name {
+            Some(name) => out.bulk(name),
+            None => out.null(),
+        }
+        out.int(count as i64);
+    };
+    let handle = &ctx.session.handle;
+    if handle.has_mail() && !ctx.commit.is_nested() {
+        handle.take_mail(ctx.out, 0);
+        if handle.has_mail() {
+            let mut behind = Reply::with_buffer(Vec::new(), ctx.out.proto());
+            encode(&mut behind);
+            handle.send_behind(flatten(&mut behind), ctx.engine, ctx.thread);
+            return;
+        }
+    }
+    encode(ctx.out);
+}
+
+/// `PUBLISH channel message`
+pub fn publish(ctx: &mut Ctx<'_>) -> CommandResult {
+    publish_generic(ctx, Kind::Channel)
+}
+
+/// `SPUBLISH shardchannel message`
+pub fn spublish(ctx: &mut Ctx<'_>) -> CommandResult {
+    publish_generic(ctx, Kind::Shard)
+}
+
+fn publish_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+    let receivers = ctx.commit.publish(kind, ctx.arg(1), ctx.arg(2), ctx.argv.owned(2));
+    ctx.out.int(receivers as i64);
+    Ok(())
+}
+
+/// `PUBSUB CHANNELS [pattern]`
+pub fn pubsub_channels(ctx: &mut Ctx<'_>) -> CommandResult {
+    list_generic(ctx, Kind::Channel)
+}
+
+/// `PUBSUB SHARDCHANNELS [pattern]`
+pub fn pubsub_shardchannels(ctx: &mut Ctx<'_>) -> CommandResult {
+    list_generic(ctx, Kind::Shard)
+}
+
+fn list_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+    if ctx.argc() > 3 {
+        return Err(wrong_subcommand(ctx));
+    }
+    let pattern = (ctx.argc() == 3).then(|| ctx.arg(2));
+    let found = ctx.engine.messages.names(kind, pattern);
+    ctx.out.array(found.len());
+    found.iter().for_each(|channel| ctx.out.bulk(&channel.name));
+    Ok(())
+}
+
+/// `PUBSUB NUMSUB [channel [channel ...]]`
+pub fn pubsub_numsub(ctx: &mut Ctx<'_>) -> CommandResult {
+    count_generic(ctx, Kind::Channel)
+}
+
+/// `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
+pub fn pubsub_shardnumsub(ctx: &mut Ctx<'_>) -> CommandResult {
+    count_generic(ctx, Kind::Shard)
+}
+
+fn count_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+    ctx.out.array((ctx.argc() - 2) * 2);
+    for index in 2..ctx.argc() {
+        ctx.out.bulk(ctx.arg(index));
+        ctx.out.int(ctx.engine.messages.subscribers_len(kind, ctx.arg(index)) as i64);
+    }
+    Ok(())
+}
+
+/// `PUBSUB NUMPAT`
+pub fn pubsub_numpat(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.int(ctx.engine.messages.len(Kind::Pattern) as i64);
+    Ok(())
+}
+
+/// `PUBSUB HELP`
+pub fn pubsub_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
+    Ok(())
+}
+
+/// The error of a subcommand that takes fewer arguments than it got.
+fn wrong_subcommand(ctx: &Ctx<'_>) -> CommandError {
+    let name = error::quoted(ctx.arg(1));
+    CommandError::bytes(
+        [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try PUBSUB HELP."].concat(),
+    )
+}

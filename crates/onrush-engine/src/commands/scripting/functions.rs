@@ -1,0 +1,255 @@
+//! FUNCTION, FCALL.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_lua::Registered;
+
+use crate::batch::argv::Argv;
+use crate::command::replies;
+use crate::commands::scripting::{kill, number_of_keys, run_with_host};
+use crate::ctx::{CommandResult, Ctx, Engine};
+use crate::error::{self, CommandError};
+use crate::formats::glob::glob_match;
+use crate::messages::show::show_script;
+use crate::scripts::habit::{Habit, Known};
+use crate::scripts::host::rules;
+use crate::scripts::proof::Proof;
+use crate::scripts::{Library, LibraryCounts, Policy, compile, dump, restore, thread};
+
+const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
+const BAD_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
+const NO_LIBRARY: CommandError = CommandError::fixed("ERR Library not found");
+const NO_PATTERN: CommandError = CommandError::fixed("ERR library name argument was not given");
+const FLUSH_OPTION: CommandError = CommandError::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+const BAD_POLICY: CommandError =
+    CommandError::fixed("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
+const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
+const BAD_CONTENT: CommandError = CommandError::fixed("ERR failed loading functions");
+
+/// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and FCALL_RO
+pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
+    show_script(ctx);
+    let (library, function) = ctx.engine.scripts.libraries.function(ctx.arg(1)).ok_or(NOT_FOUND)?;
+    let keys = number_of_keys(ctx, BAD_KEYS)?;
+    let rules = rules(ctx, Some(library.functions[function].flags))?;
+    let engine = ctx.engine;
+    let known = Known { proof: Proof::default(), habit: &library.habits[function] };
+    run_with_host(ctx, known, rules, keys, |keys, args, host, out| {
+        thread::call(engine, &library, function, keys, args, host, out)
+    })
+}
+
+/// Calls `choose` with what is known of the function that a call of FCALL will run; returns its result.
+pub(crate) fn with_known<R>(engine: &'static Engine, argv: &Argv<'_>, choose: impl FnOnce(Known<'_>) -> R) -> R {
+    let proof = Proof::default();
+    match engine.scripts.libraries.function(argv.get(1)) {
+        Some((library, function)) => choose(Known { proof, habit: &library.habits[function] }),
+        None => choose(Known { proof, habit: &Habit::default() }),
+    }
+}
+
+/// `FUNCTION LOAD [REPLACE] function-code`
+pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
+    let last = ctx.argc() - 1;
+    let mut policy = Policy::Append;
+    for index in 2..last {
+        if !ctx.is(index, "REPLACE") {
+            return Err(quoting("ERR Unknown option given: ", ctx.arg(index)));
+        }
+        policy = Policy::Replace;
+    }
+    let text = ctx.arg(last);
+    let name = Library::read_name(text)?;
+    if policy == Policy::Append && ctx.engine.scripts.libraries.has(&name) {
+        return Err(CommandError::bytes([b"ERR Library '", name.as_slice(), b"' already exists"].concat()));
+    }
+    let library = compile(ctx.engine, text)?;
+    in_one_order(ctx)?;
+    ctx.engine.scripts.libraries.add(vec![library], policy)?;
+    ctx.changed_keyspace(1);
+    // The server that executes the log may already have the library.
+    ctx.log_instead(&[b"FUNCTION", b"LOAD", b"REPLACE", text]);
+    ctx.out.bulk(&name);
+    Ok(())
+}
+
+/// `FUNCTION DELETE library-name`
+pub fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
+    in_one_order(ctx)?;
+    if !ctx.engine.scripts.libraries.remove(ctx.arg(2)) {
+        return Err(NO_LIBRARY);
+    }
+    log_all(ctx);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Takes the whole keyspace until this command has its place in the log: so changes of libraries are executed and
+/// logged in one order. Nothing has been changed yet.
+fn in_one_order(ctx: &mut Ctx<'_>) -> CommandResult {
+    Ok(ctx.commit.lock_keyspace()?)
+}
+
+/// Logs the present libraries: the server that executes the log may still have earlier ones.
+fn log_all(ctx: &mut Ctx<'_>) {
+    ctx.changed_keyspace(1);
+    if ctx.is_logged() {
+        let payload = dump_all(ctx);
+        ctx.log_instead(&[b"FUNCTION", b"RESTORE", &payload, b"FLUSH"]);
+    }
+}
+
+/// A payload of all libraries.
+fn dump_all(ctx: &Ctx<'_>) -> Vec<u8> {
+    dump(&ctx.engine.scripts.libraries.all(), ctx.engine.settings.rdb_compression.load(Relaxed))
+}
+
+/// `FUNCTION FLUSH [ASYNC | SYNC]`
+pub fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.argc() > 3 {
+        return Err(wrong_number(ctx));
+    }
+    if ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC") {
+        return Err(FLUSH_OPTION);
+    }
+    in_one_order(ctx)?;
+    ctx.engine.scripts.libraries.clear();
+    ctx.changed_keyspace(1);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// An error that ends with the argument the client sent; line ends at its end are left out.
+fn quoting(text: &str, arg: &[u8]) -> CommandError {
+    let arg = error::quoted(arg);
+    let len = arg.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    CommandError::bytes([text.as_bytes(), &arg[..len]].concat())
+}
+
+/// The error for too many arguments of a subcommand.
+fn wrong_number(ctx: &Ctx<'_>) -> CommandError {
+    let word = String::from_utf8_lossy(ctx.arg(1));
+    CommandError::text(format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try FUNCTION HELP."))
+}
+
+/// `FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]`
+pub fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (mut pattern, mut with_code) = (None, false);
+    let mut index = 2;
+    while index < ctx.argc() {
+        if !with_code && ctx.is(index, "WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && ctx.is(index, "LIBRARYNAME") {
+            index += 1;
+            if index == ctx.argc() {
+                return Err(NO_PATTERN);
+            }
+            pattern = Some(ctx.arg(index));
+        } else {
+            return Err(quoting("ERR Unknown argument ", ctx.arg(index)));
+        }
+        index += 1;
+    }
+    let mut libraries = ctx.engine.scripts.libraries.all();
+    libraries.retain(|library| pattern.is_none_or(|pattern| glob_match(pattern, &library.name, true)));
+    ctx.out.array(libraries.len());
+    for library in libraries {
+        ctx.out.map(if with_code { 4 } else { 3 });
+        ctx.out.bulk(b"library_name");
+        ctx.out.bulk(&library.name);
+        ctx.out.bulk(b"engine");
+        ctx.out.bulk(b"LUA");
+        ctx.out.bulk(b"functions");
+        ctx.out.array(library.functions.len());
+        library.functions.iter().for_each(|function| describe(ctx, function));
+        if with_code {
+            ctx.out.bulk(b"library_code");
+            ctx.out.bulk(&library.text);
+        }
+    }
+    Ok(())
+}
+
+fn describe(ctx: &mut Ctx<'_>, function: &Registered) {
+    ctx.out.map(3);
+    ctx.out.bulk(b"name");
+    ctx.out.bulk(&function.name);
+    ctx.out.bulk(b"description");
+    match &function.description {
+        Some(description) => ctx.out.bulk(description),
+        None => ctx.out.null(),
+    }
+    ctx.out.bulk(b"flags");
+    ctx.out.set(function.flags.names().count());
+    function.flags.names().for_each(|name| ctx.out.simple(name));
+}
+
+/// `FUNCTION STATS`: a script runs alone, so no script runs while this is executed.
+pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
+    let LibraryCounts { libraries, functions, .. } = ctx.engine.scripts.libraries.count();
+    ctx.out.map(2);
+    ctx.out.bulk(b"running_script");
+    match ctx.engine.scripts.running.what() {
+        Some(what) => {
+            ctx.out.map(3);
+            ctx.out.bulk(b"name");
+            ctx.out.bulk(what.function.as_deref().unwrap_or_default());
+            ctx.out.bulk(b"command");
+            ctx.out.array(what.command.len());
+            what.command.iter().for_each(|arg| ctx.out.bulk(arg));
+            ctx.out.bulk(b"duration_ms");
+            ctx.out.int((ctx.engine.clock.now() - what.started).as_millis() as i64);
+        }
+        None => ctx.out.null(),
+    }
+    ctx.out.bulk(b"engines");
+    ctx.out.map(1);
+    ctx.out.bulk(b"LUA");
+    ctx.out.map(2);
+    ctx.out.bulk(b"libraries_count");
+    ctx.out.int(libraries as i64);
+    ctx.out.bulk(b"functions_count");
+    ctx.out.int(functions as i64);
+    Ok(())
+}
+
+/// `FUNCTION DUMP`
+pub fn function_dump(ctx: &mut Ctx<'_>) -> CommandResult {
+    let payload = dump_all(ctx);
+    ctx.out.bulk(&payload);
+    Ok(())
+}
+
+/// `FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]`
+pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
+    let policy = match ctx.argc() {
+        3 => Policy::Append,
+        4 if ctx.is(3, "APPEND") => Policy::Append,
+        4 if ctx.is(3, "REPLACE") => Policy::Replace,
+        4 if ctx.is(3, "FLUSH") => Policy::Flush,
+        4 => return Err(BAD_POLICY),
+        _ => return Err(wrong_number(ctx)),
+    };
+    let texts = restore(ctx.arg(2)).map_err(|bad| match bad {
+        crate::scripts::Bad::Footer => BAD_FOOTER,
+        crate::scripts::Bad::Content => BAD_CONTENT,
+    })?;
+    let libraries: Result<Vec<_>, _> = texts.iter().map(|text| compile(ctx.engine, text)).collect();
+    let libraries = libraries?;
+    in_one_order(ctx)?;
+    ctx.engine.scripts.libraries.add(libraries, policy)?;
+    log_all(ctx);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `FUNCTION KILL`: works as SCRIPT KILL does.
+pub fn function_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+    kill(ctx, true)
+}
+
+/// `FUNCTION HELP`
+pub fn function_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! EVAL and its variants, SCRIPT.
+
+pub mod functions;
+pub(crate) mod functions_specs;
+pub(crate) mod specs;
+
+use std::sync::Arc;
+
+use onrush_lua::{Ended, Sha1Hex, sha1_hex};
+use onrush_resp::{Mark, Reply, ReplyReader, ReplyVisitor, Scalar, parse_i64};
+
+use crate::batch::argv::Argv;
+use crate::batch::execute::count_error;
+use crate::blocking::Block;
+use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::command::replies;
+use crate::commit::Refused;
+use crate::ctx::{CommandResult, Ctx, Engine};
+use crate::error::{self, CommandError};
+use crate::messages::show::show_script;
+use crate::scripts::habit::{Habit, Known, Scope};
+use crate::scripts::host::{Again, Rules, ScriptHost, rules};
+use crate::scripts::proof::Proof;
+use crate::scripts::{Script, thread};
+
+const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
+const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
+const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
+const FLUSH_OPTION: CommandError = CommandError::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+const NO_DEBUGGER: CommandError = CommandError::fixed("ERR there is no debugger of scripts");
+const DEBUG_MODE: CommandError = CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO");
+
+/// The argument with the number of keys.
+const NUMKEYS: usize = 2;
+
+/// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, and EVAL_RO
+pub fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
+    show_script(ctx);
+    let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
+    let text = ctx.arg(1);
+    let sha = sha1_hex(text);
+    let script = match thread::find(ctx.engine, &sha) {
+        Some(script) => script,
+        None => add(ctx, sha, text, false)?,
+    };
+    run(ctx, &script, keys)
+}
+
+/// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and EVALSHA_RO
+pub fn evalsha(ctx: &mut Ctx<'_>) -> CommandResult {
+    show_script(ctx);
+    // An argument that cannot be a SHA-1 is refused first, as in Redis.
+    let sha = read_sha(ctx.arg(1)).ok_or(NO_SCRIPT)?;
+    let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
+    let script = thread::find(ctx.engine, &sha).ok_or(NO_SCRIPT)?;
+    run(ctx, &script, keys)
+}
+
+/// The number of keys of a call of a script or function. `not_integer`: the error if it is not an integer.
+pub(super) fn number_of_keys(ctx: &Ctx<'_>, not_integer: CommandError) -> Result<usize, CommandError> {
+    let keys = parse_i64(ctx.arg(NUMKEYS)).ok_or(not_integer)?;
+    let given = ctx.argc() - NUMKEYS - 1;
+    match usize::try_from(keys) {
+        Ok(keys) if keys <= given => Ok(keys),
+        Ok(_) => Err(TOO_MANY_KEYS),
+        Err(_) => Err(NEGATIVE_KEYS),
+    }
+}
+
+#[inline]
+fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
+    let mut sha: Sha1Hex = text.try_into().ok()?;
+    sha.make_ascii_lowercase();
+    Some(sha)
+}
+
+/// Compiles a script and adds it to the cache.
+fn add(ctx: &Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<Script>, CommandError> {
+    let script = Arc::new(Script::new(sha, text, is_loaded, &ctx.engine.commands)?);
+    let compiled = thread::compile(&script);
+    compiled.map_err(|problem| {
+        CommandError::bytes([b"ERR Error compiling script (new function): ", problem.as_slice()].concat())
+    })?;
+    script.touch(ctx.now_ms());
+    ctx.engine.scripts.cache.add(Arc::clone(&script));
+    Ok(script)
+}
+
+fn run(ctx: &mut Ctx<'_>, script: &Script, keys: usize) -> CommandResult {
+    script.touch(ctx.now_ms());
+    let rules = rules(ctx, script.flags)?;
+    let known = Known { proof: script.proof, habit: &script.habit };
+    run_with_host(ctx, known, rules, keys, |keys, args, host, out| thread::run(script, keys, args, host, out))
+}
+
+/// Some of the arguments of a call.
+pub(super) struct List<'a> {
+    argv: Argv<'a>,
+    rest: std::ops::Range<usize>,
+}
+
+impl<'a> Iterator for List<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.rest.next().map(|index| self.argv.get(index))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rest.size_hint()
+    }
+}
+
+impl ExactSizeIterator for List<'_> {}
+
+/// The keys and the other arguments of a call.
+fn lists<'a>(ctx: &Ctx<'a>, keys: usize) -> (List<'a>, List<'a>) {
+    let argv = ctx.argv;
+    let first_arg = NUMKEYS + 1 + keys;
+    (List { argv, rest: NUMKEYS + 1..first_arg }, List { argv, rest: first_arg..argv.len() })
+}
+
+/// Calls `choose` with what is known of the script that a call of EVAL or, if `is_sha`, of EVALSHA will run; returns
+/// its result. O(length of the text).
+pub(super) fn with_known<R>(
+    engine: &'static Engine,
+    argv: &Argv<'_>,
+    is_sha: bool,
+    choose: impl FnOnce(Known<'_>) -> R,
+) -> R {
+    let sha = if is_sha { read_sha(argv.get(1)) } else { Some(sha1_hex(argv.get(1))) };
+    match sha.and_then(|sha| thread::find(engine, &sha)) {
+        Some(script) => choose(Known { proof: script.proof, habit: &script.habit }),
+        None => choose(Known { proof: Proof::default(), habit: &Habit::default() }),
+    }
+}
+
+/// Runs a script inside of the present command, with the locks that it is known to need. If it needs more, it runs
+/// again with more.
+pub(super) fn run_with_host<'a>(
+    ctx: &mut Ctx<'a>,
+    known: Known<'_>,
+    rules: Rules,
+    keys: usize,
+    run: impl Fn(List<'a>, List<'a>, &mut ScriptHost<'_, 'a>, &mut Reply) -> Ended,
+) -> CommandResult {
+    loop {
+        let scope = lock(ctx, known, keys)?;
+        let (keys, args) = lists(ctx, keys);
+        // The commands inside have their own reply buffers; this command's buffer is out of the context meanwhile.
+        let mut out = std::mem::take(ctx.out);
+        let (mark, errors) = (out.mark(), out.errors());
+        let mut host = ScriptHost::new(ctx, known.habit, rules, scope);
+        let ended = run(keys, args, &mut host, &mut out);
+        let again = host.finish();
+        *ctx.out = out;
+        match again {
+            None => {}
+            Some(again) if ctx.commit.is_nested() => {
+                // The transaction begins anew.
+                let refused = if again == Again::Here { Refused::Undeclared } else { Refused::TakesLong };
+                return Err(ctx.commit.refuse(refused).into());
+            }
+            Some(Again::Here) => {
+                ctx.out.rewind(mark);
+                continue;
+            }
+            Some(Again::Elsewhere) => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+        }
+        // The log records the effects of the commands inside as theirs.
+        ctx.logs_itself();
+        return match ended {
+            Ended::Finished => {
+                if ctx.out.errors() != errors {
+                    count_returned_errors(ctx, mark);
+                }
+                Ok(())
+            }
+            Ended::Failed(message) | Ended::Aborted { message, .. } => Err(CommandError::bytes(message)),
+        };
+    }
+}
+
+/// Counts the errors in the reply of a script, which begins at `mark`: the client gets them as if commands had failed.
+#[cold]
+fn count_returned_errors(ctx: &Ctx<'_>, mark: Mark) {
+    if ctx.commit.is_to_go_back() {
+        return;
+    }
+    let mut errors = Errors { ctx, found: 0 };
+    // The reply is complete, and no value is by reference: scripts' values are copied.
+    let read = ReplyReader::new().read(ctx.out.since(mark), &mut 0, &mut errors);
+    debug_assert!(read.is_ok());
+    if errors.found > 0 {
+        ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
+    }
+}
+
+/// Counts the errors of a reply.
+struct Errors<'a, 'b> {
+    ctx: &'a Ctx<'b>,
+    found: u64,
+}
+
+impl ReplyVisitor for Errors<'_, '_> {
+    fn scalar(&mut self, scalar: Scalar<'_>) {
+        if let Scalar::Error(text) = scalar {
+            self.found += 1;
+            count_error(self.ctx, &CommandError::bytes(text.to_vec()));
+        }
+    }
+}
+
+/// Locks what a script is known to need.
+///
+/// # Errors
+/// The script is to be executed later, or elsewhere.
+fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, CommandError> {
+    if ctx.commit.is_nested() {
+        // The transaction has locked the keys that its scripts are known to need.
+        let has_way_back = ctx.commit.has_way_back();
+        return Ok(match ctx.commit.has_keyspace() {
+            true => Scope::Keyspace { has_way_back },
+            false => Scope::Declared { has_way_back },
+        });
+    }
+    let scope = known.habit.scope(known.proof, ctx.commit.may_go_elsewhere());
+    match scope {
+        Scope::Declared { .. } => {
+            let (db, keyspace) = (ctx.commit.db(), &ctx.engine.keyspace);
+            let (keys, _) = lists(ctx, keys);
+            ctx.commit.lock_all(keys.map(|key| (db, keyspace.hash(key))))?;
+        }
+        Scope::Keyspace { .. } => ctx.commit.lock_keyspace()?,
+        Scope::Elsewhere => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+    }
+    Ok(scope)
+}
+
+/// `SCRIPT LOAD script`
+pub fn script_load(ctx: &mut Ctx<'_>) -> CommandResult {
+    let text = ctx.arg(2);
+    let sha = sha1_hex(text);
+    add(ctx, sha, text, true)?;
+    ctx.out.bulk(&sha);
+    Ok(())
+}
+
+/// `SCRIPT EXISTS sha1 [sha1 ...]`
+pub fn script_exists(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.array(ctx.argc() - 2);
+    for index in 2..ctx.argc() {
+        let sha = read_sha(ctx.arg(index));
+        let is_there = sha.is_some_and(|sha| ctx.engine.scripts.cache.get(&sha).is_some());
+        ctx.out.int(i64::from(is_there));
+    }
+    Ok(())
+}
+
+/// `SCRIPT FLUSH [ASYNC | SYNC]`
+pub fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.argc() > 3 || (ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC")) {
+        return Err(FLUSH_OPTION);
+    }
+    ctx.engine.scripts.cache.clear();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `SCRIPT KILL`
+pub fn script_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+    kill(ctx, false)
+}
+
+/// Ends the busy script or, if `function`, the busy function. The client gets its reply when that has ended.
+pub(super) fn kill(ctx: &mut Ctx<'_>, function: bool) -> CommandResult {
+    let engine = ctx.engine;
+    let waits = engine.offload.is_there() && !ctx.session.deny_blocking;
+    engine.scripts.running.kill(function, || {
+        if waits {
+            ctx.block(Block {
+                keys: 0..0,
+                waits_for: WaitsFor::List,
+                deadline_ms: None,
+                on_timeout: OnTimeout::Null,
+                instead: Vec::new(),
+            });
+        }
+        ctx.session.waiter.clone()
+    })?;
+    if !waits {
+        ctx.out.ok();
+    }
+    Ok(())
+}
+
+/// `SCRIPT DEBUG <YES | SYNC | NO>`
+pub fn script_debug(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.is(2, "NO") {
+        ctx.out.ok();
+        return Ok(());
+    }
+    Err(if ctx.is(2, "YES") || ctx.is(2, "SYNC") { NO_DEBUGGER } else { DEBUG_MODE })
+}
+
+/// `SCRIPT HELP`
+pub fn script_help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF: saving the data.
+
+use std::sync::Arc;
+
+use crate::commands::keys::flush::outdate_all;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::lazyfree::Garbage;
+use crate::loading::Present;
+use crate::snapshot::Underway;
+use crate::snapshot::output::{NoResult, Purpose};
+use crate::snapshot::run::{At, begin, run};
+
+const IN_PROGRESS: CommandError = CommandError::fixed("ERR Background save already in progress");
+const LOG_IS_REWRITTEN: CommandError = CommandError::fixed(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule \
+     a BGSAVE whenever possible.",
+);
+const REWRITE_IN_PROGRESS: CommandError =
+    CommandError::fixed("ERR Background append only file rewriting already in progress");
+const NO_REWRITE: CommandError = CommandError::fixed(
+    "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
+);
+const DOES_NOT_END: CommandError =
+    CommandError::fixed("ERR a background save is in progress and does not end: its disk does not answer");
+const NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the RDB dump, check server logs.");
+const LOG_NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the AOF files, check server logs.");
+const BAD_RELOAD: CommandError =
+    CommandError::fixed("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
+const FAILED: CommandError = CommandError::fixed("ERR");
+
+/// `LASTSAVE`: when the data was last saved; before that, when the server started
+pub fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
+    let saved_at_s = ctx.engine.snapshots.facts().saved_at_s;
+    ctx.out.int(if saved_at_s > 0 { saved_at_s } else { ctx.engine.started_unix_s() });
+    Ok(())
+}
+
+/// `SAVE`: other clients are served meanwhile
+pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
+    refuse_second(ctx)?;
+    // It takes long, so no worker must execute it.
+    ctx.expect_work(usize::MAX)?;
+    let underway = cut(ctx, Purpose::File, false)?;
+    ctx.commit.leave();
+    let thread = ctx.thread;
+    let result = run(ctx.engine, &underway, At::Gate(thread));
+    ctx.commit.enter();
+    result.map_err(|_| FAILED)?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `BGSAVE [SCHEDULE]`
+pub fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
+    let schedules = ctx.argc() == 2 && ctx.is(1, "SCHEDULE");
+    if ctx.argc() > 2 || ctx.argc() == 2 && !schedules {
+        return Err(error::SYNTAX);
+    }
+    let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
+    // A snapshot in the middle of a transaction would save a part of it.
+    if ctx.commit.is_nested() && runs != Some(Purpose::File) || schedules && runs == Some(Purpose::LogBase) {
+        ctx.engine.snapshots.schedule(Purpose::File);
+        ctx.out.simple("Background saving scheduled");
+        return Ok(());
+    }
+    refuse_second(ctx)?;
+    // It creates a file, so no worker must execute it.
+    ctx.expect_work(usize::MAX)?;
+    cut(ctx, Purpose::File, true)?;
+    ctx.engine.snapshots.note(|facts| facts.tried_at_s = ctx.engine.clock.unix_ms() / 1000);
+    tracing::info!("Background saving started");
+    ctx.out.simple("Background saving started");
+    Ok(())
+}
+
+/// Refuses a snapshot while another one is under way.
+fn refuse_second(ctx: &Ctx<'_>) -> CommandResult {
+    match ctx.engine.snapshots.underway().map(|underway| underway.purpose) {
+        None => Ok(()),
+        Some(Purpose::File) => Err(IN_PROGRESS),
+        Some(Purpose::LogBase) => Err(LOG_IS_REWRITTEN),
+    }
+}
+
+/// `BGREWRITEAOF`: without an append-only file it writes the base of one, which counts at a start with one
+pub fn bgrewriteaof(ctx: &mut Ctx<'_>) -> CommandResult {
+    let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
+    if runs == Some(Purpose::LogBase) {
+        return Err(REWRITE_IN_PROGRESS);
+    }
+    if runs.is_some() || ctx.commit.is_nested() {
+        ctx.engine.snapshots.schedule(Purpose::LogBase);
+        ctx.out.simple("Background append only file rewriting scheduled");
+        return Ok(());
+    }
+    ctx.expect_work(usize::MAX)?;
+    cut(ctx, Purpose::LogBase, true)?;
+    tracing::info!("Background append only file rewriting started");
+    ctx.out.simple("Background append only file rewriting started");
+    Ok(())
+}
+
+/// Begins a snapshot.
+fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>, CommandError> {
+    let output = match ctx.engine.process.create_snapshot(purpose) {
+        Ok(output) => output,
+        Err(error) => {
+            tracing::error!("Can't create a file for a snapshot: {error}");
+            if purpose == Purpose::File {
+                ctx.engine.snapshots.note(|facts| facts.failure = Some(error.to_string()));
+            }
+            return Err(if purpose == Purpose::File { FAILED } else { NO_REWRITE });
+        }
+    };
+    if let Err(refused) = ctx.commit.lock_keyspace() {
+        output.abandon(&NoResult::Unwanted("the keyspace is not to be had".to_owned()));
+        return Err(refused.into());
+    }
+    let underway = begin(ctx.engine, output, purpose, waits).ok_or(IN_PROGRESS)?;
+    ctx.commit.look_for_log();
+    Ok(underway)
+}
+
+/// Saves all data, and keeps the whole keyspace locked from then on; returns whether it is saved. Ends the snapshot that is
+/// under way, if any. Runs on the thread for long commands, if there is one.
+pub(crate) fn save_all(ctx: &mut Ctx<'_>, why: &str) -> Result<bool, CommandError> {
+    ctx.expect_work(usize::MAX)?;
+    lock_without_snapshot(ctx, why)?;
+    let Ok(underway) = cut(ctx, Purpose::File, false) else { return Ok(false) };
+    Ok(run(ctx.engine, &underway, At::Alone).is_ok())
+}
+
+/// Locks the whole keyspace while no snapshot is under way.
+fn lock_without_snapshot(ctx: &mut Ctx<'_>, why: &str) -> CommandResult {
+    loop {
+        if ctx.engine.snapshots.underway().is_some() {
+            ctx.commit.leave();
+            let has_ended = ctx.engine.snapshots.abort_and_wait(why);
+            ctx.commit.enter();
+            if !has_ended {
+                return Err(DOES_NOT_END);
+            }
+        }
+        ctx.commit.lock_keyspace()?;
+        // Another thread may have begun one meanwhile.
+        if ctx.engine.snapshots.underway().is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// The options of DEBUG RELOAD.
+struct Reload {
+    saves: bool,
+    flushes: bool,
+    present: Present,
+}
+
+impl Reload {
+    fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
+        let mut options = Self { saves: true, flushes: true, present: Present::Refused };
+        for index in 2..ctx.argc() {
+            if ctx.is(index, "NOSAVE") {
+                options.saves = false;
+            } else if ctx.is(index, "NOFLUSH") {
+                options.flushes = false;
+            } else if ctx.is(index, "MERGE") {
+                options.present = Present::Replaced;
+            } else {
+                return Err(BAD_RELOAD);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`: saves the data, deletes it and loads it, with the whole keyspace locked.
+/// NOFLUSH deletes nothing: a key that is also in the file is then an error, or with MERGE gets its value from the file.
+pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
+    const WHY: &str = "the data is loaded anew";
+    let Reload { saves, flushes, present } = Reload::parse(ctx)?;
+    if saves && !save_all(ctx, WHY)? {
+        return Err(FAILED);
+    }
+    ctx.expect_work(usize::MAX)?;
+    match flushes {
+        true => ctx.commit.lock_keyspace()?,
+        // Loading does not save an entry for a snapshot before it replaces the entry.
+        false => lock_without_snapshot(ctx, WHY)?,
+    }
+    // The data must not be deleted for a file that is missing or damaged.
+    if let Err(reason) = ctx.engine.process.check_snapshot() {
+        return reloaded(ctx, Err(reason), NOT_LOADED);
+    }
+    outdate_all(ctx);
+    if flushes {
+        for db in 0..ctx.engine.keyspace.databases() as u32 {
+            let (_, cleared) = ctx.commit.clear(db);
+            ctx.commit.discard(Some(Garbage::Tables(cleared)));
+        }
+        ctx.engine.scripts.libraries.clear();
+    }
+    let loaded = ctx.engine.process.load_snapshot(present);
+    if !saves && loaded.is_ok() && ctx.engine.process.log_facts().is_on {
+        // The append-only file has the data from before.
+        ctx.engine.snapshots.schedule(Purpose::LogBase);
+    }
+    reloaded(ctx, loaded, NOT_LOADED)
+}
+
+/// `DEBUG LOADAOF`: deletes all data and loads the append-only file, while clients get LOADING errors
+pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.expect_work(usize::MAX)?;
+    ctx.commit.lock_keyspace()?;
+    outdate_all(ctx);
+    ctx.commit.leave();
+    let loaded = ctx.engine.process.reload_log();
+    ctx.commit.enter();
+    ctx.commit.look_for_log();
+    reloaded(ctx, loaded, LOG_NOT_LOADED)
+}
+
+fn reloaded(ctx: &mut Ctx<'_>, loaded: Result<(), String>, error: CommandError) -> CommandResult {
+    if let Err(reason) = loaded {
+        tracing::error!("Can't load the data: {reason}");
+        return Err(error);
+    }
+    ctx.out.ok();
+    Ok(())
+}

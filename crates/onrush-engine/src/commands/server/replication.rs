@@ -1,0 +1,131 @@
+//! Replication: the replies of a primary without replicas. Also WAITAOF.
+
+use std::sync::{Arc, Weak};
+
+use onrush_resp::Reply;
+
+use crate::blocking::Block;
+use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::clients::durability::Level;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+
+const NO_REPLICATION: CommandError = CommandError::fixed("ERR replication is not supported yet");
+const BAD_PRIMARY_PORT: CommandError = CommandError::fixed("ERR Invalid master port");
+const NOT_A_FLAG: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
+const NOTHING_LOCAL: CommandError =
+    CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+const NO_FAILOVER: CommandError = CommandError::fixed("ERR No failover in progress.");
+const NO_REPLICAS: CommandError = CommandError::fixed("ERR FAILOVER requires connected replicas.");
+const BAD_FAILOVER_TIMEOUT: CommandError = CommandError::fixed("ERR FAILOVER timeout must be greater than 0");
+
+/// `ROLE`: a primary without replicas
+pub fn role(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.out.array(3);
+    ctx.out.bulk(b"master");
+    ctx.out.int(0);
+    ctx.out.array(0);
+    Ok(())
+}
+
+/// `REPLICAOF host port | NO ONE`, also as SLAVEOF: the server stays a primary
+pub fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
+    if !(ctx.is(1, "NO") && ctx.is(2, "ONE")) {
+        let port = ctx.int_or(2, BAD_PRIMARY_PORT)?;
+        return Err(if (0..=65535).contains(&port) { NO_REPLICATION } else { BAD_PRIMARY_PORT });
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `WAIT numreplicas timeout`: no replica ever acknowledges a write, so the client waits until the timeout
+pub fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
+    let wanted = ctx.int(1)?;
+    let deadline_ms = ctx.deadline_from_ms(2)?;
+    wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zero);
+    Ok(())
+}
+
+/// `WAITAOF numlocal numreplicas timeout`: waits until what was written so far is on the disk; no replica ever acknowledges anything
+pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
+    let of_this_server = ctx.int(1)?;
+    if !(0..=1).contains(&of_this_server) {
+        return Err(NOT_A_FLAG);
+    }
+    let wanted = ctx.int_or(2, error::NOT_POSITIVE)?;
+    if wanted < 0 {
+        return Err(error::NOT_POSITIVE);
+    }
+    let deadline_ms = ctx.deadline_from_ms(3)?;
+    if of_this_server == 0 {
+        wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zeros);
+        return Ok(());
+    }
+    let durability = &ctx.engine.durability;
+    if !durability.is_on() {
+        return Err(NOTHING_LOCAL);
+    }
+    // What this client has written, and what others have written so far.
+    let lsn = ctx.engine.log.last_lsn();
+    let on_timeout = if durability.has(Level::Durable, lsn) { OnTimeout::OneAndZero } else { OnTimeout::Zeros };
+    if wanted == 0 && on_timeout == OnTimeout::OneAndZero {
+        on_timeout.append_to(ctx.out);
+        return Ok(());
+    }
+    ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
+    if wanted == 0
+        && let Some(waiter) = ctx.session.waiter.clone()
+    {
+        let (engine, late) = (ctx.engine, Arc::downgrade(&waiter));
+        let waits = Weak::clone(&late);
+        // The log may end without it.
+        let answer = move |out: &mut Reply| match engine.durability.has_given_up(lsn) {
+            true => out.error_bytes(NOTHING_LOCAL.as_bytes()),
+            false => OnTimeout::OneAndZero.append_to(out),
+        };
+        let wake = move || {
+            if let Some(late) = late.upgrade() {
+                late.finish(engine, answer);
+            }
+        };
+        // The session has its waiter as long as it waits.
+        if !durability.call_at(lsn, Box::new(wake), Box::new(move || waits.strong_count() > 0)) {
+            waiter.finish(engine, answer);
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, on_timeout: OnTimeout) {
+    if wanted <= 0 {
+        on_timeout.append_to(ctx.out);
+        return;
+    }
+    // It waits for no key, so only the timeout or CLIENT UNBLOCK ends this.
+    ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
+}
+
+/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is no replica to take over
+pub fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
+    let (mut has_host, mut has_timeout, mut is_forced, mut aborts) = (false, false, false, false);
+    let mut at = 1;
+    while at < ctx.argc() {
+        let behind = ctx.argc() - at - 1;
+        if ctx.is(at, "TIMEOUT") && behind >= 1 && !has_timeout {
+            if ctx.int(at + 1)? <= 0 {
+                return Err(BAD_FAILOVER_TIMEOUT);
+            }
+            (has_timeout, at) = (true, at + 2);
+        } else if ctx.is(at, "TO") && behind >= 2 && !has_host {
+            ctx.int(at + 2)?;
+            (has_host, at) = (true, at + 3);
+        } else if ctx.is(at, "ABORT") && ctx.argc() == 2 {
+            (aborts, at) = (true, at + 1);
+        } else if ctx.is(at, "FORCE") && !is_forced {
+            (is_forced, at) = (true, at + 1);
+        } else {
+            return Err(error::SYNTAX);
+        }
+    }
+    Err(if aborts { NO_FAILOVER } else { NO_REPLICAS })
+}

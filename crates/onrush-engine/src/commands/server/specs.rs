@@ -1,0 +1,325 @@
+//! Rows of the command table: the commands about the server.
+
+use crate::command::spec::{Group, KeySpec, Spec, categories, flags};
+
+/// The commands about the server.
+pub static SPECS: &[Spec] = &[
+    Spec {
+        name: "info",
+        arity: -1,
+        flags: flags("loading stale"),
+        categories: categories("dangerous"),
+        tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+        group: Group::Server,
+        summary: "Tells about the server's state, with statistics.",
+        syntax: "[section [section ...]]",
+        history: &[("7.0.0", "Several sections.")],
+        handler: crate::commands::server::info::info,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "config",
+        arity: -2,
+        group: Group::Server,
+        since: "2.0.0",
+        complexity: "Depends on the subcommand",
+        summary: "Container of commands about the configuration.",
+        subcommands: &[
+            Spec {
+                name: "get",
+                arity: -3,
+                flags: flags("admin noscript loading stale"),
+                group: Group::Server,
+                since: "2.0.0",
+                complexity: "O(N), N the number of patterns",
+                summary: "Returns the parameters that match patterns, and their values.",
+                syntax: "parameter [parameter ...]",
+                history: &[("7.0.0", "Several patterns.")],
+                handler: crate::commands::server::config::config_get,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "set",
+                arity: -4,
+                flags: flags("admin noscript loading stale"),
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                group: Group::Server,
+                since: "2.0.0",
+                complexity: "O(N), N the number of parameters",
+                summary: "Changes parameters of the running server, all or none.",
+                syntax: "parameter value [parameter value ...]",
+                history: &[("7.0.0", "Several parameters.")],
+                handler: crate::commands::server::config::config_set,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "rewrite",
+                arity: 2,
+                flags: flags("admin noscript loading stale remote"),
+                group: Group::Server,
+                since: "2.8.0",
+                summary: "Writes the running configuration to the configuration file.",
+                handler: crate::commands::server::config::config_rewrite,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "resetstat",
+                arity: 2,
+                flags: flags("admin noscript loading stale"),
+                group: Group::Server,
+                since: "2.0.0",
+                summary: "Sets the statistics that INFO shows to zero.",
+                handler: crate::commands::server::config::config_resetstat,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "help",
+                arity: 2,
+                flags: flags("loading stale"),
+                group: Group::Server,
+                since: "5.0.0",
+                summary: "Returns help on the subcommands.",
+                handler: crate::commands::server::config::config_help,
+                ..Spec::DEFAULT
+            },
+        ],
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "command",
+        arity: -1,
+        flags: flags("loading stale"),
+        categories: categories("connection"),
+        tips: &["nondeterministic_output_order"],
+        group: Group::Server,
+        since: "2.8.13",
+        complexity: "O(N), N the number of commands",
+        summary: "Returns details of all commands.",
+        subcommands: &[
+            Spec {
+                name: "count",
+                arity: 2,
+                flags: flags("loading stale"),
+                categories: categories("connection"),
+                group: Group::Server,
+                since: "2.8.13",
+                summary: "Returns the number of commands.",
+                handler: crate::commands::server::command::command_count,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "list",
+                arity: -2,
+                flags: flags("loading stale"),
+                categories: categories("connection"),
+                tips: &["nondeterministic_output_order"],
+                group: Group::Server,
+                since: "7.0.0",
+                complexity: "O(N), N the number of commands",
+                summary: "Returns the names of commands.",
+                syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+                handler: crate::commands::server::command::command_list,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "info",
+                arity: -2,
+                flags: flags("loading stale"),
+                categories: categories("connection"),
+                tips: &["nondeterministic_output_order"],
+                group: Group::Server,
+                since: "2.8.13",
+                complexity: "O(N), N the number of commands asked for",
+                summary: "Returns details of some commands, or of all.",
+                syntax: "[command-name [command-name ...]]",
+                history: &[("7.0.0", "Without names it tells about all commands.")],
+                handler: crate::commands::server::command::command_info,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "docs",
+                arity: -2,
+                flags: flags("loading stale"),
+                categories: categories("connection"),
+                tips: &["nondeterministic_output_order"],
+                group: Group::Server,
+                since: "7.0.0",
+                complexity: "O(N), N the number of commands asked for",
+                summary: "Returns the documentation of some commands, or of all.",
+                syntax: "[command-name [command-name ...]]",
+                handler: crate::commands::server::command::command_docs,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "getkeys",
+                arity: -4,
+                flags: flags("loading stale"),
+                categories: categories("connection"),
+                group: Group::Server,
+                since: "2.8.13",
+                complexity: "O(N), N the number of arguments",
+                summary: "Finds the keys among a command's arguments.",
+                syntax: "command [arg [arg ...]]",
+                handler: crate::commands::server::command::command_getkeys,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "getkeysandflags",
+                arity: -4,
+                flags: flags("loading stale"),
+                categories: categories("connection"),
+                group: Group::Server,
+                since: "7.0.0",
+                complexity: "O(N), N the number of arguments",
+                summary: "Finds the keys among a command's arguments and tells what happens to them.",
+                syntax: "command [arg [arg ...]]",
+                handler: crate::commands::server::command::command_getkeysandflags,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "help",
+                arity: 2,
+                flags: flags("loading stale"),
+                categories: categories("connection"),
+                group: Group::Server,
+                since: "5.0.0",
+                summary: "Returns help on the subcommands.",
+                handler: crate::commands::server::command::command_help,
+                ..Spec::DEFAULT
+            },
+        ],
+        handler: crate::commands::server::command::command,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "time",
+        arity: 1,
+        flags: flags("loading stale fast"),
+        tips: &["nondeterministic_output"],
+        group: Group::Server,
+        since: "2.6.0",
+        summary: "Returns the server's time.",
+        handler: crate::commands::server::time,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "monitor",
+        arity: 1,
+        flags: flags("admin noscript loading stale"),
+        group: Group::Server,
+        summary: "Shows the connection every command that is executed.",
+        handler: crate::commands::server::monitor,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "lolwut",
+        arity: -1,
+        flags: flags("readonly fast"),
+        group: Group::Server,
+        since: "5.0.0",
+        complexity: "",
+        summary: "Draws something, and shows the version.",
+        syntax: "[VERSION version]",
+        handler: crate::commands::server::lolwut,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "shutdown",
+        arity: -1,
+        flags: flags("admin noscript loading stale no_multi allow_busy"),
+        group: Group::Server,
+        complexity: "O(N) when saving, N the number of keys in all databases; otherwise O(1)",
+        summary: "Ends the server, after saving the data if so configured.",
+        syntax: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+        history: &[("7.0.0", "Modifiers `NOW`, `FORCE` and `ABORT`.")],
+        handler: crate::commands::server::shutdown,
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "memory",
+        arity: -2,
+        group: Group::Server,
+        since: "4.0.0",
+        complexity: "Depends on the subcommand",
+        summary: "Container of commands about memory.",
+        subcommands: &[
+            Spec {
+                name: "doctor",
+                arity: 2,
+                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Reports problems with memory.",
+                handler: crate::commands::server::memory::memory_doctor,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "malloc-stats",
+                arity: 2,
+                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+                group: Group::Server,
+                since: "4.0.0",
+                complexity: "Depends on how much memory is allocated",
+                summary: "Returns what the allocator reports about itself.",
+                handler: crate::commands::server::memory::memory_malloc_stats,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "purge",
+                arity: 2,
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                group: Group::Server,
+                since: "4.0.0",
+                complexity: "Depends on how much memory is allocated",
+                summary: "Asks the allocator to give memory back.",
+                handler: crate::commands::server::memory::memory_purge,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "stats",
+                arity: 2,
+                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Returns details of memory usage.",
+                handler: crate::commands::server::memory::memory_stats,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "usage",
+                arity: -3,
+                flags: flags("readonly"),
+                keys: &[KeySpec::keys("RO", 2, 0, 1)],
+                group: Group::Server,
+                since: "4.0.0",
+                complexity: "O(N), N the number of samples",
+                summary: "Estimates the memory that a key and its value take.",
+                syntax: "key [SAMPLES count]",
+                handler: crate::commands::server::memory::memory_usage,
+                ..Spec::DEFAULT
+            },
+            Spec {
+                name: "help",
+                arity: 2,
+                flags: flags("loading stale"),
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Returns help on the subcommands.",
+                handler: crate::commands::server::memory::memory_help,
+                ..Spec::DEFAULT
+            },
+        ],
+        ..Spec::DEFAULT
+    },
+    Spec {
+        name: "debug",
+        arity: -2,
+        flags: flags("admin noscript loading stale"),
+        group: Group::Server,
+        complexity: "Depends on the subcommand",
+        summary: "Container of commands for debugging and tests.",
+        syscmd: true,
+        handler: crate::commands::server::debug::debug,
+        ..Spec::DEFAULT
+    },
+];

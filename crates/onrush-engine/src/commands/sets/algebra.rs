@@ -1,0 +1,242 @@
+//! Intersections, unions and differences of sets. All sets are locked together; the result is made of references into
+//! them and stored or sent at the end.
+
+use onrush_store::{Encoding, Member, Set, SetLimits};
+
+use crate::commands::sets::reply_member;
+use crate::commit::{Key, Refused};
+use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::error::{self, CommandError};
+
+/// Look-ups in the other sets before the limit is checked.
+const LIMITED_LEN: usize = 1024;
+
+/// How sets are combined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Intersection,
+    Union,
+    Difference,
+}
+
+impl Operation {
+    /// Most members that are looked at, for sets of these lengths.
+    pub(crate) fn work(self, mut lens: impl ExactSizeIterator<Item = usize>) -> usize {
+        let sets = lens.len();
+        match self {
+            Self::Intersection => lens.min().unwrap_or(0).saturating_mul(sets),
+            Self::Difference => lens.next().unwrap_or(0).saturating_mul(sets),
+            Self::Union => lens.sum(),
+        }
+    }
+}
+
+/// `SINTER key [key …]`
+pub fn sinter(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Intersection)
+}
+
+/// `SUNION key [key …]`
+pub fn sunion(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Union)
+}
+
+/// `SDIFF key [key …]`
+pub fn sdiff(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Difference)
+}
+
+/// `SINTERSTORE destination key [key …]`
+pub fn sinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Intersection, "sinterstore")
+}
+
+/// `SUNIONSTORE destination key [key …]`
+pub fn sunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Union, "sunionstore")
+}
+
+/// `SDIFFSTORE destination key [key …]`
+pub fn sdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Difference, "sdiffstore")
+}
+
+/// Locks the keys among some arguments, and the destination if there is one; checks that the sources are sets.
+fn lock_sources<'a>(
+    ctx: &mut Ctx<'a>,
+    sources: std::ops::Range<usize>,
+    target: Option<Key<'a>>,
+    operation: Operation,
+) -> Result<Vec<Key<'a>>, CommandError> {
+    let db = ctx.commit.db();
+    let keys: Vec<Key<'a>> = sources.map(|index| ctx.key(index)).collect();
+    ctx.commit.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
+    let lens = keys.iter().map(|key| ctx.commit.held::<Set>(key).map_or(0, Set::len));
+    let work = operation.work(lens);
+    ctx.expect_work(work)?;
+    for key in &keys {
+        ctx.commit.read_as::<Set>(key)?;
+    }
+    Ok(keys)
+}
+
+fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
+    let keys = lock_sources(ctx, 1..ctx.argc(), None, operation)?;
+    let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.commit.held(key)).collect();
+    if operation == Operation::Union {
+        let all = union(&sets, &ctx.engine.settings.encodings.set());
+        ctx.out.set(all.len());
+        all.iter().for_each(|member| reply_member(ctx.out, member));
+        return Ok(());
+    }
+    let mut texts = Vec::new();
+    let members = match operation {
+        Operation::Difference => difference(&sets, &mut texts),
+        _ => intersection(&sets, &mut texts),
+    };
+    let limits = ctx.engine.settings.encodings.set();
+    if operation == Operation::Difference && members.len() <= limits.intset_entries_max.max(limits.listpack_entries_max)
+    {
+        // A small difference comes in the order of a set that is built from it.
+        let mut all = Set::default();
+        for member in members {
+            all.insert(member, &limits);
+        }
+        ctx.out.set(all.len());
+        all.iter().for_each(|member| reply_member(ctx.out, member));
+        return Ok(());
+    }
+    ctx.out.set(members.len());
+    members.into_iter().for_each(|member| ctx.out.bulk(member));
+    Ok(())
+}
+
+fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) -> CommandResult {
+    let target = ctx.key(1);
+    let limits = ctx.engine.settings.encodings.set();
+    let keys = lock_sources(ctx, 2..ctx.argc(), Some(target), operation)?;
+    let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.commit.held(key)).collect();
+    let mut texts = Vec::new();
+    let result = match operation {
+        Operation::Union => union(&sets, &limits),
+        Operation::Difference => Set::of_distinct(&difference(&sets, &mut texts), false, &limits),
+        Operation::Intersection => {
+            let members = intersection(&sets, &mut texts);
+            Set::of_distinct(&members, !is_intset(&sets, &members, &limits), &limits)
+        }
+    };
+    let len = result.len();
+    if len == 0 {
+        crate::commands::sets::replace_by_nothing(ctx, &target);
+    } else {
+        ctx.commit.set(&target, result.into(), None);
+        ctx.changed(EventClass::Set, event, target.bytes);
+    }
+    ctx.out.int(len as i64);
+    Ok(())
+}
+
+/// Whether an intersection is first built as a set of integers: if all members are integers, and not too many, they
+/// become an intset, whatever the sources' encodings.
+fn is_intset(sets: &[Option<&Set>], members: &[&[u8]], limits: &SetLimits) -> bool {
+    let smallest = sets.iter().flatten().min_by_key(|set| set.len());
+    let from_integers = smallest.is_some_and(|set| set.encoding() == Encoding::Intset);
+    let fits = members.len() <= limits.intset_entries_max;
+    from_integers || fits && members.iter().all(|member| Set::is_integer(member))
+}
+
+/// `SINTERCARD numkeys key [key …] [LIMIT limit]`
+pub fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
+    let not_positive = CommandError::fixed("ERR numkeys should be greater than 0");
+    let count = ctx.int_or(1, not_positive.clone())?;
+    let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(not_positive)?;
+    if count > ctx.argc() - 2 {
+        return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    let mut limit = usize::MAX;
+    let mut index = 2 + count;
+    while index < ctx.argc() {
+        if !ctx.is(index, "LIMIT") || index + 1 == ctx.argc() {
+            return Err(error::SYNTAX);
+        }
+        let negative = CommandError::fixed("ERR LIMIT can't be negative");
+        limit = usize::try_from(ctx.int_or(index + 1, negative.clone())?).map_err(|_| negative)?;
+        limit = if limit == 0 { usize::MAX } else { limit };
+        index += 2;
+    }
+    let db = ctx.commit.db();
+    let keys: Vec<Key<'_>> = (2..2 + count).map(|index| ctx.key(index)).collect();
+    ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    for key in &keys {
+        ctx.commit.read_as::<Set>(key)?;
+    }
+    let looks_max = ctx.commit.work_max();
+    let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.commit.held(key)).collect();
+    let found = count_common(&sets, limit, looks_max).ok_or_else(|| ctx.commit.refuse(Refused::TakesLong))?;
+    ctx.out.int(found as i64);
+    Ok(())
+}
+
+/// The members of a set as bytes; integers are spelled out into `texts`.
+fn members<'a>(set: &'a Set, texts: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
+    let mut ends = Vec::new();
+    for member in set.iter() {
+        let Member::Int(n) = member else { break };
+        texts.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+        ends.push(texts.len());
+    }
+    if ends.is_empty() {
+        return set.iter().filter_map(bytes_of).collect();
+    }
+    let mut start = 0;
+    ends.into_iter().map(|end| &texts[std::mem::replace(&mut start, end)..end]).collect()
+}
+
+/// What all sets have, in the order of the smallest.
+fn intersection<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return Vec::new() };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return Vec::new() };
+    let mut candidates = members(smallest, texts);
+    others.iter().for_each(|set| set.filter(&mut candidates, true));
+    candidates
+}
+
+/// The number of members in all sets, at most `limit`; `None` if that is unknown after `looks_max` look-ups.
+fn count_common(sets: &[Option<&Set>], limit: usize, looks_max: usize) -> Option<usize> {
+    let Some(mut ordered) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return Some(0) };
+    ordered.sort_by_key(|set| set.len());
+    let (smallest, others) = ordered.split_first()?;
+    if smallest.encoding() == Encoding::Intset {
+        // Sets of integers are small.
+        return Some(intersection(sets, &mut Vec::new()).len().min(limit));
+    }
+    let mut rest = smallest.iter().filter_map(bytes_of);
+    let (mut looks, mut found) = (0, 0);
+    while looks < smallest.len() && found < limit {
+        if looks >= looks_max {
+            return None;
+        }
+        let mut part: Vec<&[u8]> = rest.by_ref().take(LIMITED_LEN).collect();
+        looks += part.len();
+        others.iter().for_each(|set| set.filter(&mut part, true));
+        found += part.len();
+    }
+    Some(found.min(limit))
+}
+
+fn bytes_of(member: Member<'_>) -> Option<&[u8]> {
+    if let Member::Bytes(bytes) = member { Some(bytes) } else { None }
+}
+
+/// What the first set has and no other.
+fn difference<'a>(sets: &[Option<&'a Set>], texts: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
+    let Some((Some(first), others)) = sets.split_first() else { return Vec::new() };
+    let mut candidates = members(first, texts);
+    others.iter().flatten().for_each(|set| set.filter(&mut candidates, false));
+    candidates
+}
+
+fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+    Set::union(&sets.iter().copied().flatten().collect::<Vec<_>>(), limits)
+}

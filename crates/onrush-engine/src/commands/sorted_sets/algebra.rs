@@ -1,0 +1,343 @@
+//! Intersections, unions and differences of sorted sets and sets, whose members count with score 1.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+use onrush_resp::parse_f64;
+use onrush_store::{CollectionRef, Set, SortedSet, Type, ValueRef};
+
+use crate::commands::keys::work_on;
+use crate::commands::sets::algebra::Operation;
+use crate::commands::sorted_sets::ranges::store_result;
+use crate::commands::sorted_sets::reply_members;
+use crate::commit::{Key, Refused};
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+
+/// How the scores of one member become one.
+#[derive(Clone, Copy)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+    /// The sum of the weights of the sets that hold the member, whatever its scores are.
+    Count,
+}
+
+impl Aggregate {
+    fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            // Infinities of both signs have no sum.
+            Self::Sum | Self::Count => Some(a + b).filter(|sum| !sum.is_nan()).unwrap_or(0.0),
+            Self::Min => a.min(b),
+            Self::Max => a.max(b),
+        }
+    }
+}
+
+/// One of the sets to combine.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Nothing,
+    Set(&'a Set),
+    SortedSet(&'a SortedSet),
+}
+
+impl<'a> Source<'a> {
+    fn of(ctx: &'a Ctx<'_>, key: &Key<'_>) -> Self {
+        match ctx.commit.held_entry(key).map(|entry| entry.value()) {
+            Some(ValueRef::Collection(CollectionRef::Set(set))) => Self::Set(set),
+            Some(ValueRef::Collection(CollectionRef::SortedSet(set))) => Self::SortedSet(set),
+            _ => Self::Nothing,
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Set(set) => set.len(),
+            Self::SortedSet(set) => set.len(),
+        }
+    }
+
+    fn score(self, member: &[u8]) -> Option<f64> {
+        match self {
+            Self::Nothing => None,
+            Self::Set(set) => set.contains(member).then_some(1.0),
+            Self::SortedSet(set) => set.score(member),
+        }
+    }
+
+    fn for_each(self, visit: &mut dyn FnMut(&[u8], f64)) {
+        self.visit_while(&mut |member, score| {
+            visit(member, score);
+            true
+        });
+    }
+
+    /// Visits members until `visit` says that it has enough.
+    fn visit_while(self, visit: &mut dyn FnMut(&[u8], f64) -> bool) {
+        match self {
+            Self::Nothing => {}
+            Self::Set(set) => _ = set.iter().all(|member| visit(member.to_bytes(&mut itoa::Buffer::new()), 1.0)),
+            Self::SortedSet(set) => _ = set.iter().all(|(member, score)| visit(member, score)),
+        }
+    }
+
+    /// Whether two are the same set.
+    fn is_same(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Set(a), Self::Set(b)) => std::ptr::eq(a, b),
+            (Self::SortedSet(a), Self::SortedSet(b)) => std::ptr::eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// The arguments of this family's commands.
+struct Query<'a> {
+    keys: Vec<Key<'a>>,
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    limit: usize,
+}
+
+/// Which options a command has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Options {
+    Weights { with_scores: bool },
+    OnlyScores,
+    Nothing,
+    Limit,
+}
+
+impl<'a> Query<'a> {
+    /// Reads `numkeys key [key …] [options]` from argument `at` on, and locks the keys and the target.
+    fn parse(
+        ctx: &mut Ctx<'a>,
+        at: usize,
+        target: Option<Key<'a>>,
+        operation: Operation,
+        options: Options,
+    ) -> Result<Self, CommandError> {
+        let count = ctx.int(at)?;
+        if count < 1 {
+            let name = &ctx.command.full_name;
+            return Err(CommandError::text(format!("ERR at least 1 input key is needed for '{name}' command")));
+        }
+        let count = usize::try_from(count).ok().filter(|&count| count < ctx.argc() - at).ok_or(error::SYNTAX)?;
+        let db = ctx.commit.db();
+        let keys: Vec<Key<'a>> = (at + 1..at + 1 + count).map(|index| ctx.key(index)).collect();
+        ctx.commit.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
+        let work = operation.work(keys.iter().map(|key| ctx.commit.held_entry(key).map_or(0, work_on)));
+        if options != Options::Limit {
+            ctx.expect_work(work)?;
+        }
+        for key in &keys {
+            if let Some(entry) = ctx.commit.read(key)
+                && !matches!(entry.ty(), Type::Set | Type::SortedSet)
+            {
+                return Err(error::WRONG_TYPE);
+            }
+        }
+        let mut query =
+            Self { weights: vec![1.0; count], keys, aggregate: Aggregate::Sum, with_scores: false, limit: usize::MAX };
+        query.read_options(ctx, at + 1 + count, options)?;
+        Ok(query)
+    }
+
+    fn read_options(&mut self, ctx: &Ctx<'_>, from: usize, options: Options) -> CommandResult {
+        let count = self.keys.len();
+        let mut index = from;
+        while index < ctx.argc() {
+            let left = ctx.argc() - index;
+            let weighted = matches!(options, Options::Weights { .. });
+            let scored = matches!(options, Options::Weights { with_scores: true } | Options::OnlyScores);
+            if weighted && left > count && ctx.is(index, "WEIGHTS") {
+                for weight in 0..count {
+                    let text = ctx.arg(index + 1 + weight);
+                    let not_float = CommandError::fixed("ERR weight value is not a float");
+                    self.weights[weight] = parse_f64(text).ok_or(not_float)?;
+                }
+                index += 1 + count;
+            } else if weighted && left >= 2 && ctx.is(index, "AGGREGATE") {
+                let words = [
+                    ("SUM", Aggregate::Sum),
+                    ("MIN", Aggregate::Min),
+                    ("MAX", Aggregate::Max),
+                    ("COUNT", Aggregate::Count),
+                ];
+                let found = words.into_iter().find(|(word, _)| ctx.is(index + 1, word));
+                self.aggregate = found.ok_or(error::SYNTAX)?.1;
+                index += 2;
+            } else if scored && ctx.is(index, "WITHSCORES") {
+                self.with_scores = true;
+                index += 1;
+            } else if options == Options::Limit && left >= 2 && ctx.is(index, "LIMIT") {
+                let negative = CommandError::fixed("ERR LIMIT can't be negative");
+                let limit = usize::try_from(ctx.int_or(index + 1, negative.clone())?).map_err(|_| negative)?;
+                self.limit = if limit == 0 { usize::MAX } else { limit };
+                index += 2;
+            } else {
+                return Err(error::SYNTAX);
+            }
+        }
+        Ok(())
+    }
+
+    fn combine(&self, ctx: &Ctx<'_>, operation: Operation) -> Vec<(Vec<u8>, f64)> {
+        let sources: Vec<Source<'_>> = self.keys.iter().map(|key| Source::of(ctx, key)).collect();
+        let mut result = match operation {
+            Operation::Intersection => self.intersection(&sources),
+            Operation::Union => self.union(&sources),
+            Operation::Difference => difference(&sources),
+        };
+        // -0 is no less than 0. No score is a NaN.
+        result.sort_unstable_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal).then_with(|| a.0.cmp(&b.0)));
+        result
+    }
+
+    /// A source's weighted score for one of its members.
+    fn share(&self, source: usize, score: f64) -> f64 {
+        if matches!(self.aggregate, Aggregate::Count) { self.weights[source] } else { self.weights[source] * score }
+    }
+
+    /// The same if it is the only score: NaN counts as 0.
+    fn first_share(&self, source: usize, score: f64) -> f64 {
+        Some(self.share(source, score)).filter(|share| !share.is_nan()).unwrap_or(0.0)
+    }
+
+    fn intersection(&self, sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
+        let mut order: Vec<usize> = (0..sources.len()).collect();
+        order.sort_by_key(|&source| sources[source].len());
+        let Some((&smallest, others)) = order.split_first() else { return Vec::new() };
+        let mut result = Vec::new();
+        sources[smallest].visit_while(&mut |member, score| {
+            let mut sum = self.first_share(smallest, score);
+            for &other in others {
+                let Some(score) = sources[other].score(member) else { return true };
+                // As in Redis, only the first score counts as 0 if it is NaN.
+                sum = self.aggregate.of(sum, self.share(other, score));
+            }
+            result.push((member.to_vec(), sum));
+            true
+        });
+        result
+    }
+
+    /// The number of members in all sources, at most the limit; `None` if that is unknown after `looks_max` look-ups.
+    fn count_common(&self, sources: &[Source<'_>], looks_max: usize) -> Option<usize> {
+        let mut sources = sources.to_vec();
+        sources.sort_by_key(|source| source.len());
+        let (smallest, others) = sources.split_first()?;
+        let (mut looks, mut found) = (0, 0);
+        smallest.visit_while(&mut |member, _| {
+            found += usize::from(others.iter().all(|other| other.score(member).is_some()));
+            looks += 1;
+            found < self.limit && looks < looks_max
+        });
+        (found >= self.limit || looks == smallest.len()).then_some(found)
+    }
+
+    fn union(&self, sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
+        let mut all: HashMap<Vec<u8>, f64> = HashMap::new();
+        let mut order: Vec<usize> = (0..sources.len()).collect();
+        order.sort_by_key(|&source| sources[source].len());
+        for source in order {
+            sources[source].for_each(&mut |member, score| {
+                let score = self.first_share(source, score);
+                match all.get_mut(member) {
+                    Some(sum) => *sum = self.aggregate.of(*sum, score),
+                    None => _ = all.insert(member.to_vec(), score),
+                }
+            });
+        }
+        all.into_iter().collect()
+    }
+}
+
+fn difference(sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
+    let Some((first, others)) = sources.split_first() else { return Vec::new() };
+    if others.iter().any(|other| other.is_same(*first)) {
+        return Vec::new();
+    }
+    let mut result = Vec::new();
+    if others.len() > 1 && others.iter().map(|other| other.len()).sum::<usize>() <= first.len() {
+        // Many small sources are read once instead of looking up every member in each.
+        let mut gone: HashSet<Vec<u8>> = HashSet::new();
+        others.iter().for_each(|other| other.for_each(&mut |member, _| _ = gone.insert(member.to_vec())));
+        first.for_each(&mut |member, score| {
+            if !gone.contains(member) {
+                result.push((member.to_vec(), score));
+            }
+        });
+        return result;
+    }
+    first.for_each(&mut |member, score| {
+        if others.iter().all(|other| other.score(member).is_none()) {
+            result.push((member.to_vec(), score));
+        }
+    });
+    result
+}
+
+fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options) -> CommandResult {
+    let query = Query::parse(ctx, 1, None, operation, options)?;
+    let result = query.combine(ctx, operation);
+    let members = result.iter().map(|(member, score)| (&member[..], *score));
+    reply_members(ctx.out, result.len(), query.with_scores, members);
+    Ok(())
+}
+
+fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options, event: &'static str) -> CommandResult {
+    let target = ctx.key(1);
+    let query = Query::parse(ctx, 2, Some(target), operation, options)?;
+    let limits = ctx.engine.settings.encodings.sorted_set();
+    let mut result = SortedSet::default();
+    for (member, score) in query.combine(ctx, operation) {
+        result.insert(&member, score, &limits);
+    }
+    store_result(ctx, &target, result, event);
+    Ok(())
+}
+
+/// `ZINTER numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`
+pub fn zinter(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Intersection, Options::Weights { with_scores: true })
+}
+
+/// `ZUNION numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`
+pub fn zunion(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Union, Options::Weights { with_scores: true })
+}
+
+/// `ZDIFF numkeys key [key …] [WITHSCORES]`
+pub fn zdiff(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_combined(ctx, Operation::Difference, Options::OnlyScores)
+}
+
+/// `ZINTERSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`
+pub fn zinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Intersection, Options::Weights { with_scores: false }, "zinterstore")
+}
+
+/// `ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`
+pub fn zunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Union, Options::Weights { with_scores: false }, "zunionstore")
+}
+
+/// `ZDIFFSTORE destination numkeys key [key …]`
+pub fn zdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
+    store_combined(ctx, Operation::Difference, Options::Nothing, "zdiffstore")
+}
+
+/// `ZINTERCARD numkeys key [key …] [LIMIT limit]`
+pub fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
+    let query = Query::parse(ctx, 1, None, Operation::Intersection, Options::Limit)?;
+    let looks_max = ctx.commit.work_max();
+    let sources: Vec<Source<'_>> = query.keys.iter().map(|key| Source::of(ctx, key)).collect();
+    let found = query.count_common(&sources, looks_max).ok_or_else(|| ctx.commit.refuse(Refused::TakesLong))?;
+    ctx.out.int(found as i64);
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! Sorted sets: returning, counting, storing and removing ranges by rank, score and bytes.
+
+use onrush_resp::parse_f64;
+use onrush_store::SortedSet;
+
+use crate::commands::lists::clamp_range;
+use crate::commands::sets::{delete_empty, replace_by_nothing};
+use crate::commands::sorted_sets::reply_members;
+use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::error::{self, CommandError};
+
+const NOT_A_SCORE: CommandError = CommandError::fixed("ERR min or max is not a float");
+const NOT_A_LEX_BOUND: CommandError = CommandError::fixed("ERR min or max not valid string range item");
+
+/// What the bounds of a range are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Lex,
+}
+
+/// A bound among scores.
+#[derive(Clone, Copy)]
+struct ScoreBound {
+    score: f64,
+    exclusive: bool,
+}
+
+impl ScoreBound {
+    /// Reads a bound as Redis does: the empty text is 0, and leading blanks are ignored.
+    fn parse(text: &[u8]) -> Result<Self, CommandError> {
+        let (text, exclusive) = match text.strip_prefix(b"(") {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        let is_nothing = text.is_empty();
+        let text = text.trim_ascii_start();
+        let huge = || std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+        let score = if is_nothing { Some(0.0) } else { parse_f64(text).or_else(huge) };
+        let score = score.filter(|score| !score.is_nan()).ok_or(NOT_A_SCORE)?;
+        Ok(Self { score, exclusive })
+    }
+}
+
+/// A bound among members of the same score.
+#[derive(Clone, Copy)]
+enum LexBound<'a> {
+    Least,
+    Greatest,
+    Included(&'a [u8]),
+    Excluded(&'a [u8]),
+}
+
+impl<'a> LexBound<'a> {
+    fn parse(text: &'a [u8]) -> Result<Self, CommandError> {
+        match text {
+            b"-" => Ok(Self::Least),
+            b"+" => Ok(Self::Greatest),
+            [b'[', rest @ ..] => Ok(Self::Included(rest)),
+            [b'(', rest @ ..] => Ok(Self::Excluded(rest)),
+            _ => Err(NOT_A_LEX_BOUND),
+        }
+    }
+
+    /// Whether a member is in front of a range that begins here.
+    fn is_before(self, member: &[u8]) -> bool {
+        match self {
+            Self::Least => false,
+            Self::Greatest => true,
+            Self::Included(bound) => member < bound,
+            Self::Excluded(bound) => member <= bound,
+        }
+    }
+
+    /// Whether a member is within a range that ends here.
+    fn is_within(self, member: &[u8]) -> bool {
+        match self {
+            Self::Least => false,
+            Self::Greatest => true,
+            Self::Included(bound) => member <= bound,
+            Self::Excluded(bound) => member < bound,
+        }
+    }
+}
+
+/// A range as it was asked for.
+#[derive(Clone, Copy)]
+enum Range<'a> {
+    Rank(i64, i64),
+    Score(ScoreBound, ScoreBound),
+    Lex(LexBound<'a>, LexBound<'a>),
+}
+
+impl<'a> Range<'a> {
+    /// Reads the bounds; with `swapped` the greater comes first.
+    fn parse(by: By, first: &'a [u8], second: &'a [u8], swapped: bool) -> Result<Self, CommandError> {
+        let (min, max) = if swapped && by != By::Rank { (second, first) } else { (first, second) };
+        let integer = |text| onrush_resp::parse_i64(text).ok_or(error::NOT_INTEGER);
+        Ok(match by {
+            By::Rank => Self::Rank(integer(min)?, integer(max)?),
+            By::Score => Self::Score(ScoreBound::parse(min)?, ScoreBound::parse(max)?),
+            By::Lex => Self::Lex(LexBound::parse(min)?, LexBound::parse(max)?),
+        })
+    }
+
+    /// The ranks of the range's members in a set.
+    fn locate(self, set: &SortedSet, reverse: bool) -> std::ops::Range<usize> {
+        let (start, end) = match self {
+            Self::Rank(start, stop) => {
+                let ranks = clamp_range(start, stop, set.len());
+                return if reverse { set.len() - ranks.end..set.len() - ranks.start } else { ranks };
+            }
+            Self::Score(min, max) => (
+                set.partition_point(&|score, _| score < min.score || min.exclusive && score == min.score),
+                set.partition_point(&|score, _| score < max.score || !max.exclusive && score == max.score),
+            ),
+            Self::Lex(min, max) => (
+                set.partition_point(&|_, member| min.is_before(member)),
+                set.partition_point(&|_, member| max.is_within(member)),
+            ),
+        };
+        start..end.max(start)
+    }
+}
+
+/// Members with their scores.
+type Members<'s> = Box<dyn Iterator<Item = (&'s [u8], f64)> + 's>;
+
+/// Which members of a range are returned.
+#[derive(Clone, Copy)]
+struct Limit {
+    /// Members to skip; a negative number skips all.
+    offset: i64,
+    /// The most to return; a negative number returns all.
+    count: i64,
+}
+
+/// The properties of a range that the command's name fixes, so that no option sets them.
+#[derive(Clone, Copy)]
+struct Fixed {
+    by: By,
+    reverse: bool,
+}
+
+/// A range with all its options.
+struct Query<'a> {
+    range: Range<'a>,
+    reverse: bool,
+    limit: Option<Limit>,
+    with_scores: bool,
+}
+
+impl<'a> Query<'a> {
+    /// Reads `min max [options]` from argument `at` on.
+    fn parse(ctx: &Ctx<'a>, at: usize, fixed: Option<Fixed>, may_have_scores: bool) -> Result<Self, CommandError> {
+        let (mut by, mut reverse) = (fixed.map(|fixed| fixed.by), fixed.map(|fixed| fixed.reverse));
+        let (mut limit, mut with_scores) = (None, false);
+        let mut index = at + 2;
+        while index < ctx.argc() {
+            if ctx.is(index, "WITHSCORES") && may_have_scores {
+                with_scores = true;
+            } else if ctx.is(index, "LIMIT") && index + 2 < ctx.argc() {
+                limit = Some(Limit { offset: ctx.int(index + 1)?, count: ctx.int(index + 2)? });
+                index += 2;
+            } else if reverse.is_none() && ctx.is(index, "REV") {
+                reverse = Some(true);
+            } else if by.is_none() && ctx.is(index, "BYLEX") {
+                by = Some(By::Lex);
+            } else if by.is_none() && ctx.is(index, "BYSCORE") {
+                by = Some(By::Score);
+            } else {
+                return Err(error::SYNTAX);
+            }
+            index += 1;
+        }
+        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
+        if limit.is_some_and(|limit| limit.count != -1) && by == By::Rank {
+            return Err(CommandError::fixed(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ));
+        }
+        if with_scores && by == By::Lex {
+            return Err(CommandError::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX"));
+        }
+        let range = Range::parse(by, ctx.arg(at), ctx.arg(at + 1), reverse)?;
+        Ok(Self { range, reverse, limit: limit.filter(|_| by != By::Rank), with_scores })
+    }
+
+    /// The requested members, in the requested order, and their number.
+    fn select<'s>(&self, set: &'s SortedSet) -> (usize, Members<'s>) {
+        let ranks = self.range.locate(set, self.reverse);
+        let (skipped, count) = match self.limit {
+            None => (0, ranks.len()),
+            Some(Limit { offset, count }) => {
+                let skipped = usize::try_from(offset).unwrap_or(usize::MAX).min(ranks.len());
+                let wanted = usize::try_from(count).unwrap_or(usize::MAX);
+                (skipped, (ranks.len() - skipped).min(wanted))
+            }
+        };
+        if count == 0 {
+            return (0, Box::new(std::iter::empty()));
+        }
+        if self.reverse {
+            return (count, Box::new(set.iter_back_from(ranks.end - 1 - skipped).take(count)));
+        }
+        (count, Box::new(set.iter_from(ranks.start + skipped).take(count)))
+    }
+}
+
+fn reply_range(ctx: &mut Ctx<'_>, fixed: Option<Fixed>, may_have_scores: bool) -> CommandResult {
+    let query = Query::parse(ctx, 2, fixed, may_have_scores)?;
+    let key = ctx.key(1);
+    let Some(set) = ctx.commit.read_as::<SortedSet>(&key)? else {
+        ctx.out.array(0);
+        return Ok(());
+    };
+    let (len, members) = query.select(set);
+    reply_members(ctx.out, len, query.with_scores, members);
+    Ok(())
+}
+
+/// `ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`
+pub fn zrange(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_range(ctx, None, true)
+}
+
+/// `ZREVRANGE key start stop [WITHSCORES]`
+pub fn zrevrange(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_range(ctx, Some(Fixed { by: By::Rank, reverse: true }), true)
+}
+
+/// `ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]`
+pub fn zrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_range(ctx, Some(Fixed { by: By::Score, reverse: false }), true)
+}
+
+/// `ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]`
+pub fn zrevrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_range(ctx, Some(Fixed { by: By::Score, reverse: true }), true)
+}
+
+/// `ZRANGEBYLEX key min max [LIMIT offset count]`
+pub fn zrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_range(ctx, Some(Fixed { by: By::Lex, reverse: false }), true)
+}
+
+/// `ZREVRANGEBYLEX key max min [LIMIT offset count]`
+pub fn zrevrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
+    reply_range(ctx, Some(Fixed { by: By::Lex, reverse: true }), true)
+}
+
+/// `ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
+pub fn zrangestore(ctx: &mut Ctx<'_>) -> CommandResult {
+    let query = Query::parse(ctx, 3, None, false)?;
+    let (target, source) = (ctx.key(1), ctx.key(2));
+    let db = ctx.commit.db();
+    ctx.commit.lock_all([(db, target.hash), (db, source.hash)])?;
+    let limits = ctx.engine.settings.encodings.sorted_set();
+    let mut result = SortedSet::default();
+    if let Some(set) = ctx.commit.read_as::<SortedSet>(&source)? {
+        let (_, members) = query.select(set);
+        members.for_each(|(member, score)| _ = result.insert(member, score, &limits));
+    }
+    store_result(ctx, &target, result, "zrangestore");
+    Ok(())
+}
+
+/// Replaces a key, whose lock is held, by a result, and replies with the result's length; an empty result deletes the
+/// key.
+pub(crate) fn store_result(ctx: &mut Ctx<'_>, target: &crate::commit::Key<'_>, result: SortedSet, event: &'static str) {
+    let len = result.len();
+    if len > 0 {
+        ctx.commit.set(target, result.into(), None);
+        ctx.changed(EventClass::SortedSet, event, target.bytes);
+    } else {
+        replace_by_nothing(ctx, target);
+    }
+    ctx.out.int(len as i64);
+}
+
+/// `ZCOUNT key min max`
+pub fn zcount(ctx: &mut Ctx<'_>) -> CommandResult {
+    count(ctx, By::Score)
+}
+
+/// `ZLEXCOUNT key min max`
+pub fn zlexcount(ctx: &mut Ctx<'_>) -> CommandResult {
+    count(ctx, By::Lex)
+}
+
+fn count(ctx: &mut Ctx<'_>, by: By) -> CommandResult {
+    let range = Range::parse(by, ctx.arg(2), ctx.arg(3), false)?;
+    let key = ctx.key(1);
+    let count = ctx.commit.read_as::<SortedSet>(&key)?.map_or(0, |set| range.locate(set, false).len());
+    ctx.out.int(count as i64);
+    Ok(())
+}
+
+/// `ZREMRANGEBYRANK key start stop`
+pub fn zremrangebyrank(ctx: &mut Ctx<'_>) -> CommandResult {
+    remove(ctx, By::Rank, "zremrangebyrank")
+}
+
+/// `ZREMRANGEBYSCORE key min max`
+pub fn zremrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
+    remove(ctx, By::Score, "zremrangebyscore")
+}
+
+/// `ZREMRANGEBYLEX key min max`
+pub fn zremrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
+    remove(ctx, By::Lex, "zremrangebylex")
+}
+
+fn remove(ctx: &mut Ctx<'_>, by: By, event: &'static str) -> CommandResult {
+    let range = Range::parse(by, ctx.arg(2), ctx.arg(3), false)?;
+    let key = ctx.key(1);
+    let (mut removed, mut emptied) = (0, false);
+    if let Some(mut set) = ctx.commit.write_as::<SortedSet>(&key)? {
+        let ranks = range.locate(&set, false);
+        emptied = ranks.len() == set.len();
+        removed = if emptied { ranks.len() } else { set.remove_range(ranks.start, ranks.len()) };
+    }
+    if removed > 0 {
+        ctx.changed(EventClass::SortedSet, event, key.bytes);
+    }
+    if emptied {
+        delete_empty(ctx, &key);
+    }
+    ctx.out.int(removed as i64);
+    Ok(())
+}

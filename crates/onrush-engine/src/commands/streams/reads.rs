@@ -1,0 +1,364 @@
+//! XREAD and XREADGROUP: reading from several streams, and waiting for entries.
+
+use onrush_resp::Reply;
+use onrush_store::{Pending, Stream, StreamEntry, StreamId};
+use smallvec::SmallVec;
+
+use crate::blocking::Block;
+use crate::blocking::waiter::{OnTimeout, ReplacedArg, WaitsFor, flatten};
+use crate::commands::streams::{count_argument, parse_id, reply_entry, reply_id};
+use crate::commit::Key;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+
+/// Where reading a stream starts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// After an identifier.
+    Behind(StreamId),
+    /// After the present last entry.
+    Last,
+    /// The last entry itself.
+    LastEntry,
+    /// Entries that no member of the group has got.
+    New,
+}
+
+/// The arguments of both commands.
+struct Query<'a> {
+    group: Option<(&'a [u8], &'a [u8])>,
+    count: usize,
+    deadline_ms: Option<Option<i64>>,
+    no_ack: bool,
+    keys: SmallVec<[Key<'a>; 2]>,
+    ids: usize,
+    from: SmallVec<[From; 2]>,
+}
+
+impl<'a> Query<'a> {
+    fn parse(ctx: &mut Ctx<'a>, in_group: bool) -> Result<Self, CommandError> {
+        let mut query = Self {
+            group: None,
+            count: 0,
+            deadline_ms: None,
+            no_ack: false,
+            keys: SmallVec::new(),
+            ids: 0,
+            from: SmallVec::new(),
+        };
+        let mut index = 1;
+        let mut streams = None;
+        while index < ctx.argc() {
+            let left = ctx.argc() - index - 1;
+            if ctx.is(index, "BLOCK") && left >= 1 {
+                query.deadline_ms = Some(ctx.deadline_from_ms(index + 1)?);
+                index += 2;
+            } else if ctx.is(index, "COUNT") && left >= 1 {
+                query.count = count_argument(ctx, index + 1)?;
+                index += 2;
+            } else if ctx.is(index, "STREAMS") && left >= 1 {
+                streams = Some(index + 1);
+                break;
+            } else if ctx.is(index, "GROUP") && left >= 2 {
+                if !in_group {
+                    return Err(CommandError::fixed(
+                        "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                query.group = Some((ctx.arg(index + 1), ctx.arg(index + 2)));
+                index += 3;
+            } else if ctx.is(index, "NOACK") {
+                if !in_group {
+                    return Err(CommandError::fixed(
+                        "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                query.no_ack = true;
+                index += 1;
+            } else {
+                return Err(error::SYNTAX);
+            }
+        }
+        let first = streams.ok_or(error::SYNTAX)?;
+        let rest = ctx.argc() - first;
+        if !rest.is_multiple_of(2) {
+            let (name, kinds) = if in_group { ("xreadgroup", "an ID or '>'") } else { ("xread", "an ID, '+', or '$'") };
+            return Err(CommandError::text(format!(
+                "ERR Unbalanced '{name}' list of streams: for each stream key {kinds} must be specified."
+            )));
+        }
+        if in_group && query.group.is_none() {
+            return Err(CommandError::fixed("ERR Missing GROUP option for XREADGROUP"));
+        }
+        query.ids = first + rest / 2;
+        let db = ctx.commit.db();
+        query.keys = (first..query.ids).map(|index| ctx.key(index)).collect();
+        ctx.commit.lock_all(query.keys.iter().map(|key| (db, key.hash)))?;
+        for (offset, key) in query.keys.iter().enumerate() {
+            let stream = ctx.commit.read_as::<Stream>(key)?;
+            if let Some((group, _)) = query.group
+                && !stream.is_some_and(|stream| stream.groups().contains_key(group))
+            {
+                return Err(no_group(key.bytes, group));
+            }
+            query.from.push(from_argument(ctx, query.ids + offset, in_group)?);
+        }
+        Ok(query)
+    }
+}
+
+fn no_group(key: &[u8], group: &[u8]) -> CommandError {
+    CommandError::bytes(
+        [
+            &b"NOGROUP No such key '"[..],
+            error::quoted(key),
+            b"' or consumer group '",
+            error::quoted(group),
+            b"' in XREADGROUP with GROUP option",
+        ]
+        .concat(),
+    )
+}
+
+fn from_argument(ctx: &Ctx<'_>, index: usize, in_group: bool) -> Result<From, CommandError> {
+    match ctx.arg(index) {
+        b"$" if in_group => Err(CommandError::fixed(
+            "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+             specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+        )),
+        b"$" => Ok(From::Last),
+        b"+" if in_group => Err(CommandError::fixed(
+            "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+             specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.",
+        )),
+        b"+" => Ok(From::LastEntry),
+        b">" if in_group => Ok(From::New),
+        b">" => Err(CommandError::fixed(
+            "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+        )),
+        text => parse_id(text, 0).map(From::Behind),
+    }
+}
+
+/// `XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key …] id [id …]`
+pub fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
+    let query = Query::parse(ctx, false)?;
+    let count = if query.count == 0 { usize::MAX } else { query.count };
+    let mut found: Vec<(Key<'_>, Vec<StreamEntry<'_>>)> = Vec::new();
+    let mut resolved: SmallVec<[StreamId; 2]> = SmallVec::new();
+    for (key, &from) in query.keys.iter().zip(&query.from) {
+        let stream = ctx.commit.held::<Stream>(key);
+        let last = stream.map_or(StreamId::MIN, Stream::last_id);
+        let behind = match from {
+            From::Behind(id) => id,
+            From::LastEntry => {
+                let entry = stream.and_then(|stream| stream.iter_back_from(StreamId::MAX).next());
+                if let Some(entry) = entry {
+                    found.push((*key, vec![entry]));
+                }
+                last
+            }
+            From::Last | From::New => last,
+        };
+        resolved.push(behind);
+        let start = behind.next().filter(|_| from != From::LastEntry && behind < last);
+        if let (Some(stream), Some(start)) = (stream, start) {
+            let mut entries = Vec::with_capacity(count.min(stream.len()).min(100));
+            entries.extend(stream.iter_from(start).take(count));
+            if !entries.is_empty() {
+                found.push((*key, entries));
+            }
+        }
+    }
+    if found.is_empty() {
+        let ids: Vec<String> = resolved.iter().map(StreamId::to_string).collect();
+        return wait(ctx, &query, &ids, WaitsFor::Stream);
+    }
+    let len = found.len();
+    let is_resp3 = ctx.out.is_resp3();
+    let out = &mut *ctx.out;
+    if is_resp3 {
+        out.map(len)
+    } else {
+        out.array(len)
+    }
+    for (key, entries) in found {
+        if !is_resp3 {
+            out.array(2);
+        }
+        out.bulk(key.bytes);
+        out.array(entries.len());
+        entries.into_iter().for_each(|entry| reply_entry(out, entry));
+    }
+    Ok(())
+}
+
+/// Waits if the command has BLOCK; otherwise replies that there is nothing.
+fn wait(ctx: &mut Ctx<'_>, query: &Query<'_>, ids: &[String], waits_for: WaitsFor) -> CommandResult {
+    let Some(deadline_ms) = query.deadline_ms else {
+        ctx.out.null_array();
+        return Ok(());
+    };
+    let replaced =
+        |(offset, id): (usize, &String)| ReplacedArg { index: query.ids + offset, arg: id.clone().into_bytes() };
+    let instead = ids.iter().enumerate().map(replaced).collect();
+    let keys = query.ids - query.keys.len()..query.ids;
+    ctx.block(Block { keys, waits_for, deadline_ms, on_timeout: OnTimeout::NullArray, instead });
+    Ok(())
+}
+
+/// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key …] id [id …]`
+pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
+    let query = Query::parse(ctx, true)?;
+    let Some((group_name, consumer_name)) = query.group else { return Err(error::SYNTAX) };
+    let now_ms = ctx.now_ms();
+    let count = if query.count == 0 { usize::MAX } else { query.count };
+    // The number of streams with a reply is known only at the end.
+    let proto = ctx.out.proto();
+    let before = std::mem::replace(ctx.out, Reply::with_buffer(Vec::new(), proto));
+    let mut created = Vec::new();
+    let mut streams = 0;
+    for (key, &from) in query.keys.iter().zip(&query.from) {
+        if let Some(stream) = ctx.commit.write_as::<Stream>(key)?
+            && let Some(group) = stream.groups_mut().get_mut(group_name)
+        {
+            if group.consumer(consumer_name, now_ms) {
+                created.push(*key);
+            }
+            if let Some(consumer) = group.consumers.get_mut(consumer_name) {
+                consumer.seen_ms = now_ms;
+            }
+        }
+        let reader = Reader { group: group_name, consumer: consumer_name };
+        if from == From::New && !has_news(ctx, key, group_name) {
+            continue;
+        }
+        streams += 1;
+        if !ctx.out.is_resp3() {
+            ctx.out.array(2);
+        }
+        ctx.out.bulk(key.bytes);
+        match from {
+            From::Behind(id) => reply_history(ctx, key, reader, id, count)?,
+            _ => deliver(ctx, key, reader, count, query.no_ack)?,
+        }
+    }
+    let mut body = std::mem::replace(ctx.out, before);
+    for key in created {
+        ctx.changed_groups_quietly("xgroup-createconsumer", key.bytes);
+        ctx.log_instead(&[b"XGROUP", b"CREATECONSUMER", key.bytes, group_name, consumer_name]);
+    }
+    if streams == 0 {
+        return wait(ctx, &query, &[], WaitsFor::Group);
+    }
+    if ctx.out.is_resp3() {
+        ctx.out.map(streams);
+    } else {
+        ctx.out.array(streams);
+    }
+    ctx.out.raw(&flatten(&mut body));
+    Ok(())
+}
+
+/// Whether a stream has entries that no member of a group has got.
+fn has_news(ctx: &Ctx<'_>, key: &Key<'_>, group: &[u8]) -> bool {
+    let stream = ctx.commit.held::<Stream>(key);
+    stream.and_then(|stream| Some((stream, stream.groups().get(group)?))).is_some_and(|(stream, group)| {
+        group.last_id < stream.last_id()
+            && group.last_id.next().is_some_and(|next| stream.iter_from(next).next().is_some())
+    })
+}
+
+/// Who reads: a consumer of a group.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    group: &'a [u8],
+    consumer: &'a [u8],
+}
+
+/// Replies with a consumer's pending entries after an identifier; deleted entries have null for fields.
+fn reply_history(
+    ctx: &mut Ctx<'_>,
+    key: &Key<'_>,
+    reader: Reader<'_>,
+    behind: StreamId,
+    count: usize,
+) -> CommandResult {
+    let stream = ctx.commit.read_as::<Stream>(key)?;
+    let group = stream.and_then(|stream| stream.groups().get(reader.group));
+    let pending = group.and_then(|group| group.consumers.get(reader.consumer)).map(|consumer| &consumer.pending);
+    let ids: Vec<StreamId> = match (pending, behind.next()) {
+        (Some(pending), Some(start)) => pending.range(start..).take(count).copied().collect(),
+        _ => Vec::new(),
+    };
+    ctx.out.array(ids.len());
+    for id in ids {
+        match stream.and_then(|stream| stream.get(id)) {
+            Some(entry) => reply_entry(ctx.out, entry),
+            None => {
+                ctx.out.array(2);
+                reply_id(ctx.out, id);
+                ctx.out.null_array();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives a consumer entries that no member of its group has got, and replies with them.
+fn deliver(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, count: usize, no_ack: bool) -> CommandResult {
+    let Reader { group: group_name, consumer: consumer_name } = reader;
+    let now_ms = ctx.now_ms();
+    let Some(stream) = ctx.commit.write_as::<Stream>(key)? else { return Ok(()) };
+    let last_id = stream.groups().get(group_name).map_or(StreamId::MIN, |group| group.last_id);
+    let start = last_id.next().unwrap_or(StreamId::MAX);
+    let entries: Vec<StreamEntry<'_>> = stream.iter_from(start).take(count).collect();
+    let ids: Vec<StreamId> = entries.iter().map(|entry| entry.id).collect();
+    ctx.out.array(entries.len());
+    entries.into_iter().for_each(|entry| reply_entry(ctx.out, entry));
+    let mut entries_read = stream.groups().get(group_name).and_then(|group| group.entries_read);
+    let (first_id, mut before) = (stream.first_id(), last_id);
+    for &id in &ids {
+        entries_read = match entries_read {
+            Some(read) if before >= first_id && !stream.may_have_gaps_from(before) => Some(read + 1),
+            _ if stream.entries_added() > 0 => stream.entries_before(id),
+            read => read,
+        };
+        before = id;
+    }
+    let Some(group) = stream.groups_mut().get_mut(group_name) else { return Ok(()) };
+    group.entries_read = entries_read;
+    for &id in &ids {
+        group.last_id = group.last_id.max(id);
+        if !no_ack {
+            group.assign(id, Pending { consumer: Some(consumer_name.to_vec()), delivered_ms: now_ms, count: 1 });
+        }
+    }
+    // As in Redis, who acknowledges nothing is not active.
+    if let Some(consumer) = group.consumers.get_mut(consumer_name).filter(|_| !no_ack) {
+        consumer.active_ms = now_ms;
+    }
+    let (last, read) = (group.last_id.to_string(), entries_read);
+    ctx.changed_untold();
+    if ctx.is_logged() {
+        let time = now_ms.to_string();
+        for id in ids.iter().filter(|_| !no_ack) {
+            let id = id.to_string();
+            let head: [&[u8]; 6] = [b"XCLAIM", key.bytes, group_name, consumer_name, b"0", id.as_bytes()];
+            let tail: [&[u8]; 8] =
+                [b"TIME", time.as_bytes(), b"RETRYCOUNT", b"1", b"FORCE", b"JUSTID", b"LASTID", last.as_bytes()];
+            ctx.log_instead(&[&head[..], &tail].concat());
+        }
+        let read = read.map_or(-1, |read| i64::try_from(read).unwrap_or(i64::MAX)).to_string();
+        ctx.log_instead(&[
+            b"XGROUP",
+            b"SETID",
+            key.bytes,
+            group_name,
+            last.as_bytes(),
+            b"ENTRIESREAD",
+            read.as_bytes(),
+        ]);
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+
+pub(crate) mod specs;
+
+use crate::batch::admission::abort;
+use crate::command::Flags;
+use crate::commands::scripting::{self, functions};
+use crate::commit::{Outside, Refused, WAY_BACK_KEYS_MAX};
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::long::offload::ARGS_MAX;
+use crate::scripts::habit::{Habit, Known, Scope};
+use crate::transactions::inside::{Executed, execute_all};
+use crate::transactions::transaction::Transaction;
+use crate::transactions::watched::WatchedKey;
+
+const NESTED_MULTI: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
+const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without MULTI");
+const DISCARD_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR DISCARD without MULTI");
+const WATCH_IN_MULTI: CommandError = CommandError::fixed("ERR WATCH inside MULTI is not allowed");
+const ABORTED: CommandError = CommandError::fixed("EXECABORT Transaction discarded because of previous errors.");
+
+/// `MULTI`
+pub fn multi(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.session.transaction.is_some() {
+        return Err(NESTED_MULTI);
+    }
+    let transaction = ctx.commit.new_transaction(ctx.session.db);
+    ctx.session.resume_transaction(transaction);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `DISCARD`
+pub fn discard(ctx: &mut Ctx<'_>) -> CommandResult {
+    let transaction = ctx.session.end_transaction().ok_or(DISCARD_WITHOUT_MULTI)?;
+    ctx.commit.keep_transaction(transaction);
+    ctx.session.unwatch(ctx.engine);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `WATCH key [key ...]`
+pub fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.session.transaction.is_some() {
+        return Err(WATCH_IN_MULTI);
+    }
+    let (db, now_ms) = (ctx.commit.db(), ctx.now_ms());
+    for index in 1..ctx.argc() {
+        let key = ctx.key(index);
+        // The lock that this takes is held until the next key is looked at, or the command ends.
+        let was_expired = ctx.commit.peek_expired(&key, now_ms);
+        let watched = WatchedKey { db, key: key.bytes.into(), hash: key.hash, was_expired };
+        ctx.session.watch(ctx.engine, [watched]);
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `UNWATCH`
+pub fn unwatch(ctx: &mut Ctx<'_>) -> CommandResult {
+    ctx.session.unwatch(ctx.engine);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `EXEC`: one commit, which has the locks of all keys that the commands name and of all watched keys
+pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
+    let transaction = ctx.session.end_transaction().ok_or(EXEC_WITHOUT_MULTI)?;
+    if ctx.commit.is_stuck() && transaction.flags().contains(Flags::DENYOOM) {
+        return Err(abort(ctx, &error::OUT_OF_MEMORY));
+    }
+    if transaction.is_broken() {
+        ctx.session.unwatch(ctx.engine);
+        return Err(ABORTED);
+    }
+    let executed = execute_locked(ctx, &transaction);
+    if ctx.commit.is_refused() {
+        // The transaction is executed later, perhaps on another thread.
+        ctx.session.resume_transaction(transaction);
+    } else {
+        ctx.commit.keep_transaction(transaction);
+    }
+    executed
+}
+
+/// A transaction with scripts begins anew at most this often; then it is executed where nothing makes it begin anew.
+const ATTEMPTS_MAX: usize = 3;
+
+/// Executes a transaction with the locks that it is known to need. If one of its scripts needs more, it is executed
+/// again with more.
+///
+/// # Errors
+/// It is to be executed later, or elsewhere.
+fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
+    let (mark, db) = (ctx.out.mark(), ctx.session.db);
+    let mut may_go_back = true;
+    for attempt in 1.. {
+        let scope = lock(ctx, transaction, may_go_back && attempt <= ATTEMPTS_MAX)?;
+        let outdated = is_outdated(ctx);
+        let watched = ctx.session.unwatch(ctx.engine);
+        if outdated {
+            ctx.out.null_array();
+            return Ok(());
+        }
+        match execute_all(ctx, transaction, scope.has_way_back()) {
+            Executed::AsAWhole => return Ok(()),
+            Executed::WithoutAKey => {
+                tracing::error!("A transaction has worked on a key that it has not locked");
+                return Err(error::UNDECLARED);
+            }
+            Executed::NotAtAll(reason) => {
+                ctx.out.rewind(mark);
+                ctx.select(db);
+                // Its own changes were undone and do not count as changes of watched keys; the locks are still held.
+                if !watched.is_empty() {
+                    ctx.session.watch(ctx.engine, watched);
+                }
+                match reason {
+                    Some(outside) => may_go_back = outside == Outside::Undeclared,
+                    None => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Locks the keys that a transaction is known to need. Unless it `may_go_back`, a script that may need more than its keys
+/// is executed elsewhere.
+///
+/// # Errors
+/// It is to be executed later, or elsewhere.
+fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Result<Scope, CommandError> {
+    let takes_long = transaction.len() > ARGS_MAX || transaction.flags().contains(Flags::REMOTE);
+    if takes_long && ctx.commit.may_defer() {
+        return Err(ctx.commit.refuse(Refused::TakesLong).into());
+    }
+    if transaction.needs_keyspace() {
+        // What needs the whole keyspace cannot be undone.
+        if scope(ctx, transaction, false) == Scope::Elsewhere {
+            return Err(ctx.commit.refuse(Refused::TakesLong).into());
+        }
+        ctx.commit.lock_keyspace()?;
+        return Ok(Scope::Keyspace { has_way_back: false });
+    }
+    let scope = scope(ctx, transaction, may_go_back);
+    match scope {
+        Scope::Declared { .. } => lock_keys(ctx, transaction)?,
+        Scope::Keyspace { .. } => ctx.commit.lock_keyspace()?,
+        Scope::Elsewhere => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+    }
+    Ok(scope)
+}
+
+/// The scope that all scripts and functions of a transaction together are known to need.
+fn scope(ctx: &Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Scope {
+    let no_scripts = Scope::Declared { has_way_back: false };
+    if !transaction.has_programs() {
+        return no_scripts;
+    }
+    let keys_len = transaction.keys().take(WAY_BACK_KEYS_MAX + 1).count();
+    let has_way_back = may_go_back && keys_len <= WAY_BACK_KEYS_MAX;
+    let may_go_elsewhere = ctx.commit.may_go_elsewhere();
+    let scopes = transaction.programs().map(|(id, argv)| {
+        let name = ctx.engine.commands.command(id).spec.name;
+        let choose = |known: Known<'_>| match has_way_back {
+            true => known.habit.scope(known.proof, may_go_elsewhere),
+            false => Habit::scope_without_way_back(known.proof, may_go_elsewhere),
+        };
+        if name.starts_with("fcall") {
+            functions::with_known(ctx.engine, &argv, choose)
+        } else {
+            scripting::with_known(ctx.engine, &argv, name.starts_with("evalsha"), choose)
+        }
+    });
+    scopes.fold(no_scripts, Scope::and)
+}
+
+fn lock_keys(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
+    let keys = transaction.keys();
+    match &ctx.session.watching {
+        Some(watching) => ctx.commit.lock_all(keys.chain(watching.keys().iter().map(|key| (key.db, key.hash))))?,
+        None => ctx.commit.lock_all(keys)?,
+    }
+    Ok(())
+}
+
+/// Whether a watched key has changed or has expired. The locks of watched keys must be held.
+fn is_outdated(ctx: &mut Ctx<'_>) -> bool {
+    let now_ms = ctx.now_ms();
+    let Some(watching) = &ctx.session.watching else { return false };
+    let commit = &mut *ctx.commit;
+    watching.is_outdated()
+        || watching.keys().iter().filter(|key| !key.was_expired).any(|key| commit.is_past_its_time(key, now_ms))
+}

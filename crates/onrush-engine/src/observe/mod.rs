@@ -1,0 +1,14 @@
+//! What the engine tells of itself: counters, times, slow logs, hot keys, how clients pipeline.
+
+pub(crate) mod acl_log;
+pub mod histogram;
+pub mod hotkeys;
+pub mod latency;
+pub mod pipeline;
+pub mod progress;
+pub mod slow;
+pub mod slow_batch;
+pub(crate) mod slow_chunk;
+pub mod slowlog;
+pub mod stats;
+pub mod timing;

@@ -1,0 +1,250 @@
+//! Commands of a transaction: queued by their connection, executed inside of the commit of EXEC.
+
+use std::hint::cold_path;
+
+use onrush_resp::parse_i64;
+
+use crate::batch::admission::{admit, refuse};
+use crate::batch::execute::{count_error, note_timed};
+use crate::clients::session::States;
+use crate::command::find_keys::find_keys;
+use crate::command::{Command, Flags};
+use crate::commit::{Commit, Outside, Refused};
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+use crate::messages::show::show;
+use crate::observe::slow::note_slow;
+use crate::tracking::reads::note_reads;
+use crate::transactions::transaction::Transaction;
+
+const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed inside a transaction");
+
+/// Queues the present command after MULTI; `None` if it must be executed at once. `full`: memory is over its limit.
+///
+/// # Errors
+/// The error to reply with: the command is not queued, and EXEC is refused.
+pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> Option<CommandResult> {
+    let command = match planned.map_or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv), Ok) {
+        Ok(command) => command,
+        Err(error) => return Some(Err(refuse(ctx, error))),
+    };
+    if command.flags.contains(Flags::NOT_QUEUED) {
+        return None;
+    }
+    // Planning has checked the number of arguments.
+    let is_limited = !ctx.session.is_authenticated()
+        || !ctx.commit.has_entered()
+        || ctx.engine.restricts()
+        || ctx.session.monitor.is_some();
+    if (planned.is_none() || is_limited)
+        && let Err(error) = admit(ctx, command, false)
+    {
+        return Some(Err(refuse(ctx, error)));
+    }
+    Some(queue_command(ctx, command, full))
+}
+
+fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> CommandResult {
+    if full || command.flags.contains(Flags::NO_MULTI) {
+        cold_path();
+        // A queued command takes memory, whatever it does.
+        let error = if full { error::OUT_OF_MEMORY } else { NOT_IN_MULTI };
+        ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].rejected.add(1);
+        return Err(refuse(ctx, error));
+    }
+    let Some(mut transaction) = ctx.session.transaction.take() else { return Ok(()) };
+    transaction.push(command.id, command.flags, &ctx.argv, ctx.planned);
+    note_keys(ctx, command, &mut transaction);
+    ctx.session.show_transaction(&transaction);
+    ctx.session.transaction = Some(transaction);
+    ctx.out.simple("QUEUED");
+    Ok(())
+}
+
+/// Notes the keys that the present command, one of a transaction, may work on.
+fn note_keys(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
+    // Planned keys are queued with the command.
+    let are_planned = command.has_only_fixed_keys() && !ctx.planned.hashes.is_empty();
+    if command.runs_program() {
+        // EXEC finds out what the script needs beside the keys that it is given.
+        note_named(ctx, command, transaction);
+        transaction.is_program();
+    } else if command.flags.contains(Flags::OTHER_KEYS) {
+        transaction.need_keyspace();
+    } else if are_planned {
+        // There are no other keys.
+    } else if command.has_keys() {
+        note_named(ctx, command, transaction);
+    } else if command.spec.name == "select" && command.parent.is_none() {
+        let wanted = parse_i64(ctx.arg(1)).and_then(|db| usize::try_from(db).ok());
+        if let Some(db) = wanted.filter(|db| *db < ctx.engine.keyspace.databases()) {
+            transaction.select(db as u32);
+        }
+    } else if !command.names_all_keys {
+        transaction.need_keyspace();
+    }
+}
+
+/// Adds the keys that the present command names to the transaction.
+fn note_named(ctx: &Ctx<'_>, command: &Command, transaction: &mut Transaction) {
+    match find_keys(command, &ctx.argv) {
+        Ok(found) => transaction.add_keys(found.into_iter().map(|key| ctx.engine.keyspace.hash(ctx.arg(key.index)))),
+        // The command will fail, or has keys that its specs do not name.
+        Err(_) => transaction.need_keyspace(),
+    }
+}
+
+/// How the execution of a transaction ended.
+pub(crate) enum Executed {
+    /// All of it was executed.
+    AsAWhole,
+    /// A command asked for a key that was not locked. What it did to the key is dropped.
+    WithoutAKey,
+    /// It was undone. `Some`: one of its scripts needs more than the transaction has, or an entry that is too large for
+    /// a way back had to be changed. `None`: it takes long.
+    NotAtAll(Option<Outside>),
+}
+
+/// Executes the commands of a transaction and appends an array of their replies. Its locks must be held.
+/// `has_way_back`: it can be undone until its end.
+pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_back: bool) -> Executed {
+    let (engine, thread) = (ctx.engine, ctx.thread);
+    let stats = &engine.stats.threads[thread];
+    ctx.out.array(transaction.len());
+    ctx.commit.begin_nested();
+    if has_way_back {
+        ctx.commit.keep_way_back();
+    }
+    let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
+    let mut inner = Ctx::new(engine, thread, &mut *ctx.session, &mut *ctx.out, &mut *ctx.commit);
+    let (mut changes, mut timed) = (0, Timed::default());
+    let is_monitored = engine.messages.has_monitors();
+    let mut stopped = None;
+    for (at, (id, argv, planned)) in transaction.commands().enumerate() {
+        let command = engine.commands.command(id);
+        (inner.command, inner.argv, inner.planned) = (command, argv, planned);
+        if command.is_short() && !engine.settings.timing.may_time_each() {
+            execute_queued(&mut inner);
+        } else {
+            cold_path();
+            timed.execute(&mut inner, at);
+        }
+        if is_monitored {
+            show(&mut inner);
+        }
+        changes += std::mem::take(&mut inner.changes);
+        if has_way_back && let Some(reason) = stops(inner.commit) {
+            stopped = Some(reason);
+            break;
+        }
+    }
+    ctx.session.deny_blocking = denied_blocking;
+    if let Some(reason) = stopped {
+        ctx.commit.go_back();
+        ctx.commit.give_up_way_back();
+        // A transaction that went outside is executed again.
+        let _ = ctx.commit.end_nested();
+        return Executed::NotAtAll(reason);
+    }
+    ctx.commit.give_up_way_back();
+    let ended = ctx.commit.end_nested();
+    ctx.executing.note(ctx.command.id);
+    stats.changes.add(changes);
+    stats.commands_processed.add(transaction.len() as u64);
+    timed.count(ctx, transaction);
+    if ended.is_ok() { Executed::AsAWhole } else { Executed::WithoutAKey }
+}
+
+/// Why a transaction with a way back must stop, if it must: the reason it went outside, or `None` if it takes long.
+fn stops(commit: &mut Commit) -> Option<Option<Outside>> {
+    match (commit.take_refused(), commit.went_outside()) {
+        _ if commit.shows_too_much() => Some(None),
+        (Some(Refused::TakesLong | Refused::HeldLong), _) => Some(None),
+        (Some(Refused::Undeclared), outside) => Some(Some(outside.unwrap_or(Outside::Undeclared))),
+        (None, outside) => outside.map(Some),
+    }
+}
+
+/// Commands of a transaction that are timed one by one. All others are timed together.
+#[derive(Default)]
+struct Timed {
+    /// Their places and times.
+    commands: Vec<(usize, u64)>,
+    nanos: u64,
+}
+
+impl Timed {
+    /// Executes the command of a context, at this place of its transaction.
+    fn execute(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+        let (started, reply_at) = (ctx.engine.clock.now(), ctx.out.len());
+        ctx.started = started;
+        execute_queued(ctx);
+        let nanos = (ctx.engine.clock.now() - started).as_nanos() as u64;
+        note_timed(ctx, nanos, ctx.out.len().saturating_sub(reply_at));
+        self.commands.push((at, nanos));
+        self.nanos += nanos;
+    }
+
+    /// Counts all commands of the transaction, which `ctx` has executed.
+    fn count(&self, ctx: &Ctx<'_>, transaction: &Transaction) {
+        let (stats, timing) = (&ctx.engine.stats.threads[ctx.thread], &ctx.engine.settings.timing);
+        let took_ns = (ctx.engine.clock.now() - ctx.started).as_nanos() as u64;
+        let (rest_ns, rest_len) =
+            (took_ns.saturating_sub(self.nanos), (transaction.len() - self.commands.len()) as u64);
+        let each_ns = rest_ns / rest_len.max(1);
+        let mut timed = self.commands.iter().peekable();
+        let mut ids = transaction.ids().enumerate().peekable();
+        while let Some((at, id)) = ids.next() {
+            let count = |times, nanos| stats.commands[id as usize].count(times, nanos, timing.tracks());
+            if let Some((_, nanos)) = timed.next_if(|(place, _)| *place == at) {
+                count(1, *nanos);
+                continue;
+            }
+            // Equal commands in a row are counted together.
+            let next_timed = timed.peek().map_or(usize::MAX, |(place, _)| *place);
+            let mut times = 1;
+            while ids.next_if(|(at, next)| *next == id && *at < next_timed).is_some() {
+                times += 1;
+            }
+            count(times, each_ns * times);
+        }
+        if rest_len > 0 && timing.is_long_for_chunk(rest_ns) {
+            let text = format!("(one of {rest_len} commands, or all together)");
+            note_slow(ctx.engine, &ctx.session.handle, rest_ns, || vec![b"EXEC".to_vec(), text.into_bytes()]);
+        }
+    }
+}
+
+/// Executes the command of a context inside of the commit of EXEC.
+pub(crate) fn execute_queued(ctx: &mut Ctx<'_>) {
+    ctx.executing.note(ctx.command.id);
+    if let Some(error) = execute_inside(ctx, true)
+        && !ctx.commit.is_to_go_back()
+    {
+        count_error(ctx, &error);
+    }
+}
+
+/// Executes the command of a context inside of another commit, which records its effects if `is_recorded`. An error
+/// becomes its reply, and is returned.
+pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<CommandError> {
+    let mark = ctx.out.mark();
+    let error = (ctx.command.handler)(ctx).err();
+    if let Some(error) = &error {
+        cold_path();
+        ctx.out.rewind(mark);
+        ctx.out.error_bytes(error.as_bytes());
+        if !ctx.commit.is_to_go_back() {
+            ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
+        }
+    }
+    if ctx.session.states.contains(States::TRACKS) {
+        note_reads(ctx);
+    }
+    let changes = if is_recorded { ctx.changes } else { 0 };
+    if changes > 0 && ctx.engine.commands.is_renamed() {
+        ctx.log_by_original_name();
+    }
+    ctx.commit.end_inside(&ctx.argv, changes);
+    error
+}

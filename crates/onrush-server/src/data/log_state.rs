@@ -1,0 +1,129 @@
+//! What is known of the append-only file.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use onrush_engine::process::{LogFacts, LogFileFacts};
+use onrush_persist::SinkId;
+use onrush_persist::aof::{Aof, AofStatus, Health};
+use parking_lot::Mutex;
+
+use crate::data::backoff::Backoff;
+
+/// The append-only file, if there is one, and what is known of its rewrites.
+#[derive(Default)]
+pub struct AppendOnly {
+    running: Mutex<Option<Running>>,
+    rewrites: Mutex<Rewrites>,
+    /// Why it takes no writes, if it does not.
+    error: Mutex<Option<String>>,
+    /// Whether somebody makes files while none is written.
+    is_made: Arc<AtomicBool>,
+}
+
+/// The right to make the files of a log while none is written. One has it at a time.
+pub struct Making(Arc<AtomicBool>);
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
+}
+
+/// A file that is being written.
+pub struct Running {
+    /// What writes it.
+    pub aof: Arc<Aof>,
+    /// How it follows the command log.
+    pub sink: SinkId,
+}
+
+/// The results of the rewrites so far.
+#[derive(Default)]
+struct Rewrites {
+    done: u64,
+    last_took_s: Option<u64>,
+    tries: Backoff,
+}
+
+impl AppendOnly {
+    /// Something is written from here on.
+    pub fn begin(&self, running: Running) {
+        *self.running.lock() = Some(running);
+    }
+
+    /// Nothing is written any more; returns what was.
+    pub fn end(&self) -> Option<Running> {
+        self.running.lock().take()
+    }
+
+    /// What is being written, if anything.
+    pub fn aof(&self) -> Option<Arc<Aof>> {
+        self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
+    }
+
+    /// Takes the right to make the files while none is written; `None` if another one has it.
+    pub fn make(&self) -> Option<Making> {
+        (!self.is_made.swap(true, Acquire)).then(|| Making(Arc::clone(&self.is_made)))
+    }
+
+    /// Whether the first base is still to come: until then the log is of no use at the next start.
+    pub fn lacks_base(&self) -> bool {
+        self.aof().is_some_and(|aof| !aof.has_base())
+    }
+
+    /// Notes why it takes no writes, if it does not.
+    pub fn note_error(&self, error: Option<String>) {
+        *self.error.lock() = error;
+    }
+
+    /// What INFO shows. `is_coming`: it is being loaded.
+    pub fn facts(&self, is_coming: bool) -> LogFacts {
+        let aof = self.aof();
+        let rewrites = self.rewrites.lock();
+        LogFacts {
+            is_on: is_coming || aof.is_some(),
+            last_rewrite_s: rewrites.last_took_s,
+            has_rewrite_failed: rewrites.tries.failures() > 0,
+            rewrites: rewrites.done,
+            failures: rewrites.tries.failures().into(),
+            write_error: self.error.lock().clone(),
+            files: aof.map(|aof| {
+                let facts = aof.facts();
+                LogFileFacts {
+                    size: facts.size,
+                    base_size: facts.base_size,
+                    buffer_len: facts.buffer_len,
+                    pending_fsyncs: facts.pending_fsyncs,
+                    delayed_fsyncs: facts.delayed_fsyncs,
+                }
+            }),
+        }
+    }
+
+    /// Whether a rewrite may be tried now.
+    pub fn may_rewrite(&self) -> bool {
+        self.rewrites.lock().tries.may_try()
+    }
+
+    /// Notes the result of a rewrite.
+    pub fn note_rewrite(&self, result: &io::Result<u64>, took_s: u64) {
+        let mut rewrites = self.rewrites.lock();
+        rewrites.tries.note(result.is_ok());
+        if result.is_ok() {
+            rewrites.done += 1;
+            rewrites.last_took_s = Some(took_s);
+        }
+    }
+}
+
+/// Why writing fails, if it does.
+pub fn error_of(health: &Health) -> Option<String> {
+    match &health.status {
+        AofStatus::Ok => None,
+        // As Redis shows it: without the number that the standard library adds.
+        AofStatus::Failed { message, .. } => message.split(" (os error").next().map(str::to_owned),
+    }
+}

@@ -1,0 +1,244 @@
+//! When the data is saved: at save points, on request, at the end.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use onrush_engine::gate::Exclusive;
+use onrush_engine::process::Process;
+use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
+use onrush_engine::snapshot::run::{self, At, begin};
+use parking_lot::Mutex;
+
+use crate::config::{Config, SavePoint};
+use crate::data::append_only::{BUSY, create_base};
+use crate::data::backoff::Backoff;
+use crate::data::refusal;
+use crate::process::server::Server;
+
+/// How often the thread looks for something to do.
+pub const LOOK_PERIOD: Duration = Duration::from_millis(100);
+
+/// Starts the thread for snapshots.
+///
+/// # Errors
+/// The system cannot create a thread.
+pub fn start_thread(server: &'static Server) -> std::io::Result<()> {
+    std::thread::Builder::new().name("snapshot".into()).spawn(|| run::serve(server))?;
+    Ok(())
+}
+
+/// Decides when and where the data is saved.
+pub fn plan(config: &Config) -> String {
+    let points = config.save.iter().map(|SavePoint { seconds, changes }| {
+        let noun = if *changes == 1 { "change" } else { "changes" };
+        format!("{seconds} s with {changes} {noun}")
+    });
+    let points: Vec<String> = points.collect();
+    let snapshots = match points.is_empty() {
+        true => "No snapshots are taken by themselves (save \"\")".to_owned(),
+        false => format!(
+            "The data is saved in {}/{} after {}, and at the end",
+            config.dir,
+            config.dbfilename,
+            points.join(", ")
+        ),
+    };
+    let log = match config.appendonly {
+        true => format!("every change goes to {}/{}, synced: {}", config.dir, config.appenddirname, config.appendfsync),
+        false => "there is no append-only file (appendonly no)".to_owned(),
+    };
+    format!("{snapshots}; {log}")
+}
+
+/// Work of the thread that decides when and where the data is saved.
+pub type Work = Box<dyn FnOnce(&'static Server) + Send>;
+
+/// The way to that thread.
+static WORK: OnceLock<Sender<Work>> = OnceLock::new();
+
+/// Has that thread do something that may wait for the disk.
+pub fn pass_on(work: Work) {
+    if let Some(thread) = WORK.get() {
+        // The thread ends with the process.
+        let _ = thread.send(work);
+    }
+}
+
+/// Starts the thread that looks regularly whether a snapshot or a rewrite is due. Unlike the threads that serve clients, it
+/// may wait for the disk.
+///
+/// # Errors
+/// The system cannot create a thread.
+pub fn start_looking(server: &'static Server) -> std::io::Result<()> {
+    let (sender, work) = channel();
+    // This is called once.
+    let _ = WORK.set(sender);
+    let mut saving = Saving { server, snapshots: Backoff::default(), is_tried: false };
+    std::thread::Builder::new().name("saving".into()).spawn(move || {
+        loop {
+            match work.recv_timeout(LOOK_PERIOD) {
+                Ok(work) => work(server),
+                Err(RecvTimeoutError::Timeout) if server.loading.is_on() => {}
+                Err(RecvTimeoutError::Timeout) => saving.look(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Does something with the whole keyspace; `None`, without having done it, if a script takes too long. Beside long commands
+/// the thread for these does it: behind one of them there may always be another one.
+pub fn with_keyspace<T: Send + 'static>(
+    server: &'static Server,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if !server.offload.is_busy() {
+        let _alone = server.alone_unless_busy()?;
+        return Some(work());
+    }
+    let (tell, told) = channel();
+    let work = Mutex::new(Some((work, tell)));
+    server.offload.run(move || {
+        if let Some((work, tell)) = work.lock().take() {
+            let done = server.alone_unless_busy().map(|_alone| work());
+            // The other thread waits for it.
+            let _ = tell.send(done);
+        }
+    });
+    told.recv().ok().flatten()
+}
+
+/// Looks whether a snapshot or a rewrite is due.
+struct Saving {
+    server: &'static Server,
+    /// When to try a snapshot again that has failed.
+    snapshots: Backoff,
+    /// Whether a snapshot was begun whose end is not noted yet.
+    is_tried: bool,
+}
+
+impl Saving {
+    /// Begins a snapshot or a rewrite if one is due, and updates whether writes are refused.
+    fn look(&mut self) {
+        let server = self.server;
+        refusal::look_at_snapshots(server);
+        if server.durability.take_due() {
+            server.durability.ask(server.log.last_lsn());
+        }
+        if server.snapshots.underway().is_some() || server.is_script_busy() {
+            return;
+        }
+        let facts = server.snapshots.facts();
+        if std::mem::take(&mut self.is_tried) || facts.failure.is_none() {
+            self.snapshots.note(facts.failure.is_none());
+        }
+        if look_at_log(server) || !self.snapshots.may_try() {
+            return;
+        }
+        let now_s = server.clock.unix_ms() / 1000;
+        let since_s = now_s - facts.saved_at_s.max(server.started_unix_s());
+        let changes = server.stats.changes().saturating_sub(facts.saved_changes);
+        let is_due = |point: &SavePoint| changes >= point.changes && since_s > point.seconds as i64;
+        let point = server.host.config.read().save.iter().copied().find(is_due);
+        if server.snapshots.is_scheduled(Purpose::File) {
+            self.begin_snapshot(now_s);
+        } else if let Some(point) = point {
+            tracing::info!("{changes} changes in {} seconds. Saving...", point.seconds);
+            self.begin_snapshot(now_s);
+        }
+    }
+
+    fn begin_snapshot(&mut self, now_s: i64) {
+        let server = self.server;
+        self.is_tried = true;
+        server.snapshots.note(|facts| facts.tried_at_s = now_s);
+        match server.host.create_snapshot(Purpose::File) {
+            Ok(output) => {
+                if cut(server, output, Purpose::File) {
+                    tracing::info!("Background saving started");
+                }
+            }
+            Err(error) => {
+                tracing::error!("Can't create a file for a snapshot: {error}");
+                server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
+            }
+        }
+    }
+}
+
+/// Begins a snapshot that the thread for snapshots goes on with; returns whether it has begun.
+fn cut(server: &'static Server, output: Box<dyn Output>, purpose: Purpose) -> bool {
+    let output = Arc::new(Mutex::new(Some(output)));
+    let taken = Arc::clone(&output);
+    let begun = with_keyspace(server, move || {
+        let output = taken.lock().take();
+        output.is_some_and(|output| begin(server, output, purpose, true).is_some())
+    });
+    if let Some(output) = output.lock().take() {
+        output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
+    }
+    begun.unwrap_or(false)
+}
+
+/// Rewrites the append-only file if that is due; returns whether this began a snapshot.
+fn look_at_log(server: &'static Server) -> bool {
+    let (is_wanted, percentage, min_size) = {
+        let config = server.host.config.read();
+        (config.appendonly, config.auto_aof_rewrite_percentage, config.auto_aof_rewrite_min_size)
+    };
+    let Some(aof) = server.host.append_only.aof() else {
+        // Only a failed DEBUG LOADAOF leaves that. What there is in memory must not replace the log by itself.
+        if is_wanted {
+            refusal::note_lack(server, true);
+            return false;
+        }
+        return server.snapshots.is_scheduled(Purpose::LogBase) && rewrite(server);
+    };
+    let facts = aof.facts();
+    let growth = facts.size.saturating_sub(facts.base_size).saturating_mul(100) / facts.base_size.max(1);
+    let is_grown = percentage > 0 && facts.size > min_size && growth >= percentage;
+    let is_due = is_grown || aof.needs_rewrite() || server.snapshots.is_scheduled(Purpose::LogBase);
+    if !is_due || !server.host.append_only.may_rewrite() {
+        return false;
+    }
+    if is_grown {
+        tracing::info!("Starting automatic rewriting of AOF on {growth}% growth");
+    }
+    rewrite(server)
+}
+
+/// Begins a rewrite of the append-only file; returns whether it has begun.
+fn rewrite(server: &'static Server) -> bool {
+    match create_base(server) {
+        Ok(output) => cut(server, output, Purpose::LogBase),
+        Err(error) => {
+            tracing::error!("Can't rewrite the append-only file: {error}");
+            false
+        }
+    }
+}
+
+/// Saves all data at the end of the process; `None` if a script takes too long, which must end first.
+///
+/// # Errors
+/// It could not be saved.
+pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, String> {
+    loop {
+        if !server.snapshots.abort_and_wait("the server ends") {
+            return Err("a background save is in progress and does not end: its disk does not answer".to_owned());
+        }
+        server.host.peers.interrupt();
+        let Some(alone) = server.alone_unless_busy() else { return Ok(None) };
+        // Another thread may have begun one meanwhile.
+        if server.snapshots.underway().is_some() {
+            continue;
+        }
+        tracing::info!("Saving the final RDB snapshot before exiting.");
+        let output = server.host.create_snapshot(Purpose::File).map_err(|error| error.to_string())?;
+        let underway = begin(server, output, Purpose::File, false).ok_or("another snapshot is under way")?;
+        run::run(server, &underway, At::Alone)?;
+        return Ok(Some(alone));
+    }
+}

@@ -1,0 +1,330 @@
+//! Listening sockets: accepting connections, and refusing those that are not allowed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use onrush_engine::clients::client::ClientHandle;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+
+use crate::config::{Config, os_reason};
+use crate::net::binding::{bind_all_tcp, bind_unix};
+use crate::net::listen_change::ListenChange;
+use crate::net::socket;
+use crate::process::server::Server;
+use crate::workers::mailbox::Mailbox;
+
+/// Wait before the next try when the system cannot accept, mostly because file descriptors have run out.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// At most one log line about failed accepts in this time.
+const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often, and at what interval, the listener looks for room before it refuses a client.
+const FULL_CHECKS: usize = 10;
+const FULL_WAIT: Duration = Duration::from_millis(1);
+
+const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
+
+const PROTECTED: &[u8] = b"-DENIED Onrush is running in protected mode: no password is set for the default user, so \
+only clients on this machine may connect. To let others in, set a password with 'requirepass', or if the network is \
+trusted turn the check off with 'CONFIG SET protected-mode no' from this machine or with '--protected-mode no' at \
+start.\r\n";
+
+/// The sockets of a server, bound and listening.
+pub struct Listeners {
+    tcp: Vec<std::net::TcpListener>,
+    unix: Option<std::os::unix::net::UnixListener>,
+}
+
+impl Listeners {
+    /// Binds what the configuration asks for.
+    ///
+    /// # Errors
+    /// Why the server cannot listen. The log has named the address already.
+    pub fn bind(config: &Config) -> Result<Self, String> {
+        let tcp = bind_all_tcp(config).map_err(|error| {
+            tracing::warn!("Warning: {error}");
+            format!("Failed listening on port {} (tcp), aborting.", config.port)
+        })?;
+        let unix = match config.unixsocket.as_str() {
+            "" => None,
+            path => Some(
+                bind_unix(path, config.unixsocketperm as u32)
+                    .map_err(|error| format!("Failed opening Unix socket: bind: {}", os_reason(&error)))?,
+            ),
+        };
+        if tcp.is_empty() && unix.is_none() {
+            return Err("Configured to not listen anywhere, exiting.".to_owned());
+        }
+        Ok(Self { tcp, unix })
+    }
+
+    /// What there is to connect to: `tcp`, `unix`.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let tcp = (!self.tcp.is_empty()).then_some("tcp");
+        tcp.into_iter().chain(self.unix.as_ref().map(|_| "unix"))
+    }
+
+    /// Accepts connections on all of them, and on others when the configuration says so, until its task ends.
+    ///
+    /// # Errors
+    /// The runtime cannot watch a socket.
+    pub async fn serve(
+        self,
+        server: &'static Server,
+        workers: Arc<[Arc<Mailbox>]>,
+        mut changes: UnboundedReceiver<ListenChange>,
+    ) -> io::Result<()> {
+        let mut unix = JoinSet::new();
+        if let Some(listener) = self.unix {
+            let listener = UnixListener::from_std(listener)?;
+            unix.spawn(accept_unix(server, listener, Arc::clone(&workers)));
+        }
+        let mut tcp = accept_all(server, self.tcp, &workers)?;
+        let mut present = server.host.config.read().clone();
+        while let Some(ListenChange { config, done }) = changes.recv().await {
+            let changed = (&config.bind, config.port) != (&present.bind, present.port);
+            let result = if changed { exchange(server, &mut tcp, &present, &config, &workers).await } else { Ok(()) };
+            if result.is_ok() {
+                server.host.port.store(config.port as u32, Relaxed);
+                present = config;
+            }
+            // The requesting thread may have given up.
+            let _ = done.send(result);
+        }
+        // No more requests can come.
+        std::future::pending().await
+    }
+}
+
+/// Listens on other TCP sockets in place of the present ones. With another port the old and the new sockets exist
+/// together for a moment, so that no client is refused; with the same port the old sockets must be closed first.
+async fn exchange(
+    server: &'static Server,
+    tcp: &mut JoinSet<()>,
+    present: &Config,
+    wanted: &Config,
+    workers: &Arc<[Arc<Mailbox>]>,
+) -> Result<(), String> {
+    let accept = |listeners| accept_all(server, listeners, workers).map_err(|error| os_reason(&error));
+    let bind_all_tcp = |config: &Config| match bind_all_tcp(config)? {
+        none if none.is_empty() && config.port != 0 => Err("This machine has none of the addresses".to_owned()),
+        listeners => Ok(listeners),
+    };
+    if wanted.port != present.port {
+        let wanted = accept(bind_all_tcp(wanted)?)?;
+        std::mem::replace(tcp, wanted).shutdown().await;
+        return Ok(());
+    }
+    tcp.shutdown().await;
+    let result = bind_all_tcp(wanted).and_then(accept);
+    match result {
+        Ok(wanted) => {
+            *tcp = wanted;
+            Ok(())
+        }
+        Err(error) => {
+            match bind_all_tcp(present).and_then(accept) {
+                Ok(present) => *tcp = present,
+                Err(error) => tracing::error!("Can't listen on the previous addresses again either: {error}"),
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Accepts on each socket, in a task of its own.
+fn accept_all(
+    server: &'static Server,
+    listeners: Vec<std::net::TcpListener>,
+    workers: &Arc<[Arc<Mailbox>]>,
+) -> io::Result<JoinSet<()>> {
+    let mut tasks = JoinSet::new();
+    for listener in listeners {
+        tasks.spawn(accept_tcp(server, TcpListener::from_std(listener)?, Arc::clone(workers)));
+    }
+    Ok(tasks)
+}
+
+/// Keeps the log readable while accepts fail again and again.
+#[derive(Default)]
+struct Complaints {
+    last: Option<std::time::Instant>,
+}
+
+impl Complaints {
+    fn tell(&mut self, error: &io::Error) {
+        if self.last.is_none_or(|last| last.elapsed() >= ACCEPT_LOG_INTERVAL) {
+            self.last = Some(std::time::Instant::now());
+            tracing::warn!("Accepting client connection: accept: {}", os_reason(error));
+        }
+    }
+}
+
+async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc<[Arc<Mailbox>]>) {
+    let mut complaints = Complaints::default();
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                if is_full(server) {
+                    tokio::spawn(admit_late(server, Arc::clone(&workers), move |workers| {
+                        admit_tcp(server, stream, peer, workers)
+                    }));
+                } else if let Err(error) = admit_tcp(server, stream, peer, &workers) {
+                    tracing::debug!("Client {peer} went away while it was accepted: {error}");
+                }
+            }
+            Err(error) => {
+                complaints.tell(&error);
+                tokio::time::sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, workers: &[Arc<Mailbox>]) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (keepalive_s, protected) = {
+        let config = server.host.config.read();
+        (config.tcp_keepalive, config.protected_mode && config.requirepass.is_empty())
+    };
+    if keepalive_s > 0 {
+        let interval = Duration::from_secs((keepalive_s / 3).max(1));
+        let keepalive =
+            TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval).with_retries(3);
+        // The system may not support these times; the connection works without them.
+        if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&keepalive) {
+            tracing::debug!("No TCP keepalive for {peer}: {error}");
+        }
+    }
+    if protected && !peer.ip().to_canonical().is_loopback() {
+        refuse(server, stream, PROTECTED);
+        return Ok(());
+    }
+    let Some(place) = Place::take(server) else {
+        refuse(server, stream, TOO_MANY_CLIENTS);
+        return Ok(());
+    };
+    let laddr = stream.local_addr()?.to_string();
+    let fd = stream.as_raw_fd();
+    let stream = stream.into_std()?;
+    place.hand_over(workers, peer.to_string(), laddr, fd, false, stream.into());
+    Ok(())
+}
+
+async fn accept_unix(server: &'static Server, listener: UnixListener, workers: Arc<[Arc<Mailbox>]>) {
+    let mut complaints = Complaints::default();
+    let path = server.host.config.read().unixsocket.clone();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                if is_full(server) {
+                    let path = path.clone();
+                    tokio::spawn(admit_late(server, Arc::clone(&workers), move |workers| {
+                        admit_unix(server, stream, &path, workers)
+                    }));
+                } else if let Err(error) = admit_unix(server, stream, &path, &workers) {
+                    tracing::debug!("A client went away while it was accepted: {error}");
+                }
+            }
+            Err(error) => {
+                complaints.tell(&error);
+                tokio::time::sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: &[Arc<Mailbox>]) -> io::Result<()> {
+    let Some(place) = Place::take(server) else {
+        refuse(server, stream, TOO_MANY_CLIENTS);
+        return Ok(());
+    };
+    let fd = stream.as_raw_fd();
+    let stream = stream.into_std()?;
+    let addr = format!("{path}:0");
+    place.hand_over(workers, addr.clone(), addr, fd, true, stream.into());
+    Ok(())
+}
+
+fn is_full(server: &Server) -> bool {
+    server.host.connected.load(Relaxed) >= server.host.config.read().maxclients as usize
+}
+
+/// Admits a client. If there is no room, workers first get a moment to notice closed connections: a client that closes
+/// one connection and opens another must not be refused.
+async fn admit_late(
+    server: &'static Server,
+    workers: Arc<[Arc<Mailbox>]>,
+    admit: impl FnOnce(&[Arc<Mailbox>]) -> io::Result<()> + Send,
+) {
+    for _ in 0..FULL_CHECKS {
+        tokio::time::sleep(FULL_WAIT).await;
+        if !is_full(server) {
+            break;
+        }
+    }
+    if let Err(error) = admit(&workers) {
+        tracing::debug!("A client went away while it was accepted: {error}");
+    }
+}
+
+/// A place among the `maxclients`; given back unless a connection takes it over.
+struct Place(&'static Server);
+
+impl Place {
+    fn take(server: &'static Server) -> Option<Self> {
+        let place = Self(server);
+        let connected = server.host.connected.fetch_add(1, Relaxed);
+        (connected < server.host.config.read().maxclients as usize).then_some(place)
+    }
+
+    fn hand_over(
+        self,
+        workers: &[Arc<Mailbox>],
+        addr: String,
+        laddr: String,
+        fd: i32,
+        unix: bool,
+        socket: socket::Socket,
+    ) {
+        let server = self.0;
+        server.stats.connections_received.fetch_add(1, Relaxed);
+        let id = server.clients.next_id();
+        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, server.clock.unix_ms()));
+        server.clients.add(Arc::clone(&handle));
+        workers[server.host.worker_for(id)].hand_over(socket, handle);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.host.connected.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Sends a client the reason why it is refused, as far as the kernel takes the text at once, and closes.
+fn refuse(
+    server: &'static Server,
+    mut stream: impl tokio::io::AsyncWrite + Unpin + Send + 'static,
+    why: &'static [u8],
+) {
+    server.stats.connections_rejected.fetch_add(1, Relaxed);
+    tokio::spawn(async move {
+        let told = async {
+            stream.write_all(why).await?;
+            stream.shutdown().await
+        };
+        // A client that does not take the reply within a second does not get it.
+        let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
+    });
+}

@@ -1,0 +1,452 @@
+//! The process around the engine: its configuration, and what commands ask of it.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use onrush_engine::ctx::Engine;
+use onrush_engine::error::{self, CommandError};
+use onrush_engine::loading::Present;
+use onrush_engine::process::{CpuTimes, Done, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
+use onrush_engine::snapshot::output::{Output, Purpose};
+use onrush_persist::rdb::{FileOptions, SnapshotFile};
+use onrush_persist::storage::Disk;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::config::{Config, ConfigSetError, Directive, os_reason};
+use crate::data::log_state::AppendOnly;
+use crate::data::snapshot_file::FileOutput;
+use crate::net::listen_change::{ListenChange, listen_elsewhere};
+use crate::net::peers::Peers;
+use crate::process::files::Files;
+use crate::process::options::options;
+use crate::process::os;
+
+/// The only user there is.
+const DEFAULT_USER: &[u8] = b"default";
+
+/// Files the server needs open beside its clients' connections.
+const RESERVED_FILES: u64 = 32;
+
+/// What the process does with data files: this needs the server.
+pub trait DataFiles: Send + Sync {
+    /// Makes what a rewrite of the append-only file is written to.
+    ///
+    /// # Errors
+    /// The system's; there is no such file.
+    fn create_base(&self) -> io::Result<Box<dyn Output>>;
+
+    /// Ends the append-only file before the process ends. No thread may be in the keyspace. Takes a bounded time.
+    ///
+    /// # Errors
+    /// Not everything is on the disk.
+    fn end_log(&self) -> io::Result<()>;
+
+    /// See [`Process::config_set_later`].
+    fn configure(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done);
+
+    /// See [`Process::load_snapshot`].
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    fn load_snapshot(&self, present: Present) -> Result<(), String>;
+
+    /// See [`Process::check_snapshot`].
+    fn check_snapshot(&self) -> Result<(), String>;
+
+    /// See [`Process::reload_log`].
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    fn reload_log(&self) -> Result<(), String>;
+
+    /// Takes over settings that have changed.
+    fn refresh(&self, config: &Config);
+}
+
+/// The part of the process that several threads share.
+pub struct Host {
+    /// The configuration.
+    pub config: RwLock<Config>,
+    /// Path of the configuration file, if there is one.
+    config_file: Option<PathBuf>,
+    /// Held while the configuration changes, so that no concurrent change is lost.
+    config_changes: Mutex<()>,
+    /// The engine, once there is one.
+    engine: OnceLock<&'static Engine>,
+    /// `client-query-buffer-limit` in bytes.
+    pub query_limit_bytes: AtomicUsize,
+    /// `gather-connections`.
+    pub gathers: AtomicBool,
+    /// `busy-poll-us`.
+    pub busy_poll_us: AtomicU64,
+    /// How many workers have connections: the first ones.
+    pub workers_used: AtomicUsize,
+    /// Connections there are now.
+    pub connected: AtomicUsize,
+    /// The port that the server listens on.
+    pub port: AtomicU32,
+    /// Changes the addresses that the server listens on, while it runs.
+    pub listening: OnceLock<UnboundedSender<ListenChange>>,
+    /// The data files, once there is a server.
+    data: OnceLock<Box<dyn DataFiles>>,
+    /// The append-only file.
+    pub append_only: AppendOnly,
+    /// Files that are there while the server runs.
+    pub files: Mutex<Files>,
+    /// Connections to other servers.
+    pub peers: Arc<Peers>,
+    /// Which workers have not finished a round for a while.
+    pub stuck: Box<[AtomicBool]>,
+    /// Whether the process ends.
+    pub is_ending: AtomicBool,
+    /// Gets a message when the server is to stop.
+    pub shutdown: tokio::sync::Notify,
+}
+
+impl Host {
+    /// With this configuration; nothing runs yet.
+    pub fn new(config: Config, config_file: Option<PathBuf>) -> Self {
+        let host = Self {
+            config_file,
+            config_changes: Mutex::new(()),
+            engine: OnceLock::new(),
+            query_limit_bytes: AtomicUsize::new(0),
+            gathers: AtomicBool::new(false),
+            busy_poll_us: AtomicU64::new(0),
+            workers_used: AtomicUsize::new(if config.gather_connections { 1 } else { config.workers }),
+            connected: AtomicUsize::new(0),
+            port: AtomicU32::new(config.port as u32),
+            listening: OnceLock::new(),
+            data: OnceLock::new(),
+            append_only: AppendOnly::default(),
+            files: Mutex::default(),
+            peers: Arc::default(),
+            stuck: (0..config.workers).map(|_| AtomicBool::new(false)).collect(),
+            is_ending: AtomicBool::new(false),
+            shutdown: tokio::sync::Notify::new(),
+            config: RwLock::new(config),
+        };
+        host.refresh(&host.config.read());
+        host
+    }
+
+    /// The worker for a new connection: one of those in use, unless they are all stuck and another one is not.
+    pub fn worker_for(&self, id: u64) -> usize {
+        let (all, used) = (self.stuck.len().max(1), self.workers_used.load(Relaxed));
+        let used = used.clamp(1, all);
+        let first = id as usize % used;
+        let in_turn = (0..used).map(|nth| (first + nth) % used);
+        let is_free = |worker: &usize| !self.stuck.get(*worker).is_some_and(|stuck| stuck.load(Relaxed));
+        in_turn.chain(used..all).find(is_free).unwrap_or(first)
+    }
+
+    /// Sets what works with data files. Call this once.
+    pub fn set_data(&self, data: Box<dyn DataFiles>) {
+        // This is called once.
+        let _ = self.data.set(data);
+    }
+
+    /// Sets the engine that follows changes of the configuration. Call this once.
+    pub fn set_engine(&self, engine: &'static Engine) {
+        // This is called once.
+        let _ = self.engine.set(engine);
+    }
+
+    /// The file that the data is saved in.
+    pub fn snapshot_path(&self) -> PathBuf {
+        let config = self.config.read();
+        Path::new(&config.dir).join(&config.dbfilename)
+    }
+
+    /// Takes over the settings of a changed configuration.
+    fn refresh(&self, config: &Config) {
+        self.query_limit_bytes.store(config.client_query_buffer_limit as usize, Relaxed);
+        self.gathers.store(config.gather_connections, Relaxed);
+        self.busy_poll_us.store(config.busy_poll_us, Relaxed);
+        if let Some(engine) = self.engine.get() {
+            engine.set(&options(config));
+        }
+        if let Some(data) = self.data.get() {
+            data.refresh(config);
+        }
+    }
+
+    /// Changes the configuration. If that turns the append-only file on, this is done already; if off, it follows.
+    ///
+    /// # Errors
+    /// Why nothing is changed.
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), ConfigSetError> {
+        let _alone = self.config_changes.lock();
+        // The lock keeps other changes out. Readers go on: the maintenance thread reads the configuration while it
+        // opens new sockets.
+        let before = self.config.read().clone();
+        let change = before.set_many(pairs, is_local)?;
+        for (done, directive) in change.changed.iter().enumerate() {
+            if let Err(error) = self.apply(directive, &change.config) {
+                for directive in &change.changed[..done] {
+                    // Directives that were applied before the failed one go back to their old values.
+                    let _ = self.apply(directive, &before);
+                }
+                return Err(error);
+            }
+        }
+        self.refresh(&change.config);
+        *self.config.write() = change.config;
+        Ok(())
+    }
+
+    /// Does what a changed directive needs beyond its new value.
+    fn apply(&self, directive: &Directive, config: &Config) -> Result<(), ConfigSetError> {
+        let failed = |reason: String| ConfigSetError::failed(directive.name, reason);
+        match directive.name {
+            "bind" | "port" => {
+                let Some(changes) = self.listening.get() else { return Ok(()) };
+                listen_elsewhere(changes, config).map_err(|error| {
+                    tracing::warn!("{error}. Nothing is changed.");
+                    let text = match directive.name {
+                        "bind" => "Failed to bind to specified addresses.",
+                        _ => "Unable to listen on this port. Check server logs.",
+                    };
+                    failed(text.to_owned())
+                })
+            }
+            "dir" => std::env::set_current_dir(&config.dir).map_err(|error| failed(os_reason(&error))),
+            "loglevel" => {
+                crate::log::set_level(config.loglevel);
+                Ok(())
+            }
+            "maxclients" => {
+                let wanted = config.maxclients + RESERVED_FILES;
+                let allowed = os::raise_open_files(wanted);
+                if allowed >= wanted {
+                    return Ok(());
+                }
+                Err(failed(format!(
+                    "The operating system is not able to handle the specified number of clients, try with {}",
+                    allowed.saturating_sub(RESERVED_FILES)
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Process for Host {
+    fn authenticates(&self, user: &[u8], password: &[u8]) -> bool {
+        let config = self.config.read();
+        user == DEFAULT_USER && (config.requirepass.is_empty() || same_secret(&config.requirepass, password))
+    }
+
+    fn password(&self) -> Vec<u8> {
+        self.config.read().requirepass.to_vec()
+    }
+
+    fn fill_with_random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        File::open("/dev/urandom")?.read_exact(bytes)
+    }
+
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        self.config.read().get_matching(patterns)
+    }
+
+    fn config_set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), CommandError> {
+        self.set(pairs, is_local).map_err(|error| error_reply(&error, pairs))
+    }
+
+    fn config_waits(&self, pairs: &[(&[u8], &[u8])]) -> bool {
+        pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"))
+    }
+
+    fn config_set_later(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
+        if let Some(data) = self.data.get() {
+            data.configure(pairs, is_local, done);
+        }
+    }
+
+    fn must_not_end(&self) -> Option<&'static str> {
+        self.append_only.lacks_base().then_some("Writing initial AOF, can't exit.")
+    }
+
+    fn config_rewrite(&self) -> Result<(), CommandError> {
+        // A copy, so that the configuration is not locked while the disk works.
+        let config = self.config.read().clone();
+        config.rewrite(self.config_file.as_deref()).map_err(|error| {
+            tracing::warn!("CONFIG REWRITE failed: {error}");
+            CommandError::text(error.to_string())
+        })?;
+        tracing::info!("CONFIG REWRITE executed with success.");
+        Ok(())
+    }
+
+    fn allows_debug(&self, is_local: bool) -> bool {
+        self.config.read().enable_debug_command.allows(is_local)
+    }
+
+    fn shut_down(&self) {
+        self.shutdown.notify_one();
+    }
+
+    fn saves_at_end(&self) -> bool {
+        !self.config.read().save.is_empty()
+    }
+
+    fn end(&self) {
+        let ended = self.data.get().map_or(Ok(()), |data| data.end_log());
+        self.files.lock().remove();
+        // All other threads end with the process.
+        if let Err(error) = ended {
+            // Replies that wait for the disk are never sent.
+            tracing::error!("The end of the append-only file is lost, exit code 1: {error}");
+            std::process::exit(1);
+        }
+        tracing::warn!("Onrush is now ready to exit, bye bye...");
+        std::process::exit(0);
+    }
+
+    fn load_snapshot(&self, present: Present) -> Result<(), String> {
+        self.data.get().ok_or("the server has not begun")?.load_snapshot(present)
+    }
+
+    fn check_snapshot(&self) -> Result<(), String> {
+        self.data.get().ok_or("the server has not begun")?.check_snapshot()
+    }
+
+    fn reload_log(&self) -> Result<(), String> {
+        self.data.get().ok_or("the server has not begun")?.reload_log()
+    }
+
+    fn log_facts(&self) -> LogFacts {
+        let is_loading = self.engine.get().is_some_and(|engine| engine.loading.is_on());
+        self.append_only.facts(is_loading && self.config.read().appendonly)
+    }
+
+    fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>> {
+        if purpose == Purpose::LogBase {
+            return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_base();
+        }
+        let options = {
+            let config = self.config.read();
+            FileOptions {
+                has_checksum: config.rdbchecksum,
+                syncs_often: config.rdb_save_incremental_fsync,
+                is_rdb: true,
+            }
+        };
+        Ok(Box::new(FileOutput::new(SnapshotFile::create(Arc::new(Disk), self.snapshot_path(), options)?)))
+    }
+
+    fn create_file(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>> {
+        Ok(Box::new(File::create_new(path)?))
+    }
+
+    fn stall(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn crash(&self, why: &str) -> Result<(), CommandError> {
+        tracing::error!("{why}: the process ends at once");
+        crate::log::wait();
+        std::process::abort()
+    }
+
+    fn has_hung_up(&self, fd: i32) -> bool {
+        os::is_hung_up(fd)
+    }
+
+    fn facts(&self) -> Facts {
+        let config = self.config.read();
+        let mut listeners = Vec::new();
+        if config.port != 0 {
+            let addresses: String = config.bind.iter().map(|address| format!(",bind={address}")).collect();
+            listeners.push(format!("name=tcp{addresses},port={}", config.port));
+        }
+        if !config.unixsocket.is_empty() {
+            listeners.push(format!("name=unix,bind={}", config.unixsocket));
+        }
+        Facts {
+            process_id: std::process::id(),
+            port: self.port.load(Relaxed),
+            listeners,
+            hz: config.hz,
+            executable: std::env::current_exe().unwrap_or_default().display().to_string(),
+            config_file: self.config_file.as_deref().map(|file| file.display().to_string()).unwrap_or_default(),
+            maxclients: config.maxclients,
+            maxmemory_policy: config.maxmemory_policy,
+            repl_backlog_bytes: number(config.get("repl-backlog-size")),
+            workers_used: self.workers_used.load(Relaxed),
+            peers_kept: self.peers.count(),
+            latency_percentiles: config.latency_tracking_info_percentiles.clone(),
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        Machine {
+            os: os::name(),
+            multiplexing: if cfg!(target_os = "linux") { "epoll" } else { "kqueue" },
+            memory_bytes: os::machine_memory_bytes(),
+        }
+    }
+
+    fn cpu_times(&self) -> CpuTimes {
+        os::cpu_times()
+    }
+
+    fn thread_cpu_nanos(&self) -> u64 {
+        os::thread_cpu_nanos()
+    }
+
+    fn connect(&self, address: &PeerAddress<'_>, anew: bool) -> io::Result<Box<dyn Peer>> {
+        self.peers.connect(address, anew)
+    }
+}
+
+/// A directive's value as a number; 0 if it is none.
+fn number(value: Option<Vec<u8>>) -> u64 {
+    value.and_then(|text| String::from_utf8_lossy(&text).parse().ok()).unwrap_or(0)
+}
+
+/// The error as a reply, which quotes an unknown name byte for byte even if it is no UTF-8.
+pub fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandError {
+    let ConfigSetError::Unknown { name: unknown } = error else { return CommandError::text(error.to_string()) };
+    let sent = pairs.iter().find(|(name, _)| String::from_utf8_lossy(name) == *unknown);
+    let name = sent.map_or(unknown.as_bytes(), |(name, _)| name);
+    CommandError::bytes(
+        [b"ERR Unknown option or number of arguments for CONFIG SET - '", error::quoted(name), b"'"].concat(),
+    )
+}
+
+/// Compares with the secret in a time that depends on nothing but the secret's length.
+fn same_secret(secret: &[u8], given: &[u8]) -> bool {
+    let mut difference = secret.len() ^ given.len();
+    for (index, byte) in secret.iter().enumerate() {
+        let other = given.get(index).copied().unwrap_or(!byte);
+        difference |= usize::from(black_box(byte ^ other));
+    }
+    black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_the_same_only_byte_for_byte() {
+        for (secret, given, same) in [
+            ("secret", "secret", true),
+            ("secret", "Secret", false),
+            ("secret", "secre", false),
+            ("secret", "secret1", false),
+            ("secret", "", false),
+            ("", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(same_secret(secret.as_bytes(), given.as_bytes()), same, "{secret} {given}");
+        }
+    }
+}

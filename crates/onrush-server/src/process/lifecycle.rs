@@ -1,0 +1,268 @@
+//! From start to end: what `onrush-server` does around serving.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use onrush_alloc as alloc;
+use onrush_engine::gate::Exclusive;
+use onrush_engine::long::worker::{LongTasks, LongWorker};
+use onrush_engine::process::Process;
+use onrush_resp::REDIS_VERSION;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::{Config, fatal_error, os_reason};
+use crate::data::data_files::ServersFiles;
+use crate::data::loading::{begin_loading, load_at_start};
+use crate::data::saving::{self, save_at_end};
+use crate::net::listener::Listeners;
+use crate::process::files::Files;
+use crate::process::os;
+use crate::process::server::Server;
+use crate::process::supervisor::Supervisor;
+use crate::workers::mailbox::Mailbox;
+use crate::workers::{cron, watchdog, worker};
+
+/// Files a server needs open beside its clients' connections.
+const RESERVED_FILES: u64 = 32;
+
+/// Runs a server with this configuration until a signal or SHUTDOWN stops it.
+///
+/// Goes to the background first if `daemonize` is on; no thread may run yet. Logs errors; the exit code shows whether
+/// there were any.
+pub fn run(mut config: Config, config_file: Option<PathBuf>) -> ExitCode {
+    alloc::set_up();
+    if let Err(error) = std::env::set_current_dir(&config.dir) {
+        eprintln!("Can't chdir to '{}': {error}", config.dir);
+        return ExitCode::FAILURE;
+    }
+    if let Err(error) = crate::log::init(&config) {
+        eprintln!("\n{}\nCan't open the log file: {}", fatal_error(), os_reason(&error));
+        return ExitCode::FAILURE;
+    }
+    let supervisor = Supervisor::find(config.supervised);
+    let daemonized = config.daemonize && !supervisor.is_there();
+    if daemonized && let Err(error) = os::daemonize() {
+        eprintln!("Can't go to the background: {error}");
+        return ExitCode::FAILURE;
+    }
+    adjust_maxclients(&mut config);
+    if let Err(error) = crate::log::start_thread() {
+        eprintln!("Can't start the thread that writes the log: {error}");
+        return ExitCode::FAILURE;
+    }
+    let started = start(config, config_file, daemonized, supervisor);
+    match started {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How many clients the limit of open files allows, `wanted` at most; raises the limit where it may.
+pub fn clients_allowed(wanted: u64) -> u64 {
+    os::raise_open_files(wanted + RESERVED_FILES).saturating_sub(RESERVED_FILES).clamp(1, wanted)
+}
+
+/// Lowers `maxclients` to what the limit of open files allows.
+fn adjust_maxclients(config: &mut Config) {
+    let (wanted, allowed) = (config.maxclients, clients_allowed(config.maxclients));
+    if allowed < wanted {
+        tracing::warn!(
+            "maxclients is lowered from {wanted} to {allowed}: this process may not open more files \
+             (raise the limit with 'ulimit -n')"
+        );
+        config.lower_maxclients(allowed);
+    }
+}
+
+fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervisor: Supervisor) -> Result<(), String> {
+    let text = |what: &'static str| move |error: std::io::Error| format!("{what}: {error}");
+    tracing::info!(
+        "Onrush {} is starting in place of Redis version={REDIS_VERSION}, bits={}, pid={}, workers={}",
+        env!("CARGO_PKG_VERSION"),
+        usize::BITS,
+        std::process::id(),
+        config.workers
+    );
+    for (directive, why) in config.without_effect() {
+        tracing::warn!("{directive} has no effect: {why}");
+    }
+    // Programs that start a server by themselves look for this line and for those of its readiness.
+    tracing::info!("Running mode=standalone, port={}.", config.port);
+    let listeners = Listeners::bind(&config)?;
+    let files = Files::create(&config, daemonized);
+    let server = Server::new(config, config_file).map_err(text("Can't start"))?;
+    server.host.set_data(Box::new(ServersFiles(server)));
+    *server.host.files.lock() = files;
+    let workers: Vec<Arc<Mailbox>> = (0..server.workers)
+        .map(|thread| worker::start(server, thread))
+        .collect::<Result<_, _>>()
+        .map_err(text("Can't start a worker"))?;
+    let workers: Arc<[Arc<Mailbox>]> = workers.into();
+    start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
+    saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
+    saving::start_looking(server).map_err(text("Can't start the thread that saves the data"))?;
+    watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(text("Can't start the maintenance thread"))?;
+    tracing::info!("Server initialized");
+    let supervisor = Arc::new(supervisor);
+    let serving = serve(server, listeners, workers, Arc::clone(&supervisor));
+    let ended = runtime.block_on(serving).map_err(text("Can't serve"))?;
+    server.host.is_ending.store(true, Relaxed);
+    server.host.peers.interrupt();
+    // A thread that has the whole keyspace keeps every batch from going on, so no batch is cut off half-way.
+    let _alone = match ended {
+        Some(alone) => Some(alone),
+        None => server.alone_unless_busy(),
+    };
+    server.host.end();
+    Ok(())
+}
+
+/// Starts the thread for long commands. From now on workers pass commands to it, though the system may let it run only
+/// later.
+fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
+    if let Some(tasks) = LongTasks::open(server) {
+        std::thread::Builder::new().name("long".into()).spawn(|| LongWorker::new(tasks).run())?;
+    }
+    Ok(())
+}
+
+/// Serves until a signal or SHUTDOWN.
+///
+/// Returns with the keyspace locked if its data has been saved.
+async fn serve(
+    server: &'static Server,
+    listeners: Listeners,
+    workers: Arc<[Arc<Mailbox>]>,
+    supervisor: Arc<Supervisor>,
+) -> std::io::Result<Option<Exclusive<'static>>> {
+    let sent = [end_at_second(SignalKind::terminate())?, end_at_second(SignalKind::interrupt())?];
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    os::survive_size_limit();
+    // Caught, so that these signals do not end the process.
+    let _hangup = signal(SignalKind::hangup())?;
+    let saved = begin_loading(server).map_err(std::io::Error::other)?;
+    let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
+    // This is called once.
+    let _ = server.host.listening.set(listening);
+    let kinds = listeners.kinds();
+    let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
+    cron::start(server, workers)?;
+    tracing::info!("{}", saving::plan(&server.host.config.read()));
+    let loaded = tokio::task::spawn_blocking(|| load_at_start(server, saved));
+    let waiting = Arc::clone(&supervisor);
+    let loaded = tokio::spawn(async move {
+        match loaded.await {
+            Ok(Ok(())) => {
+                kinds.for_each(|kind| tracing::info!("Ready to accept connections {kind}"));
+                waiting.tell_ready();
+            }
+            failed => {
+                let reason = failed.map_or_else(|error| error.to_string(), |loaded| loaded.err().unwrap_or_default());
+                tracing::error!("Fatal error loading the DB: {reason}. Exiting.");
+                std::process::exit(1);
+            }
+        }
+    });
+    loop {
+        let words = tokio::select! {
+            _ = terminate.recv() => {
+                tracing::warn!("Received SIGTERM, shutting down...");
+                server.host.config.read().shutdown_on_sigterm.clone()
+            }
+            _ = interrupt.recv() => {
+                tracing::warn!("Received SIGINT, shutting down...");
+                server.host.config.read().shutdown_on_sigint.clone()
+            }
+            ended = &mut accepting => {
+                ended??;
+                return Ok(None);
+            }
+            () = server.host.shutdown.notified() => {
+                tracing::warn!("User requested shutdown...");
+                return Ok(None);
+            }
+        };
+        if !words.contains(&"force")
+            && let Some(reason) = wait_for_base(server).await
+        {
+            tracing::error!("{reason}");
+            sent.iter().for_each(|sent| sent.store(false, Relaxed));
+            continue;
+        }
+        supervisor.tell_end();
+        let saves = words.contains(&"save") || !words.contains(&"nosave") && server.host.saves_at_end();
+        if !saves || !loaded.is_finished() {
+            accepting.abort();
+            return Ok(None);
+        }
+        let saved = tokio::select! {
+            saved = save_behind_scripts(server) => saved,
+            () = server.host.shutdown.notified() => return Ok(None),
+        };
+        match saved {
+            Ok(alone) => return Ok(Some(alone)),
+            Err(reason) if words.contains(&"force") => {
+                tracing::error!("Error trying to save the DB: {reason}");
+                return Ok(None);
+            }
+            Err(reason) => {
+                tracing::error!("Error trying to save the DB, can't exit: {reason}");
+                supervisor.tell_ready();
+                sent.iter().for_each(|sent| sent.store(false, Relaxed));
+            }
+        }
+    }
+}
+
+/// How often the end of the process looks whether the first base of the append-only file is there, and how often it does.
+const BASE_LOOK: Duration = Duration::from_millis(50);
+const BASE_LOOKS_MAX: u32 = 100;
+
+/// Waits a moment for the first base of the append-only file; returns why the process must not end if there is none.
+async fn wait_for_base(server: &'static Server) -> Option<&'static str> {
+    for _ in 0..BASE_LOOKS_MAX {
+        server.host.must_not_end()?;
+        tokio::time::sleep(BASE_LOOK).await;
+    }
+    server.host.must_not_end()
+}
+
+/// How often the end of the process looks whether a script that takes too long has ended.
+const SCRIPT_LOOK: Duration = Duration::from_millis(50);
+
+/// Saves all data at the end of the process. While a script takes too long, clients can still come and end it.
+///
+/// # Errors
+/// The data could not be saved.
+async fn save_behind_scripts(server: &'static Server) -> Result<Exclusive<'static>, String> {
+    let mut is_told = false;
+    loop {
+        if let Some(alone) = save_at_end(server)? {
+            return Ok(alone);
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::warn!("A script takes too long. The data is saved when the script has ended");
+        }
+        tokio::time::sleep(SCRIPT_LOOK).await;
+    }
+}
+
+/// Makes the second signal of a kind end the process with exit code 1 from within the signal's handler, even if all
+/// threads hang. Returns the flag that the first signal sets.
+fn end_at_second(kind: SignalKind) -> std::io::Result<Arc<AtomicBool>> {
+    let was_sent = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_shutdown(kind.as_raw_value(), 1, Arc::clone(&was_sent))?;
+    signal_hook::flag::register(kind.as_raw_value(), Arc::clone(&was_sent))?;
+    Ok(was_sent)
+}

@@ -1,0 +1,71 @@
+//! The server: the engine and the process around it.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+
+use onrush_engine::clock::TimeSource;
+use onrush_engine::command::CommandTable;
+use onrush_engine::commands::FAMILIES;
+use onrush_engine::ctx::Engine;
+use onrush_engine::shared::Parts;
+
+use crate::config::Config;
+use crate::process::host::Host;
+use crate::process::options::options;
+
+/// What all threads of the process share; made at start and never dropped.
+pub struct Server {
+    /// The process.
+    pub host: &'static Host,
+    engine: Engine,
+}
+
+impl Server {
+    /// A server with this configuration and no connections. The freeing thread already runs.
+    ///
+    /// # Errors
+    /// The system has no thread to give, or the configuration renames a command that is not there.
+    pub fn new(config: Config, config_file: Option<PathBuf>) -> std::io::Result<&'static Self> {
+        let commands = CommandTable::new(FAMILIES).renamed(&config.renamed_commands).map_err(std::io::Error::other)?;
+        let (options, databases, workers) = (options(&config), config.databases, config.workers);
+        let host: &'static Host = Box::leak(Box::new(Host::new(config, config_file)));
+        let parts = Parts {
+            options,
+            databases,
+            workers,
+            time: TimeSource::SYSTEM,
+            seed: random_u64(),
+            hash_seed: None,
+            process: host,
+            ..Parts::default()
+        };
+        let server: &'static Self = Box::leak(Box::new(Self { host, engine: Engine::new(&parts, commands) }));
+        host.set_engine(&server.engine);
+        let garbage = server.lazyfree.open();
+        std::thread::Builder::new().name("lazyfree".into()).spawn(move || garbage.for_each(drop))?;
+        server.startup_memory.store(server.used_memory(), Relaxed);
+        Ok(server)
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Deref for Server {
+    type Target = Engine;
+
+    #[inline]
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+/// An unpredictable number, from the standard library's hash seeds.
+fn random_u64() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,205 @@
+//! How other threads reach a worker: new connections, and connections that have to be looked at.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use onrush_engine::clients::client::ClientHandle;
+use parking_lot::Mutex;
+
+use crate::net::connection::Connection;
+use crate::net::socket::Socket;
+
+/// What other threads have posted to a worker. `maxclients` bounds new connections; each connection has at most one
+/// wake for each cause.
+#[derive(Default)]
+pub struct Post {
+    /// Connections just accepted.
+    pub accepted: Vec<(Socket, Arc<ClientHandle>)>,
+    /// Connections to look at, by their place with the worker.
+    pub woken: Vec<usize>,
+    /// Connections that another worker has handed over.
+    pub moved: Vec<Connection>,
+    /// Connections to give away.
+    pub orders: Vec<Order>,
+}
+
+/// Has a worker give connections away.
+pub struct Order {
+    /// Who gets them.
+    pub to: Arc<Mailbox>,
+    /// One of this many moves; 1 is all.
+    pub share: usize,
+}
+
+/// A worker's mailbox.
+///
+/// The worker sleeps in the system's poll. Before that it first sets a flag and then looks for posts; a thread that
+/// posts first posts and then looks at the flag. So one of the two sees the other, and a post to a worker that is awake
+/// costs no system call.
+pub struct Mailbox {
+    post: Mutex<Post>,
+    has_post: AtomicBool,
+    asleep: AtomicBool,
+    polled_nanos: AtomicU64,
+    bell: mio::Waker,
+}
+
+impl Mailbox {
+    /// The mailbox of a worker that polls with `poll`, which ends with an event of `token` when something comes.
+    ///
+    /// # Errors
+    /// The system cannot create another event queue.
+    pub fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
+        let bell = mio::Waker::new(poll.registry(), token)?;
+        Ok(Self {
+            post: Mutex::default(),
+            has_post: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            polled_nanos: AtomicU64::new(0),
+            bell,
+        })
+    }
+
+    /// How long the worker has polled while it had nothing to do, in nanoseconds.
+    pub fn polled_nanos(&self) -> u64 {
+        self.polled_nanos.load(Relaxed)
+    }
+
+    /// Notes that the worker has polled while it had nothing to do. Only the worker calls this.
+    #[inline]
+    pub fn note_polled(&self, time: Duration) {
+        self.polled_nanos.store(self.polled_nanos.load(Relaxed) + time.as_nanos() as u64, Relaxed);
+    }
+
+    /// Hands a connection over.
+    pub fn hand_over(&self, socket: Socket, handle: Arc<ClientHandle>) {
+        self.add(|post| post.accepted.push((socket, handle)));
+    }
+
+    /// Takes back connections that the worker has not taken yet.
+    pub fn take_accepted(&self) -> Vec<(Socket, Arc<ClientHandle>)> {
+        match self.has_post.load(SeqCst) {
+            true => std::mem::take(&mut self.post.lock().accepted),
+            false => Vec::new(),
+        }
+    }
+
+    /// Hands over a connection that another worker had.
+    pub fn give(&self, connection: Connection) {
+        self.add(|post| post.moved.push(connection));
+    }
+
+    /// Makes the worker hand connections over to another worker.
+    pub fn order(&self, order: Order) {
+        self.add(|post| post.orders.push(order));
+    }
+
+    /// A waker for the connection at `place`.
+    pub fn waker(self: &Arc<Self>, place: usize) -> Waker {
+        Waker::from(Arc::new(ConnectionWaker { mailbox: Arc::clone(self), place }))
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Post)) {
+        add(&mut self.post.lock());
+        self.has_post.store(true, SeqCst);
+        self.nudge();
+    }
+
+    /// Makes the worker start a round if it is asleep.
+    pub fn nudge(&self) {
+        if self.asleep.swap(false, SeqCst)
+            && let Err(error) = self.bell.wake()
+        {
+            tracing::warn!("Can't wake a worker: {error}");
+            // The next one tries again.
+            self.asleep.store(true, SeqCst);
+        }
+    }
+
+    /// Whether the worker sleeps, or is about to.
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.load(Relaxed)
+    }
+
+    /// Notes that the worker is about to sleep; returns false if it must not sleep.
+    #[inline]
+    pub fn may_sleep(&self) -> bool {
+        self.asleep.store(true, SeqCst);
+        !self.has_post.load(SeqCst)
+    }
+
+    /// Notes that the worker is awake; returns what was posted meanwhile, if anything.
+    #[inline]
+    pub fn take(&self) -> Option<Post> {
+        // A thread that sees this late wakes the worker once for nothing.
+        self.asleep.store(false, Relaxed);
+        if !self.has_post.load(SeqCst) {
+            return None;
+        }
+        self.has_post.store(false, SeqCst);
+        Some(std::mem::take(&mut *self.post.lock()))
+    }
+}
+
+struct ConnectionWaker {
+    mailbox: Arc<Mailbox>,
+    place: usize,
+}
+
+impl Wake for ConnectionWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.mailbox.add(|post| post.woken.push(self.place));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BELL: mio::Token = mio::Token(usize::MAX);
+
+    #[test]
+    fn a_nudge_is_for_who_sleeps() {
+        let mut poll = mio::Poll::new().unwrap();
+        let mailbox = Mailbox::new(&poll, BELL).unwrap();
+        let mut events = mio::Events::with_capacity(4);
+        for asleep in [false, true, false] {
+            if asleep {
+                assert!(mailbox.may_sleep());
+            }
+            mailbox.nudge();
+            mailbox.nudge();
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            assert_eq!(events.iter().count(), usize::from(asleep));
+            assert!(mailbox.take().is_none());
+        }
+    }
+
+    #[test]
+    fn a_sleeping_worker_is_woken_and_no_post_is_lost() {
+        const WAKES: usize = 20_000;
+        let mut poll = mio::Poll::new().unwrap();
+        let mailbox = Arc::new(Mailbox::new(&poll, BELL).unwrap());
+        let waker = mailbox.waker(7);
+        let posting = std::thread::spawn(move || (0..WAKES).for_each(|_| waker.wake_by_ref()));
+        let mut events = mio::Events::with_capacity(4);
+        let mut got = 0;
+        while got < WAKES {
+            let timeout = if mailbox.may_sleep() { Duration::from_secs(10) } else { Duration::ZERO };
+            poll.poll(&mut events, Some(timeout)).unwrap();
+            let slept_in_vain = events.is_empty() && timeout > Duration::ZERO;
+            assert!(!slept_in_vain, "{got} of {WAKES} came");
+            got += mailbox.take().map_or(0, |post| post.woken.len());
+        }
+        posting.join().unwrap();
+        assert_eq!(got, WAKES);
+    }
+}

@@ -1,0 +1,11 @@
+//! Worker threads, their rounds, and the threads that look after them.
+
+pub(crate) mod busy_poll;
+pub mod cron;
+pub mod gather;
+pub mod mailbox;
+pub(crate) mod place;
+pub mod round;
+pub mod scratch;
+pub mod watchdog;
+pub mod worker;

@@ -1,0 +1,125 @@
+//! SCAN and similar commands as streams.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+
+use crate::commands::options::ScanOptions;
+use crate::connection::ConnectionLike;
+use crate::error::RedisResult;
+use crate::values::args::ToRedisArgs;
+use crate::values::cmd::{Cmd, cmd};
+use crate::values::from_value::{FromRedisValue, from_redis_value};
+use crate::values::value::Value;
+
+/// The next cursor and what was found.
+type Page = (String, Vec<Value>);
+
+/// A stream of the results of a SCAN, page by page, made by [`scan`](crate::AsyncCommands::scan) and similar methods.
+///
+/// The next page is requested when the last one is used up. Elements that exist from the first to the last page come at
+/// least once, and may come more than once; elements added or deleted meanwhile may come or not. A page lost in a
+/// disconnect is requested again.
+///
+/// ```no_run
+/// # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
+/// use onrush::AsyncCommands;
+/// let mut keys = con.scan_match::<String>("user:*");
+/// while let Some(key) = keys.next_item().await {
+///     println!("{}", key?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Scan<'a, C, T> {
+    con: &'a C,
+    name: &'static str,
+    key: Vec<Vec<u8>>,
+    options: ScanOptions,
+    /// Where the next page begins; `None` after the last.
+    cursor: Option<String>,
+    items: VecDeque<T>,
+    page: Option<Pin<Box<dyn Future<Output = RedisResult<Page>> + Send + 'a>>>,
+}
+
+impl<C, T> fmt::Debug for Scan<'_, C, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").field("name", &self.name).field("cursor", &self.cursor).finish_non_exhaustive()
+    }
+}
+
+impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
+    pub(crate) fn new(con: &'a C, name: &'static str, key: impl ToRedisArgs, options: ScanOptions) -> Scan<'a, C, T> {
+        let cursor = Some("0".to_owned());
+        Scan { con, name, key: key.to_redis_args(), options, cursor, items: VecDeque::new(), page: None }
+    }
+
+    /// The next item; `None` after the last.
+    ///
+    /// # Errors
+    /// Those of [`Cmd::query_async`], and an item that does not fit the type.
+    pub async fn next_item(&mut self) -> Option<RedisResult<T>> {
+        std::future::poll_fn(|cx| self.poll_item(cx)).await
+    }
+
+    /// All items that are left.
+    ///
+    /// # Errors
+    /// The first error; the items before it are lost.
+    pub async fn collect<I: Default + Extend<T>>(mut self) -> RedisResult<I> {
+        let mut all = I::default();
+        while let Some(item) = self.next_item().await {
+            all.extend([item?]);
+        }
+        Ok(all)
+    }
+
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<RedisResult<T>>> {
+        loop {
+            if let Some(item) = self.items.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            let page = match &mut self.page {
+                Some(page) => page,
+                None => {
+                    let Some(cursor) = &self.cursor else { return Poll::Ready(None) };
+                    let mut command = cmd(self.name);
+                    command.arg(&self.key).arg(cursor).arg(&self.options).idempotent();
+                    self.page.insert(Box::pin(fetch(self.con, command)))
+                }
+            };
+            let fetched = ready!(page.as_mut().poll(cx));
+            self.page = None;
+            let page = fetched.and_then(|(cursor, items)| Ok((cursor, T::from_redis_values(items)?)));
+            match page {
+                Ok((cursor, items)) => {
+                    self.cursor = Some(cursor).filter(|cursor| cursor != "0");
+                    self.items = items.into();
+                }
+                Err(error) => {
+                    // Other errors would come again; but after a disconnect the cursor stays valid, since cursors hold
+                    // no state.
+                    if !error.is_connection_dropped() {
+                        self.cursor = None;
+                    }
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+}
+
+async fn fetch(con: &impl ConnectionLike, command: Cmd) -> RedisResult<Page> {
+    from_redis_value(con.send_command(&command).await?)
+}
+
+impl<C: ConnectionLike, T: FromRedisValue + Unpin> Stream for Scan<'_, C, T> {
+    type Item = RedisResult<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RedisResult<T>>> {
+        self.get_mut().poll_item(cx)
+    }
+}

@@ -1,0 +1,252 @@
+//! The entry point: a server's address, and connections to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cache::CacheConfig;
+use crate::connection::Connection;
+use crate::connection::pubsub::PubSub;
+use crate::error::RedisResult;
+use crate::link::backoff::Backoff;
+use crate::link::connector::Connector;
+use crate::link::credentials::{CredentialsProvider, Provider};
+use crate::link::net::SocketOptions;
+use crate::link::tls::{TlsContext, TlsOptions};
+use crate::link::url::{ConnectionInfo, IntoConnectionInfo};
+use crate::values::encode::command;
+
+/// A server to connect to. Opening one does no I/O.
+#[derive(Clone, Debug)]
+pub struct Client {
+    info: ConnectionInfo,
+    tls: TlsContext,
+}
+
+/// How a connection behaves.
+#[derive(Clone, Debug)]
+pub struct ConnectionConfig {
+    pub(crate) response_timeout: Option<Duration>,
+    pub(crate) connection_timeout: Option<Duration>,
+    pub(crate) ping_interval: Option<Duration>,
+    pub(crate) backoff: Option<Backoff>,
+    pub(crate) retries_max: u32,
+    pub(crate) queue_bytes_max: usize,
+    pub(crate) leases_max: usize,
+    pub(crate) set_info: bool,
+    pub(crate) tracking: Option<Vec<u8>>,
+    pub(crate) cache: Option<CacheConfig>,
+    pub(crate) socket: SocketOptions,
+    pub(crate) credentials: Option<Provider>,
+}
+
+impl Default for ConnectionConfig {
+    fn default() -> ConnectionConfig {
+        ConnectionConfig {
+            response_timeout: Some(Duration::from_secs(10)),
+            connection_timeout: Some(Duration::from_secs(5)),
+            ping_interval: Some(Duration::from_secs(15)),
+            backoff: Some(Backoff::default()),
+            retries_max: 3,
+            queue_bytes_max: 64 << 20,
+            leases_max: 64,
+            set_info: true,
+            tracking: None,
+            cache: None,
+            socket: SocketOptions::default(),
+            credentials: None,
+        }
+    }
+}
+
+impl ConnectionConfig {
+    /// The defaults: 10 s without a reply and 5 s for connecting, reconnects without end.
+    pub fn new() -> ConnectionConfig {
+        ConnectionConfig::default()
+    }
+
+    /// Longest time without any reply, while replies are due, before a connection counts as lost. Also the longest time
+    /// that a command may wait to be sent while there is no connection, and that a call may wait for a lease. `None`:
+    /// no limit. Blocking commands are exempt. A timeout is at most 1/8 late. Commands that were not sent, or that are
+    /// [idempotent](crate::Cmd::idempotent), are sent again over the next connection, which starts the time anew.
+    pub fn set_response_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
+        self.response_timeout = timeout;
+        self
+    }
+
+    /// Longest time of one attempt to connect and log in. `None`: as long as the operating system tries.
+    pub fn set_connection_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
+        self.connection_timeout = timeout;
+        self
+    }
+
+    /// Silence after which the client checks that the server is still there, where nothing else would detect its loss:
+    /// on connections that wait for messages or invalidations (by PING), and for leased connections on which a blocking
+    /// command waits (by PING on the shared connection). A server that does not answer within the response timeout
+    /// counts as lost. `None`: no checks. Default: 15 s.
+    pub fn set_ping_interval(mut self, interval: Option<Duration>) -> ConnectionConfig {
+        self.ping_interval = interval.map(|interval| interval.max(Duration::from_millis(1)));
+        self
+    }
+
+    /// Idle time after which the kernel checks that the peer of a TCP connection is still there. The loss of a peer is
+    /// detected within twice that time, also while data is on its way to it (on Linux). `None`: no checks. Default: 15
+    /// s.
+    pub fn set_keepalive(mut self, idle: Option<Duration>) -> ConnectionConfig {
+        self.socket.keepalive = idle;
+        self
+    }
+
+    /// How to reconnect. `None`: the connection is closed for good when it breaks. The waits grow until a new
+    /// connection has brought a reply or lasted for the longest wait.
+    pub fn set_backoff(mut self, backoff: Option<Backoff>) -> ConnectionConfig {
+        self.backoff = backoff;
+        self
+    }
+
+    /// How often a command is sent again, if it may be sent again.
+    pub fn set_retries_max(mut self, retries: u32) -> ConnectionConfig {
+        self.retries_max = retries;
+        self
+    }
+
+    /// Most bytes of commands that wait to be written; beyond that, senders wait.
+    pub fn set_queue_bytes_max(mut self, bytes: usize) -> ConnectionConfig {
+        self.queue_bytes_max = bytes.max(1);
+        self
+    }
+
+    /// Most leased connections at a time, for blocking commands and WATCH. A call that needs one more waits, at most
+    /// for the response timeout.
+    pub fn set_leases_max(mut self, leases: usize) -> ConnectionConfig {
+        self.leases_max = leases.max(1);
+        self
+    }
+
+    /// Whether to tell the server the library's name and version.
+    pub fn set_client_info(mut self, tell: bool) -> ConnectionConfig {
+        self.set_info = tell;
+        self
+    }
+
+    /// Asks the server to report changes of keys that were read here (`CLIENT TRACKING ON` and these options, such as
+    /// `NOLOOP` or `BCAST`), on this connection and after each reconnect. The reports come through
+    /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only; connecting fails if
+    /// the server refuses. Reads over a lease are not tracked.
+    pub fn set_tracking(mut self, options: &[&str]) -> ConnectionConfig {
+        let args: Vec<&[u8]> = ["CLIENT", "TRACKING", "ON"].iter().chain(options).map(|arg| arg.as_bytes()).collect();
+        let mut bytes = Vec::new();
+        command(&args, &mut bytes);
+        self.tracking = Some(bytes);
+        self
+    }
+
+    /// Keeps replies in the client until the server reports changes of their keys. RESP3 only, and not together with
+    /// [`set_tracking`](Self::set_tracking).
+    ///
+    /// After a change, a cached reply is outdated until the server's message arrives; if the line is lost silently,
+    /// until the loss is detected (see [`set_ping_interval`](Self::set_ping_interval)). A connection always reads its
+    /// own writes. The expiry of a hash field is noticed only by [`CacheConfig::set_ttl_max`].
+    ///
+    /// The keys of an MGET are cached one by one, as by GET, and the missing ones are read with one command. A pipeline
+    /// is answered from the cache if it has only reads of one key each. If only a part is cached, the values are not
+    /// all of the same moment. Other pipelines, transactions, streams and leases are not answered from the cache. Of
+    /// equal reads that miss at the same time, one is sent.
+    pub fn set_cache(mut self, cache: CacheConfig) -> ConnectionConfig {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// Sets a provider of the user name and password. It is called for each new connection, reconnects and leases
+    /// included. The login in the URL is then not used.
+    pub fn set_credentials_provider(mut self, provider: impl CredentialsProvider + 'static) -> ConnectionConfig {
+        self.credentials = Some(Provider::new(provider));
+        self
+    }
+
+    /// The sizes of the kernel's buffers for the socket, in bytes; `None` leaves them to the kernel.
+    pub fn set_socket_buffers(mut self, send: Option<usize>, receive: Option<usize>) -> ConnectionConfig {
+        (self.socket.send_buffer_bytes, self.socket.receive_buffer_bytes) = (send, receive);
+        self
+    }
+}
+
+impl Client {
+    /// A client of the server that a URL or a [`ConnectionInfo`] names. Connects nowhere yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidClientConfig`](crate::ErrorKind::InvalidClientConfig) with what is wrong in the URL.
+    pub fn open(params: impl IntoConnectionInfo) -> RedisResult<Client> {
+        Client::open_with_tls(params, TlsOptions::default())
+    }
+
+    /// The same with options for TLS. They are read once, with the first connection; the connections of a client and of its
+    /// clones resume each other's TLS sessions.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_tls(params: impl IntoConnectionInfo, tls: TlsOptions) -> RedisResult<Client> {
+        Ok(Client { info: params.into_connection_info()?, tls: TlsContext::new(tls) })
+    }
+
+    /// The server's address and the login.
+    pub fn connection_info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// Connects. The connection may be cloned and shared by any number of tasks.
+    ///
+    /// Must be called within a tokio runtime with I/O and time: the connection's driver becomes a task there.
+    ///
+    /// # Errors
+    /// Those of the first attempt: the connection is refused, the login is refused, the database does not exist.
+    pub async fn connect(&self) -> RedisResult<Connection> {
+        self.connect_with(ConnectionConfig::default()).await
+    }
+
+    /// Connects with options.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(&self, config: ConnectionConfig) -> RedisResult<Connection> {
+        Connection::open(Arc::new(self.connector(config))).await
+    }
+
+    /// [`connect`](Self::connect) by the name it has in the `redis` crate.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn get_multiplexed_async_connection(&self) -> RedisResult<Connection> {
+        self.connect().await
+    }
+
+    /// [`connect_with`](Self::connect_with) by the name it has in the `redis` crate.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn get_multiplexed_async_connection_with_config(
+        &self,
+        config: &ConnectionConfig,
+    ) -> RedisResult<Connection> {
+        self.connect_with(config.clone()).await
+    }
+
+    /// Connects for subscriptions.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn get_async_pubsub(&self) -> RedisResult<PubSub> {
+        self.pubsub_with(ConnectionConfig::default()).await
+    }
+
+    /// Connects for subscriptions, with options.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn pubsub_with(&self, config: ConnectionConfig) -> RedisResult<PubSub> {
+        Ok(PubSub::new(Connection::open_lossless(Arc::new(self.connector(config))).await?))
+    }
+
+    fn connector(&self, config: ConnectionConfig) -> Connector {
+        Connector { info: self.info.clone(), config, tls: self.tls.clone() }
+    }
+}

@@ -1,0 +1,546 @@
+//! A connection that any number of tasks share.
+
+pub(crate) mod client;
+pub(crate) mod counters;
+pub(crate) mod gate;
+pub(crate) mod lease;
+pub(crate) mod pubsub;
+pub(crate) mod queue;
+pub(crate) mod sink;
+pub(crate) mod subscriptions;
+pub(crate) mod timeout;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::cache::Cache;
+use crate::commands::script::Script;
+use crate::connection::counters::Counters;
+use crate::connection::gate::{Class, Packed};
+use crate::connection::lease::{Lease, Leases};
+use crate::connection::queue::{Refused, Shared, when_room};
+use crate::connection::sink::{BatchOutcome, Broken, Sink};
+use crate::connection::subscriptions::Change;
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
+use crate::link::connector::Connector;
+use crate::link::driver::Driver;
+use crate::link::push::{Outlet, Pushes};
+use crate::link::url::ProtocolVersion;
+use crate::values::cmd::{Caching, Cmd};
+use crate::values::encode::command;
+use crate::values::pipeline::Pipeline;
+use crate::values::value::Value;
+
+/// A thing over which commands and pipelines can be sent: a [`Connection`], a [`Lease`], or your own type around them.
+pub trait ConnectionLike: Send + Sync {
+    /// Sends a command and waits for its reply. An error reply is an `Err`.
+    fn send_command(&self, cmd: &Cmd) -> impl Future<Output = RedisResult<Value>> + Send;
+
+    /// Sends a pipeline and waits for all replies: one result per command, ignored ones included; `None` for a
+    /// transaction that a WATCH has stopped.
+    fn send_pipeline(
+        &self,
+        pipeline: &Pipeline,
+    ) -> impl Future<Output = RedisResult<Option<Vec<RedisResult<Value>>>>> + Send;
+}
+
+/// A connection to one server, shared by cloning; a clone costs one reference count.
+///
+/// Commands of all tasks go out in the order in which they were queued. One write sends all that have gathered, and no
+/// task waits for another task's reply before sending. Dropping the future of a queued command does not take the
+/// command back: it is sent, and its reply is dropped. The connection closes when the last clone is dropped and all
+/// commands are sent and answered.
+///
+/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) automatically go over a leased connection. Dropping the
+/// future of one closes its connection, so the server gives the next element to another client; an element that it had
+/// popped by then is lost (`BLMOVE` and consumer groups avoid this). Commands that depend on or change a connection's
+/// state (`WATCH`, `MULTI`, `SELECT`, `AUTH`, `WAIT` …) are refused here, since they would affect all tasks' commands:
+/// use [`transaction`](Self::transaction), [`Pipeline::atomic`], or a [`lease`](Self::lease). Commands that a server
+/// does not answer with exactly one reply (`SUBSCRIBE`, `MONITOR`, `CLIENT REPLY` …), and commands without a name, are
+/// refused everywhere. A refused command has not been sent.
+#[derive(Clone)]
+pub struct Connection {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub shared: Arc<Shared>,
+    pub connector: Arc<Connector>,
+    pub leases: Leases,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.shared.is_leased() { self.shared.abandon() } else { self.shared.desert() }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("addr", &self.inner.connector.info.addr).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    pub(crate) async fn open(connector: Arc<Connector>) -> RedisResult<Connection> {
+        let backoff = connector.config.backoff.clone();
+        Connection::open_with(connector, Outlet::broadcast(), backoff, None).await
+    }
+
+    pub(crate) async fn open_lossless(connector: Arc<Connector>) -> RedisResult<Connection> {
+        let backoff = connector.config.backoff.clone();
+        Connection::open_with(connector, Outlet::lossless(), backoff, None).await
+    }
+
+    /// A connection for one holder beside a shared one. It is not replaced when it breaks, since its state would be
+    /// lost silently.
+    pub(crate) async fn open_leased(home: &Connection) -> RedisResult<Connection> {
+        let Inner { connector, shared, .. } = &*home.inner;
+        Connection::open_with(connector.clone(), Outlet::broadcast(), None, Some(shared.clone())).await
+    }
+
+    async fn open_with(
+        connector: Arc<Connector>,
+        outlet: Outlet,
+        backoff: Option<crate::link::backoff::Backoff>,
+        home: Option<Arc<Shared>>,
+    ) -> RedisResult<Connection> {
+        let config = &connector.config;
+        if config.cache.is_some() && config.tracking.is_some() {
+            let text = "a connection has a cache or tracking options, not both";
+            return Err(RedisError::new(ErrorKind::InvalidClientConfig, text));
+        }
+        let caches = home.is_none() && !outlet.is_lossless();
+        let cache = config.cache.clone().filter(|_| caches).map(Cache::new);
+        let shared = Arc::new(Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache));
+        let link = connector.connect(&shared).await?;
+        Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
+        let leases = Leases::new(config.leases_max);
+        Ok(Connection { inner: Arc::new(Inner { shared, connector, leases }) })
+    }
+
+    /// The protocol agreed on with the server.
+    pub fn protocol(&self) -> ProtocolVersion {
+        self.inner.shared.protocol()
+    }
+
+    /// Whether the connection is closed for good. One that is being replaced after a disconnect is not.
+    pub fn is_closed(&self) -> bool {
+        self.inner.shared.is_closed()
+    }
+
+    /// Refuses new commands, waits until all sent ones are answered, and closes the connection, for all clones. Later
+    /// commands fail with [`ErrorKind::Closed`] and are not sent. Holders keep their leases, and this does not wait for
+    /// them; no new leases are given.
+    ///
+    /// Waits at most the response timeout for a server that has stopped answering. If the future is dropped, the
+    /// connection still closes.
+    pub async fn close(&self) {
+        self.inner.leases.close();
+        self.inner.shared.finish();
+        self.inner.shared.ended().await;
+    }
+
+    /// Counters of this connection so far. Leases have counters of their own.
+    pub fn counters(&self) -> Counters {
+        self.inner.shared.counters()
+    }
+
+    /// How many bytes of commands wait to be written.
+    pub fn queued_len(&self) -> usize {
+        self.inner.shared.queued_len()
+    }
+
+    /// An exclusive connection from a small pool, for commands that must not share one. It goes back to the pool when
+    /// dropped.
+    ///
+    /// # Errors
+    /// Those of connecting, and [`ErrorKind::Timeout`] if none becomes free within the response timeout.
+    pub async fn lease(&self) -> RedisResult<Lease> {
+        Lease::take(self).await
+    }
+
+    /// The push messages that arrive from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Client`] when the server speaks only RESP2, which has no pushes; [`ErrorKind::Closed`] when the
+    /// connection is closed for good.
+    pub fn pushes(&self) -> RedisResult<Pushes> {
+        if self.protocol() != ProtocolVersion::RESP3 {
+            return Err(RedisError::new(
+                ErrorKind::Client,
+                "push messages need RESP3, which the server does not speak",
+            ));
+        }
+        Pushes::new(&self.inner.shared.outlet)
+    }
+
+    /// Subscribes to a channel on this connection; the messages come through [`pushes`](Self::pushes). Once confirmed
+    /// by the server, the subscription survives reconnects until it is ended. RESP3 only: for RESP2 use
+    /// [`Client::get_async_pubsub`](crate::Client::get_async_pubsub).
+    ///
+    /// # Errors
+    /// The server's, and [`ErrorKind::Client`] with RESP2.
+    pub async fn subscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
+        self.change_subscription("SUBSCRIBE", &[channel.as_ref()]).await
+    }
+
+    /// Ends the subscription to a channel.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn unsubscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
+        self.change_subscription("UNSUBSCRIBE", &[channel.as_ref()]).await
+    }
+
+    /// Subscribes to all channels whose names match a pattern.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn psubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<()> {
+        self.change_subscription("PSUBSCRIBE", &[pattern.as_ref()]).await
+    }
+
+    /// Ends the subscription to a pattern.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn punsubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<()> {
+        self.change_subscription("PUNSUBSCRIBE", &[pattern.as_ref()]).await
+    }
+
+    /// Subscribes to a shard channel.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn ssubscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
+        self.change_subscription("SSUBSCRIBE", &[channel.as_ref()]).await
+    }
+
+    /// Ends the subscription to a shard channel.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn sunsubscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
+        self.change_subscription("SUNSUBSCRIBE", &[channel.as_ref()]).await
+    }
+
+    pub(crate) async fn change_subscription(&self, name: &'static str, targets: &[&[u8]]) -> RedisResult<()> {
+        let shared = &self.inner.shared;
+        if !shared.outlet.is_lossless() && self.protocol() != ProtocolVersion::RESP3 {
+            let hint = "subscribing on a shared connection needs RESP3; use Client::get_async_pubsub";
+            return Err(RedisError::new(ErrorKind::Client, hint));
+        }
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let change = Change { command: name, targets };
+        let bytes = change.encoded();
+        // Subscribing twice has the effect of subscribing once, so it may be sent again.
+        let outcome = self.retrying(bytes.len(), true, || {
+            let (sink, waiting) = Sink::confirm(change.kind(), targets.len());
+            shared.push_subscription(change, &bytes, sink).map(|()| waiting)
+        });
+        outcome.await.and_then(Value::into_result).map(drop)
+    }
+
+    /// Queues one command and waits for its reply, errors included.
+    #[inline]
+    pub(crate) fn request(
+        &self,
+        packed: Packed<'_>,
+        idempotent: bool,
+    ) -> impl Future<Output = RedisResult<Value>> + Send {
+        self.retrying(packed.bytes().len(), idempotent, move || {
+            let (sink, waiting) = Sink::one();
+            self.inner.shared.push(packed, true, &[], sink).map(|()| waiting)
+        })
+    }
+
+    /// Queues something of that length, and tries again as long as a retry is allowed.
+    pub(crate) async fn retrying(
+        &self,
+        len: usize,
+        idempotent: bool,
+        mut push: impl FnMut() -> Result<oneshot::Receiver<Result<Value, Broken>>, Refused>,
+    ) -> RedisResult<Value> {
+        let shared = &*self.inner.shared;
+        let mut retries = 0;
+        let mut fate = Fate::NotSent;
+        loop {
+            let waiting = when_room(shared, len, &mut push).await.map_err(|error| error.after(fate))?;
+            let broken = match waiting.await {
+                Ok(Ok(value)) => return Ok(value),
+                Ok(Err(broken)) => broken,
+                Err(_) => driver_gone(),
+            };
+            let error = broken.error_at(len).after(fate);
+            fate = error.fate();
+            let retry = broken.may_retry() && (idempotent || fate == Fate::NotSent);
+            if !retry || !self.may_retry(retries) {
+                return Err(error);
+            }
+            retries += 1;
+            shared.tally.retry(1);
+        }
+    }
+
+    pub(crate) fn may_retry(&self, retries: u32) -> bool {
+        retries < self.inner.connector.config.retries_max && !self.inner.shared.is_closed()
+    }
+
+    /// Queues commands in one piece and waits for all their replies.
+    pub(crate) async fn request_batch(
+        &self,
+        packed: Packed<'_>,
+        whole: bool,
+        scripts: &[Script],
+    ) -> RedisResult<BatchOutcome> {
+        let shared = &*self.inner.shared;
+        let push = || {
+            let (sink, waiting) = Sink::batch(packed.count());
+            shared.push(packed, whole, scripts, sink).map(|()| waiting)
+        };
+        let waiting = when_room(shared, packed.bytes().len(), push).await?;
+        let gone = |_| BatchOutcome { replies: Vec::new(), broken: Some(driver_gone()) };
+        Ok(waiting.await.unwrap_or_else(gone))
+    }
+
+    /// A lease for blocking commands, if this connection is shared; otherwise they stay on this connection, whose gate
+    /// may refuse them.
+    pub(crate) async fn lease_for(&self, class: Class) -> RedisResult<Option<Lease>> {
+        if class.wants_lease() && !self.inner.shared.is_leased() {
+            return self.lease().await.map(Some);
+        }
+        Ok(None)
+    }
+}
+
+pub(crate) fn driver_gone() -> Broken {
+    Broken { error: RedisError::new(ErrorKind::Closed, "the connection's runtime has shut down"), written: usize::MAX }
+}
+
+impl ConnectionLike for Connection {
+    async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
+        #[cfg(feature = "tracing")]
+        if let Some(span) = crate::link::telemetry::command_span(cmd) {
+            // In a box, so that the future of a command without a span stays small.
+            return Box::pin(tracing::Instrument::instrument(self.send_command_here(cmd), span)).await;
+        }
+        self.send_command_here(cmd).await
+    }
+
+    async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        #[cfg(feature = "tracing")]
+        if let Some(span) = crate::link::telemetry::pipeline_span(pipeline) {
+            return Box::pin(tracing::Instrument::instrument(self.send_commands(pipeline), span)).await;
+        }
+        self.send_commands(pipeline).await
+    }
+}
+
+impl Connection {
+    #[inline]
+    async fn send_command_here(&self, cmd: &Cmd) -> RedisResult<Value> {
+        let packed = cmd.packed();
+        if packed.class() == Class::PLAIN {
+            let cache = self.inner.shared.cache();
+            if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), cmd.caching())) {
+                return self.read_cached(look).await;
+            }
+            return self.request(packed, cmd.is_idempotent()).await?.into_result();
+        }
+        // In a box, so that the future of a plain command stays small.
+        let apart = Box::pin(async {
+            let lease = self.lease_for(packed.class()).await?;
+            lease.as_deref().unwrap_or(self).request(packed, cmd.is_idempotent()).await?.into_result()
+        });
+        apart.await
+    }
+
+    async fn send_commands(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        if pipeline.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let packed = pipeline.packed();
+        if packed.class() == Class::PLAIN {
+            if let Some(looks) = self.look_pipeline(pipeline, Caching::Default) {
+                return Box::pin(self.read_pipeline(looks)).await.map(Some);
+            }
+            return self.send_pipeline_here(pipeline, packed).await;
+        }
+        let apart = Box::pin(async {
+            let lease = self.lease_for(packed.class()).await?;
+            lease.as_deref().unwrap_or(self).send_pipeline_here(pipeline, packed).await
+        });
+        apart.await
+    }
+}
+
+/// A command of a batch that has no reply yet.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    index: usize,
+    /// Where it ends in the bytes that were sent last.
+    end: usize,
+    /// Its fate in earlier attempts.
+    fate: Fate,
+}
+
+impl Connection {
+    async fn send_pipeline_here(
+        &self,
+        pipeline: &Pipeline,
+        packed: Packed<'_>,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        let results = if pipeline.is_atomic() {
+            self.send_transaction(pipeline, packed).await?
+        } else {
+            Some(self.send_batch(pipeline, packed).await?)
+        };
+        if !pipeline.scripts().is_empty() {
+            let results = results.iter().flatten();
+            if results.filter_map(|result| result.as_ref().err()).any(|error| error.code() == Some("NOSCRIPT")) {
+                // Another client has flushed the scripts: the next call loads them again.
+                pipeline.scripts().iter().for_each(|script| self.inner.shared.forget_script(script));
+            }
+        }
+        Ok(results)
+    }
+
+    async fn send_batch(&self, pipeline: &Pipeline, packed: Packed<'_>) -> RedisResult<Vec<RedisResult<Value>>> {
+        let outcome = self.request_batch(packed, false, pipeline.scripts()).await?;
+        let mut results: Vec<_> = outcome.replies.into_iter().map(Value::into_result).collect();
+        let Some(broken) = outcome.broken else { return Ok(results) };
+        let answered = results.len();
+        results.resize_with(pipeline.len(), || Ok(Value::Nil));
+        let missing = (answered..pipeline.len())
+            .map(|index| Missing { index, end: pipeline.start_of(index + 1), fate: Fate::NotSent })
+            .collect();
+        self.complete_batch(pipeline, packed.class(), missing, broken, &mut results).await;
+        Ok(results)
+    }
+
+    /// Settles or sends again the commands without a reply; replies that have come stay.
+    async fn complete_batch(
+        &self,
+        pipeline: &Pipeline,
+        class: Class,
+        mut missing: Vec<Missing>,
+        mut broken: Broken,
+        results: &mut [RedisResult<Value>],
+    ) {
+        let mut retries = 0;
+        loop {
+            let may_retry = broken.may_retry() && self.may_retry(retries);
+            retries += 1;
+            for command in &mut missing {
+                command.fate = broken.error_at(command.end).after(command.fate).fate();
+            }
+            let is_unknown = |command: &Missing| command.fate == Fate::Unknown;
+            // A command that is sent again must not run after later ones that may have been executed already.
+            let barrier = missing.iter().rposition(|one| is_unknown(one) && !pipeline.is_idempotent(one.index));
+            let (mut again, mut bytes) = (Vec::new(), Vec::new());
+            for (at, command) in missing.into_iter().enumerate() {
+                let behind = barrier.is_none_or(|barrier| at > barrier);
+                if may_retry && (!is_unknown(&command) || (behind && pipeline.is_idempotent(command.index))) {
+                    bytes.extend_from_slice(pipeline.command(command.index));
+                    again.push(Missing { end: bytes.len(), ..command });
+                } else {
+                    results[command.index] = Err(broken.error.clone().with_fate(command.fate));
+                }
+            }
+            missing = again;
+            if missing.is_empty() {
+                return;
+            }
+            self.inner.shared.tally.retry(missing.len());
+            match self.request_batch(Packed::new(&bytes, missing.len(), class), false, &[]).await {
+                Ok(outcome) => {
+                    let answered = outcome.replies.len();
+                    for (command, value) in missing.drain(..answered).zip(outcome.replies) {
+                        results[command.index] = value.into_result();
+                    }
+                    match outcome.broken {
+                        Some(again) => broken = again,
+                        None => return,
+                    }
+                }
+                Err(error) => {
+                    let failed = |command: Missing| results[command.index] = Err(error.clone().after(command.fate));
+                    missing.into_iter().for_each(failed);
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn send_transaction(
+        &self,
+        pipeline: &Pipeline,
+        packed: Packed<'_>,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        let mut bytes = Vec::with_capacity(packed.bytes().len() + 32);
+        command(&[b"MULTI"], &mut bytes);
+        bytes.extend_from_slice(packed.bytes());
+        command(&[b"EXEC"], &mut bytes);
+        let framed = Packed::new(&bytes, packed.count() + 2, packed.class());
+        let idempotent = (0..pipeline.len()).all(|index| pipeline.is_idempotent(index));
+        let mut retries = 0;
+        let mut fate = Fate::NotSent;
+        loop {
+            let outcome = self.request_batch(framed, true, pipeline.scripts()).await;
+            let outcome = outcome.map_err(|error| error.after(fate))?;
+            let Some(broken) = outcome.broken else { return Ok(transaction_results(outcome.replies, pipeline.len())) };
+            let error = broken.error_at(bytes.len()).after(fate);
+            fate = error.fate();
+            let retry = broken.may_retry() && (idempotent || fate == Fate::NotSent);
+            if !retry || !self.may_retry(retries) {
+                return Ok(Some(vec![Err(error); pipeline.len()]));
+            }
+            retries += 1;
+            self.inner.shared.tally.retry(pipeline.len());
+        }
+    }
+}
+
+/// Splits the replies to MULTI, the queued commands and EXEC.
+fn transaction_results(mut replies: Vec<Value>, count: usize) -> Option<Vec<RedisResult<Value>>> {
+    let exec = replies.pop().unwrap_or(Value::Nil);
+    match exec {
+        Value::Nil => None,
+        Value::Array(values) if values.len() == count => Some(values.into_iter().map(Value::into_result).collect()),
+        Value::ServerError(error) => {
+            let error = RedisError::from(error);
+            let each = replies.into_iter().skip(1).map(|queued| match queued {
+                Value::ServerError(own) => Err(own.into()),
+                _ => Err(error.clone()),
+            });
+            Some(each.collect())
+        }
+        other => Some(vec![Err(other.mismatch("list of a transaction's replies")); count]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ServerError;
+
+    #[test]
+    fn a_refused_transaction_tells_which_command_was_at_fault() {
+        let error = |line: &str| Value::ServerError(ServerError::new(line));
+        let queued = Value::SimpleString("QUEUED".into());
+        let replies = vec![Value::Okay, queued, error("ERR unknown command"), error("EXECABORT Transaction discarded")];
+        let results = transaction_results(replies, 2).unwrap();
+        assert_eq!(results[0].as_ref().unwrap_err().code(), Some("EXECABORT"));
+        assert_eq!(results[1].as_ref().unwrap_err().code(), Some("ERR"));
+    }
+
+    #[test]
+    fn a_transaction_stopped_by_a_watch_is_none() {
+        assert_eq!(transaction_results(vec![Value::Okay, Value::SimpleString("QUEUED".into()), Value::Nil], 1), None);
+    }
+}

@@ -1,0 +1,361 @@
+//! Where replies go: the waiting side of each command in flight.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::cache::Ticket;
+use crate::cache::flight::Flight;
+use crate::cache::gather::Gather;
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
+use crate::stream::Window;
+use crate::values::value::{PushKind, Value};
+
+/// Why no more replies come, and how many of the entry's bytes the operating system has taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    pub error: RedisError,
+    pub written: usize,
+}
+
+impl Broken {
+    /// The error for a command that ends at this offset of the entry.
+    pub(crate) fn error_at(&self, end: usize) -> RedisError {
+        self.error.clone().with_fate(if end <= self.written { Fate::Unknown } else { Fate::NotSent })
+    }
+
+    /// Whether sending again makes sense, since the connection may come back. Not for commands that have waited in the
+    /// queue for the whole timeout.
+    pub(crate) fn may_retry(&self) -> bool {
+        match self.error.kind() {
+            ErrorKind::Io | ErrorKind::Parse => true,
+            ErrorKind::Timeout => self.written > 0,
+            _ => false,
+        }
+    }
+}
+
+/// The result of a batch: its replies, and the reason if some are missing.
+#[derive(Debug)]
+pub(crate) struct BatchOutcome {
+    pub replies: Vec<Value>,
+    pub broken: Option<Broken>,
+}
+
+/// The replies of a batch as they come in.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    left: usize,
+    replies: Vec<Value>,
+    done: oneshot::Sender<BatchOutcome>,
+}
+
+impl Batch {
+    /// How many replies may come before the last one.
+    pub(crate) fn left_before_last(&self) -> usize {
+        self.left.saturating_sub(1)
+    }
+
+    /// Takes so many statuses `OK`, which are not the last reply.
+    pub(crate) fn add_okays(&mut self, okays: usize) {
+        self.left -= okays;
+        self.replies.resize_with(self.replies.len() + okays, || Value::Okay);
+    }
+}
+
+/// A part of a stream.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Where each command ends, counted from the first byte of the part.
+    pub ends: Vec<u32>,
+    /// The index of the first command in the stream.
+    pub first: u64,
+    /// How many commands are answered.
+    pub answered: usize,
+    pub replies: Vec<RedisResult<Value>>,
+    pub window: Arc<Window>,
+}
+
+impl Part {
+    /// Answers with an error all commands that end within the given length and have no answer yet.
+    fn fail_to(&mut self, len: usize, broken: &Broken) {
+        while let Some(&end) = self.ends.get(self.answered).filter(|&&end| end as usize <= len) {
+            let index = self.first + self.answered as u64;
+            self.answered += 1;
+            self.window.add(Err(broken.error_at(end as usize)), index, &mut self.replies);
+        }
+    }
+}
+
+/// The waiting side of an entry.
+#[derive(Debug)]
+pub(crate) enum Sink {
+    One(oneshot::Sender<Result<Value, Broken>>),
+    Batch(Box<Batch>),
+    Part(Box<Part>),
+    /// A (un)subscribe command: answered by that many confirmations, which are pushes, or by one error.
+    Confirm {
+        kind: PushKind,
+        left: usize,
+        done: oneshot::Sender<Result<Value, Broken>>,
+    },
+    /// A subscription made again after a reconnect: answered by a confirmation, or by an error.
+    Again {
+        kind: PushKind,
+        name: Box<[u8]>,
+    },
+    /// A read whose reply the cache may keep.
+    Read(Box<CachedRead>),
+    /// The misses of an MGET.
+    Gather(Box<Gather>),
+    /// No task waits for that reply.
+    Discard,
+}
+
+/// The replies of a read for the cache: one to CLIENT CACHING if that is needed, the key's time to live, and the read's.
+#[derive(Debug)]
+pub(crate) struct CachedRead {
+    left: usize,
+    ttl: Option<Value>,
+    ticket: Ticket,
+    flight: Arc<Flight>,
+    done: oneshot::Sender<Result<Value, Broken>>,
+}
+
+impl CachedRead {
+    /// Takes a reply; returns it if it is the read's.
+    fn reply(&mut self, value: Value) -> Option<Value> {
+        self.left -= 1;
+        match (self.left, value) {
+            (0, value) => {
+                self.ticket.keep(&value, self.ttl.as_ref());
+                self.flight.land(&value);
+                return Some(value);
+            }
+            (1, ttl) => self.ttl = Some(ttl),
+            (_, Value::ServerError(_)) => self.ticket.void(),
+            _ => {}
+        }
+        None
+    }
+}
+
+/// The state of a sink after a reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// More replies are due.
+    More,
+    /// It was the last; a task was woken.
+    Done,
+    /// It was the last; no task was waiting.
+    Silent,
+}
+
+impl Sink {
+    pub(crate) fn one() -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+        let (done, waiting) = oneshot::channel();
+        (Sink::One(done), waiting)
+    }
+
+    pub(crate) fn batch(count: usize) -> (Sink, oneshot::Receiver<BatchOutcome>) {
+        let (done, waiting) = oneshot::channel();
+        (Sink::Batch(Box::new(Batch { left: count, replies: Vec::with_capacity(count), done })), waiting)
+    }
+
+    pub(crate) fn read(
+        ticket: Ticket,
+        flight: Arc<Flight>,
+        replies: usize,
+    ) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+        let (done, waiting) = oneshot::channel();
+        (Sink::Read(Box::new(CachedRead { left: replies, ttl: None, ticket, flight, done })), waiting)
+    }
+
+    pub(crate) fn gather(
+        keys: Vec<(Ticket, Arc<Flight>)>,
+        replies: usize,
+    ) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+        let (done, waiting) = oneshot::channel();
+        (Sink::Gather(Box::new(Gather::new(keys, replies, done))), waiting)
+    }
+
+    pub(crate) fn confirm(kind: PushKind, count: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+        let (done, waiting) = oneshot::channel();
+        (Sink::Confirm { kind, left: count, done }, waiting)
+    }
+
+    /// How many replies it takes.
+    pub(crate) fn replies(&self) -> usize {
+        match self {
+            Sink::Batch(batch) => batch.left,
+            Sink::Part(part) => part.ends.len(),
+            Sink::Read(read) => read.left,
+            Sink::Gather(gather) => gather.left(),
+            Sink::One(_) | Sink::Confirm { .. } | Sink::Again { .. } | Sink::Discard => 1,
+        }
+    }
+
+    /// Whether it waits for a confirmation of that kind.
+    pub(crate) fn awaits(&self, push: &PushKind) -> bool {
+        matches!(self, Sink::Confirm { kind, .. } | Sink::Again { kind, .. } if kind == push)
+    }
+}
+
+/// How to treat an entry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// If cut off before its end, it has no effect at all, so it may be sent again as a whole: a single command, a
+    /// transaction.
+    pub whole: bool,
+    /// It may take any time: a blocking command.
+    pub patient: bool,
+}
+
+impl Manner {
+    pub(crate) const ONE: Manner = Manner { whole: true, patient: false };
+}
+
+/// Commands handed over together, with the bytes they take.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Bytes on the wire.
+    pub len: usize,
+    /// The connection's clock when it was queued.
+    pub tick: u32,
+    pub manner: Manner,
+    pub sink: Sink,
+}
+
+impl Entry {
+    /// Passes on the next reply. Only the last reply of an entry consumes the sink.
+    #[inline]
+    pub(crate) fn reply(&mut self, value: Value) -> Progress {
+        match &mut self.sink {
+            Sink::Batch(batch) => {
+                batch.replies.push(value);
+                batch.left -= 1;
+                if batch.left > 0 {
+                    return Progress::More;
+                }
+            }
+            Sink::Part(part) => {
+                let index = part.first + part.answered as u64;
+                part.answered += 1;
+                part.window.add(value.into_result(), index, &mut part.replies);
+                if part.answered < part.ends.len() {
+                    return Progress::More;
+                }
+            }
+            Sink::One(_) | Sink::Confirm { .. } => return self.last(Ok(value)),
+            Sink::Read(read) => {
+                return match read.reply(value) {
+                    Some(value) => self.last(Ok(value)),
+                    None => Progress::More,
+                };
+            }
+            Sink::Gather(gather) => {
+                return match gather.reply(value) {
+                    Some(value) => self.last(Ok(value)),
+                    None => Progress::More,
+                };
+            }
+            Sink::Again { .. } | Sink::Discard => return Progress::Silent,
+        }
+        self.complete(None)
+    }
+
+    /// The batch that waits, if it is one.
+    #[inline]
+    pub(crate) fn batch(&mut self) -> Option<&mut Batch> {
+        match &mut self.sink {
+            Sink::Batch(batch) => Some(batch),
+            _ => None,
+        }
+    }
+
+    /// Counts a confirmation of a (un)subscribe command.
+    pub(crate) fn confirmed(&mut self) -> Progress {
+        match &mut self.sink {
+            Sink::Confirm { left, .. } if *left > 1 => {
+                *left -= 1;
+                Progress::More
+            }
+            _ => self.last(Ok(Value::Okay)),
+        }
+    }
+
+    /// How many replies it still waits for.
+    pub(crate) fn due(&self) -> usize {
+        match &self.sink {
+            Sink::Batch(batch) => batch.left,
+            Sink::Part(part) => part.ends.len() - part.answered,
+            Sink::Confirm { left, .. } => *left,
+            Sink::Read(read) => read.left,
+            Sink::Gather(gather) => gather.left(),
+            Sink::One(_) | Sink::Again { .. } | Sink::Discard => 1,
+        }
+    }
+
+    /// Reports that no more replies come.
+    pub(crate) fn fail(mut self, error: &RedisError, written: usize) {
+        let broken = Broken { error: error.clone(), written };
+        match self.sink {
+            Sink::One(_) | Sink::Confirm { .. } | Sink::Read(_) | Sink::Gather(_) => self.last(Err(broken)),
+            _ => self.complete(Some(broken)),
+        };
+    }
+
+    /// Publishes the replies a stream has so far, so that none waits for later ones.
+    pub(crate) fn publish(&mut self) {
+        if let Sink::Part(part) = &mut self.sink {
+            part.window.publish(&mut part.replies);
+        }
+    }
+
+    /// Cuts a part of a stream in two at a disconnect: the commands that were sent fail, the rest will be sent again.
+    /// Returns the length of the rest, or `None` for other entries.
+    pub(crate) fn cut(&mut self, written: usize, error: &RedisError) -> Option<usize> {
+        let Sink::Part(part) = &mut self.sink else { return None };
+        part.fail_to(written, &Broken { error: error.clone(), written });
+        part.window.publish(&mut part.replies);
+        let cut = part.answered.checked_sub(1).map_or(0, |last| part.ends[last]);
+        part.ends.drain(..part.answered);
+        part.first += part.answered as u64;
+        part.ends.iter_mut().for_each(|end| *end -= cut);
+        part.window.finish_part(cut as usize, std::mem::take(&mut part.answered));
+        self.len -= cut as usize;
+        Some(self.len)
+    }
+
+    fn last(&mut self, outcome: Result<Value, Broken>) -> Progress {
+        let done = match std::mem::replace(&mut self.sink, Sink::Discard) {
+            Sink::One(done) => Some(done),
+            Sink::Confirm { done, .. } => Some(done),
+            Sink::Read(read) => Some(read.done),
+            Sink::Gather(gather) => Some(gather.into_done()),
+            _ => None,
+        };
+        match done.map(|done| done.send(outcome)) {
+            Some(Ok(())) => Progress::Done,
+            _ => Progress::Silent,
+        }
+    }
+
+    fn complete(&mut self, broken: Option<Broken>) -> Progress {
+        match std::mem::replace(&mut self.sink, Sink::Discard) {
+            Sink::Batch(batch) => {
+                let outcome = BatchOutcome { replies: batch.replies, broken };
+                if batch.done.send(outcome).is_ok() { Progress::Done } else { Progress::Silent }
+            }
+            Sink::Part(mut part) => {
+                if let Some(broken) = broken {
+                    part.fail_to(usize::MAX, &broken);
+                }
+                part.window.publish(&mut part.replies);
+                part.window.finish_part(self.len, part.ends.len());
+                Progress::Done
+            }
+            _ => Progress::Silent,
+        }
+    }
+}

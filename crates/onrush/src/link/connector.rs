@@ -1,0 +1,164 @@
+//! Making a connection: the socket, the protocol, the login, the database.
+
+use crate::connection::client::ConnectionConfig;
+use crate::connection::queue::Shared;
+use crate::connection::sink::Sink;
+use crate::connection::subscriptions::Resubscription;
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
+use crate::link::Link;
+use crate::link::credentials::Credentials;
+use crate::link::net::Stream;
+use crate::link::telemetry;
+use crate::link::tls::TlsContext;
+use crate::link::url::{ConnectionInfo, ProtocolVersion};
+use crate::values::encode::command;
+use crate::values::value::Value;
+
+/// Makes the connections of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Connector {
+    pub info: ConnectionInfo,
+    pub config: ConnectionConfig,
+    pub tls: TlsContext,
+}
+
+impl Connector {
+    /// Connects, logs in, and brings a new connection to the state that `shared` remembers: loaded scripts,
+    /// subscriptions.
+    pub(crate) async fn connect(&self, shared: &Shared) -> RedisResult<Link> {
+        telemetry::connecting(&self.info.addr, self.connect_in_time(shared)).await
+    }
+
+    async fn connect_in_time(&self, shared: &Shared) -> RedisResult<Link> {
+        let Some(timeout) = self.config.connection_timeout else { return self.connect_untimed(shared).await };
+        match tokio::time::timeout(timeout, self.connect_untimed(shared)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(RedisError::new(
+                ErrorKind::Timeout,
+                format!("no connection to {} within {timeout:?}", self.info.addr),
+            )),
+        }
+    }
+
+    async fn connect_untimed(&self, shared: &Shared) -> RedisResult<Link> {
+        self.connect_unnamed(shared).await.map_err(|error| error.at(&self.info.addr))
+    }
+
+    async fn connect_unnamed(&self, shared: &Shared) -> RedisResult<Link> {
+        let stream = Stream::connect(&self.info.addr, &self.config.socket, &self.tls).await?;
+        let mut link = Link::new(stream, shared.is_leased());
+        let protocol = self.greet(&mut link).await?;
+        shared.set_protocol(protocol);
+        if shared.cache().is_some() && protocol != ProtocolVersion::RESP3 {
+            let text = "client-side caching needs RESP3, which the URL excludes or the server does not speak";
+            return Err(RedisError::new(ErrorKind::InvalidClientConfig, text));
+        }
+        self.set_up(&mut link, shared).await?;
+        shared.set_round_trip(link.round_trip());
+        let mut scripts = Vec::new();
+        let count = shared.reload_scripts(&mut scripts);
+        if count > 0 {
+            // An error here shows again as NOSCRIPT when the script is called.
+            link.exchange(&scripts, count).await?;
+        }
+        if protocol == ProtocolVersion::RESP3 || shared.outlet.is_lossless() {
+            for Resubscription { bytes, kind, name } in shared.resubscriptions() {
+                shared.note_due(1);
+                link.send_first(&bytes, Sink::Again { kind, name });
+            }
+        }
+        Ok(link)
+    }
+
+    /// The provider's, or those of the URL.
+    async fn credentials(&self) -> RedisResult<Credentials> {
+        match &self.config.credentials {
+            Some(provider) => provider.ask().await.map_err(|error| error.with_fate(Fate::NotSent)),
+            None => Ok(Credentials { username: self.info.username.clone(), password: self.info.password.clone() }),
+        }
+    }
+
+    /// Agrees on a protocol and logs in.
+    async fn greet(&self, link: &mut Link) -> RedisResult<ProtocolVersion> {
+        let Credentials { username, password } = self.credentials().await?;
+        let user = username.as_deref();
+        if self.info.protocol == ProtocolVersion::RESP3 {
+            let mut args: Vec<&[u8]> = vec![b"HELLO", b"3"];
+            if let Some(password) = &password {
+                args.extend([b"AUTH".as_slice(), user.unwrap_or("default").as_bytes(), password.as_bytes()]);
+            }
+            match exchange_one(link, &args).await? {
+                Value::ServerError(error) if !lacks_resp3(&error) => return Err(refused(error)),
+                Value::ServerError(_) => {}
+                _ => return Ok(ProtocolVersion::RESP3),
+            }
+        }
+        if let Some(password) = &password {
+            let login = [user.unwrap_or("").as_bytes(), password.as_bytes()];
+            let args: Vec<&[u8]> = std::iter::once(b"AUTH".as_slice())
+                .chain(login.into_iter().skip(usize::from(user.is_none())))
+                .collect();
+            if let Value::ServerError(error) = exchange_one(link, &args).await? {
+                return Err(refused(error));
+            }
+        }
+        Ok(ProtocolVersion::RESP2)
+    }
+
+    /// Selects the database, sends the library's name and turns tracking on, in one write.
+    async fn set_up(&self, link: &mut Link, shared: &Shared) -> RedisResult<()> {
+        let mut commands = Vec::new();
+        let mut names = Vec::new();
+        let mut add = |name: &'static str, args: &[&[u8]]| {
+            command(args, &mut commands);
+            names.push(name);
+        };
+        if self.info.db != 0 {
+            add("SELECT", &[b"SELECT", self.info.db.to_string().as_bytes()]);
+        }
+        if let Some(name) = &self.info.client_name {
+            add("CLIENT SETNAME", &[b"CLIENT", b"SETNAME", name.as_bytes()]);
+        }
+        if self.config.set_info {
+            // Servers before 7.2 do not know it.
+            add("", &[b"CLIENT", b"SETINFO", b"LIB-NAME", b"onrush"]);
+            add("", &[b"CLIENT", b"SETINFO", b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]);
+        }
+        if let Some(tracking) = self.config.tracking.as_ref().filter(|_| !shared.is_leased()) {
+            commands.extend_from_slice(tracking);
+            names.push("CLIENT TRACKING");
+        }
+        if let Some(cache) = shared.cache() {
+            cache.tracking(&mut commands);
+            names.push("CLIENT TRACKING");
+        }
+        for (reply, name) in link.exchange(&commands, names.len()).await?.into_iter().zip(names) {
+            match reply {
+                Value::ServerError(error) if !name.is_empty() => return Err(refused(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn exchange_one(link: &mut Link, args: &[&[u8]]) -> RedisResult<Value> {
+    let mut bytes = Vec::new();
+    command(args, &mut bytes);
+    let mut replies = link.exchange(&bytes, 1).await?;
+    Ok(replies.pop().unwrap_or(Value::Nil))
+}
+
+/// Servers before version 6 have no HELLO; others may have renamed it or lack version 3.
+fn lacks_resp3(error: &ServerError) -> bool {
+    error.code() == "NOPROTO" || error.details().is_some_and(|details| details.starts_with("unknown command"))
+}
+
+fn refused(error: ServerError) -> RedisError {
+    let kind = match error.code() {
+        "WRONGPASS" | "NOAUTH" => ErrorKind::AuthenticationFailed,
+        "ERR" if error.line().contains("AUTH") => ErrorKind::AuthenticationFailed,
+        _ => ErrorKind::Server(error.kind()),
+    };
+    RedisError::reply(kind, error).with_fate(Fate::NotSent)
+}

@@ -1,0 +1,420 @@
+//! One live connection to a server: its socket, its buffers, and what is in flight on it.
+
+pub(crate) mod backoff;
+pub(crate) mod connector;
+pub(crate) mod credentials;
+pub(crate) mod driver;
+pub(crate) mod net;
+pub(crate) mod parse;
+pub(crate) mod push;
+pub(crate) mod telemetry;
+pub(crate) mod tls;
+pub(crate) mod url;
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use crate::connection::queue::{Shared, Taken};
+use crate::connection::sink::{Entry, Manner, Progress, Sink};
+use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::link::net::Stream;
+use crate::link::parse::Parser;
+use crate::values::value::{PushInfo, PushKind, Value};
+
+/// Most bytes of one read.
+const READ_LEN: usize = 64 << 10;
+/// A buffer that has grown beyond this many bytes is freed.
+const KEPT_LEN_MAX: usize = 1 << 20;
+
+/// How often a write lets tasks run first that replies have woken. Each time it gathers their commands too, at the cost
+/// of one turn of the runtime.
+const YIELDS_MAX: u32 = 4;
+
+/// A live connection. Reading and writing are independent: neither ever waits for the other.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: Stream,
+    parser: Parser,
+    /// Bytes read are `input[input_at..input_end]`.
+    input: Vec<u8>,
+    input_at: usize,
+    input_end: usize,
+    /// Bytes still to write are `output[output_at..]`.
+    output: Vec<u8>,
+    output_at: usize,
+    unflushed: bool,
+    inflight: VecDeque<Entry>,
+    /// Whether replies have woken tasks that have not run yet: it pays to let them queue commands first.
+    woken: bool,
+    /// How often that was done for the next write.
+    yields: u32,
+    /// Whether a reply, or a part of one, has come since the last [`take_heard`](Link::take_heard).
+    heard: bool,
+    /// How many replies have come since the link is driven.
+    replies: u64,
+    /// Whether the link belongs to a lease, which needs that number.
+    leased: bool,
+    /// Whether the driver's task is known to be woken.
+    registered: bool,
+    /// The shortest time from a request to its replies, before the link was driven.
+    round_trip: Duration,
+}
+
+/// Why a link ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// All is done and no user is left.
+    Deserted,
+    Broken(RedisError),
+}
+
+impl Link {
+    pub(crate) fn new(stream: Stream, leased: bool) -> Link {
+        Link {
+            stream,
+            parser: Parser::new(),
+            input: vec![0; READ_LEN],
+            input_at: 0,
+            input_end: 0,
+            output: Vec::new(),
+            output_at: 0,
+            unflushed: false,
+            inflight: VecDeque::new(),
+            woken: false,
+            yields: 0,
+            heard: false,
+            replies: 0,
+            leased,
+            registered: false,
+            round_trip: Duration::MAX,
+        }
+    }
+
+    /// The shortest time that a request of [`exchange`](Self::exchange) took; `MAX` before the first.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+
+    /// Sends commands and waits for that many replies, before the link is driven. Pushes are dropped.
+    pub(crate) async fn exchange(&mut self, commands: &[u8], replies: usize) -> RedisResult<Vec<Value>> {
+        let started = Instant::now();
+        self.stream.write_all(commands).await?;
+        self.stream.flush().await?;
+        let mut got = Vec::with_capacity(replies);
+        while got.len() < replies {
+            match self.parser.next(&self.input[..self.input_end], &mut self.input_at)? {
+                Some(Value::Push(_)) => {}
+                Some(value) => got.push(value),
+                None => {
+                    self.make_input_room();
+                    let n = self.stream.read(&mut self.input[self.input_end..]).await?;
+                    if n == 0 {
+                        return Err(closed_by_server());
+                    }
+                    self.input_end += n;
+                }
+            }
+        }
+        if replies > 0 {
+            self.round_trip = self.round_trip.min(started.elapsed());
+        }
+        Ok(got)
+    }
+
+    /// Whether no reply is due.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.inflight.is_empty()
+    }
+
+    /// Whether the command of the next reply may take any time.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.inflight.front().is_some_and(|entry| entry.manner.patient)
+    }
+
+    /// Puts commands of the library before everything queued.
+    pub(crate) fn send_first(&mut self, commands: &[u8], sink: Sink) {
+        self.output.extend_from_slice(commands);
+        self.inflight.push_back(Entry { len: commands.len(), tick: 0, manner: Manner::ONE, sink });
+    }
+
+    /// Writes and reads as far as possible.
+    pub(crate) fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<End> {
+        if !self.registered {
+            shared.register_driver(cx);
+            self.registered = true;
+        }
+        if shared.is_abandoned() {
+            return Poll::Ready(End::Deserted);
+        }
+        loop {
+            let read_more = match self.poll_read(shared, cx) {
+                Ok(more) => more,
+                Err(error) => return Poll::Ready(End::Broken(error)),
+            };
+            let write_more = match self.poll_write(shared, cx) {
+                Ok(WriteTurn::More) => true,
+                Ok(WriteTurn::Blocked) => false,
+                Ok(WriteTurn::Deserted) => return Poll::Ready(End::Deserted),
+                Err(error) => return Poll::Ready(End::Broken(error)),
+            };
+            if !read_more && !write_more {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_write(&mut self, shared: &Shared, cx: &mut Context<'_>) -> RedisResult<WriteTurn> {
+        if self.output_at == self.output.len() {
+            if self.woken && self.yields < YIELDS_MAX && shared.has_some() {
+                // Runs after the tasks just woken, so that their commands go out with this write.
+                self.woken = false;
+                self.yields += 1;
+                cx.waker().wake_by_ref();
+                return Ok(WriteTurn::Blocked);
+            }
+            self.output_at = 0;
+            self.output.clear();
+            if self.output.capacity() > KEPT_LEN_MAX {
+                self.output = Vec::new();
+            }
+            match shared.take(&mut self.output, &mut self.inflight, cx) {
+                Taken::Some => {
+                    (self.woken, self.yields) = (false, 0);
+                    shared.tally.batch();
+                }
+                Taken::Deserted if self.inflight.is_empty() => return Ok(WriteTurn::Deserted),
+                Taken::Empty | Taken::Deserted => return self.poll_flush(cx),
+            }
+        }
+        match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.output_at..]) {
+            Poll::Ready(Ok(0)) => Err(RedisError::from(io::Error::from(io::ErrorKind::WriteZero))),
+            Poll::Ready(Ok(n)) => {
+                self.output_at += n;
+                self.unflushed = true;
+                shared.tally.sent(n);
+                // While one long command is being written, bytes taken by the peer are the only possible progress.
+                self.heard |= self.inflight.len() == 1;
+                Ok(WriteTurn::More)
+            }
+            Poll::Ready(Err(error)) => Err(error.into()),
+            Poll::Pending => Ok(WriteTurn::Blocked),
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> RedisResult<WriteTurn> {
+        if self.unflushed {
+            match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Ready(flushed) => {
+                    flushed?;
+                    self.unflushed = false;
+                }
+                Poll::Pending => {}
+            }
+        }
+        Ok(WriteTurn::Blocked)
+    }
+
+    /// Whether the socket is left unread until the pushes have been read. Never while a reply is due: the task that
+    /// waits for it may be the reader of the pushes.
+    pub(crate) fn poll_paused(&self, shared: &Shared, cx: &Context<'_>) -> bool {
+        self.inflight.is_empty() && shared.outlet.poll_ready(cx).is_pending()
+    }
+
+    /// Reads once and passes on what came. `false`: the reader will be woken.
+    fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> RedisResult<bool> {
+        if self.poll_paused(shared, cx) {
+            return Ok(false);
+        }
+        self.make_input_room();
+        let mut room = ReadBuf::new(&mut self.input[self.input_end..]);
+        match Pin::new(&mut self.stream).poll_read(cx, &mut room) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(read) => read?,
+        }
+        let n = room.filled().len();
+        if n == 0 {
+            return Err(closed_by_server());
+        }
+        self.input_end += n;
+        self.heard = true;
+        let before = self.replies;
+        let dispatched = self.dispatch(shared);
+        shared.tally.received(n, self.replies - before);
+        dispatched.map(|()| true)
+    }
+
+    /// Passes on all complete replies.
+    fn dispatch(&mut self, shared: &Shared) -> RedisResult<()> {
+        loop {
+            self.take_okays(shared);
+            let Some(value) = self.parser.next(&self.input[..self.input_end], &mut self.input_at)? else { break };
+            match value {
+                Value::Push(push) => self.push(shared, *push),
+                Value::Array(parts) if shared.outlet.is_lossless() && is_resp2_push(&parts) => {
+                    self.push(shared, PushInfo::from_parts(parts));
+                }
+                value => self.reply(shared, value)?,
+            }
+        }
+        if let Some(front) = self.inflight.front_mut() {
+            front.publish();
+        }
+        Ok(())
+    }
+
+    /// Passes on the statuses `OK` that come next, but for a batch's last reply: most replies of most batches.
+    #[inline]
+    fn take_okays(&mut self, shared: &Shared) {
+        let Some(batch) = self.inflight.front_mut().and_then(Entry::batch) else { return };
+        let input = &self.input[..self.input_end];
+        let okays = self.parser.okays(input, &mut self.input_at, batch.left_before_last());
+        if okays > 0 {
+            batch.add_okays(okays);
+            self.replies += okays as u64;
+            if self.leased {
+                shared.note_replies(self.replies);
+            }
+        }
+    }
+
+    #[inline]
+    fn reply(&mut self, shared: &Shared, value: Value) -> RedisResult<()> {
+        let Some(front) = self.inflight.front_mut() else {
+            let text = match &value {
+                Value::ServerError(error) => format!("the server said: {error}"),
+                other => format!("the server sent {} that nobody asked for", other.kind_name()),
+            };
+            return Err(RedisError::new(ErrorKind::Parse, text));
+        };
+        self.replies += 1;
+        if self.leased {
+            shared.note_replies(self.replies);
+        }
+        if let (Value::ServerError(error), Sink::Again { kind, name }) = (&value, &mut front.sink) {
+            shared.lose_subscription(kind, std::mem::take(name), error.clone());
+        }
+        let progress = front.reply(value);
+        self.settle(progress);
+        Ok(())
+    }
+
+    fn push(&mut self, shared: &Shared, push: PushInfo) {
+        if let Some(cache) = shared.cache().filter(|_| push.kind == PushKind::Invalidate) {
+            cache.note_news(&push);
+        }
+        shared.note_confirmation(&push);
+        match self.inflight.front_mut() {
+            Some(front) if front.sink.awaits(&push.kind) => {
+                // Sent before the caller's reply, so that the caller's own reader finds it.
+                shared.outlet.send_awaited(push);
+                self.replies += 1;
+                let progress = front.confirmed();
+                self.settle(progress);
+            }
+            _ => shared.outlet.send(push),
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, progress: Progress) {
+        match progress {
+            Progress::More => return,
+            Progress::Done => self.woken = true,
+            Progress::Silent => {}
+        }
+        self.inflight.pop_front();
+    }
+
+    /// Room to read into. What has been read but not parsed, behind the replies to an exchange, moves to the front.
+    fn make_input_room(&mut self) {
+        self.input.copy_within(self.input_at..self.input_end, 0);
+        self.input_end -= self.input_at;
+        self.input_at = 0;
+    }
+
+    /// How many replies have come since the link is driven.
+    pub(crate) fn replies(&self) -> u64 {
+        self.replies
+    }
+
+    /// Whether anything came since this was last asked.
+    pub(crate) fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
+    }
+
+    /// When the oldest command in flight was queued; `None` if it may take any time.
+    pub(crate) fn oldest_tick(&self) -> Option<u32> {
+        self.inflight.front().filter(|entry| !entry.manner.patient).map(|entry| entry.tick)
+    }
+
+    /// Fails the commands that were sent, and returns the others to the queue.
+    ///
+    /// A server cannot execute a command before it has its last byte. So single commands and transactions count as not
+    /// sent until then; a batch gets the number of bytes written.
+    pub(crate) fn salvage(&mut self, shared: &Shared, error: &RedisError, keep: bool) {
+        let mut unwritten = self.output.len() - self.output_at;
+        let mut kept_len = 0;
+        let mut kept = Vec::new();
+        let mut lost = Vec::new();
+        while let Some(mut entry) = self.inflight.pop_back() {
+            let missing = unwritten.min(entry.len);
+            unwritten -= missing;
+            let written = entry.len - missing;
+            if missing == 0 || !keep {
+                lost.push((entry, written));
+            } else if written == 0 || entry.manner.whole {
+                kept_len += entry.len;
+                kept.push(entry);
+            } else if let Some(rest_len) = cut(shared, &mut entry, written, error) {
+                kept_len += rest_len;
+                kept.push(entry);
+            } else {
+                lost.push((entry, written));
+            }
+        }
+        kept.reverse();
+        shared.put_back(&self.output[self.output.len() - kept_len..], kept);
+        lost.into_iter().rev().for_each(|(entry, written)| shared.lose(entry, error, written));
+    }
+}
+
+/// Cuts a part of a stream in two, and counts the commands that are lost with that.
+fn cut(shared: &Shared, entry: &mut Entry, written: usize, error: &RedisError) -> Option<usize> {
+    let due = entry.due();
+    let rest_len = entry.cut(written, error);
+    shared.tally.lost(due - entry.due());
+    rest_len
+}
+
+impl Drop for Link {
+    /// Fails everything, so that no task waits for ever for a link that was dropped, with its runtime for example.
+    fn drop(&mut self) {
+        let error = RedisError::closed();
+        self.inflight.drain(..).for_each(|entry| entry.fail(&error, usize::MAX));
+    }
+}
+
+/// The result of trying to write.
+enum WriteTurn {
+    /// There may be more to write.
+    More,
+    /// The writer will be woken.
+    Blocked,
+    /// Nothing is left to write, to read, or to come.
+    Deserted,
+}
+
+fn closed_by_server() -> RedisError {
+    RedisError::from(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"))
+}
+
+/// RESP2 sends messages and confirmations as arrays.
+fn is_resp2_push(parts: &[Value]) -> bool {
+    parts.len() >= 3
+        && matches!(&parts[0], Value::BulkString(kind) if !matches!(PushKind::from_name(kind), PushKind::Other(_)))
+}

@@ -1,0 +1,187 @@
+//! Where push messages go.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+
+use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::values::value::{PushInfo, PushKind};
+
+/// How many messages may wait for a slow reader. On a connection for subscriptions, the socket is then left unread,
+/// unless a command is in flight; on a shared connection, the oldest messages are dropped.
+pub const PUSHES_MAX: usize = 1024;
+
+/// Where a connection's push messages go.
+#[derive(Debug)]
+pub(crate) enum Outlet {
+    /// To all listeners. One that falls behind loses the oldest messages and gets [`PushKind::Lagged`]; no reply waits
+    /// for it. `None` when the connection is closed: that ends every listener.
+    Broadcast(Mutex<Option<broadcast::Sender<PushInfo>>>),
+    /// To one reader, which gets all messages: while it is behind, the connection is not read.
+    Lossless(Mutex<Channel>),
+}
+
+/// The messages of a lossless outlet.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    messages: VecDeque<PushInfo>,
+    reader: Option<Waker>,
+    driver: Option<Waker>,
+    closed: bool,
+}
+
+impl Outlet {
+    pub(crate) fn broadcast() -> Outlet {
+        Outlet::Broadcast(Mutex::new(Some(broadcast::Sender::new(PUSHES_MAX))))
+    }
+
+    pub(crate) fn lossless() -> Outlet {
+        Outlet::Lossless(Mutex::default())
+    }
+
+    /// Whether to expect arrays that RESP2 sends in place of pushes.
+    pub(crate) fn is_lossless(&self) -> bool {
+        matches!(self, Outlet::Lossless(_))
+    }
+
+    pub(crate) fn send(&self, push: PushInfo) {
+        match self {
+            Outlet::Broadcast(sender) => {
+                if let Some(sender) = &*sender.lock() {
+                    // It is no error if nothing listens.
+                    let _ = sender.send(push);
+                }
+            }
+            Outlet::Lossless(channel) => channel.lock().add(push),
+        }
+    }
+
+    /// Sends the confirmation of a command whose caller waits for it. A reader that is far behind does not get it: the
+    /// caller gets the result anyway, and may subscribe to any number of channels before the reader reads.
+    pub(crate) fn send_awaited(&self, push: PushInfo) {
+        match self {
+            Outlet::Lossless(channel) => {
+                let mut channel = channel.lock();
+                if channel.messages.len() < PUSHES_MAX {
+                    channel.add(push);
+                }
+            }
+            Outlet::Broadcast(_) => self.send(push),
+        }
+    }
+
+    /// Whether somebody listens to the pushes of a connection that others use for their replies.
+    pub(crate) fn has_listeners(&self) -> bool {
+        match self {
+            Outlet::Broadcast(sender) => sender.lock().as_ref().is_some_and(|sender| sender.receiver_count() > 0),
+            Outlet::Lossless(_) => true,
+        }
+    }
+
+    /// Ready when the driver may read on.
+    pub(crate) fn poll_ready(&self, cx: &Context<'_>) -> Poll<()> {
+        let Outlet::Lossless(channel) = self else { return Poll::Ready(()) };
+        let mut channel = channel.lock();
+        if channel.messages.len() < PUSHES_MAX {
+            return Poll::Ready(());
+        }
+        channel.driver = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// The next message of a lossless outlet; `None` at the end.
+    pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<PushInfo>> {
+        let Outlet::Lossless(channel) = self else { return Poll::Ready(None) };
+        let mut channel = channel.lock();
+        if let Some(push) = channel.messages.pop_front() {
+            // Only when half empty, so that reader and driver do not wake each other for every message.
+            if channel.messages.len() <= PUSHES_MAX / 2 {
+                if let Some(driver) = channel.driver.take() {
+                    driver.wake();
+                }
+            }
+            return Poll::Ready(Some(push));
+        }
+        if channel.closed {
+            return Poll::Ready(None);
+        }
+        channel.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ends every receiver after its unread messages.
+    pub(crate) fn close(&self) {
+        match self {
+            Outlet::Broadcast(sender) => *sender.lock() = None,
+            Outlet::Lossless(channel) => {
+                let mut channel = channel.lock();
+                channel.closed = true;
+                channel.wake_reader();
+            }
+        }
+    }
+}
+
+impl Channel {
+    fn add(&mut self, push: PushInfo) {
+        // Repeated disconnects while the reader does not read are reported once.
+        if push.kind == PushKind::Disconnection && self.messages.back().is_some_and(|last| last.kind == push.kind) {
+            return;
+        }
+        self.messages.push_back(push);
+        self.wake_reader();
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// The push messages of a shared connection: invalidations of cached keys, messages of subscribed channels, and all
+/// other pushes of the server. RESP3 only.
+#[derive(Debug)]
+pub struct Pushes {
+    receiver: broadcast::Receiver<PushInfo>,
+}
+
+impl Pushes {
+    pub(crate) fn new(outlet: &Outlet) -> RedisResult<Pushes> {
+        match outlet {
+            Outlet::Broadcast(sender) => match &*sender.lock() {
+                Some(sender) => Ok(Pushes { receiver: sender.subscribe() }),
+                None => Err(RedisError::closed()),
+            },
+            Outlet::Lossless(_) => {
+                Err(RedisError::new(ErrorKind::Client, "the pushes of a pub/sub connection are read from it itself"))
+            }
+        }
+    }
+
+    /// The next message, or `None` at the end, when the connection is closed for good. A reader more than
+    /// [`PUSHES_MAX`] messages behind gets [`PushKind::Lagged`] with the number of missed messages: a cache must then
+    /// be dropped as a whole.
+    pub async fn recv(&mut self) -> Option<PushInfo> {
+        match self.receiver.recv().await {
+            Ok(push) => Some(push),
+            Err(broadcast::error::RecvError::Lagged(missed)) => Some(lagged(missed)),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+
+    /// The next message if one is there already.
+    pub fn try_recv(&mut self) -> Option<PushInfo> {
+        match self.receiver.try_recv() {
+            Ok(push) => Some(push),
+            Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(lagged(missed)),
+            Err(_) => None,
+        }
+    }
+}
+
+fn lagged(missed: u64) -> PushInfo {
+    PushInfo { kind: PushKind::Lagged(missed), data: Vec::new() }
+}

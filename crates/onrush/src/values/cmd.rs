@@ -1,0 +1,174 @@
+//! One command, built argument by argument.
+
+use std::time::Duration;
+
+use crate::connection::ConnectionLike;
+use crate::connection::gate::{Class, Packed};
+use crate::error::RedisResult;
+use crate::values::args::ToRedisArgs;
+use crate::values::encode::{Encoder, args_of};
+use crate::values::from_value::FromRedisValue;
+
+/// Whether a connection with a cache may answer a command from it.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) enum Caching {
+    /// As the cache's mode says.
+    #[default]
+    Default,
+    Never,
+    /// Yes, with a reply of at most this age.
+    For(Duration),
+}
+
+/// A command with its arguments, already in the form that goes over the wire: one allocation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cmd {
+    encoder: Encoder,
+    class: Class,
+    idempotent: bool,
+    caching: Caching,
+}
+
+/// Begins a command: `cmd("SET").arg("key").arg(42)`.
+pub fn cmd(name: &str) -> Cmd {
+    let mut cmd = Cmd::with_capacity(name.len() + 64);
+    cmd.encoder.arg(name.as_bytes());
+    cmd.class = Class::of(name.as_bytes());
+    cmd
+}
+
+impl AsRef<Cmd> for Cmd {
+    fn as_ref(&self) -> &Cmd {
+        self
+    }
+}
+
+impl Default for Cmd {
+    fn default() -> Cmd {
+        Cmd::new()
+    }
+}
+
+impl Cmd {
+    /// A command without a name yet; the first argument is its name.
+    pub fn new() -> Cmd {
+        Cmd::with_capacity(64)
+    }
+
+    /// A command without a name yet, with room for that many bytes.
+    pub fn with_capacity(bytes: usize) -> Cmd {
+        let mut encoder = Encoder::with_capacity(bytes);
+        encoder.begin();
+        Cmd { encoder, class: Class::EMPTY, idempotent: false, caching: Caching::Default }
+    }
+
+    /// Adds an argument, or as many as the value gives.
+    #[inline]
+    pub fn arg<T: ToRedisArgs>(&mut self, arg: T) -> &mut Cmd {
+        let first = self.encoder.argc() == 0;
+        arg.write_redis_args(&mut self.encoder);
+        if first {
+            if let Some(name) = args_of(self.encoder.bytes()).next() {
+                self.class = Class::of(name);
+            }
+        }
+        self
+    }
+
+    /// Marks the command as harmless to execute twice: it is sent again after a disconnect that leaves its fate
+    /// unknown.
+    pub fn idempotent(&mut self) -> &mut Cmd {
+        self.idempotent = true;
+        self
+    }
+
+    /// Whether it is marked as harmless to execute twice.
+    pub fn is_idempotent(&self) -> bool {
+        self.idempotent
+    }
+
+    /// Lets a connection with a cache answer from it, with a reply of at most this age. Only reads of one key and MGET
+    /// are cached; without a cache, and in pipelines, this changes nothing.
+    pub fn cached(&mut self, ttl_max: Duration) -> &mut Cmd {
+        self.caching = Caching::For(ttl_max);
+        self
+    }
+
+    /// Makes the server answer the command, whatever is cached.
+    pub fn uncached(&mut self) -> &mut Cmd {
+        self.caching = Caching::Never;
+        self
+    }
+
+    pub(crate) fn caching(&self) -> Caching {
+        self.caching
+    }
+
+    /// The arguments so far, the name first. Linear in the length of the command.
+    pub fn args_iter(&self) -> impl Iterator<Item = &[u8]> {
+        args_of(self.encoder.bytes())
+    }
+
+    /// The bytes that go over the wire.
+    pub fn get_packed_command(&self) -> Vec<u8> {
+        self.encoder.bytes().to_vec()
+    }
+
+    /// Sends the command and converts the reply.
+    ///
+    /// # Errors
+    /// The server's error reply; an error of the connection, whose [`fate`](crate::RedisError::fate) says whether the
+    /// command was sent; a reply that does not fit the type.
+    #[inline]
+    pub async fn query_async<T: FromRedisValue>(&self, con: &impl ConnectionLike) -> RedisResult<T> {
+        T::from_redis_value(con.send_command(self).await?)
+    }
+
+    /// Sends the command and drops the reply, unless it is an error.
+    ///
+    /// # Errors
+    /// As [`query_async`](Self::query_async).
+    pub async fn exec_async(&self, con: &impl ConnectionLike) -> RedisResult<()> {
+        con.send_command(self).await.map(drop)
+    }
+
+    pub(crate) fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// The class by the name alone: [`Class::UNKNOWN`] when the arguments decide.
+    #[inline]
+    pub(crate) fn class_by_name(&self) -> Class {
+        self.class
+    }
+
+    #[inline]
+    pub(crate) fn packed(&self) -> Packed<'_> {
+        let class = if self.class.is_unknown() { Class::of_command(self.encoder.bytes()) } else { self.class };
+        Packed::new(self.encoder.bytes(), 1, class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_encoded_as_it_is_built() {
+        let mut built = cmd("SET");
+        built.arg("key").arg(42);
+        assert_eq!(built.get_packed_command(), b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$2\r\n42\r\n");
+        let mut same = Cmd::new();
+        same.arg(("SET", "key", 42));
+        assert_eq!(same, built);
+    }
+
+    #[test]
+    fn the_class_is_that_of_the_first_argument() {
+        assert_eq!(cmd("SET").packed().class(), Class::PLAIN);
+        assert_eq!(Cmd::new().arg(("subscribe", "c")).packed().class(), Class::UNPAIRED);
+        assert_eq!(Cmd::new().arg(None::<i32>).arg("WATCH").packed().class(), Class::WATCHES);
+        assert_eq!(Cmd::new().arg(None::<i32>).packed().class(), Class::EMPTY);
+        assert_eq!(cmd("CLIENT").arg("REPLY").arg("OFF").packed().class(), Class::UNPAIRED);
+    }
+}
