@@ -1,5 +1,6 @@
 //! Scripts without end, wherever a script can stand: every worker goes on, and clients can end the script.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
@@ -21,7 +22,8 @@ const LIBRARY: &str = "#!lua name=lib\n\
 const REPLY_TIME_MAX: Duration = Duration::from_secs(2);
 
 fn start(workers: &str) -> Server {
-    let server = Server::start_onrush(&["--workers", workers, "--busy-reply-threshold", "100"]);
+    let args = ["--workers", workers, "--busy-reply-threshold", "100", "--enable-debug-command", "yes"];
+    let server = Server::start_onrush(&args);
     let mut conn = server.connect();
     assert_eq!(conn.call(&argv!["FUNCTION", "LOAD", LIBRARY]).text(), "lib");
     for _ in 0..20 {
@@ -51,8 +53,9 @@ fn ask(server: &Server) -> String {
     reply
 }
 
+/// Waits until a script takes too long.
 fn wait_until_busy(server: &Server, what: &str) {
-    wait_until(what, || ask(server).starts_with("BUSY"));
+    wait_until(what, || ask(server).starts_with("BUSY Redis is busy running a script"));
 }
 
 /// All the ways to begin a script that does not end, with the command that ends it.
@@ -230,6 +233,39 @@ fn commands_behind_a_script_without_end_are_refused() {
     assert!(replies.iter().all(|reply| reply.contains("BUSY")), "{replies:?}");
     assert_eq!(server.connect().run("SCRIPT KILL").text(), "OK");
     assert_eq!(ask(&server), "PONG");
+}
+
+/// What has the whole keyspace need not be a script, nor a script that is asked often whether it should end.
+#[test]
+fn slow_commands_with_the_whole_keyspace_keep_no_worker_from_its_clients() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port().to_string();
+    for workers in ["1", "2"] {
+        let mut server = start(workers);
+        assert_eq!(server.connect().run("DEBUG POPULATE 200000").text(), "OK");
+        let keys: Vec<Argv> = (0..100).map(|_| argv!["KEYS", "*x*"]).collect();
+        let transaction = [vec![argv!["MULTI"]], keys, vec![argv!["EXEC"]]].concat();
+        let mut exec = send(&server, &transaction);
+        wait_until("KEYS in a transaction takes too long", || ask(&server).starts_with("BUSY"));
+        let kill = server.connect().run("SCRIPT KILL").text();
+        assert!(kill.starts_with("NOTBUSY"), "{kill}");
+        transaction.iter().for_each(|_| drop(exec.read_reply().expect("a reply")));
+        assert_eq!(ask(&server), "PONG");
+        let keys = "while true do redis.call('KEYS', '*x*') end";
+        let mut conn = send(&server, &[argv!["EVAL", keys, "0"]]);
+        wait_until_busy(&server, "KEYS in a script");
+        wait_until("the script can be ended", || server.connect().run("SCRIPT KILL").text() == "OK");
+        let reply = conn.read_reply().expect("the end of the script");
+        assert!(reply.starts_with(b"-ERR Error running script: Script killed"), "{reply:?}");
+        assert_eq!(ask(&server), "PONG");
+        let migrate = "while true do redis.pcall('MIGRATE', '127.0.0.1', ARGV[1], KEYS[1], 0, 300, 'COPY') end";
+        let _conn = send(&server, &[argv!["EVAL", migrate, "1", "key:1", &port]]);
+        wait_until_busy(&server, "MIGRATE in a script");
+        let cannot_be_killed = || server.connect().run("SCRIPT KILL").text().starts_with("UNKILLABLE");
+        wait_until("it is known what runs", cannot_be_killed);
+        let _ = server.connect().send(b"SHUTDOWN NOSAVE\r\n");
+        assert!(server.wait_exit().success());
+    }
 }
 
 /// Without a threshold commands wait, as long as the script takes; clients can still end it.

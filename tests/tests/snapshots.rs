@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
 use onrush_tests::server::{Launch, Oracle, Server, wait_until};
 
@@ -305,6 +306,34 @@ fn a_merge_ends_the_snapshot_that_needs_what_it_replaces() {
     bgsave(&mut conn);
     let again = start_on(&folder.0, &[]);
     assert_eq!(again.connect().run("DEBUG DIGEST").text(), digest);
+}
+
+/// Between what it saves and what it loads nothing is written.
+#[test]
+fn a_reload_takes_back_no_write() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &["--save", ""]);
+    server.connect().run("DEBUG POPULATE 20000");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for name in 0..3 {
+            let (server, is_over) = (&server, &is_over);
+            scope.spawn(move || {
+                let mut conn = server.connect();
+                let mut last = 0;
+                while !is_over.load(Relaxed) {
+                    let Value::Int(next) = conn.run(&format!("INCR counter:{name}")) else { continue };
+                    assert_eq!(next, last + 1);
+                    last = next;
+                }
+            });
+        }
+        let mut conn = server.connect();
+        for _ in 0..30 {
+            assert_eq!(conn.run("DEBUG RELOAD").text(), "OK");
+        }
+        is_over.store(true, Relaxed);
+    });
 }
 
 #[test]

@@ -72,6 +72,8 @@ errors! {
     SAME_OBJECT = "ERR source and destination objects are the same";
     /// A string would grow over `proto-max-bulk-len`.
     STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    /// A command has the whole keyspace for longer than `busy-reply-threshold`.
+    BUSY_KEYSPACE = "BUSY Redis is busy with a command that has the whole keyspace. Try again, or call SHUTDOWN NOSAVE.";
     /// The connection has not authenticated.
     NO_AUTH = "NOAUTH Authentication required.";
     /// A client that monitors wants keys: for Redis it is a replica.

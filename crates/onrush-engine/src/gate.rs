@@ -9,6 +9,9 @@
 //! Such a thread draws its turn before it gives its slot back, and turns come in the order in which they were drawn. So a
 //! thread that has the whole keyspace and draws another turn has it again only when every command that wanted it before
 //! is done: CLIENT PAUSE replies then. A turn that its thread no longer wants is passed over.
+//!
+//! Who waits longer than it wants to may mark the present turn as overdue, which ends with the turn: then nobody waits who
+//! can do something else.
 
 use std::collections::BTreeSet;
 use std::mem::take;
@@ -37,6 +40,10 @@ pub struct Gate {
     slots: Box<[Slot]>,
     /// The next turn to be drawn.
     next: AtomicU64,
+    /// The present turn, as in `now`.
+    present: AtomicU64,
+    /// The number behind the turn that was last marked as overdue; 0 if there was none.
+    overdue: AtomicU64,
     now: Mutex<Now>,
     now_changed: Condvar,
 }
@@ -76,7 +83,14 @@ impl Gate {
     /// A gate for threads numbered below `threads`.
     pub fn new(threads: usize) -> Self {
         let slots = (0..threads).map(|_| Slot(Mutex::new(()))).collect();
-        Self { slots, next: AtomicU64::new(0), now: Mutex::default(), now_changed: Condvar::new() }
+        Self {
+            slots,
+            next: AtomicU64::new(0),
+            present: AtomicU64::new(0),
+            overdue: AtomicU64::new(0),
+            now: Mutex::default(),
+            now_changed: Condvar::new(),
+        }
     }
 
     /// Enters shared as thread `thread`; waits while a thread has the whole keyspace.
@@ -144,9 +158,29 @@ impl Gate {
         }
     }
 
+    /// The present turn, whether or not a thread has drawn it.
+    pub(crate) fn present_turn(&self) -> u64 {
+        self.present.load(Relaxed)
+    }
+
+    /// Marks a turn as overdue if it is still the present one; returns whether it is, and was not marked before.
+    pub(crate) fn mark_overdue(&self, turn: u64) -> bool {
+        let now = self.now.lock();
+        now.turn == turn && self.overdue.swap(turn + 1, Relaxed) != turn + 1
+    }
+
+    /// Whether the present turn is overdue.
+    #[inline]
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.overdue.load(Relaxed) == self.present_turn() + 1
+    }
+
     /// Ends the present turn.
     fn pass_on(&self) {
-        self.now.lock().pass_on();
+        let mut now = self.now.lock();
+        now.pass_on();
+        self.present.store(now.turn, Relaxed);
+        drop(now);
         self.now_changed.notify_all();
     }
 }
@@ -232,6 +266,21 @@ mod tests {
         let is_late = || started.elapsed() > Duration::from_secs(5);
         drop(gate.exclusive_unless(gate.take_turn(), is_late).expect("no earlier turn is waited for"));
         assert!(gate.now.lock().given_up.is_empty());
+    }
+
+    #[test]
+    fn a_turn_is_overdue_until_it_ends() {
+        let gate = Gate::new(2);
+        assert!(!gate.is_overdue());
+        let all = gate.exclusive(gate.take_turn());
+        let turn = gate.present_turn();
+        assert!(gate.mark_overdue(turn) && !gate.mark_overdue(turn), "the first one marks it");
+        assert!(gate.is_overdue());
+        drop(all);
+        assert!(!gate.is_overdue());
+        assert!(!gate.mark_overdue(turn), "it is over");
+        let _all = gate.exclusive(gate.take_turn());
+        assert!(!gate.is_overdue());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What all threads share, except the command table.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use crate::blocking::waiters::Waiters;
 use crate::clients::client::Registry;
 use crate::clients::durability::Durability;
 use crate::clock::{Clock, TimeSource};
+use crate::error::{self, CommandError};
 use crate::eviction::state::Eviction;
 use crate::gate::{Entered, Exclusive, Gate};
 use crate::lazyfree::LazyFree;
@@ -32,6 +34,9 @@ use crate::settings::{Options, Pause, Settings};
 use crate::snapshot::{BEHIND_LOOK_MS, Snapshots};
 use crate::tracking::Tracking;
 use crate::transactions::watched::Watched;
+
+/// Within this time a script looks whether it takes too long, in milliseconds.
+const SCRIPT_LOOK_MS: u64 = 200;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -202,9 +207,46 @@ impl Shared {
         self.random.lock().next()
     }
 
-    /// Enters the gate as thread `thread`, unless a script that takes too long has the keyspace.
+    /// Enters the gate as thread `thread`, unless what has the whole keyspace takes too long.
+    #[inline]
     pub fn enter_unless_busy(&self, thread: usize) -> Option<Entered<'_>> {
-        self.gate.enter_unless(thread, || self.is_script_busy())
+        self.gate.enter_unless(thread, self.loses_patience())
+    }
+
+    /// Whether a script, or whatever has the whole keyspace, takes too long for other clients.
+    #[inline]
+    pub fn is_keyspace_busy(&self) -> bool {
+        self.is_script_busy() || self.gate.is_overdue()
+    }
+
+    /// To be asked again and again by a thread that waits at the gate: whether what it waits for takes too long, somewhat
+    /// more than `busy-reply-threshold`. Then it does so for all threads that wait.
+    #[inline]
+    pub(crate) fn loses_patience(&self) -> impl Fn() -> bool + '_ {
+        let waits_for = Cell::new(None);
+        move || {
+            if self.is_keyspace_busy() {
+                return true;
+            }
+            let threshold_ms = self.settings.busy_reply_ms.load(Relaxed);
+            let (turn, now) = (self.gate.present_turn(), self.clock.now());
+            let since = waits_for.get().filter(|(waited_for, _)| *waited_for == turn).map_or(now, |(_, since)| since);
+            waits_for.set(Some((turn, since)));
+            // A script tells by itself, and can be ended from then on.
+            let patience_ms = threshold_ms + threshold_ms / 4 + SCRIPT_LOOK_MS;
+            if threshold_ms == 0 || (now - since).as_millis() < u128::from(patience_ms) {
+                return false;
+            }
+            if self.gate.mark_overdue(turn) {
+                tracing::warn!("A command has the whole keyspace for longer than busy-reply-threshold");
+            }
+            self.gate.is_overdue()
+        }
+    }
+
+    /// The error that commands get that cannot wait for the keyspace.
+    pub(crate) fn busy_refusal(&self) -> CommandError {
+        if self.is_script_busy() { self.scripts.running.refusal() } else { error::BUSY_KEYSPACE }
     }
 
     /// Whether a script takes too long for other clients.
@@ -212,12 +254,11 @@ impl Shared {
         self.scripts.running.is_busy()
     }
 
-    /// Takes the whole keyspace for the calling thread, which has not entered; `None` if a script that takes too long
-    /// has it.
+    /// Takes the whole keyspace for the calling thread, which has not entered; `None` if what has it takes too long.
     pub fn alone_unless_busy(&self) -> Option<Exclusive<'_>> {
         let turn = self.gate.take_turn();
         // A script that takes too long must not delay the end of the process.
-        self.gate.exclusive_unless(turn, || self.is_script_busy())
+        self.gate.exclusive_unless(turn, self.loses_patience())
     }
 
     /// Reports an event to the latency monitor, if it took long.

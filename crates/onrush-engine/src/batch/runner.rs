@@ -128,6 +128,7 @@ impl Runner {
         self.commit.enter_unless_busy();
         let span = self.run_chunks(space, inputs, lanes);
         self.commit.leave();
+        self.engine.stats.threads[self.thread].executing.clear();
         self.chunk.shrink();
         span
     }

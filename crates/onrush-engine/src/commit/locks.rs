@@ -110,11 +110,10 @@ impl Locks {
         self.gate = Gate::Shared(self.shared.gate.enter(self.thread));
     }
 
-    /// Enters the gate, unless a script that takes too long has the keyspace; returns whether it did.
+    /// Enters the gate, unless what has the whole keyspace takes too long; returns whether it did.
     #[inline]
     pub(super) fn enter_unless_busy(&mut self) -> bool {
-        let shared = self.shared;
-        match shared.gate.enter_unless(self.thread, || shared.is_script_busy()) {
+        match self.shared.enter_unless_busy(self.thread) {
             Some(entered) => self.gate = Gate::Shared(entered),
             None => self.gate = Gate::Outside,
         }
@@ -296,7 +295,7 @@ impl Locks {
     ///
     /// # Errors
     /// An outer commit decides, and has declared only keys; a long command runs, also one that began meanwhile, and this
-    /// thread does not wait for it; or a script takes too long. After an error it may be outside of the gate.
+    /// thread does not wait for it; or what has it takes too long. After an error it may be outside of the gate.
     pub(super) fn lock_keyspace(&mut self) -> Result<(), Refused> {
         let (shared, defers) = (self.shared, self.defers);
         let is_long = || defers && shared.offload.is_busy();
@@ -306,8 +305,9 @@ impl Locks {
                 let turn = shared.gate.take_turn();
                 self.gate = Gate::Outside;
                 // Only a worker is needed elsewhere, and only if another thread can execute what it gives up.
+                let loses_patience = shared.loses_patience();
                 let alone = match self.thread < shared.workers && shared.offload.is_there() {
-                    true => shared.gate.exclusive_unless(turn, || is_long() || shared.is_script_busy()),
+                    true => shared.gate.exclusive_unless(turn, || is_long() || loses_patience()),
                     false => Some(shared.gate.exclusive(turn)),
                 };
                 let Some(alone) = alone else {

@@ -60,7 +60,13 @@ impl Executing {
         self.0.store(command.into(), Relaxed);
     }
 
-    /// The number noted last; `None` if there was none.
+    /// Notes that no command is executed now.
+    #[inline]
+    pub fn clear(&self) {
+        self.0.store(u32::MAX, Relaxed);
+    }
+
+    /// The number noted last; `None` if there is none now.
     pub fn last(&self) -> Option<u16> {
         u16::try_from(self.0.load(Relaxed)).ok()
     }

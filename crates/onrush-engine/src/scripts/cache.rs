@@ -57,7 +57,8 @@ impl Script {
         };
         let (is_loaded, used_ms) = (AtomicBool::new(is_loaded), AtomicI64::new(0));
         let is_forgotten = AtomicBool::new(false);
-        let (proof, habit) = (Proof::of(&text[code_at..], commands), Habit::default());
+        let habit = Habit::new(text.len());
+        let proof = if habit.is_large { Proof::default() } else { Proof::of(&text[code_at..], commands) };
         Ok(Self { sha, text: text.into(), code_at, flags, proof, habit, is_loaded, used_ms, is_forgotten })
     }
 

@@ -15,6 +15,9 @@ use crate::commit::Outside;
 /// tries again.
 const RUNS_ELSEWHERE: u32 = 100;
 
+/// Longer texts are compiled and executed on the thread for long commands: a compiler cannot be interrupted.
+pub(crate) const TEXT_BYTES_MAX: usize = 64 * 1024;
+
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Habit {
@@ -22,6 +25,8 @@ pub(crate) struct Habit {
     goes_outside: AtomicBool,
     /// How many more runs go to the thread for long commands at once.
     runs_elsewhere: AtomicU32,
+    /// Whether all runs do.
+    pub(super) is_large: bool,
 }
 
 /// Facts about a script.
@@ -62,6 +67,11 @@ impl Scope {
 }
 
 impl Habit {
+    /// For a script, or a function of a library, with a text of this length.
+    pub(crate) fn new(text_len: usize) -> Self {
+        Self { is_large: text_len > TEXT_BYTES_MAX, ..Self::default() }
+    }
+
     /// The scope of a script that is executed together with commands that cannot be undone. `may_go_elsewhere`: this
     /// thread can pass it to the thread for long commands.
     pub(crate) fn scope_without_way_back(proof: Proof, may_go_elsewhere: bool) -> Scope {
@@ -76,7 +86,9 @@ impl Habit {
 
     /// The scope of the next run of a script; `may_go_elsewhere` as above.
     pub(crate) fn scope(&self, proof: Proof, may_go_elsewhere: bool) -> Scope {
-        if !may_go_elsewhere || proof.keeps_to_keys {
+        if may_go_elsewhere && self.is_large {
+            Scope::Elsewhere
+        } else if !may_go_elsewhere || proof.keeps_to_keys {
             Self::scope_without_way_back(proof, may_go_elsewhere)
         } else if self.goes_elsewhere() {
             Scope::Elsewhere
@@ -123,6 +135,14 @@ mod tests {
         habit.note_long();
         assert_eq!(habit.scope(PROVEN, true), Scope::Declared { has_way_back: false });
         assert_eq!(habit.scope(PROVEN, false), ON_LONG_THREAD);
+    }
+
+    #[test]
+    fn large_scripts_always_go_elsewhere() {
+        let habit = Habit::new(TEXT_BYTES_MAX + 1);
+        assert!((0..2 * RUNS_ELSEWHERE).all(|_| habit.scope(PROVEN, true) == Scope::Elsewhere));
+        assert_eq!(habit.scope(PROVEN, false), ON_LONG_THREAD);
+        assert_eq!(scope(&Habit::new(TEXT_BYTES_MAX), true), DECLARED);
     }
 
     #[test]

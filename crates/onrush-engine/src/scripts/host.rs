@@ -89,6 +89,8 @@ pub(crate) struct ScriptHost<'a, 'c> {
     is_told: bool,
     /// Whether it must end because it was about to write after SCRIPT KILL.
     is_killed: bool,
+    /// Whether the command that it has called last is not short.
+    calls_slow: bool,
 }
 
 /// Longest run of a script on a worker. A script that takes longer is executed again from its beginning on the thread
@@ -130,6 +132,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             again: None,
             is_told: false,
             is_killed: false,
+            calls_slow: false,
         }
     }
 
@@ -187,8 +190,9 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if command.flags.contains(Flags::NOSCRIPT) {
             return Err(NOT_ALLOWED);
         }
+        self.calls_slow = !command.is_short();
         let writes = command.flags.contains(Flags::WRITE);
-        if writes && self.rules.is_read_only {
+        if self.rules.is_read_only && command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return Err(READ_ONLY);
         }
         if let Some(refusal) = self.ctx.engine.restriction(command, self.ctx.session) {
@@ -256,7 +260,11 @@ impl Host for ScriptHost<'_, '_> {
         if self.is_killed {
             return self.killed();
         }
-        if self.again.is_some() { Interrupt::Abort(Vec::new()) } else { Interrupt::GoOn }
+        if self.again.is_some() {
+            return Interrupt::Abort(Vec::new());
+        }
+        // Between two such commands the script may be too short to be asked.
+        if std::mem::take(&mut self.calls_slow) { self.interrupt() } else { Interrupt::GoOn }
     }
 
     fn log(&mut self, level: LogLevel, message: &[u8]) {

@@ -27,7 +27,7 @@ pub(crate) struct Library {
 impl Library {
     /// A library with this text, which has registered these functions.
     pub(crate) fn new(id: u64, name: Vec<u8>, text: Vec<u8>, functions: Vec<Registered>) -> Self {
-        let habits = functions.iter().map(|_| Habit::default()).collect();
+        let habits = functions.iter().map(|_| Habit::new(text.len())).collect();
         Self { id, name, text, functions, habits }
     }
 

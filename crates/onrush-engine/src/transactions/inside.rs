@@ -45,15 +45,16 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
 }
 
 fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> CommandResult {
+    let full = full && command.is_denied_oom();
     if full || command.flags.contains(Flags::NO_MULTI) {
         cold_path();
-        // A queued command takes memory, whatever it does.
         let error = if full { error::OUT_OF_MEMORY } else { NOT_IN_MULTI };
         ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].rejected.add(1);
         return Err(refuse(ctx, error));
     }
     let Some(mut transaction) = ctx.session.transaction.take() else { return Ok(()) };
     transaction.push(command.id, command.flags, &ctx.argv, ctx.planned);
+    transaction.count_slow(u32::from(!command.is_short()));
     note_keys(ctx, command, &mut transaction);
     ctx.session.show_transaction(&transaction);
     ctx.session.transaction = Some(transaction);

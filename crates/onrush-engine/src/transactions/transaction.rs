@@ -47,6 +47,8 @@ pub struct Transaction {
     needs_keyspace: bool,
     /// The places of the commands that run a script or a function.
     programs: Vec<u32>,
+    /// Commands that are not short.
+    slow: u32,
 }
 
 impl Transaction {
@@ -65,6 +67,7 @@ impl Transaction {
             is_broken: false,
             needs_keyspace: false,
             programs: Vec::new(),
+            slow: 0,
         }
     }
 
@@ -84,7 +87,7 @@ impl Transaction {
         commands.clear();
         keys.clear();
         programs.clear();
-        (self.owned_bytes, self.flags) = (0, Flags::empty());
+        (self.owned_bytes, self.flags, self.slow) = (0, Flags::empty(), 0);
         (self.is_broken, self.needs_keyspace) = (false, false);
     }
 
@@ -141,6 +144,16 @@ impl Transaction {
             hashes.iter().map(|&hash| (queued.db, hash))
         });
         planned.chain(self.keys.iter().copied())
+    }
+
+    /// Counts commands that are not short.
+    pub(crate) fn count_slow(&mut self, commands: u32) {
+        self.slow += commands;
+    }
+
+    /// How many of its commands are not short.
+    pub fn slow_len(&self) -> u32 {
+        self.slow
     }
 
     /// Whether it needs the whole keyspace.

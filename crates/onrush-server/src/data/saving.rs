@@ -127,7 +127,7 @@ impl Saving {
         if server.durability.take_due() {
             server.durability.ask(server.log.last_lsn());
         }
-        if server.snapshots.underway().is_some() || server.is_script_busy() {
+        if server.snapshots.underway().is_some() || server.is_keyspace_busy() {
             return;
         }
         let facts = server.snapshots.facts();

@@ -103,14 +103,16 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     let key = ctx.key(1);
     let target = options.store.map(|index| ctx.key(index));
     let db = ctx.commit.db();
-    if options.reads_others() {
-        ctx.commit.lock_keyspace()?;
-    } else {
+    let reads_others = options.reads_others();
+    if !reads_others {
         ctx.commit.lock_all([&key].into_iter().chain(&target).map(|key| (db, key.hash)))?;
     }
-    if !ctx.commit.has_keyspace() && !options.keeps_order {
+    if reads_others || !options.keeps_order {
         let work = ctx.commit.peek(&key).map_or(0, work_on);
         ctx.expect_work(work)?;
+    }
+    if reads_others {
+        ctx.commit.lock_keyspace()?;
     }
     let (mut elements, ty) = elements(ctx, &key, options)?;
     if !options.keeps_order_of(ty, ctx.in_script) {

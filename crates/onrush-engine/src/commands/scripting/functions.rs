@@ -63,6 +63,8 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     if policy == Policy::Append && ctx.engine.scripts.libraries.has(&name) {
         return Err(CommandError::bytes([b"ERR Library '", name.as_slice(), b"' already exists"].concat()));
     }
+    // It runs the library's code.
+    ctx.expect_work(usize::MAX)?;
     let library = compile(ctx.engine, text)?;
     in_one_order(ctx)?;
     ctx.engine.scripts.libraries.add(vec![library], policy)?;
@@ -234,6 +236,7 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
         crate::scripts::Bad::Footer => BAD_FOOTER,
         crate::scripts::Bad::Content => BAD_CONTENT,
     })?;
+    ctx.expect_work(usize::MAX)?;
     let libraries: Result<Vec<_>, _> = texts.iter().map(|text| compile(ctx.engine, text)).collect();
     let libraries = libraries?;
     in_one_order(ctx)?;

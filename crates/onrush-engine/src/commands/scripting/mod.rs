@@ -18,7 +18,7 @@ use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::messages::show::show_script;
-use crate::scripts::habit::{Habit, Known, Scope};
+use crate::scripts::habit::{Habit, Known, Scope, TEXT_BYTES_MAX};
 use crate::scripts::host::{Again, Rules, ScriptHost, rules};
 use crate::scripts::proof::Proof;
 use crate::scripts::{Script, thread};
@@ -75,7 +75,13 @@ fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
 }
 
 /// Compiles a script and adds it to the cache.
-fn add(ctx: &Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<Script>, CommandError> {
+///
+/// # Errors
+/// It is not Lua; or it is too long for a worker.
+fn add(ctx: &mut Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<Script>, CommandError> {
+    if text.len() > TEXT_BYTES_MAX {
+        ctx.expect_work(usize::MAX)?;
+    }
     let script = Arc::new(Script::new(sha, text, is_loaded, &ctx.engine.commands)?);
     let compiled = thread::compile(&script);
     compiled.map_err(|problem| {

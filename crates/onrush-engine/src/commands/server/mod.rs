@@ -87,6 +87,9 @@ pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
         tracing::error!("{reason}");
         return Err(SHUTDOWN_FAILED);
     }
+    if !options.nosave && !ctx.commit.has_entered() {
+        return Err(ctx.engine.busy_refusal());
+    }
     let saves = options.save || !options.nosave && ctx.engine.process.saves_at_end();
     if saves && !ctx.engine.loading.is_on() {
         let is_saved = save_all(ctx, "the server ends")?;

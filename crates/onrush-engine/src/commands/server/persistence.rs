@@ -184,7 +184,9 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(FAILED);
     }
     ctx.expect_work(usize::MAX)?;
+    // Between what was saved and what is loaded nobody may write: the keyspace stays locked.
     match flushes {
+        _ if saves => {}
         true => ctx.commit.lock_keyspace()?,
         // Loading does not save an entry for a snapshot before it replaces the entry.
         false => lock_without_snapshot(ctx, WHY)?,

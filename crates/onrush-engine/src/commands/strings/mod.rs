@@ -6,8 +6,10 @@ pub mod lcs;
 pub mod many;
 pub(crate) mod specs;
 
+use std::sync::Arc;
+
 use onrush_resp::{Reply, parse_i64};
-use onrush_store::{Entry, NewValue, Type, ValueRef};
+use onrush_store::{EMBED_VALUE_LEN_MAX, Entry, NewValue, Type, ValueRef};
 
 use crate::commands::strings::conditions::Condition;
 use crate::commit::Key;
@@ -459,7 +461,11 @@ pub fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
     } else {
         let mut bytes = vec![0; end];
         bytes[offset..].copy_from_slice(patch);
-        store(ctx, &key, NewValue::Raw(&bytes), None);
+        let value = match end > EMBED_VALUE_LEN_MAX {
+            true => NewValue::Shared(Arc::new(bytes)),
+            false => NewValue::Raw(&bytes),
+        };
+        store(ctx, &key, value, None);
     }
     ctx.changed(EventClass::String, "setrange", key.bytes);
     ctx.out.int(len as i64);

@@ -84,6 +84,10 @@ pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
     executed
 }
 
+/// A transaction with more commands that are not short is executed on the thread for long commands: each of them may go
+/// through as many elements as a worker may at once.
+const SLOW_COMMANDS_MAX: u32 = 100;
+
 /// A transaction with scripts begins anew at most this often; then it is executed where nothing makes it begin anew.
 const ATTEMPTS_MAX: usize = 3;
 
@@ -132,15 +136,14 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
 /// # Errors
 /// It is to be executed later, or elsewhere.
 fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Result<Scope, CommandError> {
-    let takes_long = transaction.len() > ARGS_MAX || transaction.flags().contains(Flags::REMOTE);
+    let takes_long = transaction.len() > ARGS_MAX
+        || transaction.slow_len() > SLOW_COMMANDS_MAX
+        || transaction.needs_keyspace()
+        || transaction.flags().contains(Flags::REMOTE);
     if takes_long && ctx.commit.may_defer() {
         return Err(ctx.commit.refuse(Refused::TakesLong).into());
     }
     if transaction.needs_keyspace() {
-        // What needs the whole keyspace cannot be undone.
-        if scope(ctx, transaction, false) == Scope::Elsewhere {
-            return Err(ctx.commit.refuse(Refused::TakesLong).into());
-        }
         ctx.commit.lock_keyspace()?;
         return Ok(Scope::Keyspace { has_way_back: false });
     }
