@@ -13,6 +13,7 @@ mod effects;
 mod log;
 pub mod rdb;
 pub mod storage;
+pub mod threads;
 
 pub use buffer::{Buffer, Held, held_bytes};
 pub use command_file::CommandFile;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::effects::{Effects, Record};
+use crate::threads;
 
 /// How long the log's thread waits for more records before it merges them.
 const GATHER_TIME: Duration = Duration::from_micros(500);
@@ -298,7 +299,7 @@ impl CommandLog {
         let mut queue = self.queue.lock();
         if !queue.has_thread {
             let log = Arc::downgrade(self);
-            std::thread::Builder::new().name("log".into()).spawn(move || run(&log))?;
+            threads::start("log", move || run(&log))?;
             queue.has_thread = true;
         }
         Ok(())

@@ -5,12 +5,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::writer::{FsyncPolicy, Inner};
+use crate::threads;
 
 /// How long written bytes wait for a sync.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn start(inner: Arc<Inner>) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("aof-sync".into()).spawn(move || run(&inner))
+    threads::start("aof-sync", move || run(&inner))
 }
 
 fn run(inner: &Inner) {

@@ -8,6 +8,7 @@ use onrush_engine::gate::Exclusive;
 use onrush_engine::process::Process;
 use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
+use onrush_persist::threads;
 use parking_lot::Mutex;
 
 use crate::config::{Config, SavePoint};
@@ -24,7 +25,7 @@ pub const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// # Errors
 /// The system cannot create a thread.
 pub fn start_thread(server: &'static Server) -> std::io::Result<()> {
-    std::thread::Builder::new().name("snapshot".into()).spawn(|| run::serve(server))?;
+    threads::start("snapshot", || run::serve(server))?;
     Ok(())
 }
 
@@ -75,7 +76,7 @@ pub fn start_looking(server: &'static Server) -> std::io::Result<()> {
     // This is called once.
     let _ = WORK.set(sender);
     let mut saving = Saving { server, snapshots: Backoff::default(), is_tried: false };
-    std::thread::Builder::new().name("saving".into()).spawn(move || {
+    threads::start("saving", move || {
         loop {
             match work.recv_timeout(LOOK_PERIOD) {
                 Ok(work) => work(server),

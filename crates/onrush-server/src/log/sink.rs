@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::time::Duration;
 
+use onrush_persist::threads;
 use parking_lot::{Condvar, Mutex};
 use tracing::Level;
 
@@ -95,7 +96,7 @@ impl Sink {
     /// # Errors
     /// The system has no thread to give.
     pub fn start_thread(&'static self) -> io::Result<()> {
-        std::thread::Builder::new().name("server-log".into()).spawn(|| self.serve())?;
+        threads::start("server-log", || self.serve())?;
         self.queue.lock().is_served = true;
         os::at_exit(wait_for_lines);
         Ok(())

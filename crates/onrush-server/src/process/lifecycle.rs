@@ -10,6 +10,7 @@ use onrush_alloc as alloc;
 use onrush_engine::gate::Exclusive;
 use onrush_engine::long::worker::{LongTasks, LongWorker};
 use onrush_engine::process::Process;
+use onrush_persist::threads;
 use onrush_resp::REDIS_VERSION;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -42,6 +43,10 @@ pub fn run(mut config: Config, config_file: Option<PathBuf>) -> ExitCode {
         eprintln!("\n{}\nCan't open the log file: {}", fatal_error(), os_reason(&error));
         return ExitCode::FAILURE;
     }
+    threads::set_last_words(|reason| {
+        tracing::error!("{reason}");
+        crate::log::wait();
+    });
     let supervisor = Supervisor::find(config.supervised);
     let daemonized = config.daemonize && !supervisor.is_there();
     if daemonized && let Err(error) = os::daemonize() {
@@ -131,7 +136,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
 /// later.
 fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
     if let Some(tasks) = LongTasks::open(server) {
-        std::thread::Builder::new().name("long".into()).spawn(|| LongWorker::new(tasks).run())?;
+        threads::start("long", || LongWorker::new(tasks).run())?;
     }
     Ok(())
 }

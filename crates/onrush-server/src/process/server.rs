@@ -11,6 +11,7 @@ use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
 use onrush_engine::shared::Parts;
+use onrush_persist::threads;
 
 use crate::config::Config;
 use crate::process::host::Host;
@@ -45,7 +46,7 @@ impl Server {
         let server: &'static Self = Box::leak(Box::new(Self { host, engine: Engine::new(&parts, commands) }));
         host.set_engine(&server.engine);
         let garbage = server.lazyfree.open();
-        std::thread::Builder::new().name("lazyfree".into()).spawn(move || garbage.for_each(drop))?;
+        threads::start("lazyfree", move || garbage.for_each(drop))?;
         server.startup_memory.store(server.used_memory(), Relaxed);
         Ok(server)
     }

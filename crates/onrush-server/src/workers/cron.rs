@@ -11,6 +11,7 @@ use onrush_engine::observe::latency::Event;
 use onrush_engine::observe::stats::Samples;
 use onrush_engine::settings::Pause;
 use onrush_engine::tracking::trim;
+use onrush_persist::threads;
 use onrush_store::{Shard, clock};
 
 use crate::process::server::Server;
@@ -43,7 +44,7 @@ const TRACKED_KEYS_TRIM_MAX: usize = 10_000;
 /// # Errors
 /// The system cannot create a thread.
 pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Result<()> {
-    std::thread::Builder::new().name("maintenance".into()).spawn(move || run(server, &workers))?;
+    threads::start("maintenance", move || run(server, &workers))?;
     Ok(())
 }
 

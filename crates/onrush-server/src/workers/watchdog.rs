@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use onrush_persist::threads;
+
 use crate::process::server::Server;
 use crate::workers::mailbox::Mailbox;
 
@@ -24,7 +26,7 @@ const PATIENCE_LOOKS: u32 = 10;
 /// # Errors
 /// The system cannot create a thread.
 pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Result<()> {
-    std::thread::Builder::new().name("watchdog".into()).spawn(move || {
+    threads::start("watchdog", move || {
         let mut watched: Vec<Watched> = workers.iter().map(|_| Watched::default()).collect();
         loop {
             std::thread::sleep(PERIOD);

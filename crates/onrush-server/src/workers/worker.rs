@@ -17,6 +17,7 @@ use onrush_alloc as alloc;
 use onrush_engine::batch::runner::caught;
 use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::eviction::state::Memory;
+use onrush_persist::threads;
 use slab::Slab;
 
 use crate::net::connection::{After, Connection};
@@ -54,7 +55,7 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
     let poll = Poll::new()?;
     let mailbox = Arc::new(Mailbox::new(&poll, BELL)?);
     let inbox = Arc::clone(&mailbox);
-    std::thread::Builder::new().name(format!("worker-{thread}")).spawn(move || {
+    threads::start(format!("worker-{thread}"), move || {
         let worker = Worker {
             server,
             thread,
