@@ -98,6 +98,63 @@ fn replies_left_out_are_left_out_of_long_commands_too() {
     assert_eq!(replies, [&b"$1\r\n1\r\n"[..], b"+OK\r\n", b":300000\r\n"]);
 }
 
+/// A transaction that is executed as a long command: so many commands, with `first` before them.
+fn long_transaction(first: Argv) -> Vec<Argv> {
+    let commands = std::iter::repeat_n(argv!["PING"], 10_001);
+    [argv!["MULTI"], first].into_iter().chain(commands).chain([argv!["EXEC"]]).collect()
+}
+
+#[test]
+fn what_a_long_transaction_changes_of_its_connection_holds_for_the_next_command() {
+    let server = start();
+    let mut conn = server.connect();
+    conn.call(&argv!["HSET", "h", "f", "v"]);
+    for (protocol, reply) in [("3", "%1\r\n$1\r\nf\r\n$1\r\nv\r\n"), ("2", "*2\r\n$1\r\nf\r\n$1\r\nv\r\n")] {
+        let replies = conn.pipeline(&long_transaction(argv!["HELLO", protocol]));
+        assert!(replies.last().expect("of EXEC").starts_with(b"*10002\r\n"));
+        assert_eq!(conn.try_call(&argv!["HGETALL", "h"]).expect("a reply"), reply.as_bytes());
+        let info = conn.call(&argv!["CLIENT", "INFO"]).text();
+        assert!(info.contains(&format!(" resp={protocol} ")), "{info}");
+    }
+    // The reply of EXEC is judged by what its commands have said, too.
+    for mode in ["OFF", "SKIP"] {
+        let mut commands = long_transaction(argv!["CLIENT", "REPLY", mode]);
+        let queued = commands.len() - 1;
+        commands.extend([argv!["PING", "skipped"], argv!["CLIENT", "REPLY", "ON"], argv!["PING", "said"]]);
+        let mut bytes = Vec::new();
+        commands.iter().for_each(|argv| argv.encode(&mut bytes));
+        conn.send(&bytes).expect("sent");
+        for _ in 0..queued {
+            conn.read_reply().expect("a reply");
+        }
+        let replies: Vec<Vec<u8>> = (0..2).map(|_| conn.read_reply().expect("a reply")).collect();
+        assert_eq!(replies, [&b"+OK\r\n"[..], b"$4\r\nsaid\r\n"], "{mode}");
+    }
+}
+
+#[test]
+fn a_transaction_counts_against_the_limit_of_its_connection_while_it_is_executed() {
+    let server = Server::start_onrush(&["--client-query-buffer-limit", "10mb"]);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("bound").port().to_string();
+    let (mut conn, mut probe) = (server.connect(), server.connect());
+    probe.call(&argv!["SET", "k", "v"]);
+    let large = argv!["SET", "a", "x".repeat(30_000)];
+    let queued = std::iter::once(argv!["MULTI"]).chain(std::iter::repeat_n(large.clone(), 300));
+    let mut bytes = Vec::new();
+    queued.chain([argv!["MIGRATE", "127.0.0.1", port, "k", "0", "600000"], argv!["EXEC"]]).for_each(|argv| {
+        argv.encode(&mut bytes);
+    });
+    conn.send(&bytes).expect("sent");
+    silent.accept().expect("the transaction is executed");
+    assert_eq!(probe.info_number("client_query_buffer_limit_disconnections"), Some(0));
+    for _ in 0..300 {
+        // It may be closed before the last one.
+        let _ = conn.send_command(&large);
+    }
+    wait_until("it is closed", || probe.info_number("client_query_buffer_limit_disconnections") == Some(1));
+}
+
 #[test]
 fn others_do_not_wait_for_long_commands() {
     let (server, mut conn) = started();

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
+use onrush_tests::chaos::disk::{Disk, Library, Word};
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Oracle, Server, is_stand_in, wait_until};
+use onrush_tests::server::{Launch, Oracle, Server, TempDir, is_stand_in, skips_on_stand_in, wait_until};
 
 const DEBUG: &[&str] = &["--enable-debug-command", "yes"];
 
@@ -260,6 +261,74 @@ fn a_server_ends_although_the_other_one_hangs() {
     if !is_stand_in() {
         assert!(server.wait_exit().success());
     }
+}
+
+/// Waits until so many clients execute MIGRATE, or wait for it.
+fn wait_for_migrates(conn: &mut Conn, count: usize) {
+    wait_until("they have come", || conn.run("CLIENT LIST").text().matches("cmd=migrate ").count() == count);
+}
+
+#[test]
+fn shutdown_goes_before_all_that_waits_for_other_servers() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let (mut server, fake) = (start(), Fake::new());
+    let mut conn = server.connect();
+    conn.run("MSET k v k2 v k3 v");
+    let (mut first, mut second, mut third) = (server.connect(), server.connect(), server.connect());
+    first.send_command(&migrate(fake.port, "k 0 600000 REPLACE")).unwrap();
+    let mut stream = fake.accept();
+    read_until(&mut stream, REPLACE);
+    second.send_command(&migrate(fake.port, "k2 0 600000")).unwrap();
+    // One that is under way may have others behind it in its transaction.
+    third.send(b"MULTI\r\n").unwrap();
+    third.send_command(&migrate(fake.port, "k3 0 600000")).unwrap();
+    third.send(b"EXEC\r\n").unwrap();
+    wait_for_migrates(&mut conn, 2);
+    conn.send(b"SHUTDOWN SAVE\r\n").unwrap();
+    assert!(server.wait_exit().success());
+}
+
+#[test]
+fn the_server_ends_although_a_name_is_looked_up() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let (library, folder) = (Library::build().expect("a C compiler"), TempDir::new());
+    let disk = Disk::below(&library, &folder.0).expect("a page");
+    disk.set(Word::LookupDelayUs, 600_000_000);
+    for way in ["SHUTDOWN SAVE", "SIGTERM"] {
+        let mut server = Launch::onrush().args(&["--save", "3600 1"]).disk(&disk).start();
+        let (mut moving, mut conn) = (server.connect(), server.connect());
+        conn.run("SET k v");
+        moving.send(b"MIGRATE localhost 1 k 0 600000\r\n").unwrap();
+        wait_for_migrates(&mut conn, 1);
+        match way {
+            "SIGTERM" => server.signal("TERM"),
+            _ => conn.send(b"SHUTDOWN SAVE\r\n").unwrap(),
+        }
+        assert!(server.wait_exit().success(), "{way}");
+    }
+}
+
+#[test]
+fn other_servers_are_reached_again_after_a_shutdown_that_fails() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let (server, other, fake) = (start(), start(), Fake::new());
+    let (mut moving, mut conn) = (server.connect(), server.connect());
+    conn.run("MSET k v k2 v");
+    moving.send_command(&migrate(fake.port, "k 0 600000 REPLACE")).unwrap();
+    let mut stream = fake.accept();
+    read_until(&mut stream, REPLACE);
+    let folder = conn.call(&argv!["CONFIG", "GET", "dir"]).items().expect("a pair")[1].text();
+    // A file cannot take the place of a folder.
+    std::fs::create_dir(std::path::Path::new(&folder).join("dump.rdb")).expect("a folder of one's own");
+    assert_eq!(conn.run("SHUTDOWN SAVE").text(), "ERR Errors trying to SHUTDOWN. Check logs.");
+    assert_eq!(moving.read_reply().unwrap(), b"-IOERR error or timeout reading to target instance\r\n");
+    assert_eq!(conn.call(&migrate(other.port(), "k2 0 5000")).text(), "OK");
 }
 
 #[test]

@@ -134,6 +134,10 @@ pub trait Process: Send + Sync {
     /// # Errors
     /// The system's; `ConnectionRefused` if nobody listens there.
     fn connect(&self, address: &PeerAddress<'_>, anew: bool) -> io::Result<Box<dyn Peer>>;
+
+    /// Whether the thread for long commands gets an error at once wherever it waits for another server, now and from now
+    /// on. Several callers may want that: each takes its wish back by itself.
+    fn refuse_peers(&self, _refuses: bool) {}
 }
 
 /// What is called with the result of a change of the configuration.

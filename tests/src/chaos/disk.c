@@ -1,11 +1,12 @@
-/* A disk that fails, fills up and slows down, for one process: a library that stands before the C library's calls on
- * files (LD_PRELOAD). Files below ONRUSH_DISK_FOLDER are concerned, sockets and all other files are not. What happens to
+/* A disk that fails, fills up and slows down, and a name server that is slow, for one process: a library that stands before
+ * the C library's calls on files, and its lookups of names (LD_PRELOAD). Files below ONRUSH_DISK_FOLDER are concerned, sockets and all other files are not. What happens to
  * them is told by the words of a shared page (ONRUSH_DISK_CONTROL), which the test changes at any time; its layout is in
  * disk.rs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ struct control {
     _Atomic int64_t sync_delay_us;
     _Atomic int64_t failures;
     _Atomic int64_t syncs_to_fail; /* so many syncs fail with EIO, then none; beside sync_errno */
+    _Atomic int64_t lookup_delay_us; /* while a lookup waits, too, it may become shorter */
 };
 
 #define FILES_MAX 65536
@@ -42,6 +44,7 @@ static int (*real_open64)(const char *, int, ...);
 static int (*real_rename)(const char *, const char *);
 static int (*real_mkdir)(const char *, mode_t);
 static int (*real_ftruncate64)(int, off64_t);
+static int (*real_getaddrinfo)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 
 __attribute__((constructor)) static void begin(void) {
     real_write = dlsym(RTLD_NEXT, "write");
@@ -53,6 +56,7 @@ __attribute__((constructor)) static void begin(void) {
     real_rename = dlsym(RTLD_NEXT, "rename");
     real_mkdir = dlsym(RTLD_NEXT, "mkdir");
     real_ftruncate64 = dlsym(RTLD_NEXT, "ftruncate64");
+    real_getaddrinfo = dlsym(RTLD_NEXT, "getaddrinfo");
     const char *path = getenv("ONRUSH_DISK_CONTROL"), *below = getenv("ONRUSH_DISK_FOLDER");
     if (!path || !below || strlen(below) >= sizeof folder) return;
     int file = real_open64(path, O_RDWR | O_CLOEXEC);
@@ -160,6 +164,12 @@ int rename(const char *from, const char *to) {
 int mkdir(const char *path, mode_t mode) {
     if (is_ours_by_name(path) && fails(atomic_load(&control->name_errno))) return -1;
     return real_mkdir(path, mode);
+}
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
+    const int64_t step_us = 10000;
+    for (int64_t us = 0; control && us < atomic_load(&control->lookup_delay_us); us += step_us) wait_us(step_us);
+    return real_getaddrinfo(name, service, hints, found);
 }
 
 int ftruncate64(int fd, off64_t len) {

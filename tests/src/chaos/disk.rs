@@ -28,6 +28,8 @@ pub enum Word {
     Failures,
     /// So many syncs to come fail.
     SyncsToFail,
+    /// Microseconds that each lookup of a name takes longer, if that is not changed meanwhile.
+    LookupDelayUs,
 }
 
 /// The errno of an error of the device.
@@ -115,6 +117,7 @@ impl Disk {
         }
         self.set(Word::WriteDelayUs, 0);
         self.set(Word::SyncDelayUs, 0);
+        self.set(Word::LookupDelayUs, 0);
         self.set(Word::Room, -1);
     }
 }

@@ -142,26 +142,19 @@ pub(crate) fn hear(ctx: &mut Ctx<'_>) {
     }
 }
 
-/// CLIENT REPLY: drops the reply of the command that has just run.
+/// CLIENT REPLY: drops the reply of the command that has just run, unless another thread is to execute it.
 #[cold]
 pub(crate) fn leave_out(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) {
+    if ctx.session.is_lent() {
+        return;
+    }
     // Confirmations of subscriptions are messages, not replies.
     let mark = match ctx.command.flags.contains(Flags::PUBSUB | Flags::NOSCRIPT) && !ctx.refused {
         true => ctx.out.mark(),
         false => mark,
     };
-    ctx.session.waits_silently = ctx.session.waiter.is_some() && ctx.session.reply_mode != ReplyMode::SkipNext;
-    match ctx.session.reply_mode {
-        ReplyMode::On => {}
-        ReplyMode::Off => ctx.out.rewind(mark),
-        ReplyMode::Skip => {
-            ctx.out.rewind(mark);
-            ctx.session.reply_mode = ReplyMode::On;
-        }
-        ReplyMode::SkipNext => {
-            ctx.out.rewind(mark);
-            ctx.session.reply_mode = ReplyMode::Skip;
-        }
+    if ctx.session.leaves_out() {
+        ctx.out.rewind(mark);
     }
 }
 
@@ -257,6 +250,7 @@ pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv
         note_tracked(&mut ctx);
     }
     finish(&mut ctx);
+    leave_out(&mut ctx, mark);
     ctx.commit.release();
 }
 

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicU64;
 use onrush_store::KeyHash;
 use parking_lot::Mutex;
 
-use super::waiter::{Command, Lent, OnTimeout, ReplacedArg, State, Waiter, WaitsFor};
+use super::waiter::{Command, OnTimeout, ReplacedArg, State, Waiter, WaitsFor};
+use crate::command::Flags;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::long::offload::Task;
@@ -41,10 +42,12 @@ impl Ctx<'_> {
             return;
         }
         let waiters = &self.engine.waiters;
+        let command = Command::copy(&self.argv, &block.instead);
         let waiter = Arc::new(Waiter {
             client: Arc::clone(&self.session.handle),
             db: self.commit.db(),
-            command: Command::copy(&self.argv, &block.instead),
+            held_bytes: command.bytes_len(),
+            command,
             sent: block.instead.iter().map(|replaced| self.as_sent(replaced.index)).collect(),
             began_ns: AtomicU64::new(0),
             keys: block.keys,
@@ -54,6 +57,7 @@ impl Ctx<'_> {
             on_timeout: block.on_timeout,
             deadline_ms: block.deadline_ms,
             is_offloaded: false,
+            is_urgent: false,
             lent: Mutex::new(None),
             state: Mutex::new(State::Waiting),
         });
@@ -124,12 +128,15 @@ impl Ctx<'_> {
 /// Hands the present command, which has changed nothing, over to the thread for long commands; its client is blocked
 /// meanwhile.
 pub(crate) fn offload(ctx: &mut Ctx<'_>) {
-    let reply_mode = ctx.session.reply_mode;
-    let lent = Lent { session: ctx.session.lend(), reply_mode };
+    let lent = ctx.session.lend();
+    let command = Command::copy(&ctx.argv, &[]);
+    let queued_bytes = lent.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
+    let is_urgent = ctx.command.flags.contains(Flags::URGENT);
     let waiter = Arc::new(Waiter {
         client: Arc::clone(&ctx.session.handle),
         db: ctx.commit.db(),
-        command: Command::copy(&ctx.argv, &[]),
+        held_bytes: command.bytes_len() + queued_bytes,
+        command,
         sent: Vec::new(),
         began_ns: AtomicU64::new(0),
         keys: 0..0,
@@ -139,10 +146,14 @@ pub(crate) fn offload(ctx: &mut Ctx<'_>) {
         on_timeout: OnTimeout::Null,
         deadline_ms: None,
         is_offloaded: true,
+        is_urgent,
         lent: Mutex::new(Some(lent)),
         state: Mutex::new(State::Waiting),
     });
     ctx.session.handle.set_aside(true);
     ctx.session.waiter = Some(Arc::clone(&waiter));
+    if is_urgent {
+        ctx.engine.process.refuse_peers(true);
+    }
     ctx.engine.offload.post(Task::Execute(waiter));
 }

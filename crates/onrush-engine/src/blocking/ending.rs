@@ -61,14 +61,14 @@ impl Waiter {
         true
     }
 
-    /// The time is over.
+    /// The time is over; returns whether the client still waited, and can get another reply than that of its command.
     pub fn time_out(self: &Arc<Self>, shared: &'static Shared) -> bool {
-        self.finish(shared, |out| self.on_timeout.append_to(out))
+        !self.is_certain() && self.finish(shared, |out| self.on_timeout.append_to(out))
     }
 
-    /// CLIENT UNBLOCK with ERROR.
+    /// CLIENT UNBLOCK with ERROR, likewise.
     pub fn unblock_with_error(self: &Arc<Self>, shared: &'static Shared) -> bool {
-        self.finish(shared, |out| out.error_bytes(UNBLOCKED.as_bytes()))
+        !self.is_certain() && self.finish(shared, |out| out.error_bytes(UNBLOCKED.as_bytes()))
     }
 
     /// The client is gone, or will be closed: when this returns, nothing is executed for it any more. No shard may be
@@ -86,7 +86,7 @@ impl Waiter {
                 State::Waiting | State::Gone => None,
             };
             if let Some(mut lent) = lent {
-                lent.session.end(shared);
+                lent.end(shared);
             }
             return;
         }

@@ -21,12 +21,12 @@ impl Waiter {
     /// Whether a pause holds back its command, which waits for the thread for long commands.
     pub(crate) fn is_held_back(&self, engine: &Engine, pause: Pause) -> bool {
         let Ok(command) = engine.commands.resolve(&self.command.argv()) else { return false };
-        // An earlier pause does not hold back another CLIENT PAUSE.
-        if &*command.full_name == "client|pause" {
+        // An earlier pause does not hold back another CLIENT PAUSE, and none the end of the server.
+        if self.is_urgent || &*command.full_name == "client|pause" {
             return false;
         }
         let lent = self.lent.lock();
-        let transaction = lent.as_ref().and_then(|lent| lent.session.transaction.as_ref());
+        let transaction = lent.as_ref().and_then(|lent| lent.transaction.as_ref());
         let queued = transaction.map_or(Flags::empty(), |transaction| transaction.flags());
         pause.holds_back(command.flags | queued)
     }
@@ -34,14 +34,14 @@ impl Waiter {
     /// Executes the command of a client on the thread for long commands, even if the client is gone. A panic ends the
     /// client.
     pub(crate) fn execute(&self, outer: &mut Ctx<'_>) {
+        self.leave_queue(outer.engine);
         let Some(mut lent) = self.lent.lock().take() else { return };
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
-        let session = &mut *lent.session;
         let executed = catch_unwind(AssertUnwindSafe(|| {
-            execute_offloaded(outer, session, self.command.argv(), &mut out);
+            execute_offloaded(outer, &mut lent, self.command.argv(), &mut out);
         }));
         if let Err(panic) = executed {
-            session.end(outer.engine);
+            lent.end(outer.engine);
             self.client.kill();
             resume_unwind(panic);
         }
@@ -52,10 +52,10 @@ impl Waiter {
         let mut state = self.lock_state();
         if matches!(*state, State::Gone) {
             drop(state);
-            lent.session.end(outer.engine);
+            lent.end(outer.engine);
             return;
         }
-        *state = match lent.session.waiter.take() {
+        *state = match lent.waiter.take() {
             Some(waiter) => State::Handed(waiter, Some(lent)),
             None => State::Done(flatten(&mut out), Some(lent)),
         };
@@ -75,22 +75,32 @@ pub(crate) fn refuse_waiting(engine: &'static Engine) {
 }
 
 impl Waiter {
+    /// The thread for long commands has come to its command.
+    fn leave_queue(&self, engine: &Engine) {
+        if self.is_urgent {
+            // See `offload`.
+            engine.process.refuse_peers(false);
+        }
+    }
+
     /// Replies with an error in place of the command, which is for the thread for long commands and has not begun.
     fn refuse(&self, engine: &'static Engine, error: &CommandError) {
+        self.leave_queue(engine);
         let Some(mut lent) = self.lent.lock().take() else { return };
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
-        match lent.session.transaction.is_some() {
-            true => out.error_bytes(abort_session(&mut lent.session, engine, error).as_bytes()),
+        match lent.transaction.is_some() {
+            true => out.error_bytes(abort_session(&mut lent, engine, error).as_bytes()),
             false => out.error_bytes(error.as_bytes()),
         }
         engine.stats.count_error(error.code());
+        let reply = if lent.leaves_out() { Vec::new() } else { flatten(&mut out) };
         let mut state = self.lock_state();
         if matches!(*state, State::Gone) {
             drop(state);
-            lent.session.end(engine);
+            lent.end(engine);
             return;
         }
-        *state = State::Done(flatten(&mut out), Some(lent));
+        *state = State::Done(reply, Some(lent));
         drop(state);
         self.client.wake();
     }

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::batch::argv::Argv;
 use crate::clients::client::ClientHandle;
-use crate::clients::session::{ReplyMode, Session};
+use crate::clients::session::Session;
 use crate::observe::slow::note_slow;
 use crate::observe::slowlog::cut;
 use crate::shared::Shared;
@@ -34,6 +34,8 @@ pub enum OnTimeout {
     OneAndZero,
     /// OK: it has slept since this moment (DEBUG SLEEP), which counts as time that its command took.
     Awake(Instant),
+    /// Its time is never over: another thread does what it waits for, and replies then. Nothing else ends the waiting.
+    Never,
 }
 
 impl OnTimeout {
@@ -41,7 +43,7 @@ impl OnTimeout {
     pub fn append_to(self, out: &mut Reply) {
         match self {
             Self::NullArray => out.null_array(),
-            Self::Null => out.null(),
+            Self::Null | Self::Never => out.null(),
             Self::Zero => out.int(0),
             Self::Awake(_) => out.ok(),
             Self::Zeros | Self::OneAndZero => {
@@ -116,6 +118,11 @@ impl Command {
         command
     }
 
+    /// Bytes of the arguments.
+    pub(super) fn bytes_len(&self) -> usize {
+        self.bytes.len() + self.owned.iter().map(|arg| arg.len()).sum::<usize>()
+    }
+
     pub(super) fn argv(&self) -> Argv<'_> {
         Argv::new(&self.bytes, &self.ranges, &self.owned)
     }
@@ -140,24 +147,21 @@ pub struct Waiter {
     pub deadline_ms: Option<i64>,
     /// Whether it waits for the thread for long commands to execute its command, not for keys.
     pub is_offloaded: bool,
+    /// Whether its command goes before all others on that thread.
+    pub(crate) is_urgent: bool,
+    /// Bytes of the arguments of its command, and of what was queued since MULTI and is lent to that thread.
+    pub held_bytes: usize,
     /// The state with which that thread executes the command.
-    pub(super) lent: Mutex<Option<Lent>>,
+    pub(super) lent: Mutex<Option<Box<Session>>>,
     pub(super) state: Mutex<State>,
-}
-
-/// The state of a connection, while another thread executes its command.
-pub(crate) struct Lent {
-    pub(crate) session: Box<Session>,
-    /// CLIENT REPLY when it was handed over.
-    pub(crate) reply_mode: ReplyMode,
 }
 
 pub(super) enum State {
     Waiting,
     /// What its connection must send, and the state that it gets back.
-    Done(Vec<u8>, Option<Lent>),
+    Done(Vec<u8>, Option<Box<Session>>),
     /// Its command was executed and now waits for keys.
-    Handed(Arc<Waiter>, Option<Lent>),
+    Handed(Arc<Waiter>, Option<Box<Session>>),
     /// Its connection knows the end of the waiting, or is gone.
     Gone,
 }
@@ -185,6 +189,11 @@ impl Waiter {
             index += if word.eq_ignore_ascii_case(b"NOACK") { 1 } else { 2 };
         }
         None
+    }
+
+    /// Whether another thread is to do what its command says, and its reply comes for certain.
+    pub fn is_certain(&self) -> bool {
+        self.is_offloaded || self.on_timeout == OnTimeout::Never
     }
 
     /// Notes what the command took before it began to wait for keys.
@@ -229,7 +238,7 @@ impl Waiter {
     }
 
     /// The result of the waiting, and the state that its connection gets back; returned once.
-    pub(crate) fn take_outcome(&self) -> Option<(Outcome, Option<Lent>)> {
+    pub(crate) fn take_outcome(&self) -> Option<(Outcome, Option<Box<Session>>)> {
         let mut state = self.lock_state();
         match std::mem::replace(&mut *state, State::Gone) {
             State::Done(reply, lent) => Some((Outcome::Reply(reply), lent)),

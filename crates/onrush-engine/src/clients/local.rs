@@ -169,7 +169,7 @@ impl LocalClient {
 
     /// Handles the end of waiting, if it has ended.
     fn look_for_outcome(&mut self) {
-        match self.session.take_outcome() {
+        match self.session.take_outcome(&mut self.reply) {
             Some(Outcome::Reply(bytes)) => {
                 if !std::mem::take(&mut self.session.waits_silently) {
                     self.reply.raw(&bytes);

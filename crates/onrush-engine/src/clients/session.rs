@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use onrush_resp::Reply;
+use onrush_resp::{Proto, Reply};
 
 use crate::blocking::waiter::{Outcome, Waiter};
 use crate::clients::client::ClientHandle;
@@ -173,28 +173,34 @@ impl Session {
         self.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded)
     }
 
-    /// Takes back the state that [`Session::lend`] has handed over with this CLIENT REPLY.
-    fn take_back(&mut self, lent: Self, lent_with: ReplyMode) {
-        let stayed = std::mem::replace(self, lent);
-        // The reply of the command itself was left out, or not, when it was handed over.
-        self.waits_silently = stayed.waits_silently;
-        if self.reply_mode == lent_with {
-            self.reply_mode = stayed.reply_mode;
-        }
-    }
-
-    /// What has come of the waiting, if it is over. The client may wait for something else then.
-    pub fn take_outcome(&mut self) -> Option<Outcome> {
+    /// What has come of the waiting, if it is over. The client may wait for something else then. `out` is for later
+    /// replies: the command may have changed the protocol.
+    pub fn take_outcome(&mut self, out: &mut Reply) -> Option<Outcome> {
         let waiter = Arc::clone(self.waiter.as_ref()?);
         let (outcome, lent) = waiter.take_outcome()?;
         if let Some(lent) = lent {
-            self.take_back(*lent.session, lent.reply_mode);
+            *self = *lent;
+            out.set_proto(if self.handle.is_resp3() { Proto::Resp3 } else { Proto::Resp2 });
         }
         self.waiter = match &outcome {
             Outcome::Reply(_) => None,
             Outcome::Waits(next) => Some(Arc::clone(next)),
         };
         Some(outcome)
+    }
+
+    /// CLIENT REPLY: whether the reply of the command that has just been executed is left out.
+    pub(crate) fn leaves_out(&mut self) -> bool {
+        if self.reply_mode == ReplyMode::On {
+            return false;
+        }
+        self.waits_silently = self.waiter.is_some() && self.reply_mode != ReplyMode::SkipNext;
+        self.reply_mode = match self.reply_mode {
+            ReplyMode::On | ReplyMode::Skip => ReplyMode::On,
+            ReplyMode::SkipNext => ReplyMode::Skip,
+            ReplyMode::Off => ReplyMode::Off,
+        };
+        true
     }
 
     /// Publishes how much is queued.

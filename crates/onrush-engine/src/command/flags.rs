@@ -46,6 +46,8 @@ bitflags::bitflags! {
         const MOVABLEKEYS = 1 << 18;
         /// Allowed while a script has run past its time limit.
         const ALLOW_BUSY = 1 << 19;
+        /// Internal: on the thread for long commands it goes before all others, and ends what waits for another server.
+        const URGENT = 1 << 26;
         /// Internal: waits for another server, or for the disk. So the thread for long commands executes it, and it cannot
         /// be undone.
         const REMOTE = 1 << 27;
@@ -86,6 +88,7 @@ const UNTOLD_FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::MAY_REPLICATE, "may_replicate"),
     (Flags::OTHER_KEYS, "other_keys"),
     (Flags::REMOTE, "remote"),
+    (Flags::URGENT, "urgent"),
     (Flags::SHORT, "short"),
 ];
 

@@ -62,6 +62,13 @@ pub struct Offload {
     aside: Mutex<Vec<Arc<ClientHandle>>>,
 }
 
+impl Task {
+    /// Whether it goes before all others.
+    fn is_urgent(&self) -> bool {
+        matches!(self, Self::Execute(waiter) if waiter.is_urgent)
+    }
+}
+
 impl Offload {
     /// Sets from how many elements on commands come here.
     pub(crate) fn new(elements_max: usize) -> Self {
@@ -124,9 +131,18 @@ impl Offload {
 
     fn push(&self, task: Task) {
         if self.is_there() {
-            self.tasks.lock().push_back(task);
+            let mut tasks = self.tasks.lock();
+            match task.is_urgent() {
+                true => tasks.push_front(task),
+                false => tasks.push_back(task),
+            }
             self.has_come.notify_one();
         }
+    }
+
+    /// Whether the next task is one that goes before all others.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.tasks.lock().front().is_some_and(Task::is_urgent)
     }
 
     /// Calls `work` on the thread, between two commands and outside of the gate.

@@ -86,7 +86,7 @@ impl LongWorker {
 
     /// Executes the first task that is no longer held back; returns whether there was one. O(1) while a pause goes on.
     fn execute_held(&mut self) -> bool {
-        if self.held.is_empty() {
+        if self.held.is_empty() || self.engine.offload.is_urgent() {
             return false;
         }
         let pause = self.pause();

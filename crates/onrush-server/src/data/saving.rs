@@ -230,8 +230,10 @@ pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, String> {
         if !server.snapshots.abort_and_wait("the server ends") {
             return Err("a background save is in progress and does not end: its disk does not answer".to_owned());
         }
-        server.host.peers.interrupt();
-        let Some(alone) = server.alone_unless_busy() else { return Ok(None) };
+        server.host.peers.refuse();
+        let alone = server.alone_unless_busy();
+        server.host.peers.allow();
+        let Some(alone) = alone else { return Ok(None) };
         // Another thread may have begun one meanwhile.
         if server.snapshots.underway().is_some() {
             continue;

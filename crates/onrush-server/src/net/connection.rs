@@ -451,7 +451,7 @@ impl Connection {
 
     /// Whether its client waits for keys, which may take for ever.
     fn waits_for_keys(&self) -> bool {
-        self.input == Input::Blocked && self.session.waiter.as_ref().is_some_and(|waiter| !waiter.is_offloaded)
+        self.input == Input::Blocked && self.session.waiter.as_ref().is_some_and(|waiter| !waiter.is_certain())
     }
 
     /// Whether its alarm has gone off.
@@ -478,7 +478,7 @@ impl Connection {
             self.alarm = None;
             waiter.time_out(self.server);
         }
-        let reply = match self.session.take_outcome() {
+        let reply = match self.session.take_outcome(&mut self.reply) {
             None => return false,
             Some(Outcome::Reply(reply)) => reply,
             Some(Outcome::Waits(waiter)) => {
@@ -507,20 +507,25 @@ impl Connection {
 
     #[cold]
     fn is_over_query_limit(&self) -> bool {
+        self.query_len() + self.queued_len() > self.server.host.query_limit_bytes.load(Relaxed)
+    }
+
+    /// Bytes that were queued since MULTI, and of a command that waits or that another thread executes.
+    fn queued_len(&self) -> usize {
         let queued = self.session.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
-        self.query_len() + queued > self.server.host.query_limit_bytes.load(Relaxed)
+        queued + self.session.waiter.as_ref().map_or(0, |waiter| waiter.held_bytes)
     }
 
     fn over_query_limit(&self) {
         let handle = &self.session.handle;
         self.stats.query_buffer_limit_disconnections.add(1);
         tracing::warn!(
-            "Closing client id={} addr={}: its query buffer of {} bytes, with {} bytes queued since MULTI, passed \
+            "Closing client id={} addr={}: its query buffer of {} bytes, with {} bytes queued since MULTI or under way, passed \
              client-query-buffer-limit ({} bytes of its replies are unread)",
             handle.id,
             handle.addr,
             self.query_len(),
-            handle.transaction_args_bytes.load(Relaxed),
+            self.queued_len(),
             self.reply.len()
         );
     }

@@ -3,9 +3,12 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use onrush_engine::process::{Peer, PeerAddress};
+use onrush_persist::threads;
 use parking_lot::Mutex;
 
 /// Most connections that are kept; when there are more, the oldest is closed.
@@ -26,6 +29,10 @@ pub struct Peers {
     idle: Mutex<Vec<Idle>>,
     /// Those in use.
     used: Mutex<Vec<Arc<TcpStream>>>,
+    /// The way to the thread that waits for a new connection.
+    opening: Mutex<Option<Sender<io::Result<TcpStream>>>>,
+    /// How many want that none is in use.
+    refusals: AtomicUsize,
 }
 
 struct Idle {
@@ -46,12 +53,12 @@ impl Peers {
         let is_reused = kept.is_some();
         let (stream, selected_db) = match kept {
             Some(idle) => (idle.stream, idle.selected_db),
-            None => (Arc::new(open(address)?), None),
+            None => (Arc::new(self.open(address)?), None),
         };
         stream.set_read_timeout(Some(address.timeout))?;
         stream.set_write_timeout(Some(address.timeout))?;
         self.used.lock().push(Arc::clone(&stream));
-        Ok(Box::new(Connection {
+        let connection = Connection {
             peers: Arc::clone(self),
             host: address.host.to_vec(),
             port: address.port.to_vec(),
@@ -60,15 +67,47 @@ impl Peers {
             selected_db,
             is_reused,
             unread: Vec::new(),
-        }))
+        };
+        // Who refuses has seen it among those in use, or is seen here.
+        self.check()?;
+        Ok(Box::new(connection))
     }
 
-    /// Closes the connections in use, because the process is to end: threads that wait for them get an error at once.
-    pub fn interrupt(&self) {
+    /// Opens a connection on a thread of its own: looking up a name, or waiting for a server that does not answer, cannot be
+    /// interrupted.
+    fn open(&self, address: &PeerAddress<'_>) -> io::Result<TcpStream> {
+        let (tell, told) = channel();
+        *self.opening.lock() = Some(tell.clone());
+        self.check()?;
+        let (host, port, timeout) = (address.host.to_vec(), address.port.to_vec(), address.timeout);
+        threads::start("peer", move || {
+            // Nobody listens any more after an interruption.
+            let _ = tell.send(open(&PeerAddress { host: &host, port: &port, timeout }));
+        })?;
+        told.recv().unwrap_or_else(|_| Err(ErrorKind::Interrupted.into()))
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.refusals.load(SeqCst) > 0 { Err(ErrorKind::Interrupted.into()) } else { Ok(()) }
+    }
+
+    /// Closes the connections in use and refuses new ones, because the process is to end: a thread that waits for another
+    /// server gets an error at once. Lasts until [`Peers::allow`].
+    pub fn refuse(&self) {
+        self.refusals.fetch_add(1, SeqCst);
+        if let Some(opening) = self.opening.lock().take() {
+            // It may have its connection already.
+            let _ = opening.send(Err(ErrorKind::Interrupted.into()));
+        }
         for stream in self.used.lock().drain(..) {
             // It may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Takes one [`Peers::refuse`] back.
+    pub fn allow(&self) {
+        self.refusals.fetch_sub(1, SeqCst);
     }
 
     fn take(&self, address: &PeerAddress<'_>) -> Option<Idle> {

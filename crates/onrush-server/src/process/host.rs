@@ -404,6 +404,13 @@ impl Process for Host {
     fn connect(&self, address: &PeerAddress<'_>, anew: bool) -> io::Result<Box<dyn Peer>> {
         self.peers.connect(address, anew)
     }
+
+    fn refuse_peers(&self, refuses: bool) {
+        match refuses {
+            true => self.peers.refuse(),
+            false => self.peers.allow(),
+        }
+    }
 }
 
 /// A directive's value as a number; 0 if it is none.

@@ -122,7 +122,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
     let serving = serve(server, listeners, workers, Arc::clone(&supervisor));
     let ended = runtime.block_on(serving).map_err(text("Can't serve"))?;
     server.host.is_ending.store(true, Relaxed);
-    server.host.peers.interrupt();
+    server.host.peers.refuse();
     // A thread that has the whole keyspace keeps every batch from going on, so no batch is cut off half-way.
     let _alone = match ended {
         Some(alone) => Some(alone),

@@ -290,7 +290,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, function: bool) -> CommandResult {
                 keys: 0..0,
                 waits_for: WaitsFor::List,
                 deadline_ms: None,
-                on_timeout: OnTimeout::Null,
+                on_timeout: OnTimeout::Never,
                 instead: Vec::new(),
             });
         }

@@ -43,7 +43,7 @@ fn set_later(ctx: &mut Ctx<'_>, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool) 
     if ctx.commit.is_nested() || ctx.session.deny_blocking {
         return Err(NOT_IN_TRANSACTION);
     }
-    let (engine, waits_for, on_timeout) = (ctx.engine, WaitsFor::List, OnTimeout::NullArray);
+    let (engine, waits_for, on_timeout) = (ctx.engine, WaitsFor::List, OnTimeout::Never);
     ctx.block(Block { keys: 0..0, waits_for, deadline_ms: None, on_timeout, instead: Vec::new() });
     let Some(waiter) = ctx.session.waiter.clone() else { return Ok(()) };
     let done = move |result: Result<(), CommandError>| {

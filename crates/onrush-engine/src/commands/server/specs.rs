@@ -226,7 +226,7 @@ pub static SPECS: &[Spec] = &[
     Spec {
         name: "shutdown",
         arity: -1,
-        flags: flags("admin noscript loading stale no_multi allow_busy"),
+        flags: flags("admin noscript loading stale no_multi allow_busy urgent"),
         group: Group::Server,
         complexity: "O(N) when saving, N the number of keys in all databases; otherwise O(1)",
         summary: "Ends the server, after saving the data if so configured.",
