@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
+use onrush_tests::chaos::disk::{Disk, Library, Word};
 use onrush_tests::client::Conn;
 use onrush_tests::port::Port;
 use onrush_tests::process;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Launch, Server, TempDir, is_stand_in, onrush_bin, stall, wait_until};
+use onrush_tests::server::{Launch, Server, TempDir, is_stand_in, onrush_bin, skips_on_stand_in, stall, wait_until};
 
 /// A configuration file in a directory of its own.
 fn config(text: &str) -> (TempDir, std::path::PathBuf) {
@@ -382,6 +383,65 @@ fn the_server_listens_elsewhere_when_told_to() {
         assert!(Conn::tcp(free_port).is_err());
         assert_eq!(conn.run(&format!("CONFIG SET port {}", server.port())).text(), "OK");
         assert_eq!(server.connect().run("PING").text(), "PONG");
+    }
+}
+
+#[test]
+fn nobody_waits_for_the_names_that_the_server_is_to_listen_at() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let (library, folder) = (Library::build().expect("a C compiler"), TempDir::new());
+    let disk = Disk::below(&library, &folder.0).expect("a page");
+    let server = Launch::onrush().args(&["--workers", "2"]).disk(&disk).start();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+    let mut conns: Vec<Conn> = (0..6).map(|_| server.connect()).collect();
+    let (mut asking, mut probe) = (server.connect(), server.connect());
+    let Value::Int(id) = asking.run("CLIENT ID") else { panic!("no number") };
+    disk.set(Word::LookupDelayUs, 600_000_000);
+    asking.send_command(&argv!["CONFIG", "SET", "port", free.to_string(), "bind", "localhost"]).expect("sent");
+    // It gets the reply even so.
+    asking.half_close();
+
+    let started = Instant::now();
+    wait_until("it waits", || probe.info_number("blocked_clients") == Some(1));
+    for (number, conn) in conns.iter_mut().enumerate() {
+        assert_eq!(conn.run("FLUSHALL").text(), "OK");
+        assert_eq!(conn.run(&format!("CONFIG SET maxmemory-samples {}", number + 1)).text(), "OK");
+        assert_eq!(server.connect().run("PING").text(), "PONG");
+    }
+    for reason in ["", " ERROR"] {
+        assert_eq!(probe.run(&format!("CLIENT UNBLOCK {id}{reason}")), Value::Int(0));
+    }
+    assert!(started.elapsed() < Duration::from_secs(3), "others have waited: {:?}", started.elapsed());
+    assert_eq!(config_value(&mut probe, "port"), server.port().to_string());
+    let error = probe.pipeline(&[argv!["MULTI"], argv!["CONFIG", "SET", "bind", "localhost"], argv!["EXEC"]]).remove(2);
+    let text =
+        "CONFIG SET failed (possibly related to argument 'bind') - it waits for name servers, which no transaction can";
+    assert!(String::from_utf8_lossy(&error).contains(text), "{}", error.escape_ascii());
+
+    disk.heal();
+    assert_eq!(asking.read_to_close().expect("a reply"), b"+OK\r\n");
+    assert!(std::net::TcpStream::connect(("localhost", free)).is_ok() && Conn::tcp(server.port()).is_err());
+    assert_eq!(config_value(&mut probe, "port"), free.to_string());
+    assert_eq!(config_value(&mut probe, "maxmemory-samples"), "6", "what others have changed meanwhile stays");
+    assert_eq!(probe.info_number("tcp_port"), Some(free.into()));
+}
+
+#[test]
+fn a_server_listens_where_it_did_if_another_part_of_the_change_fails() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let server = Server::start_onrush(&[]);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+    let mut conn = server.connect();
+    for change in [format!("port {free}"), "bind 0.0.0.0".to_owned()] {
+        let error = conn.run(&format!("CONFIG SET {change} maxclients 4000000000")).text();
+        assert!(error.contains("The operating system is not able to handle"), "{error}");
+        assert_eq!(server.connect().run("PING").text(), "PONG");
+        assert!(Conn::tcp(free).is_err());
+        assert_eq!(config_value(&mut conn, "port"), server.port().to_string());
     }
 }
 

@@ -63,9 +63,9 @@ pub trait Process: Send + Sync {
     /// The system's.
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>>;
 
-    /// Whether CONFIG SET of these pairs has to wait for the disk, so that no worker must do it.
-    fn config_waits(&self, _pairs: &[(&[u8], &[u8])]) -> bool {
-        false
+    /// The error where nothing can wait, if CONFIG SET of these pairs has to wait, so that no worker must do it.
+    fn config_waits(&self, _pairs: &[(&[u8], &[u8])]) -> Option<CommandError> {
+        None
     }
 
     /// As [`Process::config_set`], for pairs that have to wait: another thread does it, and then calls `done`.

@@ -20,7 +20,7 @@ use crate::data::log_state::{Making, Running};
 use crate::data::refusal;
 use crate::data::saving::{LOOK_PERIOD, with_keyspace};
 use crate::data::snapshot_file::FileOutput;
-use crate::process::host::error_reply;
+use crate::process::host::{borrowed, error_reply};
 use crate::process::server::Server;
 
 /// Why neither a snapshot nor a log begins.
@@ -144,7 +144,7 @@ fn follow(server: &'static Server, aof: &Arc<Aof>) -> Result<(), String> {
 /// # Errors
 /// The error reply.
 pub fn configure(server: &'static Server, pairs: &[(Vec<u8>, Vec<u8>)], is_local: bool) -> Result<(), CommandError> {
-    let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    let pairs = borrowed(pairs);
     let change = || {
         let before = server.host.config.read().clone();
         let change = before.set_many(&pairs, is_local)?;
@@ -155,7 +155,7 @@ pub fn configure(server: &'static Server, pairs: &[(Vec<u8>, Vec<u8>)], is_local
                 ConfigSetError::failed("appendonly", "Unable to turn on AOF. Check server logs.")
             })?;
         }
-        if let Err(error) = server.host.set(&pairs, is_local) {
+        if let Err(error) = server.host.set_and_listen(&pairs, is_local) {
             if turns_on {
                 turn_off(server);
             }

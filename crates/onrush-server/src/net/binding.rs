@@ -1,7 +1,7 @@
 //! Binding the sockets that the server listens on.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 
@@ -9,24 +9,64 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::config::{Config, os_reason};
 
-/// Binds all TCP addresses of a configuration; none if its port is 0, or if the machine has none of them and may do
-/// without.
+/// An address to listen on.
+pub struct Address {
+    /// As it is configured.
+    name: String,
+    /// Whether the machine may do without.
+    is_optional: bool,
+    at: Result<SocketAddr, BindError>,
+    port: u16,
+}
+
+impl Address {
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What follows from an error: none if the machine may do without the address.
+    fn judge(&self, error: &BindError) -> Result<(), String> {
+        let Self { name, port, .. } = self;
+        if self.is_optional && !error.is_in_use {
+            tracing::debug!("Not listening on {name}:{port}: {}", error.reason);
+            return Ok(());
+        }
+        Err(format!("Could not create server TCP listening socket {name}:{port}: {}", error.reason))
+    }
+}
+
+/// All TCP addresses of a configuration; none if its port is 0. Waits for name servers.
+///
+/// # Errors
+/// A text that names what has no address, and the reason.
+pub fn resolve_all(config: &Config) -> Result<Vec<Address>, String> {
+    let port = config.port as u16;
+    let names = if port == 0 { &[] } else { config.bind.as_slice() };
+    let mut addresses = Vec::new();
+    for name in names {
+        let (name, is_optional) = name.strip_prefix('-').map_or((name.as_str(), false), |name| (name, true));
+        let at = resolve(name).map(|ip| SocketAddr::new(ip, port));
+        let address = Address { name: name.to_owned(), is_optional, at, port };
+        if let Err(error) = &address.at {
+            address.judge(error)?;
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+/// Binds TCP addresses; none if the machine has none of them and may do without.
 ///
 /// # Errors
 /// A text that names the address that cannot be bound, and the reason.
-pub fn bind_all_tcp(config: &Config) -> Result<Vec<std::net::TcpListener>, String> {
+pub fn bind_all_tcp(addresses: &[Address], backlog: i32) -> Result<Vec<TcpListener>, String> {
     let mut tcp = Vec::new();
-    let names = if config.port == 0 { &[] } else { config.bind.as_slice() };
-    for name in names {
-        let (name, is_optional) = name.strip_prefix('-').map_or((name.as_str(), false), |name| (name, true));
-        match bind_tcp(name, config.port as u16, config.tcp_backlog as i32) {
+    for address in addresses {
+        let Ok(at) = address.at else { continue };
+        match bind_tcp(at, backlog) {
             Ok(listener) => tcp.push(listener),
-            Err(error) if is_optional && !error.is_in_use => {
-                tracing::debug!("Not listening on {name}:{}: {}", config.port, error.reason);
-            }
-            Err(BindError { reason, .. }) => {
-                return Err(format!("Could not create server TCP listening socket {name}:{}: {reason}", config.port));
-            }
+            Err(error) => address.judge(&error)?,
         }
     }
     Ok(tcp)
@@ -46,8 +86,7 @@ impl From<io::Error> for BindError {
     }
 }
 
-fn bind_tcp(name: &str, port: u16, backlog: i32) -> Result<std::net::TcpListener, BindError> {
-    let address = SocketAddr::new(resolve(name)?, port);
+fn bind_tcp(address: SocketAddr, backlog: i32) -> Result<TcpListener, BindError> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;

@@ -8,15 +8,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use onrush_engine::clients::client::ClientHandle;
+use onrush_persist::threads;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::JoinSet;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::config::{Config, os_reason};
-use crate::net::binding::{bind_all_tcp, bind_unix};
-use crate::net::listen_change::ListenChange;
+use crate::net::binding::{Address, bind_all_tcp, bind_unix, resolve_all};
+use crate::net::listen_change::{ListenChange, Listening};
 use crate::net::socket;
 use crate::process::server::Server;
 use crate::workers::mailbox::Mailbox;
@@ -41,6 +42,7 @@ start.\r\n";
 /// The sockets of a server, bound and listening.
 pub struct Listeners {
     tcp: Vec<std::net::TcpListener>,
+    addresses: Vec<Address>,
     unix: Option<std::os::unix::net::UnixListener>,
 }
 
@@ -50,7 +52,11 @@ impl Listeners {
     /// # Errors
     /// Why the server cannot listen. The log has named the address already.
     pub fn bind(config: &Config) -> Result<Self, String> {
-        let tcp = bind_all_tcp(config).map_err(|error| {
+        let bound = resolve_all(config).and_then(|addresses| {
+            let tcp = bind_all_tcp(&addresses, config.tcp_backlog as i32)?;
+            Ok((addresses, tcp))
+        });
+        let (addresses, tcp) = bound.map_err(|error| {
             tracing::warn!("Warning: {error}");
             format!("Failed listening on port {} (tcp), aborting.", config.port)
         })?;
@@ -64,7 +70,13 @@ impl Listeners {
         if tcp.is_empty() && unix.is_none() {
             return Err("Configured to not listen anywhere, exiting.".to_owned());
         }
-        Ok(Self { tcp, unix })
+        Ok(Self { tcp, addresses, unix })
+    }
+
+    /// The TCP addresses, which may be changed from now on; returns the requests to do so.
+    pub fn open(&mut self, config: &Config) -> (Listening, UnboundedReceiver<ListenChange>) {
+        let (changes, requests) = unbounded_channel();
+        (Listening::new(changes, std::mem::take(&mut self.addresses), config), requests)
     }
 
     /// What there is to connect to: `tcp`, `unix`.
@@ -73,7 +85,7 @@ impl Listeners {
         tcp.into_iter().chain(self.unix.as_ref().map(|_| "unix"))
     }
 
-    /// Accepts connections on all of them, and on others when the configuration says so, until its task ends.
+    /// Accepts connections on all of them, and on other TCP sockets when it is told to, until its task ends.
     ///
     /// # Errors
     /// The runtime cannot watch a socket.
@@ -89,55 +101,34 @@ impl Listeners {
             unix.spawn(accept_unix(server, listener, Arc::clone(&workers)));
         }
         let mut tcp = accept_all(server, self.tcp, &workers)?;
-        let mut present = server.host.config.read().clone();
-        while let Some(ListenChange { config, done }) = changes.recv().await {
-            let changed = (&config.bind, config.port) != (&present.bind, present.port);
-            let result = if changed { exchange(server, &mut tcp, &present, &config, &workers).await } else { Ok(()) };
-            if result.is_ok() {
-                server.host.port.store(config.port as u32, Relaxed);
-                present = config;
+        loop {
+            tokio::select! {
+                Some(ended) = unix.join_next() => check(ended),
+                Some(ended) = tcp.join_next() => check(ended),
+                Some(ListenChange { sockets, done }) = changes.recv() => {
+                    let result = match accept_all(server, sockets, &workers) {
+                        Ok(wanted) => {
+                            std::mem::replace(&mut tcp, wanted).shutdown().await;
+                            Ok(())
+                        }
+                        Err(error) => Err(error),
+                    };
+                    // The requesting thread waits for it.
+                    let _ = done.send(result);
+                }
+                // There is nothing to accept and nobody to change that.
+                else => std::future::pending().await,
             }
-            // The requesting thread may have given up.
-            let _ = done.send(result);
         }
-        // No more requests can come.
-        std::future::pending().await
     }
 }
 
-/// Listens on other TCP sockets in place of the present ones. With another port the old and the new sockets exist
-/// together for a moment, so that no client is refused; with the same port the old sockets must be closed first.
-async fn exchange(
-    server: &'static Server,
-    tcp: &mut JoinSet<()>,
-    present: &Config,
-    wanted: &Config,
-    workers: &Arc<[Arc<Mailbox>]>,
-) -> Result<(), String> {
-    let accept = |listeners| accept_all(server, listeners, workers).map_err(|error| os_reason(&error));
-    let bind_all_tcp = |config: &Config| match bind_all_tcp(config)? {
-        none if none.is_empty() && config.port != 0 => Err("This machine has none of the addresses".to_owned()),
-        listeners => Ok(listeners),
-    };
-    if wanted.port != present.port {
-        let wanted = accept(bind_all_tcp(wanted)?)?;
-        std::mem::replace(tcp, wanted).shutdown().await;
-        return Ok(());
-    }
-    tcp.shutdown().await;
-    let result = bind_all_tcp(wanted).and_then(accept);
-    match result {
-        Ok(wanted) => {
-            *tcp = wanted;
-            Ok(())
-        }
-        Err(error) => {
-            match bind_all_tcp(present).and_then(accept) {
-                Ok(present) => *tcp = present,
-                Err(error) => tracing::error!("Can't listen on the previous addresses again either: {error}"),
-            }
-            Err(error)
-        }
+/// Ends the process if a task that accepts has panicked: it is one that nobody would miss.
+fn check(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        threads::end("accepting connections", &*panic);
     }
 }
 

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,13 +16,13 @@ use onrush_engine::process::{CpuTimes, Done, Facts, LogFacts, Machine, Peer, Pee
 use onrush_engine::snapshot::output::{Output, Purpose};
 use onrush_persist::rdb::{FileOptions, SnapshotFile};
 use onrush_persist::storage::Disk;
+use onrush_persist::threads;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::config::{Config, ConfigSetError, Directive, os_reason};
 use crate::data::log_state::AppendOnly;
 use crate::data::snapshot_file::FileOutput;
-use crate::net::listen_change::{ListenChange, listen_elsewhere};
+use crate::net::listen_change::Listening;
 use crate::net::peers::Peers;
 use crate::process::files::Files;
 use crate::process::options::options;
@@ -69,6 +70,22 @@ pub trait DataFiles: Send + Sync {
     fn refresh(&self, config: &Config);
 }
 
+/// A change of the configuration that another thread makes, since it waits.
+struct LateChange {
+    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    is_local: bool,
+    done: Done,
+}
+
+/// The directives whose change waits, and for what.
+const LATE: &[(&str, &str)] = &[
+    (LOG_SWITCH, "it waits for the disk, which no transaction can"),
+    ("bind", "it waits for name servers, which no transaction can"),
+    ("port", "it waits for new sockets, which no transaction can"),
+];
+
+const LOG_SWITCH: &str = "appendonly";
+
 /// The part of the process that several threads share.
 pub struct Host {
     /// The configuration.
@@ -89,10 +106,10 @@ pub struct Host {
     pub workers_used: AtomicUsize,
     /// Connections there are now.
     pub connected: AtomicUsize,
-    /// The port that the server listens on.
-    pub port: AtomicU32,
-    /// Changes the addresses that the server listens on, while it runs.
-    pub listening: OnceLock<UnboundedSender<ListenChange>>,
+    /// Where the server listens. Held while that changes, which takes as long as name servers take.
+    listening: OnceLock<Mutex<Listening>>,
+    /// Changes of the configuration that wait.
+    changes: OnceLock<Sender<LateChange>>,
     /// The data files, once there is a server.
     data: OnceLock<Box<dyn DataFiles>>,
     /// The append-only file.
@@ -121,8 +138,8 @@ impl Host {
             busy_poll_us: AtomicU64::new(0),
             workers_used: AtomicUsize::new(if config.gather_connections { 1 } else { config.workers }),
             connected: AtomicUsize::new(0),
-            port: AtomicU32::new(config.port as u32),
             listening: OnceLock::new(),
+            changes: OnceLock::new(),
             data: OnceLock::new(),
             append_only: AppendOnly::default(),
             files: Mutex::default(),
@@ -177,14 +194,63 @@ impl Host {
         }
     }
 
-    /// Changes the configuration. If that turns the append-only file on, this is done already; if off, it follows.
+    /// From now on the server can be told to listen elsewhere. Call this once.
+    ///
+    /// # Errors
+    /// The system cannot create a thread.
+    pub fn start_changing(&'static self, listening: Listening) -> io::Result<()> {
+        let (sender, changes) = channel::<LateChange>();
+        threads::start("config", move || {
+            for LateChange { pairs, is_local, done } in changes {
+                let pairs = borrowed(&pairs);
+                done(self.set_and_listen(&pairs, is_local).map_err(|error| error_reply(&error, &pairs)));
+            }
+        })?;
+        // This is called once.
+        let _ = (self.listening.set(Mutex::new(listening)), self.changes.set(sender));
+        Ok(())
+    }
+
+    /// As [`Host::set`]; also listens where the changed configuration says. Waits for name servers and for the first
+    /// thread, so no thread may call this that others wait for.
+    ///
+    /// # Errors
+    /// Why nothing is changed.
+    pub fn set_and_listen(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), ConfigSetError> {
+        let is_asked_to_listen = pairs.iter().any(|(name, _)| is(name, "bind") || is(name, "port"));
+        let Some(listening) = self.listening.get().filter(|_| is_asked_to_listen) else {
+            return self.set(pairs, is_local);
+        };
+        let mut listening = listening.lock();
+        let before = self.config.read().clone();
+        let change = before.set_many(pairs, is_local)?;
+        let Some(directive) = change.changed.iter().find(|directive| matches!(directive.name, "bind" | "port")) else {
+            return self.set(pairs, is_local);
+        };
+        listening.change(&change.config).map_err(|error| {
+            tracing::warn!("{error}. Nothing is changed.");
+            let text = match directive.name {
+                "bind" => "Failed to bind to specified addresses.",
+                _ => "Unable to listen on this port. Check server logs.",
+            };
+            ConfigSetError::failed(directive.name, text.to_owned())
+        })?;
+        // Other directives may have changed meanwhile, but these two only change here.
+        self.set(pairs, is_local).inspect_err(|_| {
+            if let Err(error) = listening.change(&before) {
+                tracing::error!("Can't listen on the previous addresses again: {error}");
+            }
+        })
+    }
+
+    /// Changes the configuration, and does nothing that waits: the log is turned on already, or is turned off later, and
+    /// the server listens where it is to listen.
     ///
     /// # Errors
     /// Why nothing is changed.
     pub fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), ConfigSetError> {
         let _alone = self.config_changes.lock();
-        // The lock keeps other changes out. Readers go on: the maintenance thread reads the configuration while it
-        // opens new sockets.
+        // The lock keeps other changes out. Readers go on.
         let before = self.config.read().clone();
         let change = before.set_many(pairs, is_local)?;
         for (done, directive) in change.changed.iter().enumerate() {
@@ -205,17 +271,6 @@ impl Host {
     fn apply(&self, directive: &Directive, config: &Config) -> Result<(), ConfigSetError> {
         let failed = |reason: String| ConfigSetError::failed(directive.name, reason);
         match directive.name {
-            "bind" | "port" => {
-                let Some(changes) = self.listening.get() else { return Ok(()) };
-                listen_elsewhere(changes, config).map_err(|error| {
-                    tracing::warn!("{error}. Nothing is changed.");
-                    let text = match directive.name {
-                        "bind" => "Failed to bind to specified addresses.",
-                        _ => "Unable to listen on this port. Check server logs.",
-                    };
-                    failed(text.to_owned())
-                })
-            }
             "dir" => std::env::set_current_dir(&config.dir).map_err(|error| failed(os_reason(&error))),
             "loglevel" => {
                 crate::log::set_level(config.loglevel);
@@ -259,13 +314,21 @@ impl Process for Host {
         self.set(pairs, is_local).map_err(|error| error_reply(&error, pairs))
     }
 
-    fn config_waits(&self, pairs: &[(&[u8], &[u8])]) -> bool {
-        pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"))
+    fn config_waits(&self, pairs: &[(&[u8], &[u8])]) -> Option<CommandError> {
+        let (name, why) = LATE.iter().find(|(late, _)| pairs.iter().any(|(name, _)| is(name, late)))?;
+        Some(CommandError::text(ConfigSetError::failed(name, why.to_string()).to_string()))
     }
 
     fn config_set_later(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
-        if let Some(data) = self.data.get() {
-            data.configure(pairs, is_local, done);
+        match (self.data.get(), self.changes.get()) {
+            (Some(data), _) if pairs.iter().any(|(name, _)| is(name, LOG_SWITCH)) => {
+                data.configure(pairs, is_local, done);
+            }
+            (_, Some(changes)) => {
+                // The thread ends with the process.
+                let _ = changes.send(LateChange { pairs, is_local, done });
+            }
+            _ => done(Err(CommandError::fixed("ERR The server has not begun"))),
         }
     }
 
@@ -371,7 +434,7 @@ impl Process for Host {
         }
         Facts {
             process_id: std::process::id(),
-            port: self.port.load(Relaxed),
+            port: config.port as u32,
             listeners,
             hz: config.hz,
             executable: std::env::current_exe().unwrap_or_default().display().to_string(),
@@ -411,6 +474,16 @@ impl Process for Host {
             false => self.peers.allow(),
         }
     }
+}
+
+/// Whether a name that was sent is this one.
+fn is(name: &[u8], other: &str) -> bool {
+    name.eq_ignore_ascii_case(other.as_bytes())
+}
+
+/// Pairs of CONFIG SET, as most functions take them.
+pub fn borrowed(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
+    pairs.iter().map(|(name, value)| (&name[..], &value[..])).collect()
 }
 
 /// A directive's value as a number; 0 if it is none.

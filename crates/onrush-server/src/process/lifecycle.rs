@@ -146,7 +146,7 @@ fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
 /// Returns with the keyspace locked if its data has been saved.
 async fn serve(
     server: &'static Server,
-    listeners: Listeners,
+    mut listeners: Listeners,
     workers: Arc<[Arc<Mailbox>]>,
     supervisor: Arc<Supervisor>,
 ) -> std::io::Result<Option<Exclusive<'static>>> {
@@ -157,9 +157,8 @@ async fn serve(
     // Caught, so that these signals do not end the process.
     let _hangup = signal(SignalKind::hangup())?;
     let saved = begin_loading(server).map_err(std::io::Error::other)?;
-    let (listening, changes) = tokio::sync::mpsc::unbounded_channel();
-    // This is called once.
-    let _ = server.host.listening.set(listening);
+    let (listening, changes) = listeners.open(&server.host.config.read());
+    server.host.start_changing(listening)?;
     let kinds = listeners.kinds();
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     cron::start(server, workers)?;

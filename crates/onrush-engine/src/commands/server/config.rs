@@ -6,10 +6,6 @@ use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
-const NOT_IN_TRANSACTION: CommandError = CommandError::fixed(
-    "ERR CONFIG SET failed (possibly related to argument 'appendonly') - it waits for the disk, which no transaction can",
-);
-
 /// `CONFIG GET parameter [parameter ...]`
 pub fn config_get(ctx: &mut Ctx<'_>) -> CommandResult {
     let patterns: Vec<&[u8]> = ctx.argv.iter().skip(2).collect();
@@ -29,7 +25,10 @@ pub fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let pairs: Vec<_> = (2..ctx.argc()).step_by(2).map(|index| (ctx.arg(index), ctx.arg(index + 1))).collect();
     let is_local = ctx.session.handle.is_local();
-    if ctx.engine.process.config_waits(&pairs) {
+    if let Some(error) = ctx.engine.process.config_waits(&pairs) {
+        if ctx.commit.is_nested() || ctx.session.deny_blocking {
+            return Err(error);
+        }
         let pairs = pairs.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
         return set_later(ctx, pairs, is_local);
     }
@@ -40,9 +39,6 @@ pub fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Sets the connection aside until another thread has changed the configuration.
 fn set_later(ctx: &mut Ctx<'_>, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool) -> CommandResult {
-    if ctx.commit.is_nested() || ctx.session.deny_blocking {
-        return Err(NOT_IN_TRANSACTION);
-    }
     let (engine, waits_for, on_timeout) = (ctx.engine, WaitsFor::List, OnTimeout::Never);
     ctx.block(Block { keys: 0..0, waits_for, deadline_ms: None, on_timeout, instead: Vec::new() });
     let Some(waiter) = ctx.session.waiter.clone() else { return Ok(()) };
