@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use onrush_tests::argv;
+use onrush_tests::argv::Argv;
 use onrush_tests::chaos::disk::{Disk, EIO, Library, Word};
 use onrush_tests::client::Conn;
 use onrush_tests::server::{Launch, Server, TempDir};
@@ -119,4 +121,57 @@ fn replies_that_wait_outlive_the_log_that_they_wait_for() {
             (0..6).for_each(|_| assert!(conn.read_reply().expect("a reply").starts_with(b":")));
         }
     }
+}
+
+/// How long each sync takes.
+const SYNC_TIME: Duration = Duration::from_millis(800);
+
+fn encoded(commands: &[Argv]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    commands.iter().for_each(|argv| argv.encode(&mut bytes));
+    bytes
+}
+
+#[test]
+fn replies_wait_though_a_later_command_replaces_the_state_of_their_connection() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let server = start_on(&below, &disk);
+    let mut admin = server.connect();
+    admin.set_timeout(Duration::from_secs(20));
+    for part in (0..25_000).collect::<Vec<_>>().chunks(5_000) {
+        let members = part.iter().map(|n: &u32| n.to_string().into_bytes());
+        admin.call(&Argv([b"SADD".to_vec(), b"s".to_vec()].into_iter().chain(members).collect()));
+    }
+    let long = argv!["SUNIONSTORE", "t", "s"];
+    for policy in ["everysec", "always"] {
+        assert_eq!(admin.run(&format!("CONFIG SET appendfsync {policy}")).text(), "OK");
+        // With 32 commands the last one begins a chunk of its own.
+        for (before, last) in [1, 32].into_iter().flat_map(|count| [(count, argv!["RESET"]), (count, long.clone())]) {
+            assert_eq!(admin.run("WAITAOF 1 0 10000").to_string().matches("(integer) 1").count(), 1);
+            let mut conn = server.connect();
+            if policy == "everysec" {
+                assert_eq!(conn.run("CLIENT DURABILITY always").text(), "OK");
+            }
+            disk.set(Word::SyncDelayUs, SYNC_TIME.as_micros() as i64);
+            let commands: Vec<Argv> = (0..before).map(|n| argv!["SET", format!("k{n}"), "v"]).chain([last]).collect();
+            conn.send(&encoded(&commands)).expect("sent");
+            let early = reply_within(&mut conn, SYNC_TIME / 2);
+            assert!(early.is_err(), "{policy}: a reply to the first of {commands:?} before it is on the disk");
+            disk.heal();
+            conn.set_timeout(Duration::from_secs(10));
+            commands.iter().for_each(|_| assert!(!conn.read_reply().expect("a reply").starts_with(b"-")));
+        }
+    }
+    // As well for the file alone.
+    assert_eq!(admin.run("CONFIG SET appendfsync everysec").text(), "OK");
+    assert_eq!(admin.run("WAITAOF 1 0 10000").to_string().matches("(integer) 1").count(), 1);
+    let mut conn = server.connect();
+    disk.set(Word::WriteDelayUs, WRITE_TIME.as_micros() as i64);
+    assert_eq!(admin.run("SET a 1").text(), "OK");
+    std::thread::sleep(Duration::from_millis(100));
+    conn.send(&encoded(&[argv!["SET", "a", "2"], argv!["RESET"]])).expect("sent");
+    assert!(reply_within(&mut conn, WRITE_TIME / 3).is_err(), "the write is not in the file");
 }

@@ -69,6 +69,7 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
             match result {
                 Err(_) if put_off(ctx, mark) => {}
                 result => {
+                    ctx.session.owed.has_seen_data |= executed.is_some_and(Command::may_report_data);
                     ctx.session.is_script_shown = false;
                     if let Err(error) = result {
                         fail(ctx, mark, &error);
@@ -137,7 +138,7 @@ pub(crate) fn hear(ctx: &mut Ctx<'_>) {
         ctx.commit.tell();
         if ctx.session.handle.has_mail() {
             ctx.session.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
-            ctx.session.has_seen_data = true;
+            ctx.session.owed.has_seen_data = true;
         }
     }
 }
@@ -234,6 +235,7 @@ pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv
     let mut ctx = inside(outer, session, out, argv, command);
     ctx.executing.note(command.id);
     ctx.started = ctx.engine.clock.now();
+    ctx.session.owed.has_seen_data |= command.may_report_data();
     let mark = ctx.out.mark();
     let result = (command.handler)(&mut ctx);
     let took = ctx.engine.clock.now() - ctx.started;
@@ -317,7 +319,6 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
         return Err(if command.is_exec() { abort(ctx, &error) } else { refuse(ctx, error) });
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
-    ctx.session.has_seen_data |= command.may_report_data();
     ctx.executing.note(command.id);
     // Other threads must not wait for the previous command's key or record while this one takes long.
     ctx.commit.release();

@@ -68,7 +68,7 @@ impl Execution<'_> {
         let Self { engine, thread, chunk, ref mut commit, ref mut conditions, ref mut tally } = *self;
         let planned = &chunk.planned[part.first..part.first + part.len];
         commit.begin_part(lane.session);
-        let (is_free, changed_lsn) = (!conditions.restricts, commit.changed_lsn());
+        let (is_free, changed_lsn, replied) = (!conditions.restricts, commit.changed_lsn(), lane.reply.len());
         let owned = &chunk.owned[part.owned.clone()];
         let mut ctx = Ctx::new(engine, thread, &mut *lane.session, &mut *lane.reply, commit);
         let plain = conditions.admit_all_short(&ctx);
@@ -149,12 +149,14 @@ impl Execution<'_> {
         }
         ctx.commit.free_garbage();
         if ctx.commit.changed_lsn() != changed_lsn {
-            ctx.session.changed_lsn = ctx.commit.changed_lsn();
+            ctx.session.owed.changed_lsn = ctx.commit.changed_lsn();
         }
         // Otherwise commands are executed one by one, and each says what its reply may report.
-        if (is_free || !steps.conditions.restricts) && engine.durability.holds(ctx.session.durability_owed) {
+        if (is_free || !steps.conditions.restricts) && engine.durability.holds(ctx.session.owed.wish) {
             cold_path();
-            ctx.session.has_seen_data |= planned.iter().any(|run| run.hashes.0 != run.hashes.1);
+            // Who executes a command elsewhere says what its reply reports.
+            let has_replies = ctx.out.len() > replied;
+            ctx.session.owed.has_seen_data |= has_replies && planned.iter().any(|run| run.hashes.0 != run.hashes.1);
         }
         if ctx.changes > 0 {
             engine.stats.threads[thread].changes.add(ctx.changes);

@@ -30,6 +30,31 @@ pub enum ReplyMode {
     Skip,
 }
 
+/// What replies may have to wait for. It belongs to the replies: it stays when the state of their connection is replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owed {
+    /// The greatest wish of their commands.
+    pub wish: Wish,
+    /// Whether they may report data.
+    pub has_seen_data: bool,
+    /// The LSN of the last change of the connection's commands.
+    pub changed_lsn: u64,
+}
+
+impl Owed {
+    /// Nothing yet, for commands with this wish.
+    pub fn by(wish: Wish) -> Self {
+        Self { wish, ..Self::default() }
+    }
+
+    /// Adds what other replies have to wait for.
+    pub fn add(&mut self, other: Self) {
+        self.wish = self.wish.max(other.wish);
+        self.has_seen_data |= other.has_seen_data;
+        self.changed_lsn = self.changed_lsn.max(other.changed_lsn);
+    }
+}
+
 bitflags::bitflags! {
     /// States in which a connection's commands need checks. Without any, short commands need none.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,12 +88,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT DURABILITY.
     pub durability: Wish,
-    /// The greatest wish of the commands whose replies the connection has not looked at yet.
-    pub durability_owed: Wish,
-    /// Whether these replies may report data.
-    pub has_seen_data: bool,
-    /// The LSN of the last change of its commands.
-    pub changed_lsn: u64,
+    /// What the replies that the connection has not looked at yet may have to wait for.
+    pub owed: Owed,
     /// Whether the commands are those of a log: nothing expires before them.
     pub is_replay: bool,
     /// What was queued since MULTI.
@@ -103,9 +124,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             no_touch: false,
             durability: Wish::Default,
-            durability_owed: Wish::Default,
-            has_seen_data: false,
-            changed_lsn: 0,
+            owed: Owed::default(),
             is_replay: false,
             transaction: None,
             watching: None,
@@ -162,6 +181,8 @@ impl Session {
             states: self.states - States::QUEUES,
             reply_mode: self.reply_mode,
             durability: self.durability,
+            // The replies so far are still with the connection.
+            owed: std::mem::replace(&mut self.owed, Owed::by(self.durability)),
             is_replay: self.is_replay,
             ..Self::new(Arc::clone(&self.handle), true)
         };
@@ -179,8 +200,11 @@ impl Session {
         let waiter = Arc::clone(self.waiter.as_ref()?);
         let (outcome, lent) = waiter.take_outcome()?;
         if let Some(lent) = lent {
-            *self = *lent;
+            let stayed = std::mem::replace(self, *lent);
+            self.owed.add(stayed.owed);
             out.set_proto(if self.handle.is_resp3() { Proto::Resp3 } else { Proto::Resp2 });
+        } else {
+            self.owed.has_seen_data = true;
         }
         self.waiter = match &outcome {
             Outcome::Reply(_) => None,
@@ -279,6 +303,9 @@ impl Session {
         drop(names);
         // CLIENT REPLY SKIP may apply to this very command.
         let reply_mode = if self.reply_mode == ReplyMode::Skip { ReplyMode::Skip } else { ReplyMode::On };
-        *self = Self { reply_mode, ..Self::new(Arc::clone(&self.handle), authenticated) };
+        // The replies to the commands before this one are not written yet.
+        let mut owed = self.owed;
+        owed.add(Owed::default());
+        *self = Self { reply_mode, owed, ..Self::new(Arc::clone(&self.handle), authenticated) };
     }
 }

@@ -496,8 +496,7 @@ impl Connection {
             self.reply.raw(&reply);
         }
         // Another thread has executed the command.
-        self.session.has_seen_data = true;
-        self.session.changed_lsn = self.server.log.last_lsn();
+        self.session.owed.changed_lsn = self.server.log.last_lsn();
         self.session.handle.set_aside(false);
         self.alarm = None;
         self.closing |= self.session.states.contains(States::CLOSES);

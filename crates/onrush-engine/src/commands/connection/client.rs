@@ -8,7 +8,7 @@ use onrush_resp::parse_i64;
 use crate::blocking::kill;
 use crate::clients::client::ClientHandle;
 use crate::clients::durability::Wish;
-use crate::clients::session::{ReplyMode, States};
+use crate::clients::session::{Owed, ReplyMode, States};
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -368,7 +368,7 @@ pub fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     ctx.session.durability = wish;
     // The replies to the commands before this one may still have to wait.
-    ctx.session.durability_owed = ctx.session.durability_owed.max(wish);
+    ctx.session.owed.add(Owed::by(wish));
     ctx.out.ok();
     Ok(())
 }

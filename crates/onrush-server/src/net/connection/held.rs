@@ -29,10 +29,10 @@ impl Connection {
     /// How many bytes of replies may be written now.
     #[inline]
     pub(super) fn writable_bytes(&mut self) -> usize {
-        if self.held.is_none() && !self.server.durability.delays(self.session.durability_owed) {
+        if self.held.is_none() && !self.server.durability.delays(self.session.owed.wish) {
             // What comes next is judged for itself.
-            self.session.durability_owed = self.session.durability;
-            self.session.has_seen_data = false;
+            self.session.owed.wish = self.session.durability;
+            self.session.owed.has_seen_data = false;
             return usize::MAX;
         }
         cold_path();
@@ -53,12 +53,12 @@ impl Connection {
         let last_end = held.marks.back().map_or(held.allowed, |mark| mark.end);
         if end > last_end {
             let session = &mut self.session;
-            let wish = std::mem::replace(&mut session.durability_owed, session.durability);
-            let has_seen_data = std::mem::take(&mut session.has_seen_data);
+            let wish = std::mem::replace(&mut session.owed.wish, session.durability);
+            let has_seen_data = std::mem::take(&mut session.owed.has_seen_data);
             let (level, lsn) = match durability.holds(wish) {
                 // All changes that the replies report have been logged by now.
                 true if has_seen_data => (Level::Durable, self.server.log.last_lsn()),
-                false if durability.delays(wish) => (Level::Written, session.changed_lsn),
+                false if durability.delays(wish) => (Level::Written, session.owed.changed_lsn),
                 _ => (Level::Written, 0),
             };
             match held.marks.back_mut() {

@@ -118,7 +118,7 @@ impl Connection {
                 self.reply.put_buffer(replies.take());
             }
             self.session.take_mail(&mut self.reply, 0);
-            self.session.has_seen_data = true;
+            self.session.owed.has_seen_data = true;
         }
     }
 
