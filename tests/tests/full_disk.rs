@@ -5,6 +5,7 @@
 //! fit, and the next one fails.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -236,4 +237,49 @@ fn what_a_killed_process_has_not_completed_is_removed() {
     let server = start_on(&folder.0, &["--appendonly", "yes"]);
     assert!(left.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
     assert_eq!(server.log().matches("its process has ended before the file was complete").count(), 2);
+}
+
+#[test]
+fn commands_that_wait_for_the_thread_for_long_commands_are_refused_as_others_are() {
+    for policy in ["everysec", "always"] {
+        let folder = TempDir::new();
+        let server = start_on(&folder.0, &["--appendonly", "yes", "--appendfsync", policy]);
+        let mut conn = server.connect();
+        conn.run("SET k v");
+        for part in (0..25_000).collect::<Vec<u32>>().chunks(5_000) {
+            let members = part.iter().map(|n| n.to_string().into_bytes());
+            conn.call(&Argv([b"SADD".to_vec(), b"s".to_vec()].into_iter().chain(members).collect()));
+        }
+        // A server that says nothing keeps the thread busy.
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = silent.local_addr().expect("a port").port().to_string();
+        let mut busy = server.connect();
+        busy.send_command(&argv!["MIGRATE", "127.0.0.1", &port, "k", "0", "60000"]).expect("sent");
+        let (peer, _) = silent.accept().expect("a connection");
+        let (mut union, mut many) = (server.connect(), server.connect());
+        union.send_command(&argv!["SUNIONSTORE", "t", "s"]).expect("sent");
+        assert_eq!(many.run("MULTI").text(), "OK");
+        many.pipeline(&vec![argv!["INCR", "n"]; 10_001]);
+        many.send_command(&argv!["EXEC"]).expect("sent");
+        wait_until("both wait", || {
+            let clients = conn.run("CLIENT LIST").text();
+            clients.contains("cmd=sunionstore") && clients.contains("cmd=exec")
+        });
+
+        limit_files(&server, Some(1));
+        server.connect().send_command(&set("other", 1)).expect("sent");
+        wait_until("the log fails", || field(&mut conn, "aof_last_write_status") == "err");
+        drop(peer);
+        let refusal = "MISCONF Errors writing to the AOF file: File too large";
+        let read = |conn: &mut Conn| {
+            conn.set_timeout(Duration::from_secs(10));
+            String::from_utf8(conn.read_reply().expect("a reply")).expect("text")
+        };
+        assert_eq!(read(&mut union), format!("-{refusal}\r\n"), "{policy}");
+        assert_eq!(read(&mut many), format!("-EXECABORT Transaction discarded because of: {refusal}\r\n"), "{policy}");
+        limit_files(&server, None);
+        wait_until("writes are let in", || conn.run("PING").text() == "PONG");
+        assert_eq!(conn.run("EXISTS t n").to_string(), "(integer) 0");
+        assert_eq!(many.run("INCR n").to_string(), "(integer) 1");
+    }
 }

@@ -226,25 +226,33 @@ pub(crate) enum Waited {
     Longer,
 }
 
-/// Executes a long command of the client with `session`; serves clients that wait for its changes.
+/// Executes a long command of the client with `session`; serves clients that wait for its changes. It is judged anew, as
+/// much may have happened since it was handed over. `full`: memory is not within its limit.
 #[cold]
-pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv: Argv<'_>, out: &mut Reply) {
+pub(crate) fn execute_offloaded(
+    outer: &mut Ctx<'_>,
+    session: &mut Session,
+    argv: Argv<'_>,
+    out: &mut Reply,
+    full: bool,
+) {
     let Ok(command) = outer.engine.resolve(session, &argv) else { return };
     outer.commit.begin_part(session);
     outer.commit.choose_timing();
     let mut ctx = inside(outer, session, out, argv, command);
-    ctx.executing.note(command.id);
-    ctx.started = ctx.engine.clock.now();
-    ctx.session.owed.has_seen_data |= command.may_report_data();
     let mark = ctx.out.mark();
-    let result = (command.handler)(&mut ctx);
-    let took = ctx.engine.clock.now() - ctx.started;
-    count(&ctx, command, took.as_nanos() as u64, ctx.out.len(), result.is_err());
+    let result = match admit(&ctx, command, full) {
+        Ok(()) => {
+            ctx.session.owed.has_seen_data |= command.may_report_data();
+            execute_timed(&mut ctx, command)
+        }
+        Err(error) => Err(refused(&mut ctx, command, error)),
+    };
     if let Err(error) = result {
         fail(&mut ctx, mark, &error);
     }
     ctx.session.is_script_shown = false;
-    if ctx.engine.messages.has_monitors() {
+    if ctx.engine.messages.has_monitors() && !ctx.refused {
         show(&mut ctx);
     }
     ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
@@ -254,6 +262,16 @@ pub(crate) fn execute_offloaded(outer: &mut Ctx<'_>, session: &mut Session, argv
     finish(&mut ctx);
     leave_out(&mut ctx, mark);
     ctx.commit.release();
+}
+
+/// Executes a command and counts it.
+fn execute_timed(ctx: &mut Ctx<'_>, command: &'static Command) -> CommandResult {
+    ctx.executing.note(command.id);
+    ctx.started = ctx.engine.clock.now();
+    let result = (command.handler)(ctx);
+    let took = ctx.engine.clock.now() - ctx.started;
+    count(ctx, command, took.as_nanos() as u64, ctx.out.len(), result.is_err());
+    result
 }
 
 /// A context inside of another one.
@@ -315,8 +333,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
     };
     ctx.command = command;
     if let Err(error) = admit(ctx, command, full) {
-        ctx.refused = true;
-        return Err(if command.is_exec() { abort(ctx, &error) } else { refuse(ctx, error) });
+        return Err(refused(ctx, command, error));
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
     ctx.executing.note(command.id);
@@ -331,6 +348,13 @@ fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
         return Err(ctx.commit.refuse(Refused::HeldLong).into());
     }
     (command.handler)(ctx)
+}
+
+/// Notes that the present command is refused with `error`; returns the reply.
+#[cold]
+fn refused(ctx: &mut Ctx<'_>, command: &Command, error: CommandError) -> CommandError {
+    ctx.refused = true;
+    if command.is_exec() { abort(ctx, &error) } else { refuse(ctx, error) }
 }
 
 /// Whether one of the present command's keys is in a shard that is held for long.

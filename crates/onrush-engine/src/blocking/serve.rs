@@ -32,13 +32,13 @@ impl Waiter {
     }
 
     /// Executes the command of a client on the thread for long commands, even if the client is gone. A panic ends the
-    /// client.
-    pub(crate) fn execute(&self, outer: &mut Ctx<'_>) {
+    /// client. `full`: memory is not within its limit.
+    pub(crate) fn execute(&self, outer: &mut Ctx<'_>, full: bool) {
         self.leave_queue(outer.engine);
         let Some(mut lent) = self.lent.lock().take() else { return };
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         let executed = catch_unwind(AssertUnwindSafe(|| {
-            execute_offloaded(outer, &mut lent, self.command.argv(), &mut out);
+            execute_offloaded(outer, &mut lent, self.command.argv(), &mut out, full);
         }));
         if let Err(panic) = executed {
             lent.end(outer.engine);

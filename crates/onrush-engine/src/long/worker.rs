@@ -9,6 +9,7 @@ use crate::batch::runner::new_commit;
 use crate::blocking::serve::serve_later;
 use crate::commit::Commit;
 use crate::ctx::Engine;
+use crate::eviction::state::Memory;
 use crate::long::offload::Task;
 use crate::settings::Pause;
 
@@ -29,7 +30,7 @@ impl LongTasks {
 pub struct LongWorker {
     engine: &'static Engine,
     commit: Commit,
-    /// Tasks that CLIENT PAUSE holds back: they came before the pause began.
+    /// Tasks that a pause holds back: they came before it began.
     held: VecDeque<Task>,
     /// The pause that holds all of them back.
     held_by: Pause,
@@ -103,10 +104,10 @@ impl LongWorker {
     }
 
     fn pause(&self) -> Pause {
-        self.engine.pause(self.engine.clock.unix_ms())
+        self.engine.holds_back(self.engine.clock.unix_ms())
     }
 
-    /// Whether CLIENT PAUSE holds a task back.
+    /// Whether a pause holds a task back.
     fn is_held_back(&self, task: &Task, pause: Pause) -> bool {
         match task {
             _ if pause == Pause::None => false,
@@ -135,10 +136,10 @@ impl LongWorker {
         }
         commit.enter();
         commit.begin_chunk(engine.clock.unix_ms_at(engine.clock.now()));
-        commit.keep_within_memory();
+        let full = commit.keep_within_memory() == Memory::Stuck;
         let mut bystander = Bystander::new(engine, engine.long_thread());
         let finished = catch_unwind(AssertUnwindSafe(|| match task {
-            Task::Execute(waiter) => waiter.execute(&mut bystander.ctx(commit)),
+            Task::Execute(waiter) => waiter.execute(&mut bystander.ctx(commit), full),
             Task::Serve(db, key) => serve_later(&mut bystander.ctx(commit), *db, key),
             Task::Run(_) | Task::Tend => {}
         }));
