@@ -9,7 +9,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::chaos::disk::{Disk, EIO, Library, Word};
 use onrush_tests::client::Conn;
-use onrush_tests::server::{Launch, Server, TempDir};
+use onrush_tests::server::{Launch, Server, TempDir, wait_until};
 
 /// How long each write takes.
 const WRITE_TIME: Duration = Duration::from_millis(600);
@@ -174,4 +174,42 @@ fn replies_wait_though_a_later_command_replaces_the_state_of_their_connection() 
     std::thread::sleep(Duration::from_millis(100));
     conn.send(&encoded(&[argv!["SET", "a", "2"], argv!["RESET"]])).expect("sent");
     assert!(reply_within(&mut conn, WRITE_TIME / 3).is_err(), "the write is not in the file");
+}
+
+#[test]
+fn no_log_begins_while_the_base_of_the_one_before_may_still_come() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let path = below.to_str().expect("a plain path");
+    let start = |yes| {
+        let args = ["--dir", path, "--save", "", "--aof-rewrite-incremental-fsync", "no", "--appendonly", yes];
+        Launch::onrush().disk(&disk).args(&args).start()
+    };
+    let mut server = start("no");
+    let mut conn = server.connect();
+    conn.set_timeout(Duration::from_secs(60));
+    assert_eq!(conn.run("SET state old").text(), "OK");
+    disk.set(Word::BaseSyncsHang, 1);
+    assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
+    assert_eq!(conn.run("CONFIG SET appendonly no").text(), "OK");
+    for line in ["SET state new", "SET gap 1"] {
+        assert_eq!(conn.run(line).text(), "OK");
+    }
+    assert!(conn.run("CONFIG SET appendonly yes").text().contains("Unable to turn on AOF"));
+    assert!(conn.run("CONFIG GET appendonly").to_string().contains("no"));
+    disk.heal();
+    wait_until("the disk answers", || conn.run("CONFIG SET appendonly yes").text() == "OK");
+    assert_eq!(conn.run("SET last 1").text(), "OK");
+    assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
+    server.signal("KILL");
+    server.wait_exit();
+    let server = start("yes");
+    let mut conn = server.connect();
+    for (key, value) in [("state", "new"), ("gap", "1"), ("last", "1")] {
+        assert_eq!(conn.call(&argv!["GET", key]).text(), value);
+    }
+    let files = std::fs::read_dir(below.join("appendonlydir")).expect("a folder").count();
+    assert_eq!(files, 3, "a base, a file of commands and the manifest");
 }

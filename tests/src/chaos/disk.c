@@ -29,13 +29,14 @@ struct control {
     _Atomic int64_t failures;
     _Atomic int64_t syncs_to_fail; /* so many syncs fail with EIO, then none; beside sync_errno */
     _Atomic int64_t lookup_delay_us; /* while a lookup waits, too, it may become shorter */
+    _Atomic int64_t base_syncs_hang; /* syncs of the append-only file's next base do not return as long as it is set */
 };
 
 #define FILES_MAX 65536
 static struct control *control;
 static char folder[4096];
 static size_t folder_len;
-static _Atomic unsigned char ours[FILES_MAX];
+static _Atomic unsigned char ours[FILES_MAX]; /* 2: the append-only file's next base */
 
 static ssize_t (*real_write)(int, const void *, size_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
@@ -82,6 +83,11 @@ static int is_ours_by_name(const char *path) {
     return is_below(at);
 }
 
+static int is_base(const char *path) {
+    const char *name = strstr(path, "/appendonlydir/temp-");
+    return name && strstr(name, ".rdb");
+}
+
 static int is_ours(int fd) { return control && fd >= 0 && fd < FILES_MAX && atomic_load(&ours[fd]); }
 
 static void wait_us(int64_t us) {
@@ -126,6 +132,7 @@ ssize_t writev(int fd, const struct iovec *parts, int count) {
 static int sync_with(int (*real)(int), int fd) {
     if (!is_ours(fd)) return real(fd);
     wait_us(atomic_load(&control->sync_delay_us));
+    while (atomic_load(&ours[fd]) == 2 && atomic_load(&control->base_syncs_hang)) wait_us(1000);
     if (fails(atomic_load(&control->sync_errno))) return -1;
     int64_t left = atomic_load(&control->syncs_to_fail);
     while (left > 0)
@@ -147,7 +154,7 @@ int open64(const char *path, int flags, ...) {
     int mine = is_ours_by_name(path);
     if (mine && (flags & O_CREAT) && fails(atomic_load(&control->name_errno))) return -1;
     int fd = real_open64(path, flags, mode);
-    if (fd >= 0 && fd < FILES_MAX) atomic_store(&ours[fd], mine);
+    if (fd >= 0 && fd < FILES_MAX) atomic_store(&ours[fd], mine ? 1 + is_base(path) : 0);
     return fd;
 }
 

@@ -30,6 +30,8 @@ pub enum Word {
     SyncsToFail,
     /// Microseconds that each lookup of a name takes longer, if that is not changed meanwhile.
     LookupDelayUs,
+    /// Whether syncs of the append-only file's next base do not return.
+    BaseSyncsHang,
 }
 
 /// The errno of an error of the device.
@@ -112,7 +114,7 @@ impl Disk {
 
     /// Ends all faults.
     pub fn heal(&self) {
-        for word in [Word::WriteErrno, Word::SyncErrno, Word::NameErrno, Word::SyncsToFail] {
+        for word in [Word::WriteErrno, Word::SyncErrno, Word::NameErrno, Word::SyncsToFail, Word::BaseSyncsHang] {
             self.set(word, 0);
         }
         self.set(Word::WriteDelayUs, 0);

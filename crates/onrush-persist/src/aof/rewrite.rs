@@ -49,9 +49,21 @@ pub(super) struct Switched {
 }
 
 impl Rewriting {
-    pub fn new(manifest: Manifest) -> Self {
-        let (base_seq, incr_seq) = manifest.last_seqs();
-        Rewriting { manifest, base_seq, incr_seq, garbage: Vec::new() }
+    /// Goes on from a manifest. No file gets the name of one that is in the folder: a log that has ended may still write
+    /// it. O(files in the folder).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(storage: &dyn Storage, dir: &Path, name: &str, manifest: Manifest) -> Result<Self, AofError> {
+        let (mut base_seq, mut incr_seq) = manifest.last_seqs();
+        for file in storage.list(dir).map_err(AofError::io(dir.display()))? {
+            match split_name(&file, name) {
+                Some((seq, INCR_KIND)) => incr_seq = incr_seq.max(seq),
+                Some((seq, _)) => base_seq = base_seq.max(seq),
+                None => {}
+            }
+        }
+        Ok(Rewriting { manifest, base_seq, incr_seq, garbage: Vec::new() })
     }
 
     /// Makes the next file for commands; its name is durable.
@@ -134,11 +146,18 @@ fn is_made_for(file: &str, name: &str) -> bool {
     if file == REWRITE_NAME || file.strip_prefix("temp-").is_some_and(|rest| rest == manifest_name(name)) {
         return true;
     }
-    let Some(rest) = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) else { return false };
-    let Some((seq, kind)) = rest.split_once('.') else { return false };
-    seq.bytes().all(|byte| byte.is_ascii_digit())
-        && !seq.is_empty()
-        && matches!(kind, "base.rdb" | "base.aof" | "incr.aof")
+    split_name(file, name).is_some()
+}
+
+const INCR_KIND: &str = "incr.aof";
+
+/// The number and the kind of a file of the log `name`; `None` if it is none.
+fn split_name<'a>(file: &'a str, name: &str) -> Option<(u64, &'a str)> {
+    let (seq, kind) = file.strip_prefix(name)?.strip_prefix('.')?.split_once('.')?;
+    let is_number = !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit());
+    let is_known = matches!(kind, "base.rdb" | "base.aof" | INCR_KIND);
+    // A number beyond all others is not ours.
+    if is_number && is_known { Some((seq.parse().ok()?, kind)) } else { None }
 }
 
 fn refused(reason: &'static str) -> AofError {
@@ -150,10 +169,11 @@ impl Aof {
     /// left such a file, that one is used, also if records go there already but none has come.
     ///
     /// # Errors
-    /// A rewrite is under way; the system's. Then the log goes on as before.
+    /// A rewrite is under way; the log has ended; the system's. Then the log goes on as before.
     pub fn prepare_rewrite(&self) -> Result<(), AofError> {
         let inner = &*self.inner;
         let mut rewriting = inner.rewriting.lock();
+        inner.refuse_ended()?;
         if inner.state.lock().is_rewriting {
             return Err(refused("a rewrite is under way"));
         }
@@ -222,10 +242,12 @@ impl Aof {
     /// everything up to that LSN is durable.
     ///
     /// # Errors
-    /// Records have not been switched; the system's. Then the rewrite can be aborted; the file at `base` may be gone.
+    /// Records have not been switched; the log has ended; the system's. Then the rewrite can be aborted; the file at
+    /// `base` may be gone.
     pub fn finish_rewrite(&self, base: &Path, is_rdb: bool) -> Result<(), AofError> {
         let inner = &*self.inner;
         let mut rewriting = inner.rewriting.lock();
+        inner.refuse_ended()?;
         let switched = inner.state.lock().switched.clone();
         let Some(switched) = switched else { return Err(refused("records go to the old file")) };
         rewriting.base_seq += 1;
@@ -259,16 +281,29 @@ impl Aof {
 }
 
 impl Aof {
-    /// Removes the files of a log that was begun and has no base, if no record will ever come.
+    /// Removes the files of a log that was begun, if it has no base and no record will ever come.
     pub fn discard(&self) {
         let mut rewriting = self.inner.rewriting.lock();
-        let last = self.inner.state.lock().last_incr.take();
-        rewriting.garbage.extend(last.map(|incr| incr.name));
+        let mut state = self.inner.state.lock();
+        if state.is_listed {
+            return;
+        }
+        let prepared = state.prepared.take().map(|prepared| prepared.incr);
+        let incrs = state.last_incr.take().into_iter().chain(prepared);
+        rewriting.garbage.extend(incrs.map(|incr| incr.name));
+        rewriting.garbage.append(&mut state.outdated);
+        drop(state);
         rewriting.remove_history(&*self.inner.storage, &self.inner.dir, &self.inner.name);
     }
 }
 
 impl Inner {
+    /// A log that has ended stores no manifest: another one may be in the folder by now. The caller holds the lock of
+    /// the manifest.
+    fn refuse_ended(&self) -> Result<(), AofError> {
+        if self.state.lock().is_stopping { Err(refused("the log has ended")) } else { Ok(()) }
+    }
+
     /// Stores a manifest that has one more file of commands.
     fn list_incr(&self, rewriting: &mut Rewriting, incr: &ManifestFile) -> Result<(), AofError> {
         let mut manifest = rewriting.manifest.clone();

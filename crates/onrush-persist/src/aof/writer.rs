@@ -255,7 +255,7 @@ impl Aof {
     pub fn begin(storage: Arc<dyn Storage>, options: AofOptions, at_lsn: u64) -> Result<Arc<Aof>, AofError> {
         make_dir(&*storage, &options.dir)?;
         let before = Manifest::load(&*storage, &options.dir, &options.name)?.unwrap_or_default();
-        let mut rewriting = Rewriting::new(before);
+        let mut rewriting = Rewriting::new(&*storage, &options.dir, &options.name, before)?;
         let Prepared { incr, file } = rewriting.make_incr(&*storage, &options.dir, &options.name)?;
         let begun = Switched { segment: 0, at_lsn, incr };
         Self::start(storage, options, rewriting, Segment::new(0, file, 0, at_lsn), Some(begun))
@@ -290,7 +290,7 @@ impl Aof {
         at_lsn: u64,
     ) -> Result<Arc<Aof>, AofError> {
         let (dir, name) = (&options.dir, &options.name);
-        let mut rewriting = Rewriting::new(manifest);
+        let mut rewriting = Rewriting::new(&*storage, dir, name, manifest)?;
         rewriting.remove_history(&*storage, dir, name);
         let swept = rewriting.sweep(&*storage, dir, name);
         let last = rewriting.manifest.incrs.last().cloned();
@@ -480,8 +480,9 @@ impl Aof {
         }
     }
 
-    /// Writes and syncs everything and ends the thread that syncs. No more records may come. A file whose sync has
-    /// failed still gets its bytes: they are lost only if the power fails soon.
+    /// Writes and syncs everything and ends the thread that syncs. No more records may come, and no rewrite is finished
+    /// from here on. A file whose sync has failed still gets its bytes: they are lost only if the power fails soon.
+    /// Without a base no file is left.
     ///
     /// # Errors
     /// Not all records are durable.
@@ -494,6 +495,10 @@ impl Aof {
             let _ = syncer.join();
         }
         self.inner.write_and_sync();
+        // Without a base no manifest will ever name its files.
+        if !self.has_base() {
+            self.discard();
+        }
         let state = self.inner.state.lock();
         let last = state.segments.back().map_or(0, |segment| segment.last_lsn);
         match &state.status {

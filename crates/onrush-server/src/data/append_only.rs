@@ -103,9 +103,9 @@ fn attach(server: &'static Server, aof: Arc<Aof>, lsn: u64) -> Result<(), String
 ///
 /// # Errors
 /// The system's; a snapshot is under way, or a script takes too long.
-pub fn begin_log(server: &'static Server) -> Result<(), String> {
+pub fn begin_log(server: &'static Server, making: Making) -> Result<(), String> {
     let config = server.host.config.read().clone();
-    let (aof, output) = make_log(server, &config, Way::First)?;
+    let (aof, output) = make_log(server, &config, Way::First, making)?;
     let _alone = server.alone_unless_busy().ok_or(BUSY)?;
     follow(server, &aof)?;
     let underway = begin(server, output, Purpose::LogBase, false).ok_or("a snapshot is under way")?;
@@ -113,16 +113,21 @@ pub fn begin_log(server: &'static Server) -> Result<(), String> {
 }
 
 /// Makes the files of a log that is to begin.
-fn make_log(server: &'static Server, config: &Config, way: Way) -> Result<(Arc<Aof>, Box<dyn Output>), String> {
+fn make_log(
+    server: &'static Server,
+    config: &Config,
+    way: Way,
+    making: Making,
+) -> Result<(Arc<Aof>, Box<dyn Output>), String> {
     let options = match way {
         // Nobody depends on what nothing follows.
-        Way::Copy(_) => AofOptions::new(folder(config), config.appendfilename.as_str()),
+        Way::Copy => AofOptions::new(folder(config), config.appendfilename.as_str()),
         Way::First | Way::Again => options(server, config, folder(config)),
     };
     // The last LSN is known only when the log follows.
     let aof = Aof::begin(Arc::new(Disk), options, 0);
     let aof = aof.map_err(|error| error.to_string())?;
-    match BaseOutput::new(server, config, Arc::clone(&aof), way) {
+    match BaseOutput::new(server, config, Arc::clone(&aof), way, making) {
         Ok(output) => Ok((aof, Box::new(output))),
         Err(error) => {
             aof.discard();
@@ -176,8 +181,8 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
         return Err("the data is being loaded".to_owned());
     }
     tracing::info!("Turning the append-only file on");
-    let _making = take_files(server)?;
-    let (aof, output) = make_log(server, config, Way::First)?;
+    let making = take_files(server)?;
+    let (aof, output) = make_log(server, config, Way::First, making)?;
     let output = Arc::new(Mutex::new(Some(output)));
     let (log, base) = (Arc::clone(&aof), Arc::clone(&output));
     let followed = with_keyspace(server, move || {
@@ -205,7 +210,7 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
     followed
 }
 
-/// Takes the right to make the files of a log. A rewrite that has it is given up.
+/// Takes the right to make the files of a log. A rewrite that has it, of a log that has ended or of none, is given up.
 ///
 /// # Errors
 /// Its disk does not answer.
@@ -216,7 +221,7 @@ fn take_files(server: &Server) -> Result<Making, String> {
             return Ok(making);
         }
         let is_rewritten = server.snapshots.underway().is_some_and(|underway| underway.purpose == Purpose::LogBase);
-        let has_ended = is_rewritten && server.snapshots.abort_and_wait("the append-only file is turned on");
+        let has_ended = is_rewritten && server.snapshots.abort_and_wait("another append-only file is begun");
         if !has_ended && Instant::now() > deadline {
             return Err("a rewrite is under way and does not end".to_owned());
         }
@@ -296,17 +301,22 @@ pub fn end_log(server: &Server) -> io::Result<()> {
 /// # Errors
 /// The system's; there should be a log and is none.
 pub fn create_base(server: &'static Server) -> io::Result<Box<dyn Output>> {
-    let output = match server.host.append_only.aof() {
-        Some(aof) => again(server, aof),
-        None => copy(server),
+    let output = || {
+        let making = server.host.append_only.make();
+        let making = making.ok_or_else(|| io::Error::other("another thread makes files of the append-only file"))?;
+        // No other log begins from here on.
+        match server.host.append_only.aof() {
+            Some(aof) => again(server, aof, making),
+            None => copy(server, making),
+        }
     };
-    output.inspect_err(|error| server.host.append_only.note_rewrite(&Err(error.kind().into()), 0))
+    output().inspect_err(|error| server.host.append_only.note_rewrite(&Err(error.kind().into()), 0))
 }
 
-fn again(server: &'static Server, aof: Arc<Aof>) -> io::Result<Box<dyn Output>> {
+fn again(server: &'static Server, aof: Arc<Aof>, making: Making) -> io::Result<Box<dyn Output>> {
     aof.prepare_rewrite().map_err(io::Error::other)?;
     let config = server.host.config.read().clone();
-    match BaseOutput::new(server, &config, Arc::clone(&aof), Way::Again) {
+    match BaseOutput::new(server, &config, Arc::clone(&aof), Way::Again, making) {
         Ok(output) => Ok(Box::new(output)),
         Err(error) => {
             aof.abort_rewrite();
@@ -316,14 +326,13 @@ fn again(server: &'static Server, aof: Arc<Aof>) -> io::Result<Box<dyn Output>> 
 }
 
 /// Makes the base of a log that nothing follows.
-fn copy(server: &'static Server) -> io::Result<Box<dyn Output>> {
-    let making = server.host.append_only.make().ok_or_else(|| io::Error::other("the append-only file is turned on"))?;
+fn copy(server: &'static Server, making: Making) -> io::Result<Box<dyn Output>> {
     let config = server.host.config.read().clone();
     // After a failed DEBUG LOADAOF the files have data that the memory has not.
     if config.appendonly {
         return Err(io::Error::other("the append-only file could not be loaded"));
     }
-    let (_, output) = make_log(server, &config, Way::Copy(making)).map_err(io::Error::other)?;
+    let (_, output) = make_log(server, &config, Way::Copy, making).map_err(io::Error::other)?;
     Ok(output)
 }
 
@@ -334,7 +343,7 @@ enum Way {
     /// It takes the place of an earlier one.
     Again,
     /// Nobody writes a log. The files are as those of a log that has ended.
-    Copy(#[expect(dead_code, reason = "held until the files are made")] Making),
+    Copy,
 }
 
 /// The base of the log while it is written.
@@ -345,17 +354,19 @@ struct BaseOutput {
     way: Way,
     is_rdb: bool,
     started: Instant,
+    #[expect(dead_code, reason = "held until the base has its place: no other log takes the folder meanwhile")]
+    making: Making,
 }
 
 impl BaseOutput {
-    fn new(server: &'static Server, config: &Config, aof: Arc<Aof>, way: Way) -> io::Result<Self> {
+    fn new(server: &'static Server, config: &Config, aof: Arc<Aof>, way: Way, making: Making) -> io::Result<Self> {
         let is_rdb = config.aof_use_rdb_preamble;
         let options =
             FileOptions { has_checksum: config.rdbchecksum, syncs_often: config.aof_rewrite_incremental_fsync, is_rdb };
         // The configured folder may have changed since; the files stay together.
         let target = aof.dir().join(REWRITE_NAME);
         let file = FileOutput::new(SnapshotFile::create(Arc::new(Disk), target, options)?);
-        Ok(Self { server, file, aof, way, is_rdb, started: Instant::now() })
+        Ok(Self { server, file, aof, way, is_rdb, started: Instant::now(), making })
     }
 
     fn settle(&mut self) -> io::Result<u64> {
@@ -365,6 +376,10 @@ impl BaseOutput {
     }
 
     fn note(&self, result: &io::Result<u64>) {
+        // That a log which has ended gets no base is no failure.
+        if !self.is_current() && !matches!(self.way, Way::Copy) {
+            return;
+        }
         self.server.host.append_only.note_rewrite(result, self.started.elapsed().as_secs());
     }
 
@@ -372,7 +387,7 @@ impl BaseOutput {
     fn give_up(&self) {
         self.file.remove();
         self.aof.abort_rewrite();
-        if matches!(self.way, Way::Copy(_)) {
+        if matches!(self.way, Way::Copy) {
             self.aof.discard();
         }
     }

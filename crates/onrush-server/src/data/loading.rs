@@ -15,6 +15,7 @@ use onrush_persist::storage::Disk;
 use parking_lot::Mutex;
 
 use crate::data::append_only::{begin_log, continue_log, end_log, folder};
+use crate::data::log_state::Making;
 use crate::data::replay::replay;
 use crate::process::os;
 use crate::process::server::Server;
@@ -227,7 +228,7 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
             let dir = folder(&server.host.config.read());
             continue_log(server, dir, manifest)?;
         }
-        None if appends => begin_log(server)?,
+        None if appends => begin_log(server, make_files(server)?)?,
         None => {}
     }
     let (progress, changes) = (server.loading.progress(), server.stats.changes());
@@ -254,13 +255,22 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     let dir = aof.dir().to_owned();
     drop(aof);
     server.snapshots.wait_for_end();
+    let making = make_files(server)?;
     server.loading.begin(server.clock.unix_ms() / 1000, 0);
-    let reloaded = try_reload_log(server, &dir, &name);
+    let reloaded = try_reload_log(server, &dir, &name, making);
     server.loading.end();
     reloaded
 }
 
-fn try_reload_log(server: &'static Server, dir: &Path, name: &str) -> Result<(), String> {
+/// Takes the right to make the files of the log.
+///
+/// # Errors
+/// A rewrite has just begun.
+fn make_files(server: &Server) -> Result<Making, String> {
+    server.host.append_only.make().ok_or_else(|| "a rewrite of the append-only file begins".to_owned())
+}
+
+fn try_reload_log(server: &'static Server, dir: &Path, name: &str, making: Making) -> Result<(), String> {
     let alone = server.gate.exclusive(server.gate.take_turn());
     let manifest = Manifest::load(&Disk, dir, name);
     let manifest = manifest.map_err(|error| error.to_string())?.ok_or("there is no manifest")?;
@@ -268,7 +278,7 @@ fn try_reload_log(server: &'static Server, dir: &Path, name: &str) -> Result<(),
         server.durability.turn_off(server.log.last_lsn(), true);
         drop(alone);
         // The data is whole, the log is not.
-        begin_log(server)?;
+        begin_log(server, making)?;
         return Err(error.to_string());
     }
     if let Err(reason) = check_log(server, dir, &manifest) {

@@ -19,11 +19,12 @@ pub struct AppendOnly {
     rewrites: Mutex<Rewrites>,
     /// Why it takes no writes, if it does not.
     error: Mutex<Option<String>>,
-    /// Whether somebody makes files while none is written.
+    /// Whether somebody makes files.
     is_made: Arc<AtomicBool>,
 }
 
-/// The right to make the files of a log while none is written. One has it at a time.
+/// The right to make files of a log: those that it begins with, and its bases. One has it at a time, so that a base which
+/// comes late because of its disk never comes into the folder of another log.
 pub struct Making(Arc<AtomicBool>);
 
 impl Drop for Making {
@@ -64,7 +65,7 @@ impl AppendOnly {
         self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
     }
 
-    /// Takes the right to make the files while none is written; `None` if another one has it.
+    /// Takes the right to make files; `None` if another one has it.
     pub fn make(&self) -> Option<Making> {
         (!self.is_made.swap(true, Acquire)).then(|| Making(Arc::clone(&self.is_made)))
     }

@@ -134,3 +134,43 @@ fn a_log_that_begins_takes_the_place_of_one_that_is_there_when_its_base_comes() 
     system.crash(FaultKind::Crash);
     assert!(recover(&system.restart()).unwrap() == expected(7));
 }
+
+#[test]
+fn a_log_that_begins_takes_no_name_that_is_in_the_folder() {
+    let system = Faulty::new();
+    let begin = || Aof::begin(Arc::new(system.clone()), options(FsyncPolicy::Always).0, 0).unwrap();
+    // Its disk keeps it from ending, so that it may still write its file.
+    let before = begin();
+    hand_over(&before, 1);
+    before.work();
+    let old = path("appendonly.aof.1.incr.aof");
+    let bytes = system.bytes(&old).unwrap();
+    let aof = begin();
+    assert!(!bytes.is_empty() && system.bytes(&old).unwrap() == bytes);
+    let left = path("appendonly.aof.7.base.rdb");
+    system.create(&left).unwrap();
+    let third = begin();
+    third.finish_rewrite(&save_base(&system, 0).unwrap(), false).unwrap();
+    assert!(names(&system).contains(&"appendonly.aof.8.base.aof".to_owned()));
+    drop(aof);
+}
+
+#[test]
+fn a_log_that_has_ended_stores_no_manifest_and_without_a_base_leaves_no_file() {
+    let system = Faulty::new();
+    let begun = Aof::begin(Arc::new(system.clone()), options(FsyncPolicy::Always).0, 0).unwrap();
+    hand_over(&begun, 1);
+    assert!(begun.stop().is_err());
+    assert_eq!(names(&system), [""; 0]);
+    let base = save_base(&system, 0).unwrap();
+    assert!(begun.finish_rewrite(&base, false).is_err());
+    let aof = Aof::create(Arc::new(system.clone()), options(FsyncPolicy::Always).0, &base, false, 0).unwrap();
+    aof.prepare_rewrite().unwrap();
+    aof.switch(0).unwrap();
+    hand_over(&aof, 1);
+    aof.stop().unwrap();
+    assert!(aof.finish_rewrite(&save_base(&system, 0).unwrap(), false).is_err());
+    aof.abort_rewrite();
+    assert!(aof.prepare_rewrite().is_err());
+    assert!(recover(&system).unwrap() == expected(1));
+}
