@@ -177,6 +177,26 @@ fn replies_wait_though_a_later_command_replaces_the_state_of_their_connection() 
 }
 
 #[test]
+fn who_wants_each_write_on_the_disk_gets_no_ok_while_the_log_ends() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let server = start_on(&below, &disk);
+    let (mut strict, mut admin, mut other) = (server.connect(), server.connect(), server.connect());
+    assert_eq!(strict.run("CLIENT DURABILITY always").text(), "OK");
+    assert_eq!(strict.run("SET a 1").text(), "OK");
+    disk.set(Word::SyncDelayUs, SYNC_TIME.as_micros() as i64);
+    assert_eq!(other.run("SET b 1").text(), "OK");
+    admin.send(b"CONFIG SET appendonly no\r\n").expect("sent");
+    wait_until("the log gets nothing more", || other.run("INFO persistence").text().contains("aof_enabled:0"));
+    assert!(strict.run("SET a 2").text().starts_with("MISCONF CLIENT DURABILITY ALWAYS needs"));
+    assert!(other.run("CLIENT DURABILITY always").is_error());
+    assert_eq!(admin.read_reply().expect("a reply"), b"+OK\r\n");
+    assert_eq!(strict.run("GET a").text(), "1");
+}
+
+#[test]
 fn no_log_begins_while_the_base_of_the_one_before_may_still_come() {
     let library = Library::build().expect("a C compiler");
     let folder = TempDir::new();

@@ -53,12 +53,13 @@ pub type IsWanted = Box<dyn Fn() -> bool + Send>;
 const LOOK_MIN: usize = 1024;
 
 /// Bits of [`Durability::mode`]: writes are made durable; by default replies wait for that; the log lags behind; the disk
-/// fails; the log has no base yet, without which none of it counts.
+/// fails; the log has no base yet, without which none of it counts; the log gets no more records.
 const ON: u8 = 1;
 const ALWAYS: u8 = 2;
 const LATE: u8 = 4;
 const FAILS: u8 = 8;
 const LACKS_BASE: u8 = 16;
+const ENDS: u8 = 32;
 
 /// See the module's text.
 #[derive(Default)]
@@ -148,10 +149,10 @@ impl Ord for Waiting {
 }
 
 impl Durability {
-    /// Whether writes are made durable at all.
+    /// Whether new writes are made durable at all.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.mode.load(Relaxed) & ON != 0
+        self.mode.load(Relaxed) & (ON | ENDS) == ON
     }
 
     /// Whether any replies of a connection with this wish may have to wait for the log.
@@ -245,6 +246,11 @@ impl Durability {
         if let Some(ask) = &*self.ask.read() {
             ask(lsn);
         }
+    }
+
+    /// No more writes will be made durable. Replies to those up to now still wait for that.
+    pub fn begin_end(&self) {
+        self.set_mode(ENDS, true);
     }
 
     /// Nothing is made durable any more. What was recorded up to now either is durable, or, with `is_lost`, never will be:

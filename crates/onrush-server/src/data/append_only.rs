@@ -201,9 +201,10 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
     let followed = followed.unwrap_or_else(|| Err(BUSY.to_owned()));
     match followed {
         Ok(()) => {
+            server.durability.turn_on();
+            // Who wants each write on the disk is refused until replies wait for it.
             server.write_refusal.set_lacks_log(false);
             refusal::note_lack(server, false);
-            server.durability.turn_on();
         }
         Err(_) => aof.discard(),
     }
@@ -242,7 +243,14 @@ fn turn_off(server: &'static Server) {
             // One whose disk does not answer finds the log gone when it ends.
             let _ = server.snapshots.abort_and_wait("the append-only file is turned off");
         }
-        match with_keyspace(server, move || detach(server)) {
+        let end = move || {
+            let sink = detach(server);
+            // Who wants each write on the disk is refused from the first write on that the log does not get.
+            server.durability.begin_end();
+            server.write_refusal.set_lacks_log(server.durability.is_wanted());
+            sink
+        };
+        match with_keyspace(server, end) {
             Some(sink) => {
                 finish(server, sink);
                 return;
@@ -259,7 +267,6 @@ fn finish(server: &'static Server, sink: Option<Box<dyn Sink>>) {
     if let Err(error) = &ended {
         tracing::error!("The end of the append-only file may be lost: {error}");
     }
-    server.write_refusal.set_lacks_log(server.durability.is_wanted());
     server.durability.turn_off(server.log.last_lsn(), ended.is_err());
     refusal::forget_log(server);
 }
