@@ -341,6 +341,39 @@ fn the_file_is_loaded_again_on_request() {
 }
 
 #[test]
+fn no_transaction_contains_the_loading_of_data() {
+    let folder = TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    conn.run("SET n 5");
+    wait_for_disk(&mut conn);
+    let lines = [
+        "MULTI",
+        "SET a b",
+        "INCR n",
+        "DEBUG LOADAOF",
+        "DEBUG RELOAD",
+        "DEBUG RELOAD NOSAVE NOFLUSH",
+        "INCR n",
+        "EXEC",
+    ];
+    let replies = lines.map(|line| conn.run(line));
+    let replies = replies[7].items().expect("an array");
+    assert!(replies[2..5].iter().all(|reply| reply.text().contains("no transaction can contain")), "{replies:?}");
+    // One that goes to the thread for long commands keeps its locks, too.
+    let fill = [argv!["MULTI"], argv!["DEBUG", "POPULATE", "30000"]].into_iter();
+    let many: Vec<_> = fill.chain((0..10_001).map(|_| argv!["INCR", "n"])).chain([argv!["EXEC"]]).collect();
+    let replies = conn.pipeline(&many);
+    assert!(replies.last().expect("a reply").ends_with(b":10008\r\n"));
+    wait_for_disk(&mut conn);
+    assert_eq!((conn.run("GET a").text(), number(&mut conn, "DBSIZE")), ("b".to_owned(), 30_002));
+    // POPULATE is not logged.
+    assert_eq!(conn.run("DEBUG LOADAOF").text(), "OK");
+    assert_eq!((conn.run("GET a").text(), number(&mut conn, "DBSIZE")), ("b".to_owned(), 2));
+    assert_eq!(number(&mut conn, "GET n"), 10_008);
+}
+
+#[test]
 fn it_is_rewritten_when_it_has_grown() {
     let folder = TempDir::new();
     let args = ["--auto-aof-rewrite-min-size", "100kb", "--auto-aof-rewrite-percentage", "100"];

@@ -156,6 +156,7 @@ impl Commit {
     /// Leaves the gate: gives all locks back, hands records to the log, frees deleted entries, and counts hits and
     /// misses.
     pub fn leave(&mut self) {
+        debug_assert!(!self.is_nested(), "a command gives back the locks of the transaction that it is part of");
         let stats = &self.shared.stats.threads[self.thread];
         if self.hits + self.misses > 0 {
             stats.keyspace_hits.add(std::mem::take(&mut self.hits));

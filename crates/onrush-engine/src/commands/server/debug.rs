@@ -249,7 +249,8 @@ fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
         if ctx.commit.write(&key).is_none() {
             ctx.commit.insert(&key, NewValue::Bytes(&value));
         }
-        if ctx.thread == ctx.engine.long_thread() && (number + 1).is_multiple_of(POPULATED_AT_ONCE) {
+        let may_pause = ctx.thread == ctx.engine.long_thread() && !ctx.commit.is_nested();
+        if may_pause && (number + 1).is_multiple_of(POPULATED_AT_ONCE) {
             ctx.commit.leave();
             ctx.commit.enter();
         }

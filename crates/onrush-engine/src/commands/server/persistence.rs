@@ -27,6 +27,8 @@ const NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load t
 const LOG_NOT_LOADED: CommandError = CommandError::fixed("ERR Error trying to load the AOF files, check server logs.");
 const BAD_RELOAD: CommandError =
     CommandError::fixed("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
+const NOT_INSIDE: CommandError =
+    CommandError::fixed("ERR DEBUG LOADAOF and DEBUG RELOAD replace all data, which no transaction can contain");
 const FAILED: CommandError = CommandError::fixed("ERR");
 
 /// `LASTSAVE`: when the data was last saved; before that, when the server started
@@ -179,6 +181,7 @@ impl Reload {
 /// NOFLUSH deletes nothing: a key that is also in the file is then an error, or with MERGE gets its value from the file.
 pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
     const WHY: &str = "the data is loaded anew";
+    refuse_inside(ctx)?;
     let Reload { saves, flushes, present } = Reload::parse(ctx)?;
     if saves && !save_all(ctx, WHY)? {
         return Err(FAILED);
@@ -213,6 +216,7 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `DEBUG LOADAOF`: deletes all data and loads the append-only file, while clients get LOADING errors
 pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
+    refuse_inside(ctx)?;
     ctx.expect_work(usize::MAX)?;
     ctx.commit.lock_keyspace()?;
     outdate_all(ctx);
@@ -221,6 +225,12 @@ pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.enter();
     ctx.commit.look_for_log();
     reloaded(ctx, loaded, LOG_NOT_LOADED)
+}
+
+/// Refuses to load data in the middle of a transaction: its other commands would be about other data, and its locks go
+/// back meanwhile.
+fn refuse_inside(ctx: &Ctx<'_>) -> CommandResult {
+    if ctx.commit.is_nested() { Err(NOT_INSIDE) } else { Ok(()) }
 }
 
 fn reloaded(ctx: &mut Ctx<'_>, loaded: Result<(), String>, error: CommandError) -> CommandResult {
