@@ -13,6 +13,8 @@ use onrush_tests::client::Conn;
 use onrush_tests::server::{Launch, Server, TempDir, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
+const NO_REWRITE: &str =
+    "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.";
 const MISCONF: &str = "MISCONF Errors writing to the AOF file: File too large";
 
 fn start_on(folder: &Path, args: &[&str]) -> Server {
@@ -140,6 +142,47 @@ fn under_always_held_replies_are_dropped_at_the_end_and_others_come_meanwhile() 
         (conn.run("GET a").text(), conn.run("EXISTS b").to_string()),
         ("1".to_owned(), "(integer) 0".to_owned())
     );
+}
+
+/// A new connection gets a reply to a command within a moment; returns it.
+fn ask(server: &Server, line: &str) -> String {
+    let mut conn = server.connect();
+    conn.set_timeout(Duration::from_secs(3));
+    conn.run(line).text()
+}
+
+#[test]
+fn under_always_what_looks_at_no_data_is_answered_while_the_disk_takes_nothing() {
+    let folder = TempDir::new();
+    let args = ["--appendonly", "yes", "--appendfsync", "always", "--busy-reply-threshold", "100"];
+    let server = start_on(&folder.0, &args);
+    let mut conn = server.connect();
+    assert_eq!(conn.run("SET a 1").text(), "OK");
+    limit_files(&server, Some(1));
+    conn.send(b"SET b 1\r\n").expect("sent");
+    let mut other = server.connect();
+    wait_until("the log fails", || field(&mut other, "aof_last_write_status") == "err");
+    for (line, reply) in [
+        ("SCRIPT KILL", "NOTBUSY"),
+        ("FUNCTION KILL", "NOTBUSY"),
+        ("SHUTDOWN SAVE", "ERR Errors trying to SHUTDOWN"),
+        ("CONFIG REWRITE", "ERR The server is running without a config file"),
+        ("MEMORY DOCTOR", ""),
+        ("WAITAOF 1 0 10", ""),
+        ("SAVE", "ERR"),
+        ("BGSAVE", "Background saving started"),
+        ("PUBLISH channel message", ""),
+    ] {
+        let told = ask(&server, line);
+        assert!(told.starts_with(reply), "{line}: {told}");
+    }
+    wait_until("there is no snapshot", || field(&mut other, "rdb_bgsave_in_progress") == "0");
+    assert_eq!(ask(&server, "BGREWRITEAOF"), NO_REWRITE);
+    let mut looping = server.connect();
+    looping.send_command(&argv!["EVAL", "while true do end", "0"]).expect("sent");
+    wait_until("the script is busy", || ask(&server, "PING").starts_with("BUSY"));
+    assert_eq!(ask(&server, "SCRIPT KILL"), "OK");
+    wait_until("the script has ended", || ask(&server, "SCRIPT KILL").starts_with("NOTBUSY"));
 }
 
 #[test]

@@ -58,6 +58,7 @@ impl Ctx<'_> {
             deadline_ms: block.deadline_ms,
             is_offloaded: false,
             is_urgent: false,
+            may_report_data: self.command.may_report_data(),
             lent: Mutex::new(None),
             state: Mutex::new(State::Waiting),
         });
@@ -147,6 +148,7 @@ pub(crate) fn offload(ctx: &mut Ctx<'_>) {
         deadline_ms: None,
         is_offloaded: true,
         is_urgent,
+        may_report_data: ctx.command.may_report_data(),
         lent: Mutex::new(Some(lent)),
         state: Mutex::new(State::Waiting),
     });

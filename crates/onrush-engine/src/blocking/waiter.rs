@@ -151,6 +151,8 @@ pub struct Waiter {
     pub(crate) is_urgent: bool,
     /// Bytes of the arguments of its command, and of what was queued since MULTI and is lent to that thread.
     pub held_bytes: usize,
+    /// Whether its reply may report data, also what other clients have changed meanwhile.
+    pub may_report_data: bool,
     /// The state with which that thread executes the command.
     pub(super) lent: Mutex<Option<Box<Session>>>,
     pub(super) state: Mutex<State>,

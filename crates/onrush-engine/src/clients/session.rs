@@ -204,7 +204,7 @@ impl Session {
             self.owed.add(stayed.owed);
             out.set_proto(if self.handle.is_resp3() { Proto::Resp3 } else { Proto::Resp2 });
         } else {
-            self.owed.has_seen_data = true;
+            self.owed.has_seen_data |= waiter.may_report_data;
         }
         self.waiter = match &outcome {
             Outcome::Reply(_) => None,

@@ -97,16 +97,15 @@ impl Command {
         self.plan.is_some() && !self.flags.contains(Flags::MOVABLEKEYS)
     }
 
-    /// Whether its reply may report data that a failing disk can still take back. Not so commands about the server and
-    /// the connection: their replies never wait for the disk.
+    /// Whether its reply may report data that a failing disk can still take back: keys, or libraries of functions. Not so
+    /// commands about the server, the connection, its messages and the script that runs: their replies never wait for the
+    /// disk.
     pub fn may_report_data(&self) -> bool {
-        let touches = Flags::WRITE | Flags::READONLY | Flags::MAY_REPLICATE;
-        let is_apart = self.flags.contains(Flags::LOADING) || self.flags.contains(Flags::SHORT);
-        !is_apart
-            || self.has_keys()
+        self.has_keys()
             || self.is_exec()
-            || self.flags.intersects(touches)
+            || self.flags.intersects(Flags::WRITE | Flags::READONLY)
             || self.full_name.starts_with("debug")
+            || matches!(&*self.full_name, "function|list" | "function|dump" | "function|stats")
     }
 
     /// Whether it names keys in its arguments.

@@ -478,6 +478,7 @@ impl Connection {
             self.alarm = None;
             waiter.time_out(self.server);
         }
+        let may_report_data = waiter.may_report_data;
         let reply = match self.session.take_outcome(&mut self.reply) {
             None => return false,
             Some(Outcome::Reply(reply)) => reply,
@@ -495,8 +496,10 @@ impl Connection {
             }
             self.reply.raw(&reply);
         }
-        // Another thread has executed the command.
-        self.session.owed.changed_lsn = self.server.log.last_lsn();
+        if may_report_data {
+            // Another thread has executed the command.
+            self.session.owed.changed_lsn = self.server.log.last_lsn();
+        }
         self.session.handle.set_aside(false);
         self.alarm = None;
         self.closing |= self.session.states.contains(States::CLOSES);
