@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
+use onrush_tests::chaos::disk::{Disk, Library, Word};
 use onrush_tests::client::Conn;
 use onrush_tests::server::{Launch, Server, TempDir, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -183,6 +184,45 @@ fn under_always_what_looks_at_no_data_is_answered_while_the_disk_takes_nothing()
     wait_until("the script is busy", || ask(&server, "PING").starts_with("BUSY"));
     assert_eq!(ask(&server, "SCRIPT KILL"), "OK");
     wait_until("the script has ended", || ask(&server, "SCRIPT KILL").starts_with("NOTBUSY"));
+}
+
+/// Longer than any test.
+const FOR_EVER_US: i64 = 1_000_000_000_000;
+
+/// A server with an append-only file on a disk that can hang, with one acknowledged write on it.
+fn start_on_disk(library: &Library, folder: &Path, args: &[&str]) -> (Server, Disk) {
+    let below = folder.canonicalize().expect("a folder");
+    let disk = Disk::below(library, &below).expect("a page");
+    let folder = below.to_str().expect("a plain path");
+    let server = Launch::onrush().disk(&disk).args(&["--dir", folder, "--appendonly", "yes"]).args(args).start();
+    let mut conn = server.connect();
+    assert_eq!(conn.run("SET a 1").text(), "OK");
+    assert_eq!(conn.run("WAITAOF 1 0 10000").to_string().matches("(integer) 1").count(), 1);
+    (server, disk)
+}
+
+#[test]
+fn a_rewrite_on_a_disk_that_hangs_keeps_its_client_alone_and_not_the_end() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let (mut server, disk) = start_on_disk(&library, &folder.0, &["--save", "", "--enable-debug-command", "yes"]);
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 30000");
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    disk.set(Word::SyncDelayUs, FOR_EVER_US);
+    let mut rewriting = server.connect();
+    rewriting.send_command(&argv!["BGREWRITEAOF"]).expect("sent");
+    rewriting.set_timeout(Duration::from_millis(300));
+    assert!(rewriting.read_reply().is_err(), "its files are not there");
+    // Long commands go on.
+    conn.set_timeout(Duration::from_secs(3));
+    assert_eq!(conn.run("SET b 1").text(), "OK", "one write is not late");
+    assert!(conn.run("KEYS key:1*").to_string().contains("key:1"));
+    assert!(conn.run("CONFIG REWRITE").is_error());
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait_exit().code(), Some(1));
+    assert!(started.elapsed() < Duration::from_secs(12));
 }
 
 #[test]

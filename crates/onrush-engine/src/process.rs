@@ -63,6 +63,17 @@ pub trait Process: Send + Sync {
     /// The system's.
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>>;
 
+    /// Whether there is a thread that may wait for the disk and begins snapshots ([`Process::begin_snapshot`]).
+    fn begins_snapshots(&self) -> bool {
+        false
+    }
+
+    /// Has that thread begin a snapshot (BGSAVE, BGREWRITEAOF), which the thread for snapshots goes on with. Then it calls
+    /// `done`.
+    fn begin_snapshot(&self, _purpose: Purpose, done: Begun) {
+        done(Err(NotBegun::Failed));
+    }
+
     /// The error where nothing can wait, if CONFIG SET of these pairs has to wait, so that no worker must do it.
     fn config_waits(&self, _pairs: &[(&[u8], &[u8])]) -> Option<CommandError> {
         None
@@ -142,6 +153,20 @@ pub trait Process: Send + Sync {
 
 /// What is called with the result of a change of the configuration.
 pub type Done = Box<dyn FnOnce(Result<(), CommandError>) + Send>;
+
+/// What is called when a snapshot has begun, or could not.
+pub type Begun = Box<dyn FnOnce(Result<(), NotBegun>) + Send>;
+
+/// Why a snapshot has not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotBegun {
+    /// Another one, for this purpose, is under way.
+    Second(Purpose),
+    /// A script takes too long.
+    Busy,
+    /// It cannot be written; why is logged.
+    Failed,
+}
 
 /// Where another server is.
 #[derive(Clone, Copy, Debug)]

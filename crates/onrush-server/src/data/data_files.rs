@@ -4,8 +4,8 @@ use std::io;
 
 use onrush_engine::loading::Present;
 use onrush_engine::loading::load::Rules;
-use onrush_engine::process::Done;
-use onrush_engine::snapshot::output::Output;
+use onrush_engine::process::{Begun, Done};
+use onrush_engine::snapshot::output::{Output, Purpose};
 
 use crate::config::Config;
 use crate::data::append_only::{self, create_base, end_log, refresh};
@@ -28,6 +28,10 @@ impl DataFiles for ServersFiles {
 
     fn configure(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
         saving::pass_on(Box::new(move |server| done(append_only::configure(server, &pairs, is_local))));
+    }
+
+    fn begin_snapshot(&self, purpose: Purpose, done: Begun) {
+        saving::pass_on(Box::new(move |server| done(saving::begin_now(server, purpose))));
     }
 
     fn load_snapshot(&self, present: Present) -> Result<(), String> {

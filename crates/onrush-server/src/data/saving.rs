@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use onrush_engine::gate::Exclusive;
-use onrush_engine::process::Process;
+use onrush_engine::process::{NotBegun, Process};
 use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
 use onrush_persist::threads;
@@ -166,6 +166,28 @@ impl Saving {
                 server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
             }
         }
+    }
+}
+
+/// Begins a snapshot that a client wants. Waits for the disk.
+///
+/// # Errors
+/// Why it has not begun.
+pub fn begin_now(server: &'static Server, purpose: Purpose) -> Result<(), NotBegun> {
+    let is_second = || server.snapshots.underway().map(|underway| NotBegun::Second(underway.purpose));
+    if let Some(second) = is_second() {
+        return Err(second);
+    }
+    let output = server.host.create_snapshot(purpose).map_err(|error| {
+        tracing::error!("Can't create a file for a snapshot: {error}");
+        if purpose == Purpose::File {
+            server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
+        }
+        NotBegun::Failed
+    })?;
+    match cut(server, output, purpose) {
+        true => Ok(()),
+        false => Err(is_second().unwrap_or(NotBegun::Busy)),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
 use onrush_engine::loading::Present;
-use onrush_engine::process::{CpuTimes, Done, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
+use onrush_engine::process::{Begun, CpuTimes, Done, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use onrush_persist::rdb::{FileOptions, SnapshotFile};
 use onrush_persist::storage::Disk;
@@ -50,6 +50,9 @@ pub trait DataFiles: Send + Sync {
 
     /// See [`Process::config_set_later`].
     fn configure(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done);
+
+    /// See [`Process::begin_snapshot`].
+    fn begin_snapshot(&self, purpose: Purpose, done: Begun);
 
     /// See [`Process::load_snapshot`].
     ///
@@ -329,6 +332,16 @@ impl Process for Host {
                 let _ = changes.send(LateChange { pairs, is_local, done });
             }
             _ => done(Err(CommandError::fixed("ERR The server has not begun"))),
+        }
+    }
+
+    fn begins_snapshots(&self) -> bool {
+        true
+    }
+
+    fn begin_snapshot(&self, purpose: Purpose, done: Begun) {
+        if let Some(data) = self.data.get() {
+            data.begin_snapshot(purpose, done);
         }
     }
 

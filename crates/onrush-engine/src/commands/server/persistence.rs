@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::blocking::Block;
+use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::commands::keys::flush::outdate_all;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::lazyfree::Garbage;
 use crate::loading::Present;
+use crate::process::NotBegun;
 use crate::snapshot::Underway;
 use crate::snapshot::output::{NoResult, Purpose};
 use crate::snapshot::run::{At, begin, run};
@@ -30,6 +33,7 @@ const BAD_RELOAD: CommandError =
 const NOT_INSIDE: CommandError =
     CommandError::fixed("ERR DEBUG LOADAOF and DEBUG RELOAD replace all data, which no transaction can contain");
 const FAILED: CommandError = CommandError::fixed("ERR");
+const REWRITE_SCHEDULED: &str = "Background append only file rewriting scheduled";
 
 /// `LASTSAVE`: when the data was last saved; before that, when the server started
 pub fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -67,22 +71,26 @@ pub fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     }
     refuse_second(ctx)?;
-    // It creates a file, so no worker must execute it.
-    ctx.expect_work(usize::MAX)?;
-    cut(ctx, Purpose::File, true)?;
-    ctx.engine.snapshots.note(|facts| facts.tried_at_s = ctx.engine.clock.unix_ms() / 1000);
-    tracing::info!("Background saving started");
-    ctx.out.simple("Background saving started");
-    Ok(())
+    begin_in_background(ctx, Purpose::File, "Background saving started")
 }
 
 /// Refuses a snapshot while another one is under way.
 fn refuse_second(ctx: &Ctx<'_>) -> CommandResult {
-    match ctx.engine.snapshots.underway().map(|underway| underway.purpose) {
-        None => Ok(()),
-        Some(Purpose::File) => Err(IN_PROGRESS),
-        Some(Purpose::LogBase) => Err(LOG_IS_REWRITTEN),
+    ctx.engine.snapshots.underway().map_or(Ok(()), |underway| Err(refusal(Purpose::File, underway.purpose)))
+}
+
+/// The error of a snapshot for `wanted` beside one for `runs`.
+fn refusal(wanted: Purpose, runs: Purpose) -> CommandError {
+    match (wanted, runs) {
+        (Purpose::LogBase, _) => REWRITE_IN_PROGRESS,
+        (Purpose::File, Purpose::File) => IN_PROGRESS,
+        (Purpose::File, Purpose::LogBase) => LOG_IS_REWRITTEN,
     }
+}
+
+/// The error of a snapshot that cannot be written.
+fn failure(purpose: Purpose) -> CommandError {
+    if purpose == Purpose::File { FAILED } else { NO_REWRITE }
 }
 
 /// `BGREWRITEAOF`: without an append-only file it writes the base of one, which counts at a start with one
@@ -93,13 +101,52 @@ pub fn bgrewriteaof(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if runs.is_some() || ctx.commit.is_nested() {
         ctx.engine.snapshots.schedule(Purpose::LogBase);
-        ctx.out.simple("Background append only file rewriting scheduled");
+        ctx.out.simple(REWRITE_SCHEDULED);
+        return Ok(());
+    }
+    begin_in_background(ctx, Purpose::LogBase, "Background append only file rewriting started")
+}
+
+/// Begins a snapshot that the thread for snapshots goes on with. Making its file may wait for the disk, so another thread does
+/// it, and only the client waits for the reply.
+fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static str) -> CommandResult {
+    let engine = ctx.engine;
+    let begun = move || {
+        if purpose == Purpose::File {
+            engine.snapshots.note(|facts| facts.tried_at_s = engine.clock.unix_ms() / 1000);
+        }
+        tracing::info!("{started}");
+    };
+    if engine.process.begins_snapshots() && !ctx.session.deny_blocking {
+        let block = Block {
+            keys: 0..0,
+            waits_for: WaitsFor::List,
+            deadline_ms: None,
+            on_timeout: OnTimeout::NullArray,
+            instead: Vec::new(),
+        };
+        ctx.block(block);
+        let Some(waiter) = ctx.session.waiter.clone() else { return Ok(()) };
+        let done = move |result: Result<(), NotBegun>| {
+            result.is_ok().then(begun);
+            waiter.finish(engine, |out| match result {
+                Ok(()) => out.simple(started),
+                Err(NotBegun::Second(Purpose::File)) if purpose == Purpose::LogBase => {
+                    engine.snapshots.schedule(purpose);
+                    out.simple(REWRITE_SCHEDULED);
+                }
+                Err(NotBegun::Second(runs)) => out.error_bytes(refusal(purpose, runs).as_bytes()),
+                Err(NotBegun::Busy) => out.error_bytes(engine.scripts.running.refusal().as_bytes()),
+                Err(NotBegun::Failed) => out.error_bytes(failure(purpose).as_bytes()),
+            });
+        };
+        engine.process.begin_snapshot(purpose, Box::new(done));
         return Ok(());
     }
     ctx.expect_work(usize::MAX)?;
-    cut(ctx, Purpose::LogBase, true)?;
-    tracing::info!("Background append only file rewriting started");
-    ctx.out.simple("Background append only file rewriting started");
+    cut(ctx, purpose, true)?;
+    begun();
+    ctx.out.simple(started);
     Ok(())
 }
 
@@ -112,7 +159,7 @@ fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>
             if purpose == Purpose::File {
                 ctx.engine.snapshots.note(|facts| facts.failure = Some(error.to_string()));
             }
-            return Err(if purpose == Purpose::File { FAILED } else { NO_REWRITE });
+            return Err(failure(purpose));
         }
     };
     if let Err(refused) = ctx.commit.lock_keyspace() {
