@@ -226,6 +226,30 @@ fn a_rewrite_on_a_disk_that_hangs_keeps_its_client_alone_and_not_the_end() {
 }
 
 #[test]
+fn the_end_waits_for_a_log_that_is_just_turned_off() {
+    let library = Library::build().expect("a C compiler");
+    for (delay_us, code) in [(1_500_000, 0), (FOR_EVER_US, 1)] {
+        let folder = TempDir::new();
+        let (mut server, disk) = start_on_disk(&library, &folder.0, &["--save", ""]);
+        disk.set(Word::WriteDelayUs, delay_us);
+        let mut conn = server.connect();
+        assert_eq!(conn.run("SET b 1").text(), "OK", "one write is not late");
+        let mut admin = server.connect();
+        admin.send_command(&argv!["CONFIG", "SET", "appendonly", "no"]).expect("sent");
+        wait_until("the log ends", || field(&mut conn, "aof_enabled") == "0");
+        let started = Instant::now();
+        server.signal("TERM");
+        assert_eq!(server.wait_exit().code(), Some(code), "{}", server.log());
+        assert!(started.elapsed() < Duration::from_secs(12));
+        disk.heal();
+        if code == 0 {
+            let server = start_on(&folder.0, &["--appendonly", "yes"]);
+            assert_eq!(server.connect().run("EXISTS b").to_string(), "(integer) 1", "it was acknowledged");
+        }
+    }
+}
+
+#[test]
 fn the_log_is_turned_on_when_the_reply_says_so_or_not_at_all() {
     let folder = TempDir::new();
     let server = start_on(&folder.0, &[]);

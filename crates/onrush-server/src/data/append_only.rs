@@ -264,17 +264,24 @@ fn turn_off(server: &'static Server) {
 /// Ends what was detached when the log was turned off.
 fn finish(server: &'static Server, sink: Option<Box<dyn Sink>>) {
     let ended = sink.map_or(Ok(()), finish_in_time);
+    // The process may end just now, and must not do so as if nothing were lost.
+    server.host.append_only.note_end(&ended);
     if let Err(error) = &ended {
         tracing::error!("The end of the append-only file may be lost: {error}");
     }
     server.durability.turn_off(server.log.last_lsn(), ended.is_err());
     refusal::forget_log(server);
+    server.host.append_only.forget_end();
 }
 
 /// Takes the log away from the command log; it gets no more records. No thread may be in the keyspace.
 fn detach(server: &Server) -> Option<Box<dyn Sink>> {
     let Running { sink, .. } = server.host.append_only.end()?;
-    server.log.detach(sink)
+    let sink = server.log.detach(sink);
+    if sink.is_none() {
+        server.host.append_only.note_end(&Ok(()));
+    }
+    sink
 }
 
 /// How long the end of a log may take: then its thread is left alone with the disk.
@@ -290,13 +297,20 @@ fn finish_in_time(mut sink: Box<dyn Sink>) -> io::Result<()> {
     told.recv_timeout(END_WAIT_MAX).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Ends the log before the process ends, or before the log is loaded anew: everything is on the disk when this returns. No
-/// thread may be in the keyspace. Takes a bounded time.
+/// Ends the log before the process ends, or before the log is loaded anew: everything is on the disk when this returns,
+/// also what a log has that another thread turns off just now. No thread may be in the keyspace. Takes a bounded time.
 ///
 /// # Errors
 /// Not everything is on the disk. Replies that wait for it go on waiting.
 pub fn end_log(server: &Server) -> io::Result<()> {
-    let ended = detach(server).map_or(Ok(()), finish_in_time);
+    let ended = match detach(server) {
+        Some(sink) => {
+            let ended = finish_in_time(sink);
+            server.host.append_only.note_end(&ended);
+            ended
+        }
+        None => server.host.append_only.wait_for_end(END_WAIT_MAX),
+    };
     if ended.is_ok() {
         server.durability.turn_off(server.log.last_lsn(), false);
     }

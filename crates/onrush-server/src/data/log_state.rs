@@ -4,11 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::Duration;
 
 use onrush_engine::process::{LogFacts, LogFileFacts};
 use onrush_persist::SinkId;
 use onrush_persist::aof::{Aof, AofStatus, Health};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::data::backoff::Backoff;
 
@@ -19,6 +20,8 @@ pub struct AppendOnly {
     rewrites: Mutex<Rewrites>,
     /// Why it takes no writes, if it does not.
     error: Mutex<Option<String>>,
+    ending: Mutex<Ending>,
+    ended: Condvar,
     /// Whether somebody makes files.
     is_made: Arc<AtomicBool>,
 }
@@ -41,6 +44,17 @@ pub struct Running {
     pub sink: SinkId,
 }
 
+/// The end of the last one.
+#[derive(Default)]
+struct Ending {
+    /// Whether its last records are being written.
+    is_under_way: bool,
+    /// Whether it has ended without them, and who has ended it has not replied yet.
+    is_untold: bool,
+    /// How many have ended so.
+    failures: u64,
+}
+
 /// The results of the rewrites so far.
 #[derive(Default)]
 struct Rewrites {
@@ -53,11 +67,44 @@ impl AppendOnly {
     /// Something is written from here on.
     pub fn begin(&self, running: Running) {
         *self.running.lock() = Some(running);
+        self.forget_end();
     }
 
-    /// Nothing is written any more; returns what was.
+    /// No more records come; returns what was written. It ends when [`AppendOnly::note_end`] says so.
     pub fn end(&self) -> Option<Running> {
-        self.running.lock().take()
+        let running = self.running.lock().take();
+        if running.is_some() {
+            self.ending.lock().is_under_way = true;
+        }
+        running
+    }
+
+    /// Notes whether the last records of the one that has ended were written.
+    pub fn note_end(&self, result: &io::Result<()>) {
+        let mut ending = self.ending.lock();
+        ending.is_under_way = false;
+        ending.is_untold = result.is_err();
+        ending.failures += u64::from(result.is_err());
+        self.ended.notify_all();
+    }
+
+    /// Who has ended it is about to reply.
+    pub fn forget_end(&self) {
+        self.ending.lock().is_untold = false;
+    }
+
+    /// Waits until another thread has ended it, if one does.
+    ///
+    /// # Errors
+    /// Its last records were not written, or not in time.
+    pub fn wait_for_end(&self, time: Duration) -> io::Result<()> {
+        let mut ending = self.ending.lock();
+        let (failures, was_untold) = (ending.failures, ending.is_untold);
+        self.ended.wait_while_for(&mut ending, |ending| ending.is_under_way, time);
+        match ending.is_under_way || was_untold || ending.failures > failures {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(()),
+        }
     }
 
     /// What is being written, if anything.
