@@ -250,6 +250,59 @@ fn the_end_waits_for_a_log_that_is_just_turned_off() {
 }
 
 #[test]
+fn the_end_comes_though_the_disk_takes_no_last_snapshot_and_new_clients_are_refused_meanwhile() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let (mut server, disk) = start_on_disk(&library, &folder.0, &["--save", "3600 1"]);
+    let mut idle = server.connect();
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    server.signal("TERM");
+    wait_until("new clients are refused", || {
+        let mut conn = server.connect();
+        conn.set_timeout(Duration::from_secs(1));
+        conn.try_call(&argv!["PING"]).is_ok_and(|reply| reply == b"-ERR the server ends\r\n")
+    });
+    idle.set_timeout(Duration::from_secs(60));
+    assert_eq!(idle.read_to_close().expect("closed at the end"), b"");
+    assert_eq!(server.wait_exit().code(), Some(1), "{}", server.log());
+    assert!(server.log().contains("the disk has not answered for 30 s"));
+}
+
+#[test]
+fn the_end_comes_though_a_snapshot_does_not_end() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let args = ["--dir", below.to_str().expect("a plain path"), "--save", "3600 1"];
+    let mut server = Launch::onrush().disk(&disk).args(&args).start();
+    let mut conn = server.connect();
+    assert_eq!(conn.run("SET a 1").text(), "OK");
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    assert_eq!(conn.run("BGSAVE").text(), "Background saving started");
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait_exit().code(), Some(1), "{}", server.log());
+    assert!(started.elapsed() < Duration::from_secs(12));
+}
+
+#[test]
+fn the_end_waits_five_seconds_for_the_first_base() {
+    let folder = TempDir::new();
+    let mut server = start_on(&folder.0, &["--rdbcompression", "no"]);
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 20000 key 100");
+    limit_files(&server, Some(100_000));
+    assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
+    wait_until("the base fails", || field(&mut conn, "aof_last_bgrewrite_status") == "err");
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait_exit().code(), Some(1));
+    assert!((4..15).contains(&started.elapsed().as_secs()));
+    assert!(server.log().contains("The first base of the append-only file does not come"));
+}
+
+#[test]
 fn the_log_is_turned_on_when_the_reply_says_so_or_not_at_all() {
     let folder = TempDir::new();
     let server = start_on(&folder.0, &[]);

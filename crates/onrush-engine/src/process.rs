@@ -51,6 +51,10 @@ pub trait Process: Send + Sync {
     /// end.
     fn end(&self);
 
+    /// From here on the whole keyspace is locked because the process ends, or (`false`) no longer: saving has failed. While
+    /// it is, the process sees to it that the end comes, whatever the disk does.
+    fn note_closing(&self, _is_closing: bool) {}
+
     /// Creates a file, which must not exist (DEBUG COMMAND-LOG). Waits for the disk.
     ///
     /// # Errors

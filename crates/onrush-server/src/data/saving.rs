@@ -243,14 +243,22 @@ fn rewrite(server: &'static Server) -> bool {
     }
 }
 
+/// Why the data is not saved at the end.
+pub enum NotSaved {
+    /// The disk does not answer, so nothing more is to be expected of it.
+    Hangs,
+    /// It failed; a later try may succeed.
+    Failed(String),
+}
+
 /// Saves all data at the end of the process; `None` if a script takes too long, which must end first.
 ///
 /// # Errors
 /// It could not be saved.
-pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, String> {
+pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, NotSaved> {
     loop {
         if !server.snapshots.abort_and_wait("the server ends") {
-            return Err("a background save is in progress and does not end: its disk does not answer".to_owned());
+            return Err(NotSaved::Hangs);
         }
         server.host.peers.refuse();
         let alone = server.alone_unless_busy();
@@ -261,9 +269,20 @@ pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, String> {
             continue;
         }
         tracing::info!("Saving the final RDB snapshot before exiting.");
-        let output = server.host.create_snapshot(Purpose::File).map_err(|error| error.to_string())?;
-        let underway = begin(server, output, Purpose::File, false).ok_or("another snapshot is under way")?;
-        run::run(server, &underway, At::Alone)?;
-        return Ok(Some(alone));
+        server.host.note_closing(true);
+        match save_alone(server) {
+            Ok(()) => return Ok(Some(alone)),
+            Err(reason) => {
+                server.host.note_closing(false);
+                return Err(NotSaved::Failed(reason));
+            }
+        }
     }
+}
+
+/// Saves all data. The caller has the whole keyspace, and no snapshot is under way.
+fn save_alone(server: &Server) -> Result<(), String> {
+    let output = server.host.create_snapshot(Purpose::File).map_err(|error| error.to_string())?;
+    let underway = begin(server, output, Purpose::File, false).ok_or("another snapshot is under way")?;
+    run::run(server, &underway, At::Alone)
 }

@@ -34,6 +34,8 @@ const FULL_WAIT: Duration = Duration::from_millis(1);
 
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
+const CLOSING: &[u8] = b"-ERR the server ends\r\n";
+
 const PROTECTED: &[u8] = b"-DENIED Onrush is running in protected mode: no password is set for the default user, so \
 only clients on this machine may connect. To let others in, set a password with 'requirepass', or if the network is \
 trusted turn the check off with 'CONFIG SET protected-mode no' from this machine or with '--protected-mode no' at \
@@ -200,9 +202,12 @@ fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, worke
         refuse(server, stream, PROTECTED);
         return Ok(());
     }
-    let Some(place) = Place::take(server) else {
-        refuse(server, stream, TOO_MANY_CLIENTS);
-        return Ok(());
+    let place = match Place::take(server) {
+        Ok(place) => place,
+        Err(why) => {
+            refuse(server, stream, why);
+            return Ok(());
+        }
     };
     let laddr = stream.local_addr()?.to_string();
     let fd = stream.as_raw_fd();
@@ -235,9 +240,12 @@ async fn accept_unix(server: &'static Server, listener: UnixListener, workers: A
 }
 
 fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: &[Arc<Mailbox>]) -> io::Result<()> {
-    let Some(place) = Place::take(server) else {
-        refuse(server, stream, TOO_MANY_CLIENTS);
-        return Ok(());
+    let place = match Place::take(server) {
+        Ok(place) => place,
+        Err(why) => {
+            refuse(server, stream, why);
+            return Ok(());
+        }
     };
     let fd = stream.as_raw_fd();
     let stream = stream.into_std()?;
@@ -272,10 +280,16 @@ async fn admit_late(
 struct Place(&'static Server);
 
 impl Place {
-    fn take(server: &'static Server) -> Option<Self> {
+    /// # Errors
+    /// Why the client is refused.
+    fn take(server: &'static Server) -> Result<Self, &'static [u8]> {
         let place = Self(server);
         let connected = server.host.connected.fetch_add(1, Relaxed);
-        (connected < server.host.config.read().maxclients as usize).then_some(place)
+        if server.host.is_closing.load(Relaxed) {
+            // It would get no reply.
+            return Err(CLOSING);
+        }
+        (connected < server.host.config.read().maxclients as usize).then_some(place).ok_or(TOO_MANY_CLIENTS)
     }
 
     fn hand_over(

@@ -125,6 +125,8 @@ pub struct Host {
     pub stuck: Box<[AtomicBool]>,
     /// Whether the process ends.
     pub is_ending: AtomicBool,
+    /// Whether a thread keeps the whole keyspace locked because the process ends: clients get no replies any more.
+    pub is_closing: AtomicBool,
     /// Gets a message when the server is to stop.
     pub shutdown: tokio::sync::Notify,
 }
@@ -149,6 +151,7 @@ impl Host {
             peers: Arc::default(),
             stuck: (0..config.workers).map(|_| AtomicBool::new(false)).collect(),
             is_ending: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             shutdown: tokio::sync::Notify::new(),
             config: RwLock::new(config),
         };
@@ -270,6 +273,23 @@ impl Host {
         Ok(())
     }
 
+    /// Ends the process. The whole keyspace is locked. `is_lost`: something that should have been saved was not.
+    pub fn exit(&self, is_lost: bool) -> ! {
+        self.note_closing(true);
+        let ended = self.data.get().map_or(Ok(()), |data| data.end_log());
+        self.files.lock().remove();
+        // All other threads end with the process.
+        if let Err(error) = &ended {
+            // Replies that wait for the disk are never sent.
+            tracing::error!("The end of the append-only file is lost, exit code 1: {error}");
+        }
+        if is_lost || ended.is_err() {
+            std::process::exit(1);
+        }
+        tracing::warn!("Onrush is now ready to exit, bye bye...");
+        std::process::exit(0);
+    }
+
     /// Does what a changed directive needs beyond its new value.
     fn apply(&self, directive: &Directive, config: &Config) -> Result<(), ConfigSetError> {
         let failed = |reason: String| ConfigSetError::failed(directive.name, reason);
@@ -373,16 +393,11 @@ impl Process for Host {
     }
 
     fn end(&self) {
-        let ended = self.data.get().map_or(Ok(()), |data| data.end_log());
-        self.files.lock().remove();
-        // All other threads end with the process.
-        if let Err(error) = ended {
-            // Replies that wait for the disk are never sent.
-            tracing::error!("The end of the append-only file is lost, exit code 1: {error}");
-            std::process::exit(1);
-        }
-        tracing::warn!("Onrush is now ready to exit, bye bye...");
-        std::process::exit(0);
+        self.exit(false);
+    }
+
+    fn note_closing(&self, is_closing: bool) {
+        self.is_closing.store(is_closing, Relaxed);
     }
 
     fn load_snapshot(&self, present: Present) -> Result<(), String> {

@@ -13,11 +13,12 @@ use onrush_engine::process::Process;
 use onrush_persist::threads;
 use onrush_resp::REDIS_VERSION;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::config::{Config, fatal_error, os_reason};
 use crate::data::data_files::ServersFiles;
 use crate::data::loading::{begin_loading, load_at_start};
-use crate::data::saving::{self, save_at_end};
+use crate::data::saving::{self, NotSaved, save_at_end};
 use crate::net::listener::Listeners;
 use crate::process::files::Files;
 use crate::process::os;
@@ -120,16 +121,20 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
     tracing::info!("Server initialized");
     let supervisor = Arc::new(supervisor);
     let serving = serve(server, listeners, workers, Arc::clone(&supervisor));
-    let ended = runtime.block_on(serving).map_err(text("Can't serve"))?;
+    let is_lost = runtime.block_on(serving).map_err(text("Can't serve"))?;
+    // New clients are refused from here on.
+    runtime.shutdown_background();
+    end(server, None, is_lost)
+}
+
+/// Ends the process. `alone`: the keyspace, if it is locked already. `is_lost`: something that should have been saved was
+/// not.
+fn end(server: &'static Server, alone: Option<Exclusive<'static>>, is_lost: bool) -> ! {
     server.host.is_ending.store(true, Relaxed);
     server.host.peers.refuse();
     // A thread that has the whole keyspace keeps every batch from going on, so no batch is cut off half-way.
-    let _alone = match ended {
-        Some(alone) => Some(alone),
-        None => server.alone_unless_busy(),
-    };
-    server.host.end();
-    Ok(())
+    let _alone = alone.or_else(|| server.alone_unless_busy());
+    server.host.exit(is_lost)
 }
 
 /// Starts the thread for long commands. From now on workers pass commands to it, though the system may let it run only
@@ -141,15 +146,13 @@ fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Serves until a signal or SHUTDOWN.
-///
-/// Returns with the keyspace locked if its data has been saved.
+/// Serves until a signal or SHUTDOWN. Returns whether something that should have been saved was not.
 async fn serve(
     server: &'static Server,
     mut listeners: Listeners,
     workers: Arc<[Arc<Mailbox>]>,
     supervisor: Arc<Supervisor>,
-) -> std::io::Result<Option<Exclusive<'static>>> {
+) -> std::io::Result<bool> {
     let sent = [end_at_second(SignalKind::terminate())?, end_at_second(SignalKind::interrupt())?];
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -190,40 +193,41 @@ async fn serve(
             }
             ended = &mut accepting => {
                 ended??;
-                return Ok(None);
+                return Ok(false);
             }
             () = server.host.shutdown.notified() => {
                 tracing::warn!("User requested shutdown...");
-                return Ok(None);
+                return Ok(false);
             }
         };
-        if !words.contains(&"force")
-            && let Some(reason) = wait_for_base(server).await
-        {
-            tracing::error!("{reason}");
-            sent.iter().for_each(|sent| sent.store(false, Relaxed));
-            continue;
+        let is_lost = !words.contains(&"force") && !has_base_in_time(server).await;
+        if is_lost {
+            tracing::error!("The first base of the append-only file does not come. The end goes on, exit code 1");
         }
         supervisor.tell_end();
         let saves = words.contains(&"save") || !words.contains(&"nosave") && server.host.saves_at_end();
         if !saves || !loaded.is_finished() {
-            accepting.abort();
-            return Ok(None);
+            return Ok(is_lost);
         }
-        let saved = tokio::select! {
-            saved = save_behind_scripts(server) => saved,
-            () = server.host.shutdown.notified() => return Ok(None),
+        let saving = save_and_end(server, is_lost)?;
+        let failed = tokio::select! {
+            failed = saving => failed,
+            () = server.host.shutdown.notified() => return Ok(is_lost),
         };
-        match saved {
-            Ok(alone) => return Ok(Some(alone)),
-            Err(reason) if words.contains(&"force") => {
-                tracing::error!("Error trying to save the DB: {reason}");
-                return Ok(None);
-            }
-            Err(reason) => {
+        match failed {
+            Ok(NotSaved::Failed(reason)) if !words.contains(&"force") => {
                 tracing::error!("Error trying to save the DB, can't exit: {reason}");
                 supervisor.tell_ready();
                 sent.iter().for_each(|sent| sent.store(false, Relaxed));
+            }
+            Ok(NotSaved::Failed(reason)) => {
+                tracing::error!("Error trying to save the DB: {reason}");
+                return Ok(is_lost);
+            }
+            // The thread is gone, with an error in the log.
+            Ok(NotSaved::Hangs) | Err(_) => {
+                tracing::error!("The data is not saved, exit code 1: a background save does not end");
+                return Ok(true);
             }
         }
     }
@@ -233,23 +237,40 @@ async fn serve(
 const BASE_LOOK: Duration = Duration::from_millis(50);
 const BASE_LOOKS_MAX: u32 = 100;
 
-/// Waits a moment for the first base of the append-only file; returns why the process must not end if there is none.
-async fn wait_for_base(server: &'static Server) -> Option<&'static str> {
+/// Waits a moment for the first base of the append-only file; returns whether there is one, or need not be.
+async fn has_base_in_time(server: &'static Server) -> bool {
     for _ in 0..BASE_LOOKS_MAX {
-        server.host.must_not_end()?;
+        if server.host.must_not_end().is_none() {
+            return true;
+        }
         tokio::time::sleep(BASE_LOOK).await;
     }
-    server.host.must_not_end()
+    server.host.must_not_end().is_none()
 }
 
 /// How often the end of the process looks whether a script that takes too long has ended.
 const SCRIPT_LOOK: Duration = Duration::from_millis(50);
 
+/// Saves all data and ends the process, on a thread of its own: this one goes on to accept clients, which are refused once
+/// the keyspace is locked for the end.
+///
+/// # Errors
+/// The system cannot create a thread. The result is why the data could not be saved.
+fn save_and_end(server: &'static Server, is_lost: bool) -> std::io::Result<oneshot::Receiver<NotSaved>> {
+    let (tell, told) = oneshot::channel();
+    std::thread::Builder::new().name("end".into()).spawn(move || match save_behind_scripts(server) {
+        Ok(alone) => end(server, Some(alone), is_lost),
+        // Who listens has ended the process otherwise.
+        Err(why) => _ = tell.send(why),
+    })?;
+    Ok(told)
+}
+
 /// Saves all data at the end of the process. While a script takes too long, clients can still come and end it.
 ///
 /// # Errors
 /// The data could not be saved.
-async fn save_behind_scripts(server: &'static Server) -> Result<Exclusive<'static>, String> {
+fn save_behind_scripts(server: &'static Server) -> Result<Exclusive<'static>, NotSaved> {
     let mut is_told = false;
     loop {
         if let Some(alone) = save_at_end(server)? {
@@ -258,7 +279,7 @@ async fn save_behind_scripts(server: &'static Server) -> Result<Exclusive<'stati
         if !std::mem::replace(&mut is_told, true) {
             tracing::warn!("A script takes too long. The data is saved when the script has ended");
         }
-        tokio::time::sleep(SCRIPT_LOOK).await;
+        std::thread::sleep(SCRIPT_LOOK);
     }
 }
 

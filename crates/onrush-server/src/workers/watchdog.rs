@@ -1,6 +1,7 @@
 //! The watchdog: a thread that checks whether the workers finish their rounds. It logs the command that keeps one from
-//! it, and sees to it that new connections come to other workers. The only lock that it takes is that of a mailbox, which
-//! is held for moments, so a thread that hangs cannot make it hang.
+//! it, and sees to it that new connections come to other workers. It also bounds the end of the process. The only locks that
+//! it takes, those of a mailbox and of the snapshot under way, are held for moments, so a thread that hangs cannot make it
+//! hang.
 
 use std::io;
 use std::sync::Arc;
@@ -21,6 +22,10 @@ const STUCK_LOOKS: u32 = 2;
 /// Looks at a stuck worker before the first log line; another line follows each time their number has doubled.
 const PATIENCE_LOOKS: u32 = 10;
 
+/// Looks at an end of the process that does not go on, after which the process ends without what is still to be saved.
+/// This is longer than the end of the append-only file may take.
+const END_LOOKS_MAX: u32 = 300;
+
 /// Starts the watchdog's thread, which ends with the process.
 ///
 /// # Errors
@@ -28,8 +33,10 @@ const PATIENCE_LOOKS: u32 = 10;
 pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Result<()> {
     threads::start("watchdog", move || {
         let mut watched: Vec<Watched> = workers.iter().map(|_| Watched::default()).collect();
+        let mut end = Standstill::default();
         loop {
             std::thread::sleep(PERIOD);
+            bound_end(server, &mut end);
             for (thread, (worker, watched)) in workers.iter().zip(&mut watched).enumerate() {
                 let stats = &server.stats.threads[thread];
                 // A worker that has not begun to execute anything waits for its turn on a processor.
@@ -54,6 +61,38 @@ fn pass_on(server: &Server, from: &Mailbox, workers: &[Arc<Mailbox>]) {
     }
     for (socket, handle) in from.take_accepted() {
         workers[server.host.worker_for(handle.id)].hand_over(socket, handle);
+    }
+}
+
+/// Ends the process if its end does not go on: the disk does not answer.
+fn bound_end(server: &Server, end: &mut Standstill) {
+    if !server.host.is_closing.load(Relaxed) {
+        *end = Standstill::default();
+        return;
+    }
+    let saved = server.snapshots.underway().map(|underway| (underway.saved(), underway.written_bytes()));
+    if end.look(saved) {
+        let time = PERIOD * END_LOOKS_MAX;
+        tracing::error!("The data is not saved, exit code 1: the disk has not answered for {} s", time.as_secs());
+        crate::log::wait();
+        signal_hook::low_level::exit(1);
+    }
+}
+
+/// How long the end of the process has not gone on.
+#[derive(Default)]
+struct Standstill {
+    /// What the last snapshot had saved and written.
+    seen: Option<(u64, u64)>,
+    looks: u32,
+}
+
+impl Standstill {
+    /// Returns whether this is too long.
+    fn look(&mut self, saved: Option<(u64, u64)>) -> bool {
+        self.looks = if saved == self.seen { self.looks + 1 } else { 0 };
+        self.seen = saved;
+        self.looks >= END_LOOKS_MAX
     }
 }
 
@@ -116,6 +155,16 @@ mod tests {
         assert_eq!(told, [10, 20, 40, 80]);
         assert_eq!(watched.look(6, false), Finding::GoesOn(PERIOD * 100));
         assert_eq!(watched.look(6, false), Finding::Nothing);
+    }
+
+    #[test]
+    fn an_end_that_goes_on_has_all_the_time_it_needs() {
+        let mut end = Standstill::default();
+        for written in 0..3 {
+            assert!((0..END_LOOKS_MAX).all(|_| !end.look(Some((5, written)))));
+        }
+        assert!((0..END_LOOKS_MAX).all(|_| !end.look(None)));
+        assert!(end.look(None));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::fmt::Write;
 use onrush_resp::{REDIS_VERSION, parse_i64};
 
 use crate::clients::session::States;
-use crate::commands::server::persistence::save_all;
+use crate::commands::server::persistence::save_at_end;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::monitors::Monitor;
@@ -92,7 +92,7 @@ pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let saves = options.save || !options.nosave && ctx.engine.process.saves_at_end();
     if saves && !ctx.engine.loading.is_on() {
-        let is_saved = save_all(ctx, "the server ends")?;
+        let is_saved = save_at_end(ctx)?;
         if is_saved {
             tracing::warn!("User requested shutdown...");
             ctx.engine.process.end();

@@ -171,11 +171,27 @@ fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>
     Ok(underway)
 }
 
+/// As [`save_all`], because the process ends.
+pub(crate) fn save_at_end(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
+    ctx.expect_work(usize::MAX)?;
+    lock_without_snapshot(ctx, "the server ends")?;
+    ctx.engine.process.note_closing(true);
+    let saved = save_locked(ctx);
+    if saved != Ok(true) {
+        ctx.engine.process.note_closing(false);
+    }
+    saved
+}
+
 /// Saves all data, and keeps the whole keyspace locked from then on; returns whether it is saved. Ends the snapshot that is
 /// under way, if any. Runs on the thread for long commands, if there is one.
-pub(crate) fn save_all(ctx: &mut Ctx<'_>, why: &str) -> Result<bool, CommandError> {
+fn save_all(ctx: &mut Ctx<'_>, why: &str) -> Result<bool, CommandError> {
     ctx.expect_work(usize::MAX)?;
     lock_without_snapshot(ctx, why)?;
+    save_locked(ctx)
+}
+
+fn save_locked(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
     let Ok(underway) = cut(ctx, Purpose::File, false) else { return Ok(false) };
     Ok(run(ctx.engine, &underway, At::Alone).is_ok())
 }
