@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
-use onrush_tests::chaos::disk::{Disk, Library, Word};
+use onrush_tests::chaos::disk::{Disk, EIO, Library, Word};
 use onrush_tests::client::Conn;
 use onrush_tests::server::{Launch, Server, TempDir, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -326,6 +326,44 @@ fn the_log_is_turned_on_when_the_reply_says_so_or_not_at_all() {
     }
     let replies = ["MULTI", "CONFIG SET appendonly yes", "EXEC"].map(|command| conn.run(command).to_string());
     assert!(replies[2].contains("no transaction can"), "{replies:?}");
+}
+
+#[test]
+fn no_log_begins_on_a_disk_that_takes_no_byte() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let args = ["--dir", below.to_str().expect("a plain path"), "--save", ""];
+    let server = Launch::onrush().disk(&disk).args(&args).start();
+    let mut conn = server.connect();
+    for (word, value) in [(Word::Room, 0), (Word::WriteErrno, EIO), (Word::WriteDelayUs, FOR_EVER_US)] {
+        disk.set(word, value);
+        assert!(conn.run("CONFIG SET appendonly yes").text().starts_with("ERR CONFIG SET failed"), "{word:?}");
+        assert_eq!(field(&mut conn, "aof_enabled"), "0");
+        assert_eq!(conn.run("SET a 1").text(), "OK");
+        disk.heal();
+    }
+}
+
+#[test]
+fn records_before_the_first_base_are_no_part_of_a_log() {
+    let folder = TempDir::new();
+    let mut server = start_on(&folder.0, &["--rdbcompression", "no"]);
+    let mut conn = server.connect();
+    conn.run("DEBUG POPULATE 20000 key 100");
+    limit_files(&server, Some(100_000));
+    assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
+    wait_until("the base fails", || field(&mut conn, "aof_last_bgrewrite_status") == "err");
+    assert_eq!(conn.run("SET late 1").text(), "OK");
+    server.signal("KILL");
+    server.wait_exit();
+    let is_temporary = |name: &str| name.starts_with("temp-");
+    let names = || fs::read_dir(folder.0.join("appendonlydir")).expect("a folder").map(|file| file.expect("a file"));
+    assert!(names().all(|file| is_temporary(&file.file_name().to_string_lossy())));
+    let server = start_on(&folder.0, &["--appendonly", "yes"]);
+    assert!(server.log().contains(".incr.aof: its process has ended before the file was complete"), "{}", server.log());
+    assert!(!names().any(|file| is_temporary(&file.file_name().to_string_lossy())));
 }
 
 #[test]

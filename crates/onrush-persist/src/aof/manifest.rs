@@ -244,8 +244,8 @@ fn parse_line(line: &[u8]) -> Result<(ManifestFile, u8), String> {
     let seq = seq.ok_or("it has no seq")?;
     Ok((ManifestFile { name, seq }, kind.ok_or("it has no type")?))
 }
-/// A log has a manifest before it has files with a number above 1: files with such numbers and no manifest are a log that
-/// has lost it.
+/// A log has a manifest before it has files with a number above 1, as its files get their names with its first base: files
+/// with such numbers and no manifest are a log that has lost it.
 fn refuse_without_manifest(storage: &dyn Storage, dir: &Path, appendfilename: &str) -> Result<(), AofError> {
     let is_later = |name: &String| {
         let rest = name.strip_prefix(appendfilename).and_then(|rest| rest.strip_prefix('.'));

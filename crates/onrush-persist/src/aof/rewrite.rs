@@ -11,13 +11,15 @@
 
 use std::io;
 use std::path::Path;
+use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::manifest::{Manifest, ManifestFile, base_name, incr_name, manifest_name};
+use super::manifest::{Manifest, ManifestFile, base_name, incr_name, make_dir, manifest_name};
 use super::segment::Segment;
 use super::writer::{AofStatus, Inner};
 use super::{Aof, AofError};
-use crate::storage::{Storage, StorageFile};
+use crate::storage::{Storage, StorageFile, write_all};
 
 /// The name of a base before it gets its place.
 pub const REWRITE_NAME: &str = "temp-rewrite.aof";
@@ -32,10 +34,25 @@ pub(super) struct Rewriting {
     garbage: Vec<String>,
 }
 
+/// What a log that begins writes at once: its records are to find a disk that takes bytes.
+const HEAD: &[u8] = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n";
+
+/// The number of a file that has no place in the log yet.
+const NO_PLACE: u64 = 0;
+
+/// A name that no other file has, for a file of commands of a log without a base. Nothing in it counts, so it must not look
+/// like a part of a log; a later process removes it ([`remove_leftovers`](crate::rdb::remove_leftovers)).
+fn temporary_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("temp-{}-{}.incr.aof", process::id(), COUNT.fetch_add(1, Relaxed))
+}
+
 /// A file for later records.
 pub(super) struct Prepared {
     pub incr: ManifestFile,
     pub file: Arc<dyn StorageFile>,
+    /// Bytes in it that are no record.
+    pub head_len: u64,
 }
 
 /// The moment from which records go to a new file.
@@ -66,20 +83,41 @@ impl Rewriting {
         Ok(Rewriting { manifest, base_seq, incr_seq, garbage: Vec::new() })
     }
 
+    /// The name of the next file for commands. Even after a failure no other file gets this name: a partly stored manifest
+    /// may have it.
+    pub fn next_incr(&mut self, name: &str) -> ManifestFile {
+        self.incr_seq += 1;
+        ManifestFile { name: incr_name(name, self.incr_seq), seq: self.incr_seq }
+    }
+
     /// Makes the next file for commands; its name is durable.
     pub fn make_incr(&mut self, storage: &dyn Storage, dir: &Path, name: &str) -> Result<Prepared, AofError> {
-        // Even after a failure no other file gets this name: a partly stored manifest may have it.
-        self.incr_seq += 1;
-        let incr = ManifestFile { name: incr_name(name, self.incr_seq), seq: self.incr_seq };
+        let incr = self.next_incr(name);
+        self.make(storage, dir, incr, b"")
+    }
+
+    /// Makes a file for the commands of a log without a base, which gets its name with the base.
+    pub fn make_first(&mut self, storage: &dyn Storage, dir: &Path) -> Result<Prepared, AofError> {
+        self.make(storage, dir, ManifestFile { name: temporary_name(), seq: NO_PLACE }, HEAD)
+    }
+
+    fn make(
+        &mut self,
+        storage: &dyn Storage,
+        dir: &Path,
+        incr: ManifestFile,
+        head: &[u8],
+    ) -> Result<Prepared, AofError> {
         let path = dir.join(&incr.name);
         let make = || {
             let file = storage.create(&path)?;
+            write_all(&*file, head)?;
             file.sync()?;
             storage.sync_dir(dir)?;
             Ok(file)
         };
         match make() {
-            Ok(file) => Ok(Prepared { incr, file }),
+            Ok(file) => Ok(Prepared { incr, file, head_len: head.len() as u64 }),
             Err(error) => {
                 // No manifest has ever named it.
                 if storage.remove(&path).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
@@ -177,6 +215,8 @@ impl Aof {
         if inner.state.lock().is_rewriting {
             return Err(refused("a rewrite is under way"));
         }
+        // Somebody may have removed it with all that is in it.
+        make_dir(&*inner.storage, &inner.dir)?;
         rewriting.clean(&*inner.storage, &inner.dir, &inner.name)?;
         let is_ready = {
             let state = inner.state.lock();
@@ -186,12 +226,16 @@ impl Aof {
             state.prepared.is_some() || !works && is_left && state.has_empty_file()
         };
         if !is_ready {
-            let prepared = rewriting.make_incr(&*inner.storage, &inner.dir, &inner.name)?;
             // Without a base of its own the log is not what the manifest lists.
             let is_listed = inner.state.lock().is_listed;
-            if is_listed {
-                inner.list_incr(&mut rewriting, &prepared.incr)?;
-            }
+            let prepared = match is_listed {
+                true => {
+                    let prepared = rewriting.make_incr(&*inner.storage, &inner.dir, &inner.name)?;
+                    inner.list_incr(&mut rewriting, &prepared.incr)?;
+                    prepared
+                }
+                false => rewriting.make_first(&*inner.storage, &inner.dir)?,
+            };
             inner.state.lock().prepared = Some(prepared);
         }
         inner.state.lock().is_rewriting = true;
@@ -215,7 +259,7 @@ impl Aof {
             state.segments.back().is_none_or(|before| before.last_lsn <= at_lsn),
             "a record has overtaken the switch"
         );
-        let Some(Prepared { incr, file }) = state.prepared.take() else {
+        let Some(Prepared { incr, file, head_len }) = state.prepared.take() else {
             // The base will have the records in it, which must not be there twice.
             if !state.has_empty_file() {
                 return Err(refused("records have come to the file of a rewrite that failed"));
@@ -228,7 +272,7 @@ impl Aof {
         };
         let id = state.segments_made;
         state.segments_made += 1;
-        state.segments.push_back(Segment::new(id, file, 0, at_lsn));
+        state.segments.push_back(Segment::new(id, file, head_len, at_lsn).behind_head());
         let before = state.last_incr.replace(incr.clone());
         if !state.is_listed {
             state.outdated.extend(before.map(|before| before.name));
@@ -245,15 +289,33 @@ impl Aof {
     /// Records have not been switched; the log has ended; the system's. Then the rewrite can be aborted; the file at
     /// `base` may be gone.
     pub fn finish_rewrite(&self, base: &Path, is_rdb: bool) -> Result<(), AofError> {
+        self.finish(base, is_rdb, true)
+    }
+
+    /// As [`Aof::finish_rewrite`], for a log to which no record will ever come: it has no file for them.
+    ///
+    /// # Errors
+    /// As of [`Aof::finish_rewrite`].
+    pub fn finish_copy(&self, base: &Path, is_rdb: bool) -> Result<(), AofError> {
+        self.finish(base, is_rdb, false)?;
+        self.remove_files();
+        Ok(())
+    }
+
+    fn finish(&self, base: &Path, is_rdb: bool, has_commands: bool) -> Result<(), AofError> {
         let inner = &*self.inner;
         let mut rewriting = inner.rewriting.lock();
         inner.refuse_ended()?;
         let switched = inner.state.lock().switched.clone();
-        let Some(switched) = switched else { return Err(refused("records go to the old file")) };
+        let Some(mut switched) = switched else { return Err(refused("records go to the old file")) };
+        if has_commands && switched.incr.seq == NO_PLACE {
+            inner.give_place(&mut rewriting, &mut switched)?;
+        }
         rewriting.base_seq += 1;
         let seq = rewriting.base_seq;
         let file = ManifestFile { name: base_name(&inner.name, seq, is_rdb), seq };
-        let base_len = match inner.list(base, &rewriting.manifest, &file, &switched) {
+        let incr = has_commands.then_some(&switched.incr);
+        let base_len = match inner.list(base, &rewriting.manifest, &file, incr) {
             Ok((manifest, len)) => {
                 rewriting.manifest = manifest;
                 len
@@ -283,14 +345,18 @@ impl Aof {
 impl Aof {
     /// Removes the files of a log that was begun, if it has no base and no record will ever come.
     pub fn discard(&self) {
+        if !self.has_base() {
+            self.remove_files();
+        }
+    }
+
+    /// Removes the files for records, to which none will ever come.
+    fn remove_files(&self) {
         let mut rewriting = self.inner.rewriting.lock();
         let mut state = self.inner.state.lock();
-        if state.is_listed {
-            return;
-        }
-        let prepared = state.prepared.take().map(|prepared| prepared.incr);
-        let incrs = state.last_incr.take().into_iter().chain(prepared);
-        rewriting.garbage.extend(incrs.map(|incr| incr.name));
+        state.switched = None;
+        let made = state.prepared.take().map(|prepared| prepared.incr).into_iter().chain(state.last_incr.take());
+        rewriting.garbage.extend(made.map(|incr| incr.name));
         rewriting.garbage.append(&mut state.outdated);
         drop(state);
         rewriting.remove_history(&*self.inner.storage, &self.inner.dir, &self.inner.name);
@@ -316,13 +382,25 @@ impl Inner {
         Ok(())
     }
 
+    /// Gives the file for commands of a log that gets its first base its name. The manifest makes it durable.
+    fn give_place(&self, rewriting: &mut Rewriting, switched: &mut Switched) -> Result<(), AofError> {
+        let incr = rewriting.next_incr(&self.name);
+        let (from, to) = (self.dir.join(&switched.incr.name), self.dir.join(&incr.name));
+        self.storage.rename(&from, &to).map_err(AofError::io(from.display()))?;
+        switched.incr = incr.clone();
+        let mut state = self.state.lock();
+        state.last_incr = Some(incr);
+        state.switched = Some(switched.clone());
+        Ok(())
+    }
+
     /// Moves a base to its place and stores the manifest that begins with it. Returns the manifest and the length of the base.
     fn list(
         &self,
         base: &Path,
         before: &Manifest,
         file: &ManifestFile,
-        switched: &Switched,
+        incr: Option<&ManifestFile>,
     ) -> Result<(Manifest, u64), AofError> {
         let path = self.dir.join(&file.name);
         let place = || {
@@ -333,10 +411,10 @@ impl Inner {
         };
         let len = place().map_err(AofError::io(base.display()))?;
         let mut manifest = before.clone();
-        let kept = manifest.incrs.iter().position(|incr| *incr == switched.incr);
+        let kept = manifest.incrs.iter().position(|other| Some(other) == incr);
         let incrs = match kept {
             Some(at) => manifest.incrs.split_off(at),
-            None => vec![switched.incr.clone()],
+            None => incr.into_iter().cloned().collect(),
         };
         manifest.history.extend(manifest.base.take());
         manifest.history.append(&mut manifest.incrs);

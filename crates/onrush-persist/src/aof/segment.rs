@@ -14,6 +14,8 @@ pub(super) struct Segment {
     pub file: Arc<dyn StorageFile>,
     /// Bytes in the file.
     pub size: u64,
+    /// Bytes at its beginning that are no record: a choice of database 0.
+    head_len: u64,
     /// Bytes of records that no thread has taken to write yet.
     pub buffer: Buffer,
     /// Bytes to be written next; empty here while a thread writes them.
@@ -62,6 +64,7 @@ impl Segment {
             id,
             file,
             size,
+            head_len: 0,
             buffer: Buffer::default(),
             pending: Pending::default(),
             unwritten: 0,
@@ -72,6 +75,18 @@ impl Segment {
             is_trusted: true,
             frame: Frame::default(),
         }
+    }
+
+    /// Notes that what is in the file is no record, but the choice of database 0 if there is anything.
+    pub fn behind_head(mut self) -> Self {
+        self.head_len = self.size;
+        self.frame.db = (self.size > 0).then_some(0);
+        self
+    }
+
+    /// Whether the file has no record.
+    pub fn is_empty(&self) -> bool {
+        self.size == self.head_len
     }
 
     /// Appends a record to the buffer; `unix_s` is the time to note before it, if times are noted. O(bytes).

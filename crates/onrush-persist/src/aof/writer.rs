@@ -223,9 +223,9 @@ impl State {
         Health { status: self.status.clone(), takes_more: is_trusted && !self.is_full }
     }
 
-    /// Whether the file that records go to has no byte yet, nor will get one of the records that have come.
+    /// Whether the file that records go to has no record yet, nor will get one of those that have come.
     pub fn has_empty_file(&self) -> bool {
-        self.segments.back().is_some_and(|last| last.size == 0 && last.is_written()) && self.last_incr.is_some()
+        self.segments.back().is_some_and(|last| last.is_empty() && last.is_written()) && self.last_incr.is_some()
     }
 
     pub fn failed(&mut self, failure: Failure, error: &io::Error) {
@@ -247,7 +247,7 @@ impl State {
 
 impl Aof {
     /// Begins a log with a state that is being saved: makes the folder and a file for the records after `at_lsn`, which
-    /// go there at once. Nothing is durable until [`Aof::finish_rewrite`] has added the state at `at_lsn` as the base;
+    /// go there at once; the disk has taken its first bytes then. Nothing is durable until [`Aof::finish_rewrite`] has added the state at `at_lsn` as the base;
     /// then the log replaces an older one in the folder.
     ///
     /// # Errors
@@ -256,9 +256,10 @@ impl Aof {
         make_dir(&*storage, &options.dir)?;
         let before = Manifest::load(&*storage, &options.dir, &options.name)?.unwrap_or_default();
         let mut rewriting = Rewriting::new(&*storage, &options.dir, &options.name, before)?;
-        let Prepared { incr, file } = rewriting.make_incr(&*storage, &options.dir, &options.name)?;
+        let Prepared { incr, file, head_len } = rewriting.make_first(&*storage, &options.dir)?;
         let begun = Switched { segment: 0, at_lsn, incr };
-        Self::start(storage, options, rewriting, Segment::new(0, file, 0, at_lsn), Some(begun))
+        let segment = Segment::new(0, file, head_len, at_lsn).behind_head();
+        Self::start(storage, options, rewriting, segment, Some(begun))
     }
 
     /// Makes a log whose base is the file at `base`: the state at `at_lsn`. The file must be synced; it is moved into
@@ -307,7 +308,7 @@ impl Aof {
                 open().map_err(AofError::io(path.display()))?
             }
             None => {
-                let Prepared { incr, file } = rewriting.make_incr(&*storage, dir, name)?;
+                let Prepared { incr, file, .. } = rewriting.make_incr(&*storage, dir, name)?;
                 let mut manifest = rewriting.manifest.clone();
                 manifest.incrs.push(incr);
                 manifest.store(&*storage, dir, name)?;
@@ -495,19 +496,19 @@ impl Aof {
             let _ = syncer.join();
         }
         self.inner.write_and_sync();
-        // Without a base no manifest will ever name its files.
-        if !self.has_base() {
-            self.discard();
-        }
         let state = self.inner.state.lock();
         let last = state.segments.back().map_or(0, |segment| segment.last_lsn);
-        match &state.status {
+        let result = match &state.status {
             AofStatus::Failed { kind, message, .. } => Err(io::Error::new(*kind, message.clone())),
             AofStatus::Ok if !state.is_listed || state.durable_lsn() < last => {
                 Err(io::Error::other("not all records are on the disk"))
             }
             AofStatus::Ok => Ok(()),
-        }
+        };
+        drop(state);
+        // Without a base no manifest will ever name its files.
+        self.discard();
+        result
     }
 }
 

@@ -128,7 +128,9 @@ impl SnapshotFile {
 /// may still be writing. Returns their names. O(files in the folder).
 pub fn remove_leftovers(storage: &dyn Storage, dir: &Path, is_alive: impl Fn(u32) -> bool) -> io::Result<Vec<String>> {
     let is_leftover = |name: &String| {
-        let numbers = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb")?.split_once('-'));
+        let rest = name.strip_prefix("temp-");
+        let rest = rest.and_then(|rest| rest.strip_suffix(".rdb").or_else(|| rest.strip_suffix(".incr.aof")));
+        let numbers = rest.and_then(|rest| rest.split_once('-'));
         let numbers = numbers.and_then(|(pid, number)| Some((pid.parse().ok()?, number.parse::<u64>().ok()?)));
         numbers.is_some_and(|(pid, _)| !is_alive(pid))
     };

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{SendError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use onrush_engine::error::CommandError;
@@ -136,6 +136,30 @@ fn make_log(
     }
 }
 
+/// How long the files of a log that begins may take.
+const BEGIN_WAIT_MAX: Duration = Duration::from_secs(8);
+
+/// Makes the files of a log that is to begin, within a bounded time: on a disk that takes no bytes none begins.
+fn make_log_in_time(
+    server: &'static Server,
+    config: &Config,
+    making: Making,
+) -> Result<(Arc<Aof>, Box<dyn Output>), String> {
+    // Nothing is buffered, so no result is in the channel when nobody waits for it any more.
+    let (tell, told) = sync_channel(0);
+    let config = config.clone();
+    let make = move || {
+        let made = make_log(server, &config, Way::First, making);
+        if let Err(SendError(Ok((aof, output)))) = tell.send(made) {
+            output.abandon(&NoResult::Unwanted("its disk has not answered in time".to_owned()));
+            aof.discard();
+        }
+    };
+    let thread = std::thread::Builder::new().name("log-begin".into()).spawn(make);
+    thread.map_err(|error| error.to_string())?;
+    told.recv_timeout(BEGIN_WAIT_MAX).unwrap_or_else(|_| Err("its disk does not answer".to_owned()))
+}
+
 /// Has a log that begins get the records from here on. The caller has the whole keyspace.
 fn follow(server: &'static Server, aof: &Arc<Aof>) -> Result<(), String> {
     server.log.flush();
@@ -181,8 +205,7 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
         return Err("the data is being loaded".to_owned());
     }
     tracing::info!("Turning the append-only file on");
-    let making = take_files(server)?;
-    let (aof, output) = make_log(server, config, Way::First, making)?;
+    let (aof, output) = make_log_in_time(server, config, take_files(server)?)?;
     let output = Arc::new(Mutex::new(Some(output)));
     let (log, base) = (Arc::clone(&aof), Arc::clone(&output));
     let followed = with_keyspace(server, move || {
@@ -392,7 +415,11 @@ impl BaseOutput {
 
     fn settle(&mut self) -> io::Result<u64> {
         let len = self.file.settle()?;
-        self.aof.finish_rewrite(self.file.target(), self.is_rdb).map_err(io::Error::other)?;
+        let finished = match self.way {
+            Way::Copy => self.aof.finish_copy(self.file.target(), self.is_rdb),
+            Way::First | Way::Again => self.aof.finish_rewrite(self.file.target(), self.is_rdb),
+        };
+        finished.map_err(io::Error::other)?;
         Ok(len)
     }
 

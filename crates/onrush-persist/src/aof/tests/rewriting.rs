@@ -28,7 +28,8 @@ fn a_rewrite_leaves_a_base_a_file_of_commands_and_the_manifest() {
     let len = system.bytes(&base).unwrap().len() as u64;
     aof.finish_rewrite(&base, false).unwrap();
     let facts = aof.facts();
-    assert_eq!((facts.base_size, facts.is_rewriting, before.base_size), (len, false, 0));
+    // Database 0 is chosen in the file already.
+    assert_eq!((facts.base_size, facts.is_rewriting, before.base_size), (len, false, 23));
     aof.stop().unwrap();
     assert!(aof.facts().size > len);
     assert_eq!(names(&system), ["appendonly.aof.2.base.aof", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"]);
@@ -116,6 +117,10 @@ fn a_log_that_begins_takes_the_place_of_one_that_is_there_when_its_base_comes() 
     hand_over(&aof, 6);
     aof.work();
     assert_eq!((aof.written_lsn(), aof.durable_lsn(), aof.facts().is_rewriting), (6, 0, true));
+    // Nothing looks like a part of a log before it is one.
+    let temporary = |name: &String| name.starts_with("temp-") && name.ends_with(".incr.aof");
+    assert_eq!(names(&system).iter().filter(|name| temporary(name)).count(), 1);
+    assert_eq!(names(&system).iter().filter(|name| name.starts_with(NAME)).count(), 3);
     assert!(recover(&system).unwrap() == expected(3), "the old one is still there");
     // The first attempt fails, and so does the next.
     aof.abort_rewrite();
@@ -130,7 +135,7 @@ fn a_log_that_begins_takes_the_place_of_one_that_is_there_when_its_base_comes() 
     let base = save_base(&system, 6).unwrap();
     aof.finish_rewrite(&base, false).unwrap();
     assert_eq!((aof.durable_lsn(), told.load(Ordering::Relaxed)), (7, 7));
-    assert_eq!(names(&system), ["appendonly.aof.2.base.aof", "appendonly.aof.3.incr.aof", "appendonly.aof.manifest"]);
+    assert_eq!(names(&system), ["appendonly.aof.2.base.aof", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"]);
     system.crash(FaultKind::Crash);
     assert!(recover(&system.restart()).unwrap() == expected(7));
 }
@@ -143,16 +148,16 @@ fn a_log_that_begins_takes_no_name_that_is_in_the_folder() {
     let before = begin();
     hand_over(&before, 1);
     before.work();
-    let old = path("appendonly.aof.1.incr.aof");
-    let bytes = system.bytes(&old).unwrap();
-    let aof = begin();
-    assert!(!bytes.is_empty() && system.bytes(&old).unwrap() == bytes);
+    let files = names(&system);
+    let [old] = &files[..] else { panic!("{files:?}") };
+    let bytes = system.bytes(&path(old)).unwrap();
     let left = path("appendonly.aof.7.base.rdb");
     system.create(&left).unwrap();
-    let third = begin();
-    third.finish_rewrite(&save_base(&system, 0).unwrap(), false).unwrap();
+    let aof = begin();
+    assert!(system.bytes(&path(old)).unwrap() == bytes);
+    aof.finish_rewrite(&save_base(&system, 0).unwrap(), false).unwrap();
     assert!(names(&system).contains(&"appendonly.aof.8.base.aof".to_owned()));
-    drop(aof);
+    drop(before);
 }
 
 #[test]
@@ -173,4 +178,20 @@ fn a_log_that_has_ended_stores_no_manifest_and_without_a_base_leaves_no_file() {
     aof.abort_rewrite();
     assert!(aof.prepare_rewrite().is_err());
     assert!(recover(&system).unwrap() == expected(1));
+}
+
+#[test]
+fn no_log_begins_on_a_disk_that_takes_no_byte_and_one_without_a_base_leaves_nothing() {
+    let system = Faulty::new();
+    system.set_fault(Some(Fault { at: 0, times: u64::MAX, kind: FaultKind::NoSpace }));
+    assert!(Aof::begin(Arc::new(system.clone()), options(FsyncPolicy::No).0, 0).is_err());
+    system.set_fault(None);
+    let aof = Aof::begin(Arc::new(system.clone()), options(FsyncPolicy::No).0, 0).unwrap();
+    hand_over(&aof, 1);
+    assert!(aof.stop().is_err());
+    assert!(names(&system).is_empty(), "{:?}", names(&system));
+    // A log that nothing follows has no file for records.
+    let aof = Aof::begin(Arc::new(system.clone()), options(FsyncPolicy::No).0, 0).unwrap();
+    aof.finish_copy(&save_base(&system, 0).unwrap(), false).unwrap();
+    assert_eq!(names(&system), ["appendonly.aof.1.base.aof", "appendonly.aof.manifest"]);
 }

@@ -51,7 +51,7 @@ fn records_are_framed_and_databases_selected() {
     assert_eq!((aof.written_lsn(), aof.durable_lsn()), (5, 5));
     let select = |db: u32| format!("*2 $6 SELECT ${} {db} ", db.to_string().len());
     let first = format!(
-        "#TS:1700000000 {}*1 $1 A *1 $5 MULTI *1 $1 B {}*1 $1 C *1 $4 EXEC *2 $1 D $1 e ",
+        "{}#TS:1700000000 *1 $1 A *1 $5 MULTI *1 $1 B {}*1 $1 C *1 $4 EXEC *2 $1 D $1 e ",
         select(0),
         select(12)
     );
