@@ -582,6 +582,63 @@ fn long_library() -> String {
     format!("#!lua name=long\n{}redis.register_function('seven', function() return 7 end)", line.repeat(30))
 }
 
+/// A payload of FUNCTION RESTORE with libraries of these names and functions, and with these bytes behind them.
+fn libraries(libraries: &[(&str, &str)], behind: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for (name, function) in libraries {
+        let text = format!("#!lua name={name}\nredis.register_function('{function}', redis.call)");
+        payload.extend_from_slice(&[0xf5, 0x40, text.len() as u8]);
+        payload.extend_from_slice(text.as_bytes());
+    }
+    payload.extend_from_slice(behind);
+    seal_payload(&mut payload, 10);
+    payload
+}
+
+#[test]
+fn function_restore_refuses_as_the_oracles_do() {
+    let mut conns =
+        [Server::start_onrush(&[]), Server::start_oracle(Oracle::Older, &[]), Server::start_oracle(Oracle::Newer, &[])]
+            .map(|server| (server.connect(), server));
+    let payloads = [
+        libraries(&[("a", "f")], b""),
+        libraries(&[("b", "f")], b""),
+        libraries(&[("b", "g"), ("a", "h")], b""),
+        libraries(&[("b", "g"), ("b", "h")], b""),
+        libraries(&[("b", "g"), ("c", "g")], b""),
+        libraries(&[("a", "g"), ("a", "h")], b""),
+        libraries(&[("a", "g"), ("b", "f")], b""),
+        libraries(&[("b", "f"), ("a", "g")], b""),
+        libraries(&[("b-", "f")], b"\x00"),
+        libraries(&[("b", "g")], b"\x00\x01a\x01b"),
+        libraries(&[("b", "g")], b"\xf5"),
+        libraries(&[], b"\xf5\xc3\x02\x05\x40\x00"),
+        libraries(&[], b"\xfa\x01a\x01b"),
+        libraries(&[], b"\xff"),
+        libraries(&[], b""),
+    ];
+    for payload in &payloads {
+        for policy in [None, Some("APPEND"), Some("REPLACE"), Some("FLUSH")] {
+            let mut command = argv!["FUNCTION", "RESTORE", payload];
+            command.0.extend(policy.map(|policy| policy.into()));
+            let [ours, older, newer] = conns.each_mut().map(|(conn, _)| {
+                conn.run("FUNCTION FLUSH");
+                conn.call(&argv!["FUNCTION", "RESTORE", libraries(&[("a", "f")], b"")]);
+                let reply = conn.call(&command);
+                let mut left = conn.run("FUNCTION LIST").to_string().lines().map(str::to_owned).collect::<Vec<_>>();
+                left.sort();
+                (reply, left)
+            });
+            assert_eq!(ours, older, "{command:?}");
+            assert_eq!(ours, newer, "{command:?}");
+        }
+    }
+    // The form of the release candidates of 7.0, of which only the newer oracle says what it is.
+    let command = argv!["FUNCTION", "RESTORE", libraries(&[("b", "g")], b"\xf6\x01a")];
+    let [ours, _, newer] = conns.each_mut().map(|(conn, _)| conn.call(&command));
+    assert_eq!(ours, newer);
+}
+
 #[test]
 fn dumps_of_functions_are_compressed_as_configured() {
     let text = long_library();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onrush_persist::rdb::{Encoder, Item, open_payload, payload_items};
+use onrush_persist::rdb::{Encoder, FUNCTION, FUNCTION_PRE_GA, Item, open_payload, payload_items};
 
 use super::Library;
 
@@ -19,18 +19,34 @@ pub(crate) enum Bad {
     /// Its version is too new, or its checksum is wrong.
     Footer,
     /// It holds something other than libraries.
-    Content,
+    Kind,
+    /// It holds a library in a form that only releases before 7.0 had.
+    PreGa,
+    /// The text of a library is not whole.
+    Text,
 }
 
-/// The texts of the libraries in a payload.
-pub(crate) fn restore(payload: &[u8]) -> Result<Vec<Vec<u8>>, Bad> {
-    let mut items = payload_items(open_payload(payload).ok_or(Bad::Footer)?);
+/// The texts of the libraries in a payload, and what ends them before its end. They come first: what is wrong with one of
+/// them is told before that.
+///
+/// # Errors
+/// It is no payload.
+pub(crate) fn restore(payload: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Bad>), Bad> {
+    let body = open_payload(payload).ok_or(Bad::Footer)?;
+    let mut items = payload_items(body);
     let mut texts = Vec::new();
-    while let Some(item) = items.next().map_err(|_| Bad::Content)? {
-        let Item::Function(text) = item else { return Err(Bad::Content) };
-        texts.push(text.to_vec());
-    }
-    Ok(texts)
+    let bad = loop {
+        match body.get(items.offset() as usize) {
+            None => break None,
+            Some(&FUNCTION) => match items.next() {
+                Ok(Some(Item::Function(text))) => texts.push(text.to_vec()),
+                _ => break Some(Bad::Text),
+            },
+            Some(&FUNCTION_PRE_GA) => break Some(Bad::PreGa),
+            Some(_) => break Some(Bad::Kind),
+        }
+    };
+    Ok((texts, bad))
 }
 
 #[cfg(test)]
@@ -45,7 +61,7 @@ mod tests {
         for (compresses, lens) in [(false, 70_310..71_000), (true, 10..2_000)] {
             let payload = dump(&texts.each_ref().map(library), compresses);
             assert!(lens.contains(&payload.len()), "{}", payload.len());
-            assert_eq!(restore(&payload), Ok(texts.to_vec()));
+            assert_eq!(restore(&payload), Ok((texts.to_vec(), None)));
             for at in [0, 5, payload.len() - 1] {
                 let mut changed = payload.clone();
                 changed[at] ^= 1;
@@ -58,16 +74,23 @@ mod tests {
 
     #[test]
     fn any_content_is_read_without_harm() {
-        for content in [
-            &b"\xf5"[..],
-            b"\xf5\x05abc",
-            b"\xf5\xc3\x02\x05\x40\x00",
-            b"\xf5\x81\xff\xff\xff\xff\xff\xff\xff\xff",
-            b"\xf4\x01a",
+        for (content, bad) in [
+            (&b"\xf5"[..], Bad::Text),
+            (b"\xf5\x05abc", Bad::Text),
+            (b"\xf5\xc3\x02\x05\x40\x00", Bad::Text),
+            (b"\xf5\x81\xff\xff\xff\xff\xff\xff\xff\xff", Bad::Text),
+            (b"\xf6\x01a", Bad::PreGa),
+            (b"\xf4\x01a", Bad::Kind),
+            (b"\x00\x01a\x01b", Bad::Kind),
+            (b"\xff", Bad::Kind),
         ] {
-            let mut payload = content.to_vec();
-            seal_payload(&mut payload, VERSION_DEFAULT);
-            assert_eq!(restore(&payload), Err(Bad::Content));
+            for texts in [vec![], vec![b"x".to_vec()]] {
+                let mut payload =
+                    texts.iter().flat_map(|text| [b"\xf5\x01", text.as_slice()].concat()).collect::<Vec<u8>>();
+                payload.extend_from_slice(content);
+                seal_payload(&mut payload, VERSION_DEFAULT);
+                assert_eq!(restore(&payload), Ok((texts, Some(bad))), "{content:?}");
+            }
         }
     }
 }

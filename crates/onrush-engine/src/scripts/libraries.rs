@@ -132,25 +132,20 @@ impl All {
         self.libraries.insert(library.name.clone(), library);
     }
 
-    /// Adds a library; returns the one that it replaces. O(its functions, log libraries).
+    /// Adds a library. O(its functions, log libraries).
     ///
     /// # Errors
     /// A library or a function of the same name exists already; then nothing changes.
-    fn add(&mut self, library: Library, replaces: bool) -> Result<Option<Arc<Library>>, CommandError> {
-        let present = self.libraries.get(&library.name);
-        if present.is_some() && !replaces {
+    fn add(&mut self, library: Arc<Library>) -> Result<(), CommandError> {
+        if self.libraries.contains_key(&library.name) {
             return Err(CommandError::bytes([b"ERR Library '", library.name.as_slice(), b"' already exists"].concat()));
         }
-        let own = present.map(|library| library.id);
-        let is_taken = |name: &[u8]| {
-            self.functions.get(&name.to_ascii_lowercase()).is_some_and(|(other, _)| Some(other.id) != own)
-        };
+        let is_taken = |name: &[u8]| self.functions.contains_key(&name.to_ascii_lowercase());
         if let Some(function) = library.functions.iter().find(|function| is_taken(&function.name)) {
             return Err(CommandError::bytes([b"ERR Function ", function.name.as_slice(), b" already exists"].concat()));
         }
-        let replaced = self.remove(&library.name);
-        self.insert(Arc::new(library));
-        Ok(replaced)
+        self.insert(library);
+        Ok(())
     }
 }
 
@@ -201,25 +196,22 @@ impl Libraries {
     ///
     /// # Errors
     /// A library or a function of the same name exists already.
-    pub(crate) fn add(&self, libraries: Vec<Library>, policy: Policy) -> Result<(), CommandError> {
+    pub(crate) fn add(&self, libraries: Vec<Arc<Library>>, policy: Policy) -> Result<(), CommandError> {
         let mut all = self.all.write();
         let flushed = (policy == Policy::Flush).then(|| std::mem::take(&mut *all));
-        let mut added = Vec::with_capacity(libraries.len());
-        for library in libraries {
-            let name = library.name.clone();
-            match all.add(library, policy == Policy::Replace) {
-                Ok(replaced) => added.push((name, replaced)),
-                Err(problem) => {
-                    // The last change is undone first.
-                    for (name, replaced) in added.into_iter().rev() {
-                        all.remove(&name);
-                        replaced.into_iter().for_each(|library| all.insert(library));
-                    }
-                    if let Some(flushed) = flushed {
-                        *all = flushed;
-                    }
-                    return Err(problem);
+        // A function may move from one of those that are replaced to another library.
+        let replaced: Vec<_> = match policy {
+            Policy::Replace => libraries.iter().filter_map(|library| all.remove(&library.name)).collect(),
+            Policy::Append | Policy::Flush => Vec::new(),
+        };
+        for (count, library) in libraries.iter().enumerate() {
+            if let Err(problem) = all.add(Arc::clone(library)) {
+                libraries[..count].iter().for_each(|added| _ = all.remove(&added.name));
+                replaced.into_iter().for_each(|library| all.insert(library));
+                if let Some(flushed) = flushed {
+                    *all = flushed;
                 }
+                return Err(problem);
             }
         }
         drop(all);
@@ -246,13 +238,14 @@ mod tests {
     use super::*;
     use onrush_lua::FunctionFlags;
 
-    fn library(name: &str, functions: &[&str]) -> Library {
+    fn library(name: &str, functions: &[&str]) -> Arc<Library> {
         let registered = |name: &&str| Registered {
             name: name.as_bytes().to_vec(),
             description: None,
             flags: FunctionFlags::default(),
         };
-        Library::new(Library::next_id(), name.into(), Vec::new(), functions.iter().map(registered).collect())
+        let functions = functions.iter().map(registered).collect();
+        Arc::new(Library::new(Library::next_id(), name.into(), Vec::new(), functions))
     }
 
     fn owner(libraries: &Libraries, function: &str) -> Option<String> {
@@ -281,8 +274,11 @@ mod tests {
         assert!(libraries.add(vec![library("a", &["x", "h"])], Policy::Replace).is_err());
         assert_eq!(owner(&libraries, "f").as_deref(), Some("a"));
         libraries.add(vec![library("a", &["g", "x"])], Policy::Replace).unwrap();
-        let owners = ["f", "g", "h", "x"].map(|name| owner(&libraries, name).unwrap_or_default());
-        assert_eq!(owners, ["", "a", "b", "a"]);
+        let owners = |names: [&str; 4]| names.map(|name| owner(&libraries, name).unwrap_or_default());
+        assert_eq!(owners(["f", "g", "h", "x"]), ["", "a", "b", "a"]);
+        // A function may move between libraries that are replaced.
+        libraries.add(vec![library("a", &["h", "x"]), library("b", &["g"])], Policy::Replace).unwrap();
+        assert_eq!(owners(["f", "g", "h", "x"]), ["", "b", "a", "a"]);
         assert!(libraries.remove(b"a") && !libraries.remove(b"a"));
         assert_eq!((owner(&libraries, "x"), libraries.count().functions), (None, 1));
     }

@@ -1,5 +1,7 @@
 //! Making libraries of functions from their texts.
 
+use std::sync::Arc;
+
 use super::{Library, Policy, thread};
 use crate::ctx::Engine;
 use crate::error::CommandError;
@@ -8,12 +10,12 @@ use crate::error::CommandError;
 ///
 /// # Errors
 /// The text is not a library, or its code fails.
-pub(crate) fn compile(engine: &'static Engine, text: &[u8]) -> Result<Library, CommandError> {
+pub(crate) fn compile(engine: &'static Engine, text: &[u8]) -> Result<Arc<Library>, CommandError> {
     let name = Library::read_name(text)?;
     let id = Library::next_id();
     let loaded = thread::load(engine, &name, id, text);
     let functions = loaded.map_err(|problem| CommandError::bytes([b"ERR ", problem.as_slice()].concat()))?;
-    Ok(Library::new(id, name, text.to_vec(), functions))
+    Ok(Arc::new(Library::new(id, name, text.to_vec(), functions)))
 }
 
 /// Loads a library from a file.

@@ -41,8 +41,10 @@ pub(crate) fn is_value(kind: u8) -> bool {
 }
 
 pub(crate) const SLOT_INFO: u8 = 244;
-pub(crate) const FUNCTION: u8 = 245;
-pub(crate) const FUNCTION_PRE_GA: u8 = 246;
+/// A library of functions.
+pub const FUNCTION: u8 = 245;
+/// The form that release candidates of Redis 7.0 had.
+pub const FUNCTION_PRE_GA: u8 = 246;
 pub(crate) const MODULE_AUX: u8 = 247;
 pub(crate) const IDLE: u8 = 248;
 pub(crate) const FREQ: u8 = 249;

@@ -48,6 +48,7 @@ pub use encode_stream::StreamEncoder;
 pub use error::{ModuleId, RdbError};
 pub use file::{Batch, FileReader};
 pub use item::{FileBytes, Item, Items, Key, RawValue};
+pub use kind::{FUNCTION, FUNCTION_PRE_GA};
 pub use snapshot_file::{FileOptions, SnapshotFile, remove_leftovers};
 pub use stream::{StreamConsumer, StreamEntry, StreamGroup, StreamHistory, StreamId, StreamPending, StreamState};
 pub use text::Text;

@@ -1,5 +1,6 @@
 //! FUNCTION, FCALL.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_lua::Registered;
@@ -14,7 +15,7 @@ use crate::messages::show::show_script;
 use crate::scripts::habit::{Habit, Known};
 use crate::scripts::host::rules;
 use crate::scripts::proof::Proof;
-use crate::scripts::{Library, LibraryCounts, Policy, compile, dump, restore, thread};
+use crate::scripts::{Bad, Libraries, Library, LibraryCounts, Policy, compile, dump, restore, thread};
 
 const NOT_FOUND: CommandError = CommandError::fixed("ERR Function not found");
 const BAD_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
@@ -24,7 +25,9 @@ const FLUSH_OPTION: CommandError = CommandError::fixed("ERR FUNCTION FLUSH only 
 const BAD_POLICY: CommandError =
     CommandError::fixed("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
 const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
-const BAD_CONTENT: CommandError = CommandError::fixed("ERR failed loading functions");
+const NO_FUNCTION: CommandError = CommandError::fixed("ERR given type is not a function");
+const PRE_GA: CommandError = CommandError::fixed("ERR Pre-GA function format not supported");
+const BAD_TEXT: CommandError = CommandError::fixed("ERR Failed loading library payload");
 
 /// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and FCALL_RO
 pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -232,18 +235,38 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
         4 => return Err(BAD_POLICY),
         _ => return Err(wrong_number(ctx)),
     };
-    let texts = restore(ctx.arg(2)).map_err(|bad| match bad {
-        crate::scripts::Bad::Footer => BAD_FOOTER,
-        crate::scripts::Bad::Content => BAD_CONTENT,
-    })?;
+    let (texts, bad) = restore(ctx.arg(2)).map_err(unreadable)?;
     ctx.expect_work(usize::MAX)?;
-    let libraries: Result<Vec<_>, _> = texts.iter().map(|text| compile(ctx.engine, text)).collect();
-    let libraries = libraries?;
+    let restored = Libraries::default();
+    let mut libraries = Vec::with_capacity(texts.len());
+    for text in &texts {
+        let library = compile(ctx.engine, text)?;
+        restored.add(vec![Arc::clone(&library)], Policy::Append)?;
+        libraries.push(library);
+    }
+    if let Some(bad) = bad {
+        return Err(unreadable(bad));
+    }
     in_one_order(ctx)?;
-    ctx.engine.scripts.libraries.add(libraries, policy)?;
+    let present = &ctx.engine.scripts.libraries;
+    if policy == Policy::Append
+        && let Some(library) = libraries.iter().find(|library| present.has(&library.name))
+    {
+        return Err(CommandError::bytes([b"ERR Library ", library.name.as_slice(), b" already exists"].concat()));
+    }
+    present.add(libraries, policy)?;
     log_all(ctx);
     ctx.out.ok();
     Ok(())
+}
+
+fn unreadable(bad: Bad) -> CommandError {
+    match bad {
+        Bad::Footer => BAD_FOOTER,
+        Bad::Kind => NO_FUNCTION,
+        Bad::PreGa => PRE_GA,
+        Bad::Text => BAD_TEXT,
+    }
 }
 
 /// `FUNCTION KILL`: works as SCRIPT KILL does.
