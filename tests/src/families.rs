@@ -360,7 +360,6 @@ pub const SERVER: Family = Family {
         (1, "PUBSUB HELP"),
         (1, "MEMORY name"),
         (1, "!DEBUG SLEEP 0"),
-        (2, "DEBUG JMAP"),
         (1, "DEBUG name"),
         (4, "name [value]..."),
         (2, "INFO [section]"),

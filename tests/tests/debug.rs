@@ -27,7 +27,6 @@ const EQUAL: &[&str] = &[
     "DEBUG LOG",
     "DEBUG LOG message",
     "DEBUG LOG two words",
-    "DEBUG JMAP",
     "DEBUG STRINGMATCH-LEN 100 a*",
     "SET k:1 there",
     "DEBUG POPULATE 3 k",
@@ -174,6 +173,7 @@ fn what_is_not_there_says_so() {
             "DEBUG SET-DISABLE-DENY-SCRIPTS 1",
             "ERR DEBUG SET-DISABLE-DENY-SCRIPTS is not supported: what scripts may not call would break the promises of this server",
         ),
+        ("DEBUG JMAP", "ERR DEBUG JMAP is not supported: the allocator is not jemalloc"),
         ("DEBUG HTSTATS", "ERR unknown subcommand or wrong number of arguments for 'HTSTATS'. Try DEBUG HELP."),
     ] {
         assert_eq!(conn.run(command).text(), reply);

@@ -38,6 +38,7 @@ const ALL: &[NotDone] = &[
     no("htstats-key", 3, NO_TABLES),
     no("internal_secret", 2, NO_CLUSTER),
     switch("keysizes-hist-assert", "0", "there is no histogram of the sizes of keys"),
+    no("jmap", 2, "the allocator is not jemalloc"),
     no("leak", 3, "memory is not lost on purpose"),
     no("listpack", 3, NO_TABLES),
     no("mallctl", 3, "the allocator is not jemalloc"),
