@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
+use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, wait_until};
+use onrush_tests::server::{Oracle, Server, wait_until};
 
 const BUSY_SCRIPT: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
@@ -92,6 +93,43 @@ fn a_function_without_end_is_killed_as_such() {
     assert_eq!(conn.run("FUNCTION KILL").text(), "OK");
     let reply = String::from_utf8(busy.read_reply().expect("a reply")).expect("text");
     assert!(reply.contains("FUNCTION KILL"), "{reply}");
+}
+
+/// What SCRIPT KILL and FUNCTION KILL answer, by what runs and whether it has written.
+#[test]
+fn what_ends_a_script_or_a_function_answers_as_the_oracles_do() {
+    const LIBRARY: &str = "#!lua name=lib\nredis.register_function('forever', function(keys, args) \
+        if args[1] then redis.call('SET', keys[1], 1) end while true do end end)";
+    const SCRIPT: &str = "if ARGV[1] then redis.call('SET', KEYS[1], 1) end while true do end";
+    let calls = [
+        argv!["EVAL", SCRIPT, "1", "k"],
+        argv!["EVAL", SCRIPT, "1", "k", "writes"],
+        argv!["FCALL", "forever", "1", "k"],
+        argv!["FCALL", "forever", "1", "k", "writes"],
+    ];
+    let answers = |start: fn(&[&str]) -> Server, call: &Argv, kill: &str| {
+        let server = start(&["--busy-reply-threshold", "100", "--save", ""]);
+        let mut conn = server.connect();
+        conn.call(&argv!["FUNCTION", "LOAD", LIBRARY]);
+        let mut busy = server.connect();
+        busy.send_command(call).expect("sent");
+        wait_until("it takes too long", || conn.run("GET k").text().starts_with("BUSY"));
+        let answer = conn.run(kill).text();
+        // Nothing else ends one that has written.
+        server.signal("KILL");
+        answer
+    };
+    for call in &calls {
+        for kill in ["SCRIPT KILL", "FUNCTION KILL"] {
+            let ours = answers(Server::start_onrush, call, kill);
+            for start in [
+                |args: &[&str]| Server::start_oracle(Oracle::Older, args),
+                |args: &[&str]| Server::start_oracle(Oracle::Newer, args),
+            ] {
+                assert_eq!(ours, answers(start, call, kill), "{kill} of {call:?}");
+            }
+        }
+    }
 }
 
 /// A long script that only reads leaves its worker: connections there are answered while it runs.

@@ -122,11 +122,11 @@ impl Running {
     pub(crate) fn kill(&self, function: bool, wait: impl FnOnce() -> Option<Arc<Waiter>>) -> Result<(), CommandError> {
         let mut state = self.state.lock();
         let Some(busy) = &mut state.busy else { return Err(NOT_BUSY) };
-        if busy.what.function.is_some() != function {
-            return Err(self.refusal());
-        }
         if busy.has_written {
             return Err(UNKILLABLE);
+        }
+        if busy.what.function.is_some() != function {
+            return Err(self.refusal());
         }
         busy.is_to_end = true;
         state.killers.extend(wait());
