@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use onrush_tests::client::Conn;
-use onrush_tests::server::{Oracle, Server};
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Oracle, Server, wait_until};
 
 fn servers() -> [Server; 3] {
     let args = ["--enable-debug-command", "yes"];
@@ -51,6 +52,61 @@ fn errors_that_scripts_return_are_counted_like_others() {
     });
     assert_eq!(counted[0], counted[1]);
     assert_eq!(counted[0], counted[2]);
+}
+
+#[test]
+fn watching_clients_and_expired_fields_are_shown_as_by_the_newer_oracle() {
+    let shown = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Newer, &[])].map(|server| {
+        let [mut conn, mut one, mut other] = [(); 3].map(|()| server.connect());
+        let mut shown = Vec::new();
+        let mut look = |conn: &mut Conn| {
+            let mut clients = section(conn, "clients");
+            let counts = ["watching_clients", "total_watched_keys"].map(|name| clients.remove(name));
+            let list = conn.run("CLIENT LIST").text();
+            let watch = list.lines().filter_map(|line| line.split("watch=").nth(1)?.split(' ').next());
+            let watch: Vec<_> = watch.map(str::to_owned).collect();
+            shown.push((counts, watch, section(conn, "stats").remove("expired_subkeys")));
+        };
+        look(&mut conn);
+        one.run("WATCH a b");
+        other.run("WATCH b c c");
+        look(&mut conn);
+        conn.run("SET a 1");
+        look(&mut conn);
+        conn.run("SET c 1");
+        one.run("UNWATCH");
+        look(&mut conn);
+        one.run("WATCH a");
+        one.run("MULTI");
+        look(&mut conn);
+        one.run("EXEC");
+        look(&mut conn);
+        for line in [
+            "HSET h a 1 b 2 c 3 d 4 e 5",
+            "HPEXPIREAT h 1 FIELDS 2 a b",
+            "HGETEX h PXAT 1 FIELDS 1 c",
+            "HSETEX h PXAT 1 FIELDS 1 f 6",
+        ] {
+            conn.run(line);
+            look(&mut conn);
+        }
+        conn.run("HPEXPIRE h 1 FIELDS 2 d e");
+        wait_until("the fields have expired", || conn.run("EXISTS h") == Value::Int(0));
+        look(&mut conn);
+        let fields = |conn: &mut Conn, name: &str| -> Vec<String> {
+            let text = conn.run(&format!("INFO {name}")).text();
+            text.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.to_owned()).collect()
+        };
+        // Their places: what comes before and after each.
+        let places = [("clients", "watching_clients"), ("clients", "total_watched_keys"), ("stats", "expired_subkeys")];
+        let places = places.map(|(section, name)| {
+            let fields = fields(&mut conn, section);
+            let at = fields.iter().position(|field| field == name).expect("it is there");
+            fields[at - 1..=at + 1].to_vec()
+        });
+        (shown, places)
+    });
+    assert_eq!(shown[0], shown[1]);
 }
 
 #[test]

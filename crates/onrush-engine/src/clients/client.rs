@@ -267,7 +267,7 @@ impl ClientHandle {
                 subscribed(Kind::Pattern),
                 subscribed(Kind::Shard),
                 self.transaction_len.load(Relaxed),
-                self.watched_len.load(Relaxed),
+                self.watched_len(),
                 self.query_bytes.load(Relaxed),
                 self.query_free_bytes.load(Relaxed),
                 self.transaction_args_bytes.load(Relaxed),
@@ -302,10 +302,19 @@ impl ClientHandle {
         )
     }
 
+    /// How many keys it watches; none once one of them has changed.
+    pub(crate) fn watched_len(&self) -> u32 {
+        if self.is_outdated() { 0 } else { self.watched_len.load(Relaxed) }
+    }
+
+    /// Whether a key that it watches has changed.
+    fn is_outdated(&self) -> bool {
+        self.watcher.lock().as_ref().is_some_and(|watcher| watcher.is_outdated())
+    }
+
     /// The letters CLIENT LIST shows, `N` if there are none.
     fn flags(&self) -> String {
         let waits = self.waiter.lock().is_some();
-        let is_outdated = self.watcher.lock().as_ref().is_some_and(|watcher| watcher.is_outdated());
         let queues = self.transaction_len.load(Relaxed) >= 0;
         let tracking = self.tracking.mode();
         let letters = [
@@ -316,7 +325,7 @@ impl ClientHandle {
             (tracking.contains(Mode::ON), 't'),
             (tracking.contains(Mode::BROKEN), 'R'),
             (tracking.contains(Mode::BCAST), 'B'),
-            (is_outdated, 'd'),
+            (self.is_outdated(), 'd'),
             (self.unix, 'U'),
             (self.no_evict.load(Relaxed), 'e'),
             (self.no_touch.load(Relaxed), 'T'),

@@ -172,6 +172,8 @@ counters! {
     keyspace_hits,
     /// Lookups by read commands that did not.
     keyspace_misses,
+    /// Fields of hashes deleted because their time had come.
+    expired_subkeys,
     /// Keys deleted because their time had come.
     expired_keys,
     /// Keys deleted because too much memory was in use.

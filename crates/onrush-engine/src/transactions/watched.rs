@@ -142,6 +142,12 @@ impl Watched {
         }
     }
 
+    /// How many keys are watched by clients that are not outdated. O(watched keys).
+    pub(crate) fn keys_len(&self) -> usize {
+        let is_watched = |watches: &&Watches| watches.values().any(|watch| !watch.watcher.is_outdated());
+        self.stripes.iter().map(|stripe| stripe.lock().values().filter(is_watched).count()).sum()
+    }
+
     fn counter(&self, hash: KeyHash) -> &AtomicU32 {
         &self.filter[(hash.bits() >> 24) as usize % FILTER_LEN]
     }

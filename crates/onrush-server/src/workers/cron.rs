@@ -258,6 +258,7 @@ impl ExpireCycle {
         commit.leave();
         let stats = &self.server.stats.threads[self.server.maintenance_thread()];
         stats.expired_keys.add(expired.keys as u64);
+        stats.expired_subkeys.add(expired.fields as u64);
         stats.changes.add((expired.keys + expired.fields) as u64);
         expired.has_more
     }

@@ -3,7 +3,7 @@
 
 use onrush_store::{Hash, Type};
 
-use crate::commands::hashes::{due_names, note_removed, remove_due, remove_due_with};
+use crate::commands::hashes::{count_expired, due_names, note_removed, remove_due, remove_due_with};
 use crate::commands::sets::delete_empty;
 use crate::commands::strings::ExpiryUnit;
 use crate::commit::Key;
@@ -184,6 +184,7 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
         log_fields(ctx, &[b"HPEXPIREAT", key.bytes, itoa::Buffer::new().format(at).as_bytes()], &set);
     }
     if !deleted.is_empty() {
+        count_expired(ctx, deleted.len());
         ctx.changed(EventClass::Hash, "hdel", key.bytes);
         let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(deleted).collect();
         ctx.log_instead(&args);
@@ -381,6 +382,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     match lifetime {
         Lifetime::At(at) if at <= due_ms => {
+            count_expired(ctx, touched.len());
             ctx.changed(EventClass::Hash, "hdel", key.bytes);
             let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(touched).collect();
             ctx.log_instead(&args);
@@ -483,6 +485,9 @@ fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first
     drop(hash);
     ctx.changed(EventClass::Hash, "hset", key.bytes);
     if let Lifetime::At(at) = lifetime {
+        if is_over {
+            count_expired(ctx, (ctx.argc() - first) / 2);
+        }
         ctx.notify(EventClass::Hash, if is_over { "hdel" } else { "hexpire" }, key.bytes);
         time_fields(ctx, key);
         if ctx.is_logged() && is_over {

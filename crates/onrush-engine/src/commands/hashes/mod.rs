@@ -53,12 +53,18 @@ fn remove_before<'n>(ctx: &mut Ctx<'_>, key: &Key<'_>, named: impl Iterator<Item
     remove_due_with(ctx, key, named);
 }
 
+/// Counts fields that were removed because their time was over, or would be with the time that a command gives them.
+pub(super) fn count_expired(ctx: &Ctx<'_>, fields: usize) {
+    ctx.engine.stats.threads[ctx.thread].expired_subkeys.add(fields as u64);
+}
+
 /// Notes fields that were removed because their time was over. This is no change by the present command: if that changes
 /// nothing else, only this is logged.
 pub(super) fn note_removed(ctx: &mut Ctx<'_>, key: &Key<'_>, names: &[Vec<u8>]) {
     if names.is_empty() {
         return;
     }
+    count_expired(ctx, names.len());
     ctx.changed_before(EventClass::Hash, "hexpired", key.bytes);
     ctx.commit.log_removed(b"HDEL", key.bytes, names);
 }

@@ -173,7 +173,9 @@ fn clients(engine: &Engine, text: &mut Text) {
     text.line("blocked_clients", engine.waiters.len());
     text.line("tracking_clients", engine.tracking.clients_len());
     text.line("pubsub_clients", engine.messages.clients_len());
+    text.line("watching_clients", clients.iter().filter(|client| client.watched_len() > 0).count());
     text.zeros(&["clients_in_timeout_table"]);
+    text.line("total_watched_keys", engine.watched.keys_len());
     text.line("total_blocking_keys", engine.waiters.keys_len());
     text.line("total_blocking_keys_on_nokey", engine.waiters.keys_with_groups_len());
 }
@@ -302,6 +304,7 @@ fn loading(engine: &Engine, text: &mut Text) {
 fn stats(engine: &Engine, text: &mut Text) {
     traffic(engine, text);
     let stats = &engine.stats;
+    text.line("expired_subkeys", stats.sum(|thread| &thread.expired_subkeys));
     text.line("expired_keys", stats.sum(|thread| &thread.expired_keys));
     text.line("expired_stale_perc", format_args!("{:.2}", engine.stats.samples.lock().expired_stale_perc));
     text.line("expired_time_cap_reached_count", engine.stats.expire_time_capped.load(Relaxed));
