@@ -150,6 +150,25 @@ fn a_reply_has_a_limit_of_bytes_and_values() {
 }
 
 #[test]
+fn tables_do_not_unfold_without_a_limit() {
+    let unfolds = |run: &mut Run, tables: &str, code: &str| run.eval(&format!("local t = {tables} {code}"));
+    let codes = [
+        ("return select(2, pcall(cjson.encode, t))", "Cannot serialise, too many values"),
+        // It packs what is nested more deeply as nil.
+        ("return select(2, pcall(cmsgpack.pack, t, t, t, t))", "Too many values for MessagePack pack."),
+    ];
+    let tree = "{} for i = 1, 40 do t = {t, t} end";
+    for (code, problem) in codes {
+        assert_eq!(unfolds(&mut Run::with_memory(8 << 20), tree, code), bulk(problem));
+    }
+    // A table that memory has room for is written, however many values it has.
+    for code in ["return #cjson.encode(t)", "return #cmsgpack.pack(t)", "return #t", "return t"] {
+        let reply = unfolds(&mut Run::with_memory(8 << 20), "{} for i = 1, 2e5 do t[i] = 1 end", code);
+        assert!(!reply.starts_with('-'), "{code}: {reply}");
+    }
+}
+
+#[test]
 fn strings_that_differ_in_few_bytes_are_found_as_fast_as_others() {
     let took = |args: &[Vec<u8>]| {
         let args: Vec<_> = args.iter().map(Vec::as_slice).collect();

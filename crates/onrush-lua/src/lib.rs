@@ -32,6 +32,7 @@ mod stack;
 mod test_host;
 mod to_lua;
 mod to_resp;
+mod unfold;
 mod world;
 
 pub use functions::{BAD_NAME, FunctionFlags, Registered, is_name};

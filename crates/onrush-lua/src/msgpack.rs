@@ -5,6 +5,7 @@
 use crate::number::to_integer;
 use crate::sandbox::add;
 use crate::stack::{BYTES_PER_STEP, Kind, NESTING_MAX, Outcome, Raised, Stack, TOP};
+use crate::unfold::ValuesLeft;
 
 /// Tables nested deeper than this are packed as nil.
 const PACKED_NESTING_MAX: usize = 16;
@@ -37,31 +38,67 @@ fn pack(stack: &Stack<'_>) -> Outcome {
         return Err(stack.raise("Too many arguments for MessagePack pack."));
     }
     stack.world().with_scratch(|out| {
+        let mut packer = Packer { stack, out, left: ValuesLeft::new(stack.heap()) };
         for nth in 1..=count {
             stack.push_value(nth);
-            pack_top(stack, out, 0)?;
+            packer.value(0)?;
         }
-        stack.push_bytes(out);
+        stack.push_bytes(packer.out);
         Ok(1)
     })
 }
 
-/// Packs the value on top and pops it.
-fn pack_top(stack: &Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raised> {
-    stack.work(4)?;
-    match stack.kind(TOP) {
-        Kind::String => {
-            let bytes = stack.bytes(TOP).unwrap_or_default();
-            stack.work(bytes.len() / BYTES_PER_STEP)?;
-            pack_string(out, bytes);
+struct Packer<'a> {
+    stack: &'a Stack<'a>,
+    out: &'a mut Vec<u8>,
+    left: ValuesLeft,
+}
+
+impl Packer<'_> {
+    /// Packs the value on top and pops it.
+    fn value(&mut self, depth: usize) -> Result<(), Raised> {
+        let Self { stack, out, .. } = self;
+        stack.work(4)?;
+        if !self.left.take() {
+            return Err(stack.raise("Too many values for MessagePack pack."));
         }
-        Kind::Boolean => out.push(if stack.truth(TOP) { 0xc3 } else { 0xc2 }),
-        Kind::Number => pack_number(out, stack.number(TOP).unwrap_or_default()),
-        Kind::Table if depth < PACKED_NESTING_MAX => pack_table(stack, out, depth)?,
-        _ => out.push(0xc0),
+        match stack.kind(TOP) {
+            Kind::String => {
+                let bytes = stack.bytes(TOP).unwrap_or_default();
+                stack.work(bytes.len() / BYTES_PER_STEP)?;
+                pack_string(out, bytes);
+            }
+            Kind::Boolean => out.push(if stack.truth(TOP) { 0xc3 } else { 0xc2 }),
+            Kind::Number => pack_number(out, stack.number(TOP).unwrap_or_default()),
+            Kind::Table if depth < PACKED_NESTING_MAX => self.table(depth)?,
+            _ => out.push(0xc0),
+        }
+        self.stack.pop(1);
+        let is_too_long = self.out.len() > self.stack.heap().max_bytes();
+        if is_too_long { Err(self.stack.raise_plain("not enough memory")) } else { Ok(()) }
     }
-    stack.pop(1);
-    if out.len() > stack.heap().max_bytes() { Err(stack.raise_plain("not enough memory")) } else { Ok(()) }
+
+    /// A table whose keys are 1 to their number is an array, any other table is a map.
+    fn table(&mut self, depth: usize) -> Result<(), Raised> {
+        let stack = self.stack;
+        let (count, is_array) = survey(stack)?;
+        if is_array {
+            header(self.out, count, [0x90, 0xdc, 0xdd]);
+            for nth in 1..=count {
+                stack.get_nth(TOP, nth as i32);
+                self.value(depth + 1)?;
+            }
+        } else {
+            header(self.out, count, [0x80, 0xde, 0xdf]);
+            stack.push_nil();
+            while stack.next(-2) {
+                stack.push_value(-2);
+                self.value(depth + 1)?;
+                self.value(depth + 1)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn pack_string(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -104,27 +141,6 @@ fn pack_integer(out: &mut Vec<u8>, value: i64) {
         -0x8000_0000..-0x8000 => tagged(out, 0xd2, &(value as i32).to_be_bytes()),
         _ => tagged(out, 0xd3, &value.to_be_bytes()),
     }
-}
-
-/// A table whose keys are 1 to their number is an array, any other table is a map.
-fn pack_table(stack: &Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raised> {
-    let (count, is_array) = survey(stack)?;
-    if is_array {
-        header(out, count, [0x90, 0xdc, 0xdd]);
-        for nth in 1..=count {
-            stack.get_nth(TOP, nth as i32);
-            pack_top(stack, out, depth + 1)?;
-        }
-    } else {
-        header(out, count, [0x80, 0xde, 0xdf]);
-        stack.push_nil();
-        while stack.next(-2) {
-            stack.push_value(-2);
-            pack_top(stack, out, depth + 1)?;
-            pack_top(stack, out, depth + 1)?;
-        }
-    }
-    Ok(())
 }
 
 fn header(out: &mut Vec<u8>, count: usize, [short, medium, long]: [u8; 3]) {

@@ -13,13 +13,10 @@ use onrush_resp::Reply;
 
 use crate::number::to_integer;
 use crate::stack::{BYTES_PER_STEP, Kind, NESTING_MAX, Raised, Stack, TOP};
+use crate::unfold::ValuesLeft;
 
 /// Most bytes of a script's reply: tables that contain each other could unfold to any size.
 const REPLY_LEN_MAX: usize = 512 << 20;
-
-/// A script's reply has at most a value for so many bytes that scripts may use. A growing table takes more for each of
-/// its values, so only tables that are in the reply many times exceed it.
-const BYTES_PER_VALUE: usize = 32;
 
 /// Appends the topmost value as a reply and pops it. O(length of the reply).
 ///
@@ -39,7 +36,7 @@ pub(crate) fn take_reply(stack: &Stack<'_>, out: &mut Reply) -> Result<(), Raise
 fn take_other(stack: &Stack<'_>, out: &mut Reply) -> Result<(), Raised> {
     let mark = out.mark();
     let start = out.len();
-    let left = stack.heap().max_bytes() / BYTES_PER_VALUE;
+    let left = ValuesLeft::new(stack.heap());
     let mut writer = Writer { stack, out, limit: start.saturating_add(REPLY_LEN_MAX), left, depth: 0 };
     let written = writer.value();
     if written.is_err() {
@@ -84,8 +81,7 @@ struct Writer<'a> {
     stack: &'a Stack<'a>,
     out: &'a mut Reply,
     limit: usize,
-    /// Values that may still be written.
-    left: usize,
+    left: ValuesLeft,
     depth: u32,
 }
 
@@ -94,8 +90,7 @@ impl Writer<'_> {
     fn value(&mut self) -> Result<(), Stopped> {
         let Self { stack, out, .. } = self;
         stack.work(4)?;
-        self.left = self.left.checked_sub(1).ok_or(Stopped::TooLarge)?;
-        if out.len() > self.limit {
+        if !self.left.take() || out.len() > self.limit {
             return Err(Stopped::TooLarge);
         }
         match stack.kind(TOP) {

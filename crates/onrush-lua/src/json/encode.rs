@@ -3,6 +3,7 @@
 use super::{Invalid, Options};
 use crate::number::push_general;
 use crate::stack::{Kind, NESTING_MAX, Outcome, Raised, Stack, TOP};
+use crate::unfold::ValuesLeft;
 
 /// Bytes of a string that are written between two looks at the limits.
 const PART_LEN: usize = 4096;
@@ -13,7 +14,7 @@ pub(super) fn encode(stack: &Stack<'_>) -> Outcome {
     }
     let options = stack.world().json.get();
     stack.world().with_scratch(|out| {
-        Encoder { stack, out, options: &options }.value(0)?;
+        Encoder { stack, out, options: &options, left: ValuesLeft::new(stack.heap()) }.value(0)?;
         stack.push_bytes(out);
         Ok(1)
     })
@@ -23,6 +24,7 @@ struct Encoder<'a> {
     stack: &'a Stack<'a>,
     out: &'a mut Vec<u8>,
     options: &'a Options,
+    left: ValuesLeft,
 }
 
 impl Encoder<'_> {
@@ -30,6 +32,9 @@ impl Encoder<'_> {
     fn value(&mut self, depth: u32) -> Result<(), Raised> {
         let stack = self.stack;
         stack.work(4)?;
+        if !self.left.take() {
+            return Err(stack.raise("Cannot serialise, too many values"));
+        }
         match stack.kind(TOP) {
             Kind::String => self.string(stack.bytes(TOP).unwrap_or_default())?,
             Kind::Number => self.number(stack.number(TOP).unwrap_or_default(), self.options.encode_invalid)?,
