@@ -54,6 +54,73 @@ fn errors_that_scripts_return_are_counted_like_others() {
     assert_eq!(counted[0], counted[2]);
 }
 
+/// The counts of errors: by code, all together, and of every command that has any.
+fn errors(conn: &mut Conn) -> (BTreeMap<String, String>, String, Vec<String>) {
+    let total = section(conn, "stats").remove("total_error_replies").expect("a count");
+    let commands = section(conn, "commandstats").into_iter().filter_map(|(name, line)| {
+        let (_, counts) = line.split_once(",rejected_calls=")?;
+        (counts != "0,failed_calls=0").then(|| format!("{name} {counts}"))
+    });
+    let commands = commands.collect();
+    (section(conn, "errorstats"), total, commands)
+}
+
+#[test]
+fn errors_inside_of_scripts_are_counted_once() {
+    const SCRIPTS: &[&str] = &[
+        "redis.pcall('nosuch') return 1",
+        "redis.pcall('config', 'nosuch') return 1",
+        "redis.pcall('get') return 1",
+        "redis.pcall() return 1",
+        "return redis.pcall()",
+        "redis.pcall('subscribe', 'a') return 1",
+        "redis.pcall('lpush', 's', 1) return 1",
+        "redis.pcall('object', 'encoding') return 1",
+        "return pcall(redis.call, 'lpush', 's', 1)",
+        "return redis.call('lpush', 's', 1)",
+        "return redis.pcall('lpush', 's', 1)",
+        "return {redis.pcall('lpush', 's', 1), redis.pcall('nosuch'), {err='MYA x'}, {err='MYA y'}}",
+        "local e = redis.pcall('lpush', 's', 1) return {e, e}",
+        "local e = redis.pcall('lpush', 's', 1) return {err=e.err}",
+        "local e = redis.pcall('lpush', 's', 1) error(e)",
+        "local e = redis.pcall('lpush', 's', 1) error(e.err)",
+        "local e = redis.pcall('lpush', 's', 1) error({err=e.err})",
+        "local e = redis.pcall('lpush', 's', 1) e.ignore_error_stats_update = 1 return e",
+        "return {err='MYB x', ignore_error_stats_update=true}",
+        "return {err='MYC'}",
+        "return {err='AVERYLONGCODEWITHTHIRTYLETTERS x'}",
+        "return {err='AVERYLONGCODEWITHTHIRTY1LETTERS x'}",
+        "return {err='MYD\\nx'}",
+        "redis.error_reply('MYE x') return 1",
+        "for i = 1, 10 do redis.pcall('lpush', 's', 1) end return 1",
+        "redis.setresp(3) return redis.pcall('lpush', 's', 1)",
+        // It is undone and executed again, for the key that it was not given and for the time that it takes.
+        "redis.pcall('lpush', 's', 1) redis.call('set', 'other', 1) return redis.call('lpush', 's', 1)",
+        "redis.pcall('lpush', 's', 1) for i = 1, 1e7 do end redis.call('set', 's', 1) return redis.pcall('nosuch')",
+        "redis.call('set', 's', 1) redis.pcall('lpush', 's', 1) for i = 1, 1e7 do end return 1",
+    ];
+    let [ours, older, newer] = servers().map(|server| {
+        let mut conn = server.connect();
+        let mut counted = Vec::new();
+        for code in SCRIPTS {
+            let eval = |name: &str| format!("{name} \"{code}\" 1 s");
+            let transaction = ["MULTI".to_owned(), "LPUSH s 1".to_owned(), eval("EVAL"), "EXEC".to_owned()];
+            for lines in [&[eval("EVAL")][..], &[eval("EVAL_RO")], &transaction] {
+                ["FLUSHALL", "SCRIPT FLUSH", "SET s 1", "CONFIG RESETSTAT"]
+                    .iter()
+                    .for_each(|line| drop(conn.run(line)));
+                lines.iter().for_each(|line| drop(conn.run(line)));
+                counted.push((lines.to_vec(), errors(&mut conn)));
+            }
+        }
+        counted
+    });
+    for ((ours, older), newer) in ours.iter().zip(&older).zip(&newer) {
+        assert_eq!(ours, older);
+        assert_eq!(ours, newer);
+    }
+}
+
 #[test]
 fn watching_clients_and_expired_fields_are_shown_as_by_the_newer_oracle() {
     let shown = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Newer, &[])].map(|server| {

@@ -28,9 +28,21 @@ impl CommandError {
         &self.0
     }
 
-    /// The first word, by which INFO counts errors.
+    /// The word by which INFO counts the error.
     pub fn code(&self) -> &[u8] {
-        self.0.split(|&byte| byte == b' ').next().unwrap_or(&self.0)
+        code(&self.0)
+    }
+}
+
+/// Most bytes of a code.
+const CODE_LEN_MAX: usize = 30;
+
+/// The word by which INFO counts an error with this text: the first one, if others follow and it is short.
+pub(crate) fn code(text: &[u8]) -> &[u8] {
+    let is_end = |&byte: &u8| matches!(byte, b' ' | b'\r' | b'\n');
+    match text.iter().take(CODE_LEN_MAX + 1).position(is_end) {
+        Some(len) => &text[..len],
+        None => b"ERR",
     }
 }
 

@@ -26,6 +26,8 @@ impl Host for Nobody {
         Some(true)
     }
 
+    fn returns_error(&mut self, _: &[u8], _: bool) {}
+
     fn interrupt(&mut self) -> Interrupt {
         Interrupt::GoOn
     }

@@ -18,6 +18,9 @@ pub trait Host {
     /// `redis.acl_check_cmd`: whether the user may execute a command; `None` if there is no such command.
     fn may_execute(&mut self, args: &[&[u8]]) -> Option<bool>;
 
+    /// The script returns an error in its reply: a message with its code. `is_known`: a command has answered it before.
+    fn returns_error(&mut self, message: &[u8], is_known: bool);
+
     /// Whether the script may go on; called about every 10,000 Lua instructions.
     fn interrupt(&mut self) -> Interrupt;
 }

@@ -12,7 +12,7 @@ use crate::lists::{KeptLists, Lists, push_list};
 use crate::sandbox::{self, Globals};
 use crate::sha::{Sha1Hex, ShaHasher};
 use crate::stack::{Kept, Kind, Raised, SLOTS, Stack, State, TOP};
-use crate::to_resp::{take_reply, until_nul};
+use crate::to_resp::{is_known, take_reply, until_nul};
 use crate::world::World;
 
 /// What an interpreter may use.
@@ -35,8 +35,13 @@ impl Default for Limits {
 pub enum Ended {
     /// It returned; its reply has been appended.
     Finished,
-    /// It raised an error: the message with its code, the script and the place.
-    Failed(Vec<u8>),
+    /// It raised an error.
+    Failed {
+        /// The message with its code, the script and the place.
+        message: Vec<u8>,
+        /// Whether a command has answered this error before.
+        is_known: bool,
+    },
     /// The host ended it.
     Aborted {
         /// The reason that the host gave.
@@ -313,10 +318,11 @@ fn finish(stack: &Stack<'_>, args: i32, name: &[u8], out: &mut Reply) -> Ended {
         return Ended::Finished;
     }
     let reason = stack.take_aborted();
+    let is_known = stack.kind(TOP) == Kind::Table && is_known(stack, TOP);
     let message = describe_with_place(stack, name);
     match reason {
         Some(reason) => Ended::Aborted { reason, message },
-        None => Ended::Failed(message),
+        None => Ended::Failed { message, is_known },
     }
 }
 

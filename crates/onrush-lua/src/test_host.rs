@@ -15,6 +15,8 @@ pub(crate) struct TestHost {
     pub(crate) patience: Option<u32>,
     pub(crate) logged: Vec<(LogLevel, Vec<u8>)>,
     pub(crate) replication: Vec<u8>,
+    /// Errors that the script has returned, and whether they were known.
+    pub(crate) returned: Vec<(String, bool)>,
     pub(crate) counter: i64,
     /// The thread's CPU time at the last question, and the most between two.
     pub(crate) asked: Option<Duration>,
@@ -65,6 +67,10 @@ impl Host for TestHost {
         }
     }
 
+    fn returns_error(&mut self, message: &[u8], is_known: bool) {
+        self.returned.push((String::from_utf8_lossy(message).into_owned(), is_known));
+    }
+
     fn interrupt(&mut self) -> Interrupt {
         let now = Instant::now();
         let used = cpu_time();
@@ -112,7 +118,7 @@ impl Run {
                 let keys = [&b"key"[..]].into_iter();
                 let args = args.iter().copied();
                 let ended = self.interpreter.run((script, self.lists), &sha, keys, args, &mut self.host, &mut out);
-                if let Ended::Failed(message) | Ended::Aborted { message, .. } = &ended {
+                if let Ended::Failed { message, .. } | Ended::Aborted { message, .. } = &ended {
                     out.error_bytes(message);
                 }
                 self.ended = Some(ended);

@@ -15,6 +15,7 @@ use std::hint::cold_path;
 use onrush_resp::parse_i64;
 
 use crate::stack::{NESTING_MAX, Raised, Stack};
+use crate::to_resp::FROM_COMMAND;
 
 /// Pushes a reply; returns whether it is an error. O(length).
 ///
@@ -54,7 +55,7 @@ impl<'a> Reader<'a> {
                 stack.push_bytes(line);
                 stack.set_field(-2, "err");
                 stack.push_boolean(true);
-                stack.set_field(-2, "ignore_error_stats_update");
+                stack.set_field(-2, FROM_COMMAND);
             }
             Some(b'*') => match parse_i64(line) {
                 Some(len @ 0..) => self.array(stack, len as usize)?,

@@ -52,6 +52,9 @@ fn take_other(stack: &Stack<'_>, out: &mut Reply) -> Result<(), Raised> {
     }
 }
 
+/// The field of an error's table that says that it is a command's reply. Scripts see it under this name in Redis, too.
+pub(crate) const FROM_COMMAND: &str = "ignore_error_stats_update";
+
 /// Fields that mark a table as another type than an array, in order of precedence.
 const TAGS: [(&str, Kind); 7] = [
     ("err", Kind::String),
@@ -111,13 +114,20 @@ impl Writer<'_> {
                 }
             }
             Kind::Table if self.depth == NESTING_MAX || !stack.has_space(10) => {
-                out.error("ERR reached lua stack limit")
+                self.error(b"ERR reached lua stack limit", false)
             }
             Kind::Table => return self.table(),
             _ => out.null(),
         }
-        stack.pop(1);
+        self.stack.pop(1);
         Ok(())
+    }
+
+    /// Appends an error and tells the host of it.
+    #[cold]
+    fn error(&mut self, message: &[u8], is_known: bool) {
+        self.out.error_bytes(message);
+        self.stack.host(|host| host.returns_error(message, is_known));
     }
 
     fn table(&mut self) -> Result<(), Stopped> {
@@ -148,7 +158,11 @@ impl Writer<'_> {
     fn tagged(&mut self, name: &str) -> Result<bool, Stopped> {
         let Self { stack, out, .. } = self;
         match name {
-            "err" => out.error_bytes(without_line_end(until_nul(stack.bytes(TOP).unwrap_or_default()))),
+            "err" => {
+                let message = without_line_end(until_nul(stack.bytes(TOP).unwrap_or_default()));
+                let is_known = is_known(stack, -2);
+                self.error(message, is_known);
+            }
             "ok" => line(out, b'+', stack.bytes(TOP).unwrap_or_default()),
             "double" => out.double(stack.number(TOP).unwrap_or_default()),
             "map" => self.map()?,
@@ -240,6 +254,13 @@ impl Writer<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the table of an error at `index` says that a command has answered this error before. Pushes nothing.
+pub(crate) fn is_known(stack: &Stack<'_>, index: i32) -> bool {
+    let is_known = stack.get_field(index, FROM_COMMAND) == Kind::Boolean && stack.truth(TOP);
+    stack.pop(1);
+    is_known
 }
 
 /// The text up to its first NUL, as C reads it.

@@ -29,8 +29,6 @@ pub struct Reply {
     shared_bytes: usize,
     /// Bytes at the front that were written already.
     written: usize,
-    /// How many errors were ever appended.
-    errors: u64,
     proto: Proto,
 }
 
@@ -117,17 +115,6 @@ impl Reply {
     #[inline]
     pub fn mark(&self) -> Mark {
         Mark { bytes: self.bytes.len(), shared: self.shared.len() }
-    }
-
-    /// How many errors were ever appended, those that were dropped later included.
-    #[inline]
-    pub fn errors(&self) -> u64 {
-        self.errors
-    }
-
-    /// What was appended since `mark`, without values by reference. Nothing of it may have been written.
-    pub fn since(&self, mark: Mark) -> &[u8] {
-        &self.bytes[mark.bytes..]
     }
 
     /// Drops everything appended since `mark`, none of which may have been written.
@@ -242,7 +229,6 @@ impl Reply {
 
     /// As [`Reply::error`], for texts that quote what a client sent.
     pub fn error_bytes(&mut self, text: &[u8]) {
-        self.errors += 1;
         self.bytes.push(b'-');
         self.bytes.extend(text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
         self.crlf();

@@ -6,6 +6,8 @@
 
 use onrush_store::{KeyHash, Removed, Table, Value, ValueRef};
 
+use crate::observe::errors::ErrorCounts;
+
 /// Most bytes of keys and values that one way back keeps.
 const BYTES_MAX: usize = 64 * 1024;
 
@@ -51,6 +53,8 @@ pub(super) struct Undo {
     /// Lines for clients that monitor, which see them when it is certain that the commands will not be undone.
     pub(super) shown: Vec<String>,
     pub(super) shown_bytes: usize,
+    /// Errors of the commands, which are counted when that is certain.
+    pub(super) errors: ErrorCounts,
 }
 
 impl Undo {
@@ -98,6 +102,7 @@ impl Undo {
     pub(super) fn clear(&mut self) {
         (self.is_on, self.is_full, self.bytes, self.shown_bytes) = (false, false, 0, 0);
         self.shown.clear();
+        self.errors = ErrorCounts::default();
         self.images.clear();
         self.names.clear();
         self.expired.clear();

@@ -8,6 +8,7 @@ use super::undo::{Image, SHOWN_BYTES_MAX, Was};
 use super::{Commit, Key, Outside};
 use crate::lazyfree::Garbage;
 use crate::messages::show::show_line;
+use crate::observe::errors::ErrorCounts;
 
 impl Commit {
     /// From now on [`Commit::go_back`] can undo the commands that run inside of this commit.
@@ -31,6 +32,17 @@ impl Commit {
         }
     }
 
+    /// Counts errors of commands inside of this commit: at once, or when the way back ends.
+    #[cold]
+    pub(crate) fn count_errors(&mut self, errors: ErrorCounts) {
+        let undo = &mut self.record.undo;
+        if undo.is_on {
+            undo.errors.absorb(errors);
+        } else {
+            errors.show(&self.shared.stats, self.thread);
+        }
+    }
+
     /// Whether more lines wait to be shown than may wait: the commands must be executed where they are not undone.
     #[inline]
     pub(crate) fn shows_too_much(&self) -> bool {
@@ -43,12 +55,6 @@ impl Commit {
         self.record.undo.is_on
     }
 
-    /// Whether the effects of the commands inside must be undone.
-    #[inline]
-    pub(crate) fn is_to_go_back(&self) -> bool {
-        self.record.undo.is_on && (self.refused.is_some() || self.locks.went_outside())
-    }
-
     /// Ends the way back: changes so far stay.
     pub(crate) fn give_up_way_back(&mut self) {
         let undo = &mut self.record.undo;
@@ -59,6 +65,10 @@ impl Commit {
             }
             let shown = std::mem::take(&mut undo.shown);
             shown.iter().for_each(|line| show_line(self.shared, self.thread, line));
+            if !undo.errors.is_empty() {
+                cold_path();
+                undo.errors.show(&self.shared.stats, self.thread);
+            }
             undo.clear();
             self.record.look_for_changes();
         }

@@ -1,6 +1,7 @@
 //! What the engine tells of itself: counters, times, slow logs, hot keys, how clients pipeline.
 
 pub(crate) mod acl_log;
+pub(crate) mod errors;
 pub mod histogram;
 pub mod hotkeys;
 pub mod latency;

@@ -252,7 +252,7 @@ pub struct Stats {
 }
 
 /// Distinct error codes in INFO; more are counted together.
-const ERROR_CODES_MAX: usize = 128;
+pub(crate) const ERROR_CODES_MAX: usize = 128;
 
 impl Stats {
     /// Zeroed counters for `threads` threads and `commands` commands.
@@ -290,11 +290,16 @@ impl Stats {
 
     /// Counts an error reply under its code.
     pub fn count_error(&self, code: &[u8]) {
+        self.count_errors(code, 1);
+    }
+
+    /// Counts error replies with one code.
+    pub(crate) fn count_errors(&self, code: &[u8], times: u64) {
         let mut errors = self.errors.lock();
         if let Some(count) = errors.get_mut(code) {
-            *count += 1;
+            *count += times;
         } else if errors.len() < ERROR_CODES_MAX {
-            errors.insert(code.to_vec(), 1);
+            errors.insert(code.to_vec(), times);
         }
     }
 

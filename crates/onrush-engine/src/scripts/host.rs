@@ -12,10 +12,11 @@ use super::habit::{Habit, Scope};
 use super::inside::execute_called;
 use crate::batch::argv::Argv;
 use crate::blocking::serve::refuse_waiting;
-use crate::command::Flags;
+use crate::command::{Command, Flags};
 use crate::commit::Outside;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::observe::errors::ErrorCounts;
 
 /// What a script may do.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +84,10 @@ pub(crate) struct ScriptHost<'a, 'c> {
     has_written: bool,
     is_recorded: bool,
     changes: u64,
+    /// Errors of its commands and in its reply, which do not count if it is executed again.
+    errors: ErrorCounts,
+    /// Whether its reply has an error that no command has answered.
+    returns_own_error: bool,
     /// Set when the script was stopped in order to execute it again.
     again: Option<Again>,
     /// Whether it is marked as busy.
@@ -129,6 +134,8 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             has_written: false,
             is_recorded: true,
             changes: 0,
+            errors: ErrorCounts::default(),
+            returns_own_error: false,
             again: None,
             is_told: false,
             is_killed: false,
@@ -138,7 +145,8 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
 
     /// Ends the script and gives the commit back to the outer command. If the script must be executed again, its
     /// effects have been undone; returns where.
-    pub(crate) fn finish(self) -> Option<Again> {
+    pub(crate) fn finish(mut self) -> Option<Again> {
+        let errors = std::mem::take(&mut self.errors);
         let ctx = &mut *self.ctx;
         if self.is_outermost {
             if self.again.is_some() && ctx.commit.has_way_back() {
@@ -157,6 +165,9 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
                 ctx.engine.stats.threads[ctx.thread].changes.add(self.changes);
             } else {
                 ctx.changes += self.changes;
+            }
+            if !errors.is_empty() {
+                ctx.commit.count_errors(errors);
             }
         }
         self.again
@@ -180,10 +191,8 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         }
     }
 
-    fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> CommandResult {
-        let Ok(command) = self.ctx.engine.commands.resolve(&argv) else {
-            return Err(UNKNOWN);
-        };
+    /// Whether the script may call a command.
+    fn admit(&self, command: &Command, argv: &Argv<'_>) -> CommandResult {
         if !command.accepts(argv.len()) {
             return Err(WRONG_ARITY);
         }
@@ -191,7 +200,6 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             return Err(NOT_ALLOWED);
         }
         self.calls_slow = !command.is_short();
-        let writes = command.flags.contains(Flags::WRITE);
         if self.rules.is_read_only && command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return Err(READ_ONLY);
         }
@@ -201,6 +209,20 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if self.rules.is_full && !self.has_written && command.is_denied_oom() {
             return Err(error::OUT_OF_MEMORY);
         }
+        Ok(())
+    }
+
+    fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> CommandResult {
+        let Ok(command) = self.ctx.engine.commands.resolve(&argv) else {
+            self.errors.error(UNKNOWN.code());
+            return Err(UNKNOWN);
+        };
+        if let Err(refusal) = self.admit(command, &argv) {
+            self.errors.error(refusal.code());
+            self.errors.rejected(command.id);
+            return Err(refusal);
+        }
+        let writes = command.flags.contains(Flags::WRITE);
         if !command.names_all_keys && !self.goes_on_uncovered(writes) {
             return Err(BEGINS_ANEW);
         }
@@ -212,7 +234,8 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             self.has_written = true;
         }
         let (has_changed, mark) = (self.changes > 0, reply.mark());
-        let takes_long = execute_called(self.ctx, command, argv, self.is_recorded, &mut self.changes, reply);
+        let (changes, errors) = (&mut self.changes, &mut self.errors);
+        let takes_long = execute_called(self.ctx, command, argv, self.is_recorded, changes, errors, reply);
         if takes_long || self.ctx.commit.shows_too_much() {
             cold_path();
             self.habit.note_long();
@@ -283,6 +306,19 @@ impl Host for ScriptHost<'_, '_> {
     fn may_execute(&mut self, args: &[&[u8]]) -> Option<bool> {
         // There are no restricted users here: every command is allowed.
         self.ctx.engine.commands.resolve(args).ok().map(|_| true)
+    }
+
+    fn returns_error(&mut self, message: &[u8], is_known: bool) {
+        let command = self.ctx.command.id;
+        if is_known {
+            // As in Redis, each of them counts as a failure.
+            self.errors.failed(command, 1);
+        } else {
+            self.errors.error(error::code(message));
+            if !std::mem::replace(&mut self.returns_own_error, true) {
+                self.errors.failed(command, 1);
+            }
+        }
     }
 
     fn interrupt(&mut self) -> Interrupt {

@@ -7,17 +7,19 @@ use crate::command::Command;
 use crate::commit::Refused;
 use crate::ctx::Ctx;
 use crate::messages::show::show_of_script;
+use crate::observe::errors::ErrorCounts;
 use crate::transactions::inside;
 
 /// Executes a command that a script calls, inside of the script's commit. The log records its effects as its own; its
-/// reply, which may be an error, is appended to `out`. Returns true if the command was not executed because it takes
-/// long.
+/// reply, which may be an error, is appended to `out` and counted in `errors`. Returns true if the command was not
+/// executed because it takes long.
 pub(super) fn execute_called(
     outer: &mut Ctx<'_>,
     command: &'static Command,
     argv: Argv<'_>,
     is_recorded: bool,
     changes: &mut u64,
+    errors: &mut ErrorCounts,
     out: &mut Reply,
 ) -> bool {
     let mut ctx = Ctx::new(outer.engine, outer.thread, &mut *outer.session, out, &mut *outer.commit);
@@ -26,8 +28,12 @@ pub(super) fn execute_called(
     if ctx.engine.messages.has_monitors() {
         show_of_script(&mut ctx);
     }
-    let has_failed = inside::execute_inside(&mut ctx, is_recorded).is_some();
+    let failure = inside::execute_inside(&mut ctx, is_recorded);
+    if let Some(error) = &failure {
+        errors.error(error.code());
+        errors.failed(command.id, 1);
+    }
     *changes += ctx.changes;
     let refused = ctx.commit.take_refused();
-    has_failed && refused.is_some_and(|refused| refused != Refused::Undeclared)
+    failure.is_some() && refused.is_some_and(|refused| refused != Refused::Undeclared)
 }

@@ -111,7 +111,7 @@ pub(crate) fn run<'a>(
                 Ok(compiled) => compiled,
                 Err(problem) => {
                     let text = b"ERR Error compiling script (new function): ";
-                    return Ended::Failed([text, problem.as_slice()].concat());
+                    return Ended::Failed { message: [text, problem.as_slice()].concat(), is_known: false };
                 }
             },
         };
@@ -153,7 +153,7 @@ pub(crate) fn call<'a>(
             if let Err(problem) =
                 own.interpreter.load_library(&library.name, library.id, code, &mut Loading::new(engine))
             {
-                return Ended::Failed([b"ERR ", problem.as_slice()].concat());
+                return Ended::Failed { message: [b"ERR ", problem.as_slice()].concat(), is_known: false };
             }
         }
         let name = &library.functions[function].name;
@@ -193,6 +193,8 @@ impl Host for Loading {
     fn may_execute(&mut self, _: &[&[u8]]) -> Option<bool> {
         None
     }
+
+    fn returns_error(&mut self, _: &[u8], _: bool) {}
 
     fn interrupt(&mut self) -> Interrupt {
         if self.engine.clock.now() - self.started > LOADING_TIME_MAX {

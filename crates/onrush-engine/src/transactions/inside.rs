@@ -5,7 +5,7 @@ use std::hint::cold_path;
 use onrush_resp::parse_i64;
 
 use crate::batch::admission::{admit, refuse};
-use crate::batch::execute::{count_error, note_timed};
+use crate::batch::execute::note_timed;
 use crate::clients::session::States;
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags};
@@ -13,6 +13,7 @@ use crate::commit::{Commit, Outside, Refused};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::show::show;
+use crate::observe::errors::ErrorCounts;
 use crate::observe::slow::note_slow;
 use crate::tracking::reads::note_reads;
 use crate::transactions::transaction::Transaction;
@@ -219,15 +220,16 @@ impl Timed {
 /// Executes the command of a context inside of the commit of EXEC.
 pub(crate) fn execute_queued(ctx: &mut Ctx<'_>) {
     ctx.executing.note(ctx.command.id);
-    if let Some(error) = execute_inside(ctx, true)
-        && !ctx.commit.is_to_go_back()
-    {
-        count_error(ctx, &error);
+    if let Some(error) = execute_inside(ctx, true) {
+        let mut errors = ErrorCounts::default();
+        errors.error(error.code());
+        errors.failed(ctx.command.id, 1);
+        ctx.commit.count_errors(errors);
     }
 }
 
 /// Executes the command of a context inside of another commit, which records its effects if `is_recorded`. An error
-/// becomes its reply, and is returned.
+/// becomes its reply, and is returned; the caller counts it.
 pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<CommandError> {
     let mark = ctx.out.mark();
     let error = (ctx.command.handler)(ctx).err();
@@ -235,9 +237,6 @@ pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<Com
         cold_path();
         ctx.out.rewind(mark);
         ctx.out.error_bytes(error.as_bytes());
-        if !ctx.commit.is_to_go_back() {
-            ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
-        }
     }
     if ctx.session.states.contains(States::TRACKS) {
         note_reads(ctx);

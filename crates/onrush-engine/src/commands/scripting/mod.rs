@@ -7,10 +7,9 @@ pub(crate) mod specs;
 use std::sync::Arc;
 
 use onrush_lua::{Ended, Sha1Hex, sha1_hex};
-use onrush_resp::{Mark, Reply, ReplyReader, ReplyVisitor, Scalar, parse_i64};
+use onrush_resp::{Reply, parse_i64};
 
 use crate::batch::argv::Argv;
-use crate::batch::execute::count_error;
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::command::replies;
@@ -18,6 +17,7 @@ use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::messages::show::show_script;
+use crate::observe::errors::ErrorCounts;
 use crate::scripts::habit::{Habit, Known, Scope, TEXT_BYTES_MAX};
 use crate::scripts::host::{Again, Rules, ScriptHost, rules};
 use crate::scripts::proof::Proof;
@@ -157,7 +157,7 @@ pub(super) fn run_with_host<'a>(
         let (keys, args) = lists(ctx, keys);
         // The commands inside have their own reply buffers; this command's buffer is out of the context meanwhile.
         let mut out = std::mem::take(ctx.out);
-        let (mark, errors) = (out.mark(), out.errors());
+        let mark = out.mark();
         let mut host = ScriptHost::new(ctx, known.habit, rules, scope);
         let ended = run(keys, args, &mut host, &mut out);
         let again = host.finish();
@@ -178,44 +178,17 @@ pub(super) fn run_with_host<'a>(
         // The log records the effects of the commands inside as theirs.
         ctx.logs_itself();
         return match ended {
-            Ended::Finished => {
-                if ctx.out.errors() != errors {
-                    count_returned_errors(ctx, mark);
-                }
+            Ended::Finished => Ok(()),
+            Ended::Failed { message, is_known: true } => {
+                // The error was counted when the command answered it.
+                ctx.out.error_bytes(&message);
+                let mut errors = ErrorCounts::default();
+                errors.failed(ctx.command.id, 1);
+                ctx.commit.count_errors(errors);
                 Ok(())
             }
-            Ended::Failed(message) | Ended::Aborted { message, .. } => Err(CommandError::bytes(message)),
+            Ended::Failed { message, .. } | Ended::Aborted { message, .. } => Err(CommandError::bytes(message)),
         };
-    }
-}
-
-/// Counts the errors in the reply of a script, which begins at `mark`: the client gets them as if commands had failed.
-#[cold]
-fn count_returned_errors(ctx: &Ctx<'_>, mark: Mark) {
-    if ctx.commit.is_to_go_back() {
-        return;
-    }
-    let mut errors = Errors { ctx, found: 0 };
-    // The reply is complete, and no value is by reference: scripts' values are copied.
-    let read = ReplyReader::new().read(ctx.out.since(mark), &mut 0, &mut errors);
-    debug_assert!(read.is_ok());
-    if errors.found > 0 {
-        ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize].failed.add(1);
-    }
-}
-
-/// Counts the errors of a reply.
-struct Errors<'a, 'b> {
-    ctx: &'a Ctx<'b>,
-    found: u64,
-}
-
-impl ReplyVisitor for Errors<'_, '_> {
-    fn scalar(&mut self, scalar: Scalar<'_>) {
-        if let Scalar::Error(text) = scalar {
-            self.found += 1;
-            count_error(self.ctx, &CommandError::bytes(text.to_vec()));
-        }
     }
 }
 

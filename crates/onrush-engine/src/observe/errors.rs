@@ -1,0 +1,102 @@
+//! Errors that are counted when it is certain that what has caused them is not undone and executed again.
+
+use std::collections::BTreeMap;
+
+use crate::observe::stats::{ERROR_CODES_MAX, Stats};
+
+/// How often a command was refused, and how often it has failed.
+#[derive(Default)]
+struct Refusals {
+    rejected: u64,
+    failed: u64,
+}
+
+/// Counts of errors, by their codes and by the commands that they are about.
+#[derive(Default)]
+pub(crate) struct ErrorCounts {
+    codes: BTreeMap<Vec<u8>, u64>,
+    /// Errors whose codes are too many to be told apart.
+    others: u64,
+    commands: BTreeMap<u16, Refusals>,
+}
+
+impl ErrorCounts {
+    /// Counts an error under its code.
+    #[cold]
+    pub(crate) fn error(&mut self, code: &[u8]) {
+        self.errors(code, 1);
+    }
+
+    fn errors(&mut self, code: &[u8], times: u64) {
+        if let Some(count) = self.codes.get_mut(code) {
+            *count += times;
+        } else if self.codes.len() < ERROR_CODES_MAX {
+            self.codes.insert(code.to_vec(), times);
+        } else {
+            self.others += times;
+        }
+    }
+
+    /// Counts a refusal of a command before it was executed.
+    #[cold]
+    pub(crate) fn rejected(&mut self, command: u16) {
+        self.commands.entry(command).or_default().rejected += 1;
+    }
+
+    /// Counts executions of a command that ended in an error.
+    #[cold]
+    pub(crate) fn failed(&mut self, command: u16, times: u64) {
+        self.commands.entry(command).or_default().failed += times;
+    }
+
+    /// Takes over all that `other` has counted.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        other.codes.iter().for_each(|(code, times)| self.errors(code, *times));
+        self.others += other.others;
+        for (command, Refusals { rejected, failed }) in other.commands {
+            let refusals = self.commands.entry(command).or_default();
+            refusals.rejected += rejected;
+            refusals.failed += failed;
+        }
+    }
+
+    /// Adds all to what INFO shows, as the thread of this number.
+    pub(crate) fn show(&self, stats: &Stats, thread: usize) {
+        let own = &stats.threads[thread];
+        own.error_replies.add(self.others + self.codes.values().sum::<u64>());
+        self.codes.iter().for_each(|(code, times)| stats.count_errors(code, *times));
+        for (command, refusals) in &self.commands {
+            own.commands[*command as usize].rejected.add(refusals.rejected);
+            own.commands[*command as usize].failed.add(refusals.failed);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.codes.is_empty() && self.commands.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_codes_takes_bounded_memory_and_is_counted_in_full() {
+        let (mut first, mut all, stats) = (ErrorCounts::default(), ErrorCounts::default(), Stats::new(1, 2));
+        for nth in 0..1000 {
+            first.error(format!("E{nth}").as_bytes());
+            first.error(b"E0");
+        }
+        first.failed(1, 2);
+        assert_eq!((first.codes.len(), first.codes[&b"E0"[..]]), (ERROR_CODES_MAX, 1001));
+        all.error(b"E0");
+        all.rejected(1);
+        all.failed(1, 1);
+        all.absorb(first);
+        all.show(&stats, 0);
+        let counters = &stats.threads[0].commands[1];
+        assert_eq!((counters.rejected.get(), counters.failed.get()), (1, 3));
+        assert_eq!((stats.threads[0].error_replies.get(), stats.errors()[0].1), (2001, 1002));
+        assert!(!all.is_empty() && ErrorCounts::default().is_empty());
+    }
+}
