@@ -399,6 +399,25 @@ mod tests {
     }
 
     #[test]
+    fn the_host_learns_which_errors_commands_have_answered() {
+        let mut run = Run::new();
+        run.eval("local e = redis.pcall('none') return {e, {err = 'MY own'}, {err = e.err}, redis.pcall()}");
+        let returned: Vec<_> = run.host.returned.iter().map(|(text, is_known)| (text.as_str(), *is_known)).collect();
+        let no_arguments = "ERR Please specify at least one argument for this redis lib call";
+        assert_eq!(returned, [("ERR fail", true), ("MY own", false), ("ERR fail", false), (no_arguments, false)]);
+        for (code, known) in [
+            ("redis.call('none')", true),
+            ("error(redis.pcall('none'))", true),
+            ("error(redis.pcall('none').err)", false),
+            ("redis.call()", false),
+            ("error('x')", false),
+        ] {
+            run.eval(code);
+            assert!(matches!(run.ended, Some(Ended::Failed { is_known, .. }) if is_known == known), "{code}");
+        }
+    }
+
+    #[test]
     fn errors_say_the_script_and_the_line() {
         let code = "\n\nerror('boom')";
         let sha = String::from_utf8(sha1_hex(code.as_bytes()).to_vec()).unwrap();
