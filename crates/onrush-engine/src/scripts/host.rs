@@ -199,7 +199,6 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if command.flags.contains(Flags::NOSCRIPT) {
             return Err(NOT_ALLOWED);
         }
-        self.calls_slow = !command.is_short();
         if self.rules.is_read_only && command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return Err(READ_ONLY);
         }
@@ -222,6 +221,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             self.errors.rejected(command.id);
             return Err(refusal);
         }
+        self.calls_slow = !command.is_short();
         let writes = command.flags.contains(Flags::WRITE);
         if !command.names_all_keys && !self.goes_on_uncovered(writes) {
             return Err(BEGINS_ANEW);

@@ -122,7 +122,7 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
             keys: 0..0,
             waits_for: WaitsFor::List,
             deadline_ms: None,
-            on_timeout: OnTimeout::NullArray,
+            on_timeout: OnTimeout::Never,
             instead: Vec::new(),
         };
         ctx.block(block);
@@ -136,7 +136,7 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
                     out.simple(REWRITE_SCHEDULED);
                 }
                 Err(NotBegun::Second(runs)) => out.error_bytes(refusal(purpose, runs).as_bytes()),
-                Err(NotBegun::Busy) => out.error_bytes(engine.scripts.running.refusal().as_bytes()),
+                Err(NotBegun::Busy) => out.error_bytes(engine.busy_refusal().as_bytes()),
                 Err(NotBegun::Failed) => out.error_bytes(failure(purpose).as_bytes()),
             });
         };
