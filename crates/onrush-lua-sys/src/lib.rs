@@ -3,7 +3,7 @@
 //! The build takes the C sources of the crate `lua-src`, changes them as `build/patches.rs` tells, and links them below
 //! the bindings of `mlua-sys`. What the changes add to the C interface is declared here.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 pub use mlua_sys::*;
 
@@ -21,4 +21,35 @@ unsafe extern "C-unwind" {
     /// # Safety
     /// `state` is a state.
     pub fn onrush_lua_spend(state: *mut lua_State, work: usize) -> c_int;
+
+    /// Pops a table, and has the table at an index stand in for it: strings that are no keys of the latter are looked
+    /// up in the former first, before the metatable is.
+    ///
+    /// # Safety
+    /// Both are tables, and the registry keeps the one on top as long as there is the other one.
+    pub fn onrush_lua_stand_for(state: *mut lua_State, index: c_int);
+
+    /// Whether a table may have more than the elements of its array part.
+    ///
+    /// # Safety
+    /// There is a table at the index.
+    pub fn onrush_lua_has_fields(state: *mut lua_State, index: c_int) -> c_int;
+
+    /// The type of a value. Fills in `text` and `len` for a string, `number` for a number.
+    ///
+    /// # Safety
+    /// `state` is a state. The text lives as long as the string.
+    pub fn onrush_lua_look(
+        state: *mut lua_State,
+        index: c_int,
+        text: *mut *const c_char,
+        len: *mut usize,
+        number: *mut lua_Number,
+    ) -> c_int;
+
+    /// Stores a copy of a text as element `nth` of a list.
+    ///
+    /// # Safety
+    /// There is a table at the index, which counts from the bottom of the stack, and space for a value.
+    pub fn onrush_lua_set_text(state: *mut lua_State, index: c_int, nth: c_int, text: *const c_char, len: usize);
 }

@@ -7,9 +7,9 @@ use onrush_resp::{ArgRange, Proto, Reply};
 
 use crate::host::Interrupt;
 use crate::number::push_argument;
-use crate::stack::{BYTES_PER_STEP, Kind, Outcome, Stack, TOP};
+use crate::stack::{BYTES_PER_STEP, Kind, Outcome, Raised, Scalar, Stack, TOP};
 use crate::to_lua::push_reply;
-use crate::world::{BUFFER_KEPT_MAX, Command};
+use crate::world::{BUFFER_KEPT_MAX, Calling, Command};
 
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
 const BAD_ARGUMENTS: &str = "ERR Lua redis lib command arguments must be strings or integers";
@@ -29,45 +29,43 @@ pub(crate) fn pcall(stack: &Stack<'_>) -> Outcome {
 #[inline(always)]
 fn execute(stack: &Stack<'_>, raises: bool) -> Outcome {
     let world = stack.world();
-    let mut command = world.command.take();
-    let gathered = command.gather(stack);
-    if let Err(problem) = gathered {
+    let Calling { command, reply } = &mut *world.calling.borrow_mut();
+    if let Err(problem) = command.gather(stack) {
         cold_path();
-        world.command.set(command);
         return fail(stack, raises, problem);
     }
     if command.multibulk.len() > BUFFER_KEPT_MAX {
         cold_path();
-        stack.work(command.multibulk.len() / BYTES_PER_STEP)?;
+        let worked = stack.work(command.multibulk.len() / BYTES_PER_STEP);
+        if let Err(raised) = worked {
+            command.shrink();
+            return Err(raised);
+        }
     }
-    let mut reply = world.reply.take();
     reply.set_proto(if world.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 });
-    let called = stack.host(|host| host.call(&command.multibulk, &command.args, &mut reply));
+    let called = stack.host(|host| host.call(&command.multibulk, &command.args, reply));
     command.shrink();
-    world.command.set(command);
-    let Some(Interrupt::GoOn) = called else {
-        cold_path();
-        return match called {
-            Some(Interrupt::Abort(reason)) => Err(stack.abort(reason)),
-            _ => fail(stack, raises, NOT_NOW),
-        };
+    let ended = match called {
+        Some(Interrupt::GoOn) => push(stack, reply),
+        Some(Interrupt::Abort(reason)) => Err(stack.abort(reason)),
+        None => {
+            cold_path();
+            return fail(stack, raises, NOT_NOW);
+        }
     };
-    let is_error = push(stack, &mut reply)?;
     let buffer = reply.take_buffer();
     if buffer.capacity() <= BUFFER_KEPT_MAX {
         reply.put_buffer(buffer);
     }
-    world.reply.set(reply);
-    if is_error && raises { Err(crate::stack::Raised) } else { Ok(1) }
+    if ended? && raises { Err(Raised) } else { Ok(1) }
 }
 
 /// Pushes a reply as a Lua value; returns whether it is an error.
 #[inline(always)]
-fn push(stack: &Stack<'_>, reply: &mut Reply) -> Result<bool, crate::stack::Raised> {
-    let mut slices = [IoSlice::new(&[]), IoSlice::new(&[])];
-    match reply.slices(&mut slices) {
-        1 => push_reply(stack, &slices[0]),
-        _ => {
+fn push(stack: &Stack<'_>, reply: &mut Reply) -> Result<bool, Raised> {
+    match reply.as_single_slice() {
+        Some(bytes) => push_reply(stack, bytes),
+        None => {
             cold_path();
             push_reply(stack, &flatten(reply))
         }
@@ -109,10 +107,10 @@ impl Command {
         let len_max = stack.heap().max_bytes().min(u32::MAX as usize);
         self.line(b'*', count as usize);
         for index in 1..=count {
-            match stack.kind(index) {
-                Kind::String => self.bulk(stack.bytes(index).unwrap_or_default()),
-                Kind::Number => self.number(stack.number(index).unwrap_or_default()),
-                _ => return Err(BAD_ARGUMENTS),
+            match stack.scalar(index) {
+                Some(Scalar::Bytes(bytes)) => self.bulk(bytes),
+                Some(Scalar::Number(number)) => self.number(number),
+                None => return Err(BAD_ARGUMENTS),
             }
             if self.multibulk.len() > len_max {
                 return Err(TOO_LONG);
@@ -125,6 +123,9 @@ impl Command {
     fn line(&mut self, kind: u8, number: usize) {
         if number < 10 {
             self.multibulk.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
+        } else if number < 100 {
+            let number = number as u8;
+            self.multibulk.extend_from_slice(&[kind, b'0' + number / 10, b'0' + number % 10, b'\r', b'\n']);
         } else {
             self.multibulk.push(kind);
             self.multibulk.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());

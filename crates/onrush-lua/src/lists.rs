@@ -41,12 +41,15 @@ impl List {
     /// Replaces the elements; returns false if they are too many or too large to be kept.
     fn fill<'a>(&mut self, stack: &Stack<'_>, list: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
         let len = list.len();
+        if len == 0 && self.len == 0 {
+            return true;
+        }
         let mut fits = true;
         stack.push_kept(self.table);
+        let table = stack.top();
         for (index, item) in list.enumerate() {
             fits &= item.len() <= ELEMENT_BYTES_MAX;
-            stack.push_bytes(item);
-            stack.set_nth(-2, index as i32 + 1);
+            stack.set_nth_bytes(table, index as i32 + 1, item);
         }
         for index in len..self.len {
             stack.push_nil();
@@ -108,9 +111,9 @@ fn show(stack: &Stack<'_>, globals: Kept, push_keys: impl FnOnce(), push_args: i
 #[inline]
 pub(crate) fn push_list<'a>(stack: &Stack<'_>, list: impl ExactSizeIterator<Item = &'a [u8]>) {
     stack.push_table(list.len(), 0);
+    let table = stack.top();
     for (index, item) in list.enumerate() {
-        stack.push_bytes(item);
-        stack.set_nth(-2, index as i32 + 1);
+        stack.set_nth_bytes(table, index as i32 + 1, item);
     }
 }
 

@@ -240,6 +240,7 @@ impl LibraryGlobals {
         stack.pop(1);
         stack.push_kept(self.shown);
         let address = stack.address(TOP);
+        stack.stand_for(TOP, real);
         stack.pop(1);
         for one in stack.world().read_only.borrow_mut().iter_mut().filter(|one| one.address == address) {
             one.real = real;
@@ -297,6 +298,7 @@ fn protect(stack: &Stack<'_>, shown_metatable: Option<Kept>) {
     let address = stack.address(TOP);
     stack.insert(-2);
     let real = stack.keep();
+    stack.stand_for(TOP, real);
     stack.world().read_only.borrow_mut().push(ReadOnly { address, real, shown_metatable });
     debug_assert_eq!(stack.kind(TOP), Kind::Table);
 }

@@ -81,6 +81,13 @@ impl Kind {
     }
 }
 
+/// A string or a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Scalar<'s> {
+    Bytes(&'s [u8]),
+    Number(f64),
+}
+
 /// Where an index counts from.
 pub(crate) const TOP: i32 = -1;
 
@@ -171,6 +178,22 @@ impl<'s> Stack<'s> {
     #[inline]
     pub(crate) fn text(&self, index: i32) -> Option<&'s [u8]> {
         matches!(self.kind(index), Kind::String | Kind::Number).then(|| self.string_at(index))
+    }
+
+    /// The value at an index, if it is a string or a number. As for [`Stack::bytes`], the bytes stay valid while the
+    /// value is on the stack.
+    #[inline]
+    pub(crate) fn scalar(&self, index: i32) -> Option<Scalar<'s>> {
+        let (mut text, mut len, mut number) = (ptr::null(), 0, 0.0);
+        // SAFETY: reads the state. Of a string, Lua fills in a block of `len` bytes that lives as long as the string; the
+        // collector moves nothing.
+        unsafe {
+            match ffi::onrush_lua_look(self.state, index, &mut text, &mut len, &mut number) {
+                ffi::LUA_TSTRING => Some(Scalar::Bytes(std::slice::from_raw_parts(text.cast(), len))),
+                ffi::LUA_TNUMBER => Some(Scalar::Number(number)),
+                _ => None,
+            }
+        }
     }
 
     #[inline]
@@ -358,6 +381,34 @@ impl<'s> Stack<'s> {
         debug_assert_eq!(self.kind(table), Kind::Table);
         // SAFETY: there is a table at the index.
         unsafe { ffi::lua_rawseti_(self.state, table, nth) }
+    }
+
+    /// Stores a string as an element of a list.
+    #[inline]
+    pub(crate) fn set_nth_bytes(&self, table: i32, nth: i32, bytes: &[u8]) {
+        debug_assert_eq!(self.kind(table), Kind::Table);
+        let table = self.absolute(table);
+        // SAFETY: there is a table at the index, and space; Lua copies the bytes.
+        unsafe { ffi::onrush_lua_set_text(self.state, table, nth, bytes.as_ptr().cast(), bytes.len()) }
+    }
+
+    /// Whether a table may have more than the elements of a list. Without a search.
+    #[inline]
+    pub(crate) fn may_have_fields(&self, table: i32) -> bool {
+        debug_assert_eq!(self.kind(table), Kind::Table);
+        // SAFETY: there is a table at the index.
+        unsafe { ffi::onrush_lua_has_fields(self.state, table) != 0 }
+    }
+
+    /// Has the empty table at an index stand in for a kept table, which is its metatable's `__index`, too: its fields are
+    /// found without a look at the metatable.
+    pub(crate) fn stand_for(&self, table: i32, real: Kept) {
+        debug_assert_eq!(self.kind(table), Kind::Table);
+        let table = self.absolute(table);
+        self.push_kept(real);
+        debug_assert_eq!(self.kind(TOP), Kind::Table);
+        // SAFETY: both are tables. No real table is ever released.
+        unsafe { ffi::onrush_lua_stand_for(self.state, table) }
     }
 
     /// Replaces the key on top by the next key of the table and its value; at the end only pops the key. Begin with

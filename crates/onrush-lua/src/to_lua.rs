@@ -28,6 +28,9 @@ pub(crate) fn push_reply(stack: &Stack<'_>, bytes: &[u8]) -> Result<bool, Raised
     Ok(bytes.first() == Some(&b'-'))
 }
 
+/// Up to this length a line's end is looked for byte by byte.
+const SHORT_LINE_LEN: usize = 8;
+
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -165,7 +168,9 @@ impl<'a> Reader<'a> {
     #[inline]
     fn line(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at + 1..).unwrap_or_default();
-        let len = memchr::memchr(b'\r', rest).unwrap_or(rest.len());
+        // Most lines are short: numbers.
+        let short = || rest.iter().take(SHORT_LINE_LEN).position(|byte| *byte == b'\r');
+        let len = short().or_else(|| memchr::memchr(b'\r', rest)).unwrap_or(rest.len());
         self.at += 1 + len + 2;
         &rest[..len]
     }

@@ -12,7 +12,7 @@
 use onrush_resp::Reply;
 
 use crate::number::to_integer;
-use crate::stack::{BYTES_PER_STEP, Kind, NESTING_MAX, Raised, Stack, TOP};
+use crate::stack::{BYTES_PER_STEP, Kind, NESTING_MAX, Raised, Scalar, Stack, TOP};
 use crate::unfold::ValuesLeft;
 
 /// Most bytes of a script's reply: tables that contain each other could unfold to any size.
@@ -24,10 +24,10 @@ const REPLY_LEN_MAX: usize = 512 << 20;
 /// The script has been ended from outside meanwhile. Nothing has been appended.
 #[inline]
 pub(crate) fn take_reply(stack: &Stack<'_>, out: &mut Reply) -> Result<(), Raised> {
-    match stack.kind(TOP) {
-        Kind::Number => out.int(to_integer(stack.number(TOP).unwrap_or_default())),
-        Kind::String => out.bulk(stack.bytes(TOP).unwrap_or_default()),
-        _ => return take_other(stack, out),
+    match stack.scalar(TOP) {
+        Some(Scalar::Number(number)) => out.int(to_integer(number)),
+        Some(Scalar::Bytes(bytes)) => out.bulk(bytes),
+        None => return take_other(stack, out),
     }
     stack.pop(1);
     Ok(())
@@ -142,6 +142,9 @@ impl Writer<'_> {
 
     /// Appends a table that is marked as another type than an array; returns whether it is.
     fn scalar(&mut self) -> Result<bool, Stopped> {
+        if !self.stack.may_have_fields(TOP) {
+            return Ok(false);
+        }
         let top = self.stack.top();
         for (name, kind) in TAGS {
             if self.stack.get_field(TOP, name) == kind {

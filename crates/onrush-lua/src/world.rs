@@ -12,6 +12,13 @@ use crate::stack::Kept;
 /// Buffers that have grown beyond this many bytes are freed.
 pub(crate) const BUFFER_KEPT_MAX: usize = 64 * 1024;
 
+/// A command that is under way.
+#[derive(Default)]
+pub(crate) struct Calling {
+    pub(crate) command: Command,
+    pub(crate) reply: Reply,
+}
+
 /// A command that a script has built.
 #[derive(Default)]
 pub(crate) struct Command {
@@ -35,8 +42,8 @@ pub(crate) struct ReadOnly {
 /// See the module. Everything is in cells, since our functions may run inside of each other.
 #[derive(Default)]
 pub(crate) struct World {
-    pub(crate) command: Cell<Command>,
-    pub(crate) reply: Cell<Reply>,
+    /// No function that executes a command runs inside of another one.
+    pub(crate) calling: RefCell<Calling>,
     /// A buffer in which one function at a time builds a string.
     pub(crate) scratch: Cell<Vec<u8>>,
     /// `redis.setresp(3)`
