@@ -237,14 +237,10 @@ impl Locks {
         if self.scope == Scope::Declared {
             return if keys.all(|(db, hash)| self.held(db, hash).is_some()) { Ok(()) } else { self.refuse() };
         }
-        let mut wanted: SmallVec<[(u32, usize); 16]> =
-            keys.map(|(db, hash)| (db, self.database(db).shard_index(hash))).collect();
-        let locked = if wanted.len() > MARKED_KEYS_MIN {
-            self.lock_marked(&wanted)
-        } else {
-            wanted.sort_unstable();
-            wanted.dedup();
-            wanted.into_iter().try_for_each(|(db, shard)| self.lock_one_more(db, shard))
+        let is_one = keys.size_hint() == (1, Some(1));
+        let locked = match if is_one { keys.next() } else { None } {
+            Some((db, hash)) => self.lock_one_more(db, self.database(db).shard_index(hash)),
+            None => self.lock_several(keys),
         };
         if locked.is_err() {
             cold_path();
@@ -272,6 +268,17 @@ impl Locks {
             }
         }
         Ok(())
+    }
+
+    fn lock_several(&mut self, keys: impl Iterator<Item = (u32, KeyHash)>) -> Result<(), Refused> {
+        let mut wanted: SmallVec<[(u32, usize); 16]> =
+            keys.map(|(db, hash)| (db, self.database(db).shard_index(hash))).collect();
+        if wanted.len() > MARKED_KEYS_MIN {
+            return self.lock_marked(&wanted);
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted.into_iter().try_for_each(|(db, shard)| self.lock_one_more(db, shard))
     }
 
     fn lock_one_more(&mut self, db: u32, shard: usize) -> Result<(), Refused> {

@@ -95,13 +95,14 @@ fn is_server(token: Token<'_>) -> bool {
 }
 
 /// Whether every call of a command is written with the command's name and, in place of its only key, an element of
-/// KEYS.
+/// KEYS or a variable that holds one.
 fn calls_are_on_keys(tokens: &[Token<'_>], commands: &CommandTable) -> bool {
+    let names = names_of_keys(tokens);
     tokens.iter().enumerate().filter(|(_, token)| is_server(**token)).all(|(at, _)| {
         let follows = &tokens[at + 1..];
         match follows {
             [Token::Sign(b'.'), Token::Word(b"call" | b"pcall"), Token::Sign(b'('), Token::Text(name), rest @ ..] => {
-                is_on_one_key(name, commands) && is_key(rest)
+                is_on_one_key(name, commands) && is_key(rest, &names)
             }
             [Token::Sign(b'.'), Token::Word(word), ..] => HARMLESS.contains(word),
             _ => false,
@@ -177,20 +178,80 @@ fn sets_element(tokens: &[Token<'_>], at: usize, depth: usize) -> bool {
     }
 }
 
-/// Whether `, KEYS[1]` and the end of an argument come next.
-fn is_key(tokens: &[Token<'_>]) -> bool {
-    matches!(
-        tokens,
-        [
-            Token::Sign(b','),
-            Token::Word(b"KEYS"),
-            Token::Sign(b'['),
-            Token::Number(_),
-            Token::Sign(b']'),
-            Token::Sign(b',' | b')'),
-            ..
-        ]
-    )
+/// Whether `, KEYS[1]` or one of the names, and the end of an argument, come next.
+fn is_key(tokens: &[Token<'_>], names: &[&[u8]]) -> bool {
+    let end = match tokens {
+        [Token::Sign(b','), Token::Word(b"KEYS"), Token::Sign(b'['), Token::Number(_), Token::Sign(b']'), end, ..] => {
+            end
+        }
+        [Token::Sign(b','), Token::Word(name), end, ..] if names.contains(name) => end,
+        _ => return false,
+    };
+    matches!(end, Token::Sign(b',' | b')'))
+}
+
+/// The variables that hold an element of KEYS wherever they stand. Each is declared as `local name = KEYS[1]` outside of
+/// any block, and after that only read.
+fn names_of_keys<'a>(tokens: &[Token<'a>]) -> Vec<&'a [u8]> {
+    let mut names = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match (token, &tokens[at + 1..]) {
+            // From here on a declaration may be inside of a block.
+            (Token::Word(b"if" | b"do"), _) => break,
+            (
+                Token::Word(b"local"),
+                [
+                    Token::Word(name),
+                    Token::Sign(b'='),
+                    Token::Word(b"KEYS"),
+                    Token::Sign(b'['),
+                    Token::Number(_),
+                    Token::Sign(b']'),
+                    rest @ ..,
+                ],
+            ) if ends_statement(rest) && !tokens[..at].contains(&Token::Word(name)) && is_only_read(rest, name) => {
+                names.push(*name);
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// Whether the tokens that come next do not go on with the expression before them.
+fn ends_statement(tokens: &[Token<'_>]) -> bool {
+    match tokens.first() {
+        Some(Token::Word(word)) => !matches!(*word, b"and" | b"or"),
+        Some(Token::Sign(b';')) | None => true,
+        _ => false,
+    }
+}
+
+/// Whether a variable stands only where its value is read.
+fn is_only_read(tokens: &[Token<'_>], name: &[u8]) -> bool {
+    places(tokens).all(|(at, depth)| tokens[at] != Token::Word(name) || is_value(tokens, at, depth))
+}
+
+/// All tokens by their places, and inside of how many parentheses and braces they are.
+fn places(tokens: &[Token<'_>]) -> impl Iterator<Item = (usize, usize)> {
+    let mut depth = 0_usize;
+    tokens.iter().enumerate().map(move |(at, token)| {
+        match token {
+            Token::Sign(b'(' | b'{') => depth += 1,
+            Token::Sign(b')' | b'}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (at, depth)
+    })
+}
+
+/// Whether the token at `at`, inside of `depth` parentheses or braces, begins a value: nothing can be assigned to what
+/// stands inside of them, or after one of these tokens.
+fn is_value(tokens: &[Token<'_>], at: usize, depth: usize) -> bool {
+    let before = at.checked_sub(1).map(|before| tokens[before]);
+    depth > 0
+        || matches!(before, Some(Token::Sign(b'=' | b'<' | b'>' | b'+' | b'-' | b'*' | b'/' | b'.' | b'~')))
+        || matches!(before, Some(Token::Word(b"return" | b"and" | b"or" | b"not" | b"if" | b"elseif")))
 }
 
 /// Whether a command's first argument is its only key.
@@ -205,30 +266,11 @@ fn is_on_one_key(name: &[u8], commands: &CommandTable) -> bool {
 
 /// Whether KEYS and ARGV stand only where an element or the number of elements is read.
 fn are_only_read(tokens: &[Token<'_>]) -> bool {
-    let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate() {
-        match token {
-            Token::Sign(b'(' | b'{') => depth += 1,
-            Token::Sign(b')' | b'}') => depth = depth.saturating_sub(1),
-            Token::Word(b"KEYS" | b"ARGV") => {
-                let before = at.checked_sub(1).map(|before| tokens[before]);
-                let is_counted = before == Some(Token::Sign(b'#'));
-                // Nothing can be assigned to a value inside of parentheses, or after one of these tokens.
-                let is_value = depth > 0
-                    || matches!(
-                        before,
-                        Some(Token::Sign(b'=' | b'<' | b'>' | b'+' | b'-' | b'*' | b'/' | b'.' | b'~'))
-                    )
-                    || matches!(before, Some(Token::Word(b"return" | b"and" | b"or" | b"not" | b"if" | b"elseif")));
-                let is_element = tokens.get(at + 1) == Some(&Token::Sign(b'['));
-                if !(is_counted || is_value && is_element) {
-                    return false;
-                }
-            }
-            _ => {}
-        }
-    }
-    true
+    places(tokens).filter(|(at, _)| matches!(tokens[*at], Token::Word(b"KEYS" | b"ARGV"))).all(|(at, depth)| {
+        let is_counted = at > 0 && tokens[at - 1] == Token::Sign(b'#');
+        let is_element = tokens.get(at + 1) == Some(&Token::Sign(b'['));
+        is_counted || is_element && is_value(tokens, at, depth)
+    })
 }
 
 /// The pieces of a text; `None` if the text ends within a piece, or has a string with an escape or a line end.
@@ -308,6 +350,8 @@ mod tests {
             "-- a comment with redis.call(x)\nlocal limit = tonumber(ARGV[1])\nif #KEYS > 1 then return redis.error_reply('one key') end\n\
              --[==[ while ]] true ]==] return { redis.call('HSET', KEYS[1], 'f', ARGV[2]), limit }",
             "local v = redis.call('HMGET', KEYS[1], 'a', 'b') if v[1] == ARGV[1] then return {v[1], v[2]} end return v[2]",
+            "local key = KEYS[1] local n = redis.call('GET', key) if n == key then redis.call('SET', key, 1) end return key",
+            "local limit = 5 local a = KEYS[1]; local b = KEYS[2] return {redis.call('GET', a), redis.call('GET', b)}",
             "return 1",
         ] {
             assert_eq!(proof(text), (true, true), "{text}");
@@ -340,6 +384,21 @@ mod tests {
             "return pcall(redis.call, 'INCR', 'x')",
             "return redis.call('IN\\67R', KEYS[1])",
             "return redis.call([[INCR]], KEYS[1])",
+            "local key = KEYS[1] key = 'x' return redis.call('INCR', key)",
+            "local key = KEYS[1] .. 'x' return redis.call('INCR', key)",
+            "local key = KEYS[1] or 'x' return redis.call('INCR', key)",
+            "local key = KEYS[1], 'x' return redis.call('INCR', key)",
+            "local key = ARGV[1] return redis.call('INCR', key)",
+            "local key = KEYS[1] local key = 'x' return redis.call('INCR', key)",
+            "local key = KEYS[1] local a, key = 1, 'x' return redis.call('INCR', key)",
+            "local key = KEYS[1] local a = 1 a, key = 1, 'x' return redis.call('INCR', key)",
+            "local key = KEYS[1] if true then key = 'x' end return redis.call('INCR', key)",
+            "local key = KEYS[1] return redis.call('INCR', key .. 'x')",
+            "do local _VERSION = KEYS[1] end return redis.call('INCR', _VERSION)",
+            "if true then local _VERSION = KEYS[1] end return redis.call('INCR', _VERSION)",
+            "local n = redis.call('INCR', _VERSION) local _VERSION = KEYS[1] return _VERSION",
+            "local a, key = KEYS[1] return redis.call('INCR', key)",
+            "local key key = KEYS[1] return redis.call('INCR', key)",
         ] {
             assert!(!proof(text).0, "{text}");
         }
