@@ -403,6 +403,19 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_read_as_numbers_whatever_their_length() {
+        let texts = "'0', '007', '42', '999999999999999', '1000000000000001', '12345678901234567890', '-5', ' 6 ', '1e3', \
+                     '0x1f', '12a', '', ' ', '1 2', '7\\0x'";
+        let numbers = "0 7 42 999999999999999 1000000000000001 12345678901234567168 -5 6 1000 31 nil nil nil nil 7";
+        let code = format!(
+            "local r = {{}} for i, text in ipairs({{{texts}}}) do local n = tonumber(text) \
+             r[i] = n and string.format('%.0f', n) or 'nil' end return table.concat(r, ' ')"
+        );
+        assert_eq!(eval(&code), format!("${}\r\n{numbers}\r\n", numbers.len()));
+        assert_eq!(eval("return '20' + '22'"), ":42\r\n");
+    }
+
+    #[test]
     fn random_numbers_are_those_of_redis() {
         let code = "local r = {} for i = 1, 5 do r[i] = tostring(math.random()) end return table.concat(r, ' ')";
         let first = "0.39646477363839 0.84048536971234 0.35333609737146 0.44658343468168 0.31869277233197";

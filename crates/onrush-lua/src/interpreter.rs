@@ -418,6 +418,18 @@ mod tests {
     }
 
     #[test]
+    fn a_list_with_a_field_that_names_a_type_is_of_that_type() {
+        let mut run = Run::new();
+        assert_eq!(run.eval("return {1, 2, ok = 'fine'}"), "+fine\r\n");
+        assert_eq!(run.eval("local t = {1, 2} t.err = 'ERR bad' return t"), "-ERR bad\r\n");
+        assert_eq!(
+            run.eval("local t = {1, 2} t.ok = 'x' t.ok = nil return {t, {ok = 1}, {}}"),
+            "*3\r\n*2\r\n:1\r\n:2\r\n*0\r\n*0\r\n"
+        );
+        assert_eq!(run.eval("local t = {} t[1] = 5 return {t, {[1] = 6}}"), "*2\r\n*1\r\n:5\r\n*1\r\n:6\r\n");
+    }
+
+    #[test]
     fn errors_say_the_script_and_the_line() {
         let code = "\n\nerror('boom')";
         let sha = String::from_utf8(sha1_hex(code.as_bytes()).to_vec()).unwrap();

@@ -371,6 +371,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stand_in_has_the_fields_of_its_table_and_no_others() {
+        assert_eq!(
+            eval("return {KEYS[1], #ARGV, _G.redis.REPL_ALL, math.abs(-3)}"),
+            "*4\r\n$3\r\nkey\r\n:0\r\n:3\r\n:3\r\n"
+        );
+        assert_eq!(
+            eval("return {redis.nosuch == nil, redis[1] == nil, string[KEYS] == nil}"),
+            "*3\r\n:1\r\n:1\r\n:1\r\n"
+        );
+        assert_eq!(eval("return setmetatable({}, {__index = redis}).LOG_WARNING"), ":3\r\n");
+        assert_eq!(eval("return coroutine.wrap(function() return redis.call('INCR', 'x') end)()"), ":1\r\n");
+    }
+
+    #[test]
     fn patterns_are_bounded() {
         let too_complex = "ERR user_script:1: pattern too complex";
         for call in ["find('x', p)", "match('x', p)", "gmatch('x', p)", "gfind('x', p)", "gsub('x', p, '')"] {
