@@ -51,9 +51,15 @@ impl Clock {
     /// Unix time in milliseconds at `instant`.
     #[inline]
     pub fn unix_ms_at(&self, instant: Instant) -> i64 {
+        self.unix_us_at(instant) / 1000
+    }
+
+    /// Unix time in microseconds at `instant`.
+    #[inline]
+    pub fn unix_us_at(&self, instant: Instant) -> i64 {
         let since = instant - self.base;
         let since_us = since.as_secs() as i64 * 1_000_000 + i64::from(since.subsec_micros());
-        (since_us + self.offset_us.load(Relaxed)) / 1000
+        since_us + self.offset_us.load(Relaxed)
     }
 
     /// The present Unix time in milliseconds, from the source.

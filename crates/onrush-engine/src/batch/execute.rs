@@ -57,12 +57,12 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
             cold_path();
             let started = ctx.engine.clock.now();
             // The command's time is that of its start; later commands get their own.
-            ctx.commit.set_time(ctx.engine.clock.unix_ms_at(started));
+            let started_us = ctx.engine.clock.unix_us_at(started);
+            ctx.commit.set_time(started_us / 1000);
             ctx.started = started;
             let reply_at = ctx.out.len();
-            let (executed, result) = execute_long(ctx, full);
-            let ended = ctx.engine.clock.now();
-            timed = ((ended - started).as_nanos() as u64).max(1);
+            let (executed, result) = execute_long(ctx, planned, full);
+            timed = ((ctx.engine.clock.now() - started).as_nanos() as u64).max(1);
             if let Some(command) = executed {
                 count(ctx, command, timed, ctx.out.len() - reply_at, result.is_err());
             }
@@ -76,7 +76,7 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
                     }
                 }
             }
-            ctx.commit.set_time(ctx.engine.clock.unix_ms_at(ended));
+            ctx.commit.set_time((started_us + (timed / 1000) as i64) / 1000);
         }
     }
     if !PLAIN && ctx.session.states.contains(States::TRACKS) {
@@ -307,14 +307,18 @@ pub(crate) fn note_timed(ctx: &Ctx<'_>, took_ns: u64, reply_bytes: usize) {
 /// Executes commands that may take long, that need a subcommand looked up, or that are wrong. Also returns the command
 /// if it was executed.
 #[cold]
-fn execute_long(ctx: &mut Ctx<'_>, full: bool) -> (Option<&'static Command>, CommandResult) {
-    let result = execute_admitted(ctx, full);
+fn execute_long(
+    ctx: &mut Ctx<'_>,
+    planned: Option<&'static Command>,
+    full: bool,
+) -> (Option<&'static Command>, CommandResult) {
+    let result = execute_admitted(ctx, planned, full);
     let executed = (!ctx.refused && !ctx.commit.is_refused()).then_some(ctx.command);
     (executed, result)
 }
 
-fn execute_admitted(ctx: &mut Ctx<'_>, full: bool) -> CommandResult {
-    let command = match ctx.engine.resolve(ctx.session, &ctx.argv) {
+fn execute_admitted(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> CommandResult {
+    let command = match planned.map_or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv), Ok) {
         Ok(command) => command,
         Err(_) if is_http(ctx.arg(0)) => {
             // A web page has made a browser talk to this port: none of its lines may be executed.

@@ -81,7 +81,10 @@ impl Script {
     /// Notes a use of the script.
     #[inline]
     pub(crate) fn touch(&self, now_ms: i64) {
-        self.used_ms.store(now_ms, Relaxed);
+        // All threads that run it read this line.
+        if self.used_ms.load(Relaxed) != now_ms {
+            self.used_ms.store(now_ms, Relaxed);
+        }
     }
 }
 
