@@ -12,7 +12,7 @@
 /// cost is at most `pattern.len() * string.len()`, however many stars there are.
 ///
 /// ```
-/// use onrush_engine::glob::glob_match;
+/// use onrush_engine::formats::glob::glob_match;
 /// assert!(glob_match(b"user:*:na[mn]e", b"user:17:name", false));
 /// assert!(!glob_match(b"user:?", b"user:17", false));
 /// ```

@@ -294,7 +294,16 @@ impl Host {
     fn apply(&self, directive: &Directive, config: &Config) -> Result<(), ConfigSetError> {
         let failed = |reason: String| ConfigSetError::failed(directive.name, reason);
         match directive.name {
-            "dir" => std::env::set_current_dir(&config.dir).map_err(|error| failed(os_reason(&error))),
+            "dir" => {
+                std::env::set_current_dir(&config.dir).map_err(|error| failed(os_reason(&error)))?;
+                if let Some(aof) = self.append_only.aof() {
+                    tracing::warn!(
+                        "The append-only file stays in {} until appendonly is turned off and on",
+                        aof.dir().display()
+                    );
+                }
+                Ok(())
+            }
             "loglevel" => {
                 crate::log::set_level(config.loglevel);
                 Ok(())

@@ -304,6 +304,7 @@ impl Shared {
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         let mut queue = self.queue.lock();
+        queue.closed.get_or_insert_with(RedisError::closed);
         queue.deserted = true;
         queue.asleep = true;
         queue.wake();
