@@ -10,7 +10,7 @@
 //! thread that has the whole keyspace and draws another turn has it again only when every command that wanted it before
 //! is done: CLIENT PAUSE replies then. A turn that its thread no longer wants is passed over.
 //!
-//! Who waits longer than it wants to may mark the present turn as overdue, which ends with the turn: then nobody waits who
+//! Who waits longer than it wants to for a thread that has the whole keyspace may mark its turn as overdue, which ends with the turn: then nobody waits who
 //! can do something else.
 
 use std::collections::BTreeSet;
@@ -54,11 +54,14 @@ struct Now {
     turn: u64,
     /// Later turns that nobody wants any more.
     given_up: BTreeSet<u64>,
+    /// Whether the thread whose turn it is has the whole keyspace; until then it may give the turn up.
+    is_held: bool,
 }
 
 impl Now {
     /// Passes on to the next turn that is wanted.
     fn pass_on(&mut self) {
+        self.is_held = false;
         self.turn += 1;
         while self.given_up.remove(&self.turn) {
             self.turn += 1;
@@ -127,6 +130,11 @@ impl Gate {
         self.now_changed.wait_while(&mut self.now.lock(), |now| now.turn != turn.0);
         let mut entered: Vec<Entered<'_>> = self.slots.iter().rev().map(Slot::lock).collect();
         entered.reverse();
+        self.hold(entered)
+    }
+
+    fn hold<'a>(&'a self, entered: Vec<Entered<'a>>) -> Exclusive<'a> {
+        self.now.lock().is_held = true;
         Exclusive { gate: self, entered }
     }
 
@@ -149,7 +157,7 @@ impl Gate {
         match entered {
             Some(mut entered) => {
                 entered.reverse();
-                Some(Exclusive { gate: self, entered })
+                Some(self.hold(entered))
             }
             None => {
                 self.pass_on();
@@ -163,10 +171,11 @@ impl Gate {
         self.present.load(Relaxed)
     }
 
-    /// Marks a turn as overdue if it is still the present one; returns whether it is, and was not marked before.
+    /// Marks a turn as overdue if it is still the present one, and its thread has the whole keyspace; returns whether it
+    /// does, and was not marked before.
     pub(crate) fn mark_overdue(&self, turn: u64) -> bool {
         let now = self.now.lock();
-        now.turn == turn && self.overdue.swap(turn + 1, Relaxed) != turn + 1
+        now.turn == turn && now.is_held && self.overdue.swap(turn + 1, Relaxed) != turn + 1
     }
 
     /// Whether the present turn is overdue.
@@ -272,7 +281,9 @@ mod tests {
     fn a_turn_is_overdue_until_it_ends() {
         let gate = Gate::new(2);
         assert!(!gate.is_overdue());
-        let all = gate.exclusive(gate.take_turn());
+        let waiting = gate.take_turn();
+        assert!(!gate.mark_overdue(gate.present_turn()), "nobody has the whole keyspace");
+        let all = gate.exclusive(waiting);
         let turn = gate.present_turn();
         assert!(gate.mark_overdue(turn) && !gate.mark_overdue(turn), "the first one marks it");
         assert!(gate.is_overdue());

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onrush_engine::gate::Exclusive;
 use onrush_engine::process::{NotBegun, Process};
@@ -77,12 +77,20 @@ pub fn start_looking(server: &'static Server) -> std::io::Result<()> {
     let _ = WORK.set(sender);
     let mut saving = Saving { server, snapshots: Backoff::default(), is_tried: false };
     threads::start("saving", move || {
+        let mut looked = Instant::now();
         loop {
-            match work.recv_timeout(LOOK_PERIOD) {
+            // Clients that want something all the time do not keep it from looking.
+            let left = LOOK_PERIOD.saturating_sub(looked.elapsed());
+            match work.recv_timeout(left) {
                 Ok(work) => work(server),
-                Err(RecvTimeoutError::Timeout) if server.loading.is_on() => {}
-                Err(RecvTimeoutError::Timeout) => saving.look(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if looked.elapsed() >= LOOK_PERIOD {
+                looked = Instant::now();
+                if !server.loading.is_on() {
+                    saving.look();
+                }
             }
         }
     })?;
