@@ -10,8 +10,8 @@
 //! thread that has the whole keyspace and draws another turn has it again only when every command that wanted it before
 //! is done: CLIENT PAUSE replies then. A turn that its thread no longer wants is passed over.
 //!
-//! Who waits longer than it wants to for a thread that has the whole keyspace may mark its turn as overdue, which ends with the turn: then nobody waits who
-//! can do something else.
+//! A thread that has waited too long for one that has the whole keyspace may mark that thread's turn as overdue. The mark
+//! ends with the turn. Until then no thread waits that can do something else.
 
 use std::collections::BTreeSet;
 use std::mem::take;

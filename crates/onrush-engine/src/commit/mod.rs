@@ -141,7 +141,7 @@ impl Commit {
         self.locks.enter();
     }
 
-    /// As [`Commit::enter`], unless a script that takes too long has the keyspace; returns whether it has entered.
+    /// As [`Commit::enter`], unless what has the whole keyspace takes too long; returns whether it has entered.
     #[inline]
     pub fn enter_unless_busy(&mut self) -> bool {
         self.locks.enter_unless_busy()

@@ -24,7 +24,7 @@ use crate::process::host::{borrowed, error_reply};
 use crate::process::server::Server;
 
 /// Why neither a snapshot nor a log begins.
-pub const BUSY: &str = "a script has the keyspace for itself";
+pub const BUSY: &str = "a script or a command has the keyspace for itself";
 
 /// The folder of its files.
 pub fn folder(config: &Config) -> PathBuf {

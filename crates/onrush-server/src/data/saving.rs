@@ -97,7 +97,7 @@ pub fn start_looking(server: &'static Server) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Does something with the whole keyspace; `None`, without having done it, if a script takes too long. Beside long commands
+/// Does something with the whole keyspace; `None`, without having done it, if what has it takes too long. Beside long commands
 /// the thread for these does it: behind one of them there may always be another one.
 pub fn with_keyspace<T: Send + 'static>(
     server: &'static Server,
