@@ -173,7 +173,12 @@ impl Watched {
         true
     }
 
+    /// Takes a watcher out of the list of a key, unless a change of the key did. Without a lock if the filter rules the key
+    /// out: the keys of an outdated watcher have mostly left the table.
     fn remove(&self, db: u32, key: &[u8], hash: KeyHash, client: u64) {
+        if self.counter(hash).load(Relaxed) == 0 {
+            return;
+        }
         let mut keys = self.stripe(hash).lock();
         let name = name(db, key);
         let Some(watches) = keys.get_mut(&name) else { return };
