@@ -34,16 +34,16 @@ fn execute(stack: &Stack<'_>, raises: bool) -> Outcome {
         cold_path();
         return fail(stack, raises, problem);
     }
-    if command.multibulk.len() > BUFFER_KEPT_MAX {
+    if command.bytes.len() > BUFFER_KEPT_MAX {
         cold_path();
-        let worked = stack.work(command.multibulk.len() / BYTES_PER_STEP);
+        let worked = stack.work(command.bytes.len() / BYTES_PER_STEP);
         if let Err(raised) = worked {
             command.shrink();
             return Err(raised);
         }
     }
     reply.set_proto(if world.is_resp3.get() { Proto::Resp3 } else { Proto::Resp2 });
-    let called = stack.host(|host| host.call(&command.multibulk, &command.args, reply));
+    let called = stack.host(|host| host.call(&command.bytes, &command.args, reply));
     command.shrink();
     let ended = match called {
         Some(Interrupt::GoOn) => push(stack, reply),
@@ -97,7 +97,7 @@ impl Command {
     /// Takes the arguments of the running function.
     #[inline]
     fn gather(&mut self, stack: &Stack<'_>) -> Result<(), &'static str> {
-        self.multibulk.clear();
+        self.bytes.clear();
         self.args.clear();
         let count = stack.top();
         if count == 0 {
@@ -105,14 +105,13 @@ impl Command {
         }
         // An argument may be there many times. Ranges are 32 bits wide.
         let len_max = stack.heap().max_bytes().min(u32::MAX as usize);
-        self.line(b'*', count as usize);
         for index in 1..=count {
             match stack.scalar(index) {
-                Some(Scalar::Bytes(bytes)) => self.bulk(bytes),
+                Some(Scalar::Bytes(bytes)) => self.push(bytes),
                 Some(Scalar::Number(number)) => self.number(number),
                 None => return Err(BAD_ARGUMENTS),
             }
-            if self.multibulk.len() > len_max {
+            if self.bytes.len() > len_max {
                 return Err(TOO_LONG);
             }
         }
@@ -120,40 +119,23 @@ impl Command {
     }
 
     #[inline]
-    fn line(&mut self, kind: u8, number: usize) {
-        if number < 10 {
-            self.multibulk.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
-        } else if number < 100 {
-            let number = number as u8;
-            self.multibulk.extend_from_slice(&[kind, b'0' + number / 10, b'0' + number % 10, b'\r', b'\n']);
-        } else {
-            self.multibulk.push(kind);
-            self.multibulk.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-            self.multibulk.extend_from_slice(b"\r\n");
-        }
+    fn push(&mut self, bytes: &[u8]) {
+        self.args.push(ArgRange::new(self.bytes.len(), bytes.len()));
+        self.bytes.extend_from_slice(bytes);
     }
 
-    #[inline]
-    fn bulk(&mut self, bytes: &[u8]) {
-        self.line(b'$', bytes.len());
-        self.args.push(ArgRange::new(self.multibulk.len(), bytes.len()));
-        self.multibulk.extend_from_slice(bytes);
-        self.multibulk.extend_from_slice(b"\r\n");
-    }
-
-    #[inline]
     fn number(&mut self, value: f64) {
         if value as i64 as f64 == value && value.abs() < 1e15 {
-            self.bulk(itoa::Buffer::new().format(value as i64).as_bytes());
+            self.push(itoa::Buffer::new().format(value as i64).as_bytes());
         } else {
             let mut text = Vec::new();
             push_argument(&mut text, value);
-            self.bulk(&text);
+            self.push(&text);
         }
     }
 
     fn shrink(&mut self) {
-        if self.multibulk.capacity() > BUFFER_KEPT_MAX {
+        if self.bytes.capacity() > BUFFER_KEPT_MAX {
             *self = Self::default();
         }
     }

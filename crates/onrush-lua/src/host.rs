@@ -6,8 +6,8 @@ use onrush_resp::{ArgRange, Reply};
 pub trait Host {
     /// Executes a command and appends its one reply, in the protocol that `reply` speaks. An error is also a reply.
     ///
-    /// `multibulk` is the command as a client would send it, and `args` are its arguments in there.
-    fn call(&mut self, multibulk: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt;
+    /// `args` are its arguments: ranges of `bytes`.
+    fn call(&mut self, bytes: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt;
 
     /// `redis.log`
     fn log(&mut self, level: LogLevel, message: &[u8]);

@@ -26,8 +26,8 @@ pub(crate) struct TestHost {
 }
 
 impl Host for TestHost {
-    fn call(&mut self, multibulk: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt {
-        let arg = |index: usize| args[index].of(multibulk, &[]);
+    fn call(&mut self, bytes: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt {
+        let arg = |index: usize| args[index].of(bytes, &[]);
         match arg(0).to_ascii_lowercase().as_slice() {
             b"incr" => {
                 self.counter += 1;
@@ -36,7 +36,7 @@ impl Host for TestHost {
             b"echo" => reply.bulk(arg(1)),
             b"raw" => reply.raw(arg(1)),
             b"large" => reply.bulk_shared(&std::sync::Arc::new(vec![b'x'; 100_000])),
-            b"multibulk" => reply.bulk(multibulk),
+            b"bytes" => reply.bulk(bytes),
             b"ping" => reply.simple("PONG"),
             b"null" => reply.null(),
             b"map" => {

@@ -22,8 +22,8 @@ pub(crate) struct Calling {
 /// A command that a script has built.
 #[derive(Default)]
 pub(crate) struct Command {
-    /// As a client would send it.
-    pub(crate) multibulk: Vec<u8>,
+    /// Its arguments, one behind the other.
+    pub(crate) bytes: Vec<u8>,
     /// Its arguments in there.
     pub(crate) args: Vec<ArgRange>,
 }

@@ -51,6 +51,10 @@ impl<'a> Argv<'a> {
         if self.bytes.first() != Some(&b'*') || self.ranges.iter().any(|range| range.owned_index().is_some()) {
             return None;
         }
+        // Arguments alone, one behind the other, may begin with any byte.
+        if self.ranges.first()?.end() == self.get(0).len() {
+            return None;
+        }
         self.bytes.get(..last.end() + LINE_END_LEN)
     }
 
@@ -105,5 +109,20 @@ impl Arguments for Argv<'_> {
 
     fn get(&self, index: usize) -> &[u8] {
         Argv::get(self, index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_sent_as_a_multibulk_is_one() {
+        let sent = [ArgRange::new(8, 4), ArgRange::new(18, 1)];
+        let argv = Argv::new(b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n*1", &sent, &[]);
+        assert_eq!(argv.multibulk(), Some(&b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n"[..]));
+        let joined = [ArgRange::new(0, 5), ArgRange::new(5, 3)];
+        assert_eq!(Argv::new(b"*incrabc\r\n", &joined, &[]).multibulk(), None);
+        assert_eq!(Argv::new(b"incr abc\r\n", &joined, &[]).multibulk(), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::hint::cold_path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use onrush_resp::Reply;
 
@@ -33,10 +34,40 @@ pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Executes one command; returns the nanoseconds it took if it is one that is timed by itself. `PLAIN`: see
-/// [`Conditions::admit_all_short`](crate::batch::admission::Conditions::admit_all_short); `full`: memory is not within its limit.
+/// When the command that was timed last has ended: the next one, if it is timed too, begins then.
+pub(crate) struct LastTimed {
+    /// The index of the next run.
+    next: usize,
+    ended: Instant,
+    /// The same as Unix time.
+    ended_ns: i64,
+}
+
+impl LastTimed {
+    /// The time at which `run` begins.
+    #[inline]
+    fn or_now(last: &Option<Self>, engine: &Engine, run: usize) -> (Instant, i64) {
+        match last {
+            Some(last) if last.next == run => (last.ended, last.ended_ns),
+            _ => {
+                let now = engine.clock.now();
+                (now, engine.clock.unix_us_at(now) * 1000)
+            }
+        }
+    }
+}
+
+/// Executes one command, of the run `run`; returns the nanoseconds it took if it is one that is timed by itself. `PLAIN`:
+/// see [`Conditions::admit_all_short`](crate::batch::admission::Conditions::admit_all_short); `full`: memory is not within its
+/// limit.
 #[inline(always)]
-pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> u64 {
+pub(crate) fn execute<const PLAIN: bool>(
+    ctx: &mut Ctx<'_>,
+    planned: Option<&'static Command>,
+    full: bool,
+    run: usize,
+    last: &mut Option<LastTimed>,
+) -> u64 {
     let mark = ctx.out.mark();
     let mut timed = 0;
     match planned {
@@ -55,14 +86,16 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
         }
         _ => {
             cold_path();
-            let started = ctx.engine.clock.now();
             // The command's time is that of its start; later commands get their own.
-            let started_us = ctx.engine.clock.unix_us_at(started);
-            ctx.commit.set_time(started_us / 1000);
+            let (started, started_ns) = LastTimed::or_now(last, ctx.engine, run);
+            ctx.commit.set_time(started_ns / 1_000_000);
             ctx.started = started;
             let reply_at = ctx.out.len();
             let (executed, result) = execute_long(ctx, planned, full);
-            timed = ((ctx.engine.clock.now() - started).as_nanos() as u64).max(1);
+            let ended = ctx.engine.clock.now();
+            timed = ((ended - started).as_nanos() as u64).max(1);
+            let ended_ns = started_ns + timed as i64;
+            *last = Some(LastTimed { next: run + 1, ended, ended_ns });
             if let Some(command) = executed {
                 count(ctx, command, timed, ctx.out.len() - reply_at, result.is_err());
             }
@@ -76,7 +109,7 @@ pub(crate) fn execute<const PLAIN: bool>(ctx: &mut Ctx<'_>, planned: Option<&'st
                     }
                 }
             }
-            ctx.commit.set_time((started_us + (timed / 1000) as i64) / 1000);
+            ctx.commit.set_time(ended_ns / 1_000_000);
         }
     }
     if !PLAIN && ctx.session.states.contains(States::TRACKS) {

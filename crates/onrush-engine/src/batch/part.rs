@@ -11,7 +11,7 @@ use onrush_resp::{Decoder, Reply};
 use crate::batch::admission::Conditions;
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Chunk, Part, Planned, Tally};
-use crate::batch::execute::{encode, execute, fail, hear, leave_out};
+use crate::batch::execute::{LastTimed, encode, execute, fail, hear, leave_out};
 use crate::batch::planned_keys::PlannedKeys;
 use crate::batch::slice::SliceEnd;
 use crate::clients::session::{ReplyMode, Session, States};
@@ -73,7 +73,8 @@ impl Execution<'_> {
         let mut ctx = Ctx::new(engine, thread, &mut *lane.session, &mut *lane.reply, commit);
         let plain = conditions.admit_all_short(&ctx);
         let states = ctx.session.states;
-        let mut steps = Steps { conditions, tally, plain, states, spilled: *lane.spilled };
+        let mut steps =
+            Steps { conditions, tally, plain, states, spilled: *lane.spilled, last_timed: None, scripts_ns: 0 };
         let mut end = None;
         let (mut runs, mut of_next, mut more) = (0, 0, 0);
         'runs: while let Some(run) = planned.get(runs) {
@@ -183,7 +184,14 @@ struct Steps<'a> {
     /// The states of the session that `plain` is about.
     states: States,
     spilled: bool,
+    last_timed: Option<LastTimed>,
+    /// Nanoseconds that scripts took since the conditions were looked at.
+    scripts_ns: u64,
 }
+
+/// Scripts do not change the conditions for the commands behind them, but time passes: after this long they are looked at
+/// again.
+const SCRIPTS_NS_MAX: u64 = 1_000_000;
 
 impl Steps<'_> {
     /// Executes the command of `run` at `place`; returns what comes next, if that is not the next command.
@@ -220,7 +228,7 @@ impl Steps<'_> {
             self.tally.refused.push(at);
             return None;
         }
-        let long_ns = execute::<PLAIN>(ctx, run.command, self.conditions.full);
+        let long_ns = execute::<PLAIN>(ctx, run.command, self.conditions.full, at, &mut self.last_timed);
         if long_ns > 0 {
             cold_path();
             if std::mem::take(&mut ctx.is_held_back) {
@@ -240,8 +248,7 @@ impl Steps<'_> {
                 }
             }
             ctx.commit.release();
-            *self.conditions = Conditions::now(ctx.engine, ctx.commit);
-            self.plain = self.conditions.admit_all_short(ctx);
+            self.look_at_conditions(ctx, long_ns);
             ctx.commit.look_for_log();
             if ctx.session.waiter.is_some() {
                 return Some(Turn::EndsBehind(ChunkEnd::Blocked { consumed: run.nth_start(nth + 1) }));
@@ -257,6 +264,22 @@ impl Steps<'_> {
             return Some(Turn::Queues);
         }
         self.states.contains(States::CLOSES).then_some(Turn::EndsBehind(ChunkEnd::Close))
+    }
+
+    /// After a command that took so long: it may have changed the conditions for the commands behind it.
+    fn look_at_conditions(&mut self, ctx: &mut Ctx<'_>, long_ns: u64) {
+        self.scripts_ns += long_ns;
+        let may_evict = ctx.engine.eviction.maxmemory() > 0;
+        if ctx.command.runs_program() && !may_evict && self.scripts_ns < SCRIPTS_NS_MAX {
+            if ctx.commit.is_logged() {
+                // Giving the record to the log may have taken time.
+                self.last_timed = None;
+            }
+            return;
+        }
+        (self.scripts_ns, self.last_timed) = (0, None);
+        *self.conditions = Conditions::now(ctx.engine, ctx.commit);
+        self.plain = self.conditions.admit_all_short(ctx);
     }
 
     /// MULTI has been executed: executes what follows up to EXEC, if all of it is here and simple. Returns the number

@@ -11,22 +11,19 @@ struct Refusals {
     failed: u64,
 }
 
-/// Counts of errors, by their codes and by the commands that they are about.
+/// Counts of errors, by their codes and by the commands that they are about. Takes no memory without errors.
 #[derive(Default)]
-pub(crate) struct ErrorCounts {
+pub(crate) struct ErrorCounts(Option<Box<Counts>>);
+
+#[derive(Default)]
+struct Counts {
     codes: BTreeMap<Vec<u8>, u64>,
     /// Errors whose codes are too many to be told apart.
     others: u64,
     commands: BTreeMap<u16, Refusals>,
 }
 
-impl ErrorCounts {
-    /// Counts an error under its code.
-    #[cold]
-    pub(crate) fn error(&mut self, code: &[u8]) {
-        self.errors(code, 1);
-    }
-
+impl Counts {
     fn errors(&mut self, code: &[u8], times: u64) {
         if let Some(count) = self.codes.get_mut(code) {
             *count += times;
@@ -36,25 +33,39 @@ impl ErrorCounts {
             self.others += times;
         }
     }
+}
+
+impl ErrorCounts {
+    fn counts(&mut self) -> &mut Counts {
+        self.0.get_or_insert_default()
+    }
+
+    /// Counts an error under its code.
+    #[cold]
+    pub(crate) fn error(&mut self, code: &[u8]) {
+        self.counts().errors(code, 1);
+    }
 
     /// Counts a refusal of a command before it was executed.
     #[cold]
     pub(crate) fn rejected(&mut self, command: u16) {
-        self.commands.entry(command).or_default().rejected += 1;
+        self.counts().commands.entry(command).or_default().rejected += 1;
     }
 
     /// Counts executions of a command that ended in an error.
     #[cold]
     pub(crate) fn failed(&mut self, command: u16, times: u64) {
-        self.commands.entry(command).or_default().failed += times;
+        self.counts().commands.entry(command).or_default().failed += times;
     }
 
     /// Takes over all that `other` has counted.
     pub(crate) fn absorb(&mut self, other: Self) {
-        other.codes.iter().for_each(|(code, times)| self.errors(code, *times));
-        self.others += other.others;
+        let Some(other) = other.0 else { return };
+        let own = self.counts();
+        other.codes.iter().for_each(|(code, times)| own.errors(code, *times));
+        own.others += other.others;
         for (command, Refusals { rejected, failed }) in other.commands {
-            let refusals = self.commands.entry(command).or_default();
+            let refusals = own.commands.entry(command).or_default();
             refusals.rejected += rejected;
             refusals.failed += failed;
         }
@@ -62,17 +73,19 @@ impl ErrorCounts {
 
     /// Adds all to what INFO shows, as the thread of this number.
     pub(crate) fn show(&self, stats: &Stats, thread: usize) {
+        let Some(counts) = &self.0 else { return };
         let own = &stats.threads[thread];
-        own.error_replies.add(self.others + self.codes.values().sum::<u64>());
-        self.codes.iter().for_each(|(code, times)| stats.count_errors(code, *times));
-        for (command, refusals) in &self.commands {
+        own.error_replies.add(counts.others + counts.codes.values().sum::<u64>());
+        counts.codes.iter().for_each(|(code, times)| stats.count_errors(code, *times));
+        for (command, refusals) in &counts.commands {
             own.commands[*command as usize].rejected.add(refusals.rejected);
             own.commands[*command as usize].failed.add(refusals.failed);
         }
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.codes.is_empty() && self.commands.is_empty()
+        self.0.is_none()
     }
 }
 
@@ -88,7 +101,8 @@ mod tests {
             first.error(b"E0");
         }
         first.failed(1, 2);
-        assert_eq!((first.codes.len(), first.codes[&b"E0"[..]]), (ERROR_CODES_MAX, 1001));
+        let codes = &first.counts().codes;
+        assert_eq!((codes.len(), codes[&b"E0"[..]]), (ERROR_CODES_MAX, 1001));
         all.error(b"E0");
         all.rejected(1);
         all.failed(1, 1);

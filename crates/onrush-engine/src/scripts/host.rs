@@ -276,8 +276,8 @@ impl Drop for ScriptHost<'_, '_> {
 }
 
 impl Host for ScriptHost<'_, '_> {
-    fn call(&mut self, multibulk: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt {
-        if let Err(problem) = self.execute(Argv::new(multibulk, args, &[]), reply) {
+    fn call(&mut self, bytes: &[u8], args: &[ArgRange], reply: &mut Reply) -> Interrupt {
+        if let Err(problem) = self.execute(Argv::new(bytes, args, &[]), reply) {
             reply.error_bytes(problem.as_bytes());
         }
         if self.is_killed {

@@ -1,13 +1,16 @@
 //! The interpreter of a thread, and the shared scripts that the thread has found.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use onrush_lua::{Ended, Host, Interpreter, Interrupt, Limits, Lists, LogLevel, Registered, Sha1Hex, ShaHasher};
+use onrush_lua::{
+    Compiled, Ended, Host, Interpreter, Interrupt, Limits, Lists, LogLevel, Registered, Sha1Hex, ShaHasher,
+};
 use onrush_resp::{ArgRange, Reply};
 
 use super::{Library, Script};
@@ -16,11 +19,29 @@ use crate::ctx::Engine;
 /// Most scripts that a thread remembers to be in the cache; beyond that it forgets all and looks each up again.
 const KNOWN_MAX: usize = 4096;
 
+/// A shared script that a thread has found. Each thread counts its own references: one count for all threads would go
+/// back and forth between their caches at each call.
+pub(crate) struct Found {
+    script: Arc<Script>,
+    compiled: Cell<Option<Compiled>>,
+}
+
+impl std::ops::Deref for Found {
+    type Target = Script;
+
+    #[inline]
+    fn deref(&self) -> &Script {
+        &self.script
+    }
+}
+
 /// The state with which a thread runs scripts.
 struct Own {
     interpreter: Interpreter,
     /// Scripts found in the cache in the epoch below.
-    scripts: HashMap<Sha1Hex, Arc<Script>, ShaHasher>,
+    scripts: HashMap<Sha1Hex, Rc<Found>, ShaHasher>,
+    /// The one found last.
+    last: Option<Rc<Found>>,
     /// The engine, by its address, and the epoch of its cache.
     found_in: (usize, u64),
     /// The generation of the libraries at the last check of the interpreter's libraries.
@@ -33,6 +54,7 @@ thread_local! {
     static OWN: RefCell<Own> = RefCell::new(Own {
         interpreter: Interpreter::new(Limits::default()),
         scripts: HashMap::default(),
+        last: None,
         found_in: (0, 0),
         generation: 0,
         bytes: Arc::default(),
@@ -44,17 +66,40 @@ impl Own {
     #[inline]
     fn look(&mut self, engine: &'static Engine) {
         let now = (std::ptr::from_ref(engine) as usize, engine.scripts.cache.epoch().load(Relaxed));
-        if self.scripts.len() > KNOWN_MAX {
-            std::hint::cold_path();
-            self.scripts = HashMap::default();
-        }
         if self.found_in != now {
             std::hint::cold_path();
-            self.scripts = HashMap::default();
+            (self.scripts, self.last) = (HashMap::default(), None);
             self.interpreter.forget_scripts();
             self.found_in = now;
             engine.scripts.heaps.add(&self.bytes);
         }
+    }
+
+    /// As [`find`], of a script that was not the last one.
+    #[inline(never)]
+    fn find(&mut self, engine: &'static Engine, sha: &Sha1Hex) -> Option<Rc<Found>> {
+        let known = self.scripts.get(sha).filter(|found| !found.is_forgotten());
+        let found = match known {
+            Some(found) => Rc::clone(found),
+            None => {
+                let Some(script) = engine.scripts.cache.get(sha) else {
+                    self.scripts.remove(sha);
+                    return None;
+                };
+                self.remember(script)
+            }
+        };
+        self.last = Some(Rc::clone(&found));
+        Some(found)
+    }
+
+    fn remember(&mut self, script: Arc<Script>) -> Rc<Found> {
+        if self.scripts.len() >= KNOWN_MAX {
+            self.scripts = HashMap::default();
+        }
+        let found = Rc::new(Found { script, compiled: Cell::new(None) });
+        self.scripts.insert(found.sha, Rc::clone(&found));
+        found
     }
 
     /// Tells others how much memory the interpreter uses now.
@@ -66,57 +111,63 @@ impl Own {
 
 /// The script of this name, if it was loaded or evaluated.
 #[inline]
-pub(crate) fn find(engine: &'static Engine, sha: &Sha1Hex) -> Option<Arc<Script>> {
+pub(crate) fn find(engine: &'static Engine, sha: &Sha1Hex) -> Option<Rc<Found>> {
     OWN.with_borrow_mut(|own| {
         own.look(engine);
-        if let Some(script) = own.scripts.get(sha)
-            && !script.is_forgotten()
+        if let Some(last) = &own.last
+            && last.sha == *sha
+            && !last.is_forgotten()
         {
-            return Some(Arc::clone(script));
+            return Some(Rc::clone(last));
         }
-        let Some(script) = engine.scripts.cache.get(sha) else {
-            own.scripts.remove(sha);
-            return None;
-        };
-        own.scripts.insert(*sha, Arc::clone(&script));
-        Some(script)
+        own.find(engine, sha)
     })
 }
 
-/// Compiles a script.
+/// Compiles a new script, and adds it to the cache if it is Lua.
 ///
 /// # Errors
 /// It is not Lua: the message.
-pub(crate) fn compile(script: &Script) -> Result<(), Vec<u8>> {
+pub(crate) fn add(engine: &'static Engine, script: Script, now_ms: i64) -> Result<Rc<Found>, Vec<u8>> {
     OWN.with_borrow_mut(|own| {
         let compiled = own.interpreter.compile(&script.sha, script.code());
         own.tell_bytes();
-        compiled.map(|_| ())
+        let compiled = compiled?;
+        script.touch(now_ms);
+        let script = Arc::new(script);
+        engine.scripts.cache.add(Arc::clone(&script));
+        own.look(engine);
+        let found = own.remember(script);
+        found.compiled.set(Some(compiled));
+        Ok(found)
     })
 }
 
 /// Runs a script; compiles it if this thread has not.
 #[inline]
 pub(crate) fn run<'a>(
-    script: &Script,
+    found: &Found,
     keys: impl ExactSizeIterator<Item = &'a [u8]>,
     args: impl ExactSizeIterator<Item = &'a [u8]>,
     host: &mut dyn Host,
     out: &mut Reply,
 ) -> Ended {
     OWN.with_borrow_mut(|own| {
-        let compiled = match own.interpreter.find(&script.sha) {
-            Some(compiled) => compiled,
-            None => match own.interpreter.compile(&script.sha, script.code()) {
-                Ok(compiled) => compiled,
+        let compiled = match found.compiled.get() {
+            Some(compiled) if own.interpreter.has(compiled) => compiled,
+            _ => match own.interpreter.compile(&found.sha, found.code()) {
+                Ok(compiled) => {
+                    found.compiled.set(Some(compiled));
+                    compiled
+                }
                 Err(problem) => {
                     let text = b"ERR Error compiling script (new function): ";
                     return Ended::Failed { message: [text, problem.as_slice()].concat(), is_known: false };
                 }
             },
         };
-        let lists = if script.proof.keeps_lists { Lists::Kept } else { Lists::Own };
-        let ended = own.interpreter.run((compiled, lists), &script.sha, keys, args, host, out);
+        let lists = if found.proof.keeps_lists { Lists::Kept } else { Lists::Own };
+        let ended = own.interpreter.run((compiled, lists), &found.sha, keys, args, host, out);
         own.tell_bytes();
         ended
     })

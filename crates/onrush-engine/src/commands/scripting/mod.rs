@@ -4,7 +4,7 @@ pub mod functions;
 pub(crate) mod functions_specs;
 pub(crate) mod specs;
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use onrush_lua::{Ended, Sha1Hex, sha1_hex};
 use onrush_resp::{Reply, parse_i64};
@@ -18,10 +18,11 @@ use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::messages::show::show_script;
 use crate::observe::errors::ErrorCounts;
+use crate::scripts::Script;
 use crate::scripts::habit::{Habit, Known, Scope, TEXT_BYTES_MAX};
 use crate::scripts::host::{Again, Rules, ScriptHost, rules};
 use crate::scripts::proof::Proof;
-use crate::scripts::{Script, thread};
+use crate::scripts::thread::{self, Found};
 
 const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
 const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
@@ -78,21 +79,17 @@ fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
 ///
 /// # Errors
 /// It is not Lua; or it is too long for a worker.
-fn add(ctx: &mut Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Arc<Script>, CommandError> {
+fn add(ctx: &mut Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Rc<Found>, CommandError> {
     if text.len() > TEXT_BYTES_MAX {
         ctx.expect_work(usize::MAX)?;
     }
-    let script = Arc::new(Script::new(sha, text, is_loaded, &ctx.engine.commands)?);
-    let compiled = thread::compile(&script);
-    compiled.map_err(|problem| {
+    let script = Script::new(sha, text, is_loaded, &ctx.engine.commands)?;
+    thread::add(ctx.engine, script, ctx.now_ms()).map_err(|problem| {
         CommandError::bytes([b"ERR Error compiling script (new function): ", problem.as_slice()].concat())
-    })?;
-    script.touch(ctx.now_ms());
-    ctx.engine.scripts.cache.add(Arc::clone(&script));
-    Ok(script)
+    })
 }
 
-fn run(ctx: &mut Ctx<'_>, script: &Script, keys: usize) -> CommandResult {
+fn run(ctx: &mut Ctx<'_>, script: &Found, keys: usize) -> CommandResult {
     script.touch(ctx.now_ms());
     let rules = rules(ctx, script.flags)?;
     let known = Known { proof: script.proof, habit: &script.habit };
