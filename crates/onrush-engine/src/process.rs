@@ -194,7 +194,7 @@ pub trait Peer: Send {
     /// Sends all of it.
     ///
     /// # Errors
-    /// The system's; `TimedOut` or `WouldBlock` if nothing could be sent for the timeout.
+    /// The system's; `TimedOut` or `WouldBlock` if less than 64 KB could be sent within the timeout.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Reads a line, which is returned without its end.

@@ -90,8 +90,9 @@ const MEMORY: [Patch; 12] = [
 
 /// The table of all strings is hashed by all bytes and a secret. The hash of table keys, which decides the order of
 /// `pairs`, is Redis's: it covers all bytes too, and is computed when a string first is a key. A table in which many
-/// keys meet in one place goes over to the hash with the secret.
-const STRINGS: [Patch; 15] = [
+/// keys meet in one place goes over to the hash with the secret, once there is memory for its new places: a refused
+/// allocation leaves a table as it is. While a table puts its keys into new places, none of them makes it go over.
+const STRINGS: [Patch; 18] = [
     patch(
         "lobject.h",
         "    unsigned int hash;\n    size_t len;\n  } tsv;",
@@ -103,13 +104,40 @@ const STRINGS: [Patch; 15] = [
     patch(
         "lobject.h",
         "  lu_byte lsizenode;  /* log2 of size of `node' array */\n",
-        "  lu_byte lsizenode;  /* log2 of size of `node' array */\n  lu_byte is_secret;  /* keys are placed by the secret */\n",
+        "  lu_byte lsizenode;  /* log2 of size of `node' array */\n  lu_byte is_secret;  /* see `ltable.h' */\n",
     ),
-    patch("ltable.c", "  t->lsizenode = 0;\n  t->node", "  t->lsizenode = 0;\n  t->is_secret = 0;\n  t->node"),
+    patch(
+        "ltable.h",
+        "LUAI_FUNC const TValue *luaH_getnum (Table *t, int key);",
+        "/* values of `is_secret': by what the keys of a table are placed */\n\
+         #define BY_HASH		0\n\
+         #define BY_SECRET	1\n\
+         #define BY_HASH_STILL	2  /* keys are being put into new places */\n\
+         #define BY_SECRET_NEXT	3  /* by the hash until there are new places */\n\
+         \n\
+         LUAI_FUNC const TValue *luaH_getnum (Table *t, int key);",
+    ),
+    patch("ltable.c", "  t->lsizenode = 0;\n  t->node", "  t->lsizenode = 0;\n  t->is_secret = BY_HASH;\n  t->node"),
+    patch(
+        "ltable.c",
+        "  setnodevector(L, t, nhsize);  \n",
+        r"  setnodevector(L, t, nhsize);
+  /* nothing below needs more memory */
+  if (t->is_secret == BY_SECRET_NEXT) t->is_secret = BY_SECRET;
+  else if (t->is_secret == BY_HASH) t->is_secret = BY_HASH_STILL;
+",
+    ),
+    patch(
+        "ltable.c",
+        "  if (nold != dummynode)\n    luaM_freearray",
+        r"  if (t->is_secret == BY_HASH_STILL) t->is_secret = BY_HASH;
+  if (nold != dummynode)
+    luaM_freearray",
+    ),
     patch(
         "ltable.c",
         "  for (i = 1; i < numints; i++) a[0] += a[i];\n",
-        "  if (t->is_secret) return hashpow2(t, luaS_place(cast(const char *, a), sizeof(a)));\n  for (i = 1; i < numints; i++) a[0] += a[i];\n",
+        "  if (t->is_secret == BY_SECRET) return hashpow2(t, luaS_place(cast(const char *, a), sizeof(a)));\n  for (i = 1; i < numints; i++) a[0] += a[i];\n",
     ),
     patch(
         "ltable.c",
@@ -119,11 +147,11 @@ const STRINGS: [Patch; 15] = [
     patch(
         "ltable.c",
         "      /* new node will go into free position */\n",
-        r"      if (!t->is_secret) {
+        r"      if (t->is_secret == BY_HASH || t->is_secret == BY_SECRET_NEXT) {
         int count = 0;
         for (othern = mp; othern != NULL; othern = gnext(othern)) count++;
         if (count > CHAIN_MAX) {
-          t->is_secret = 1;
+          t->is_secret = BY_SECRET_NEXT;
           rehash(L, t, key);  /* puts all keys into their new places */
           return luaH_set(L, t, key);
         }
@@ -143,7 +171,7 @@ const STRINGS: [Patch; 15] = [
     patch(
         "ltable.c",
         "hashpow2(t, (str)->tsv.hash)",
-        "hashpow2(t, (t)->is_secret ? (str)->tsv.place : luaS_hash(str))",
+        "hashpow2(t, (t)->is_secret == BY_SECRET ? (str)->tsv.place : luaS_hash(str))",
     ),
     patch(
         "lstring.c",
@@ -462,7 +490,11 @@ const SHORT_WAYS: [Patch; 9] = [
         "  struct Table *metatable;\n  TValue *array;  /* array part */",
         "  lu_byte stands_for;  /* 0, or a place in `stood_for' */\n  struct Table *metatable;\n  TValue *array;  /* array part */",
     ),
-    patch("ltable.c", "  t->is_secret = 0;\n  t->node", "  t->is_secret = 0;\n  t->stands_for = 0;\n  t->node"),
+    patch(
+        "ltable.c",
+        "  t->is_secret = BY_HASH;\n  t->node",
+        "  t->is_secret = BY_HASH;\n  t->stands_for = 0;\n  t->node",
+    ),
     patch(
         "lstate.h",
         "  lua_CFunction panic;  /* to be called in unprotected errors */",

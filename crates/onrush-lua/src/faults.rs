@@ -240,3 +240,49 @@ fn strings_that_were_made_to_collide_cost_no_more_than_others() {
     let numbers = "local t = {} for i = 1, 20000 do t[i * 2^32 + 2^20 - i] = i end return 1";
     assert_eq!(asked.eval(numbers), ":1\r\n");
 }
+
+/// A table that goes over to the secret hash needs memory for its new places.
+#[test]
+fn a_table_stays_whole_when_it_gets_no_memory_for_another_hash() {
+    /// As `luaS_hashkey` computes it for short strings.
+    fn hash(text: &[u8]) -> u32 {
+        let add = |hash: u32, byte: &u8| hash ^ (hash << 5).wrapping_add(hash >> 2).wrapping_add(u32::from(*byte));
+        text.iter().rev().fold(text.len() as u32, add)
+    }
+    let names = (0..).map(|n| format!("k{n:07x}").into_bytes());
+    let meets = |name: &Vec<u8>| hash(name) % (1 << 16) == 7;
+    let names: Vec<Vec<u8>> = names.filter(meets).take(60).collect();
+    let code = "
+        local t, n, hog, j, failed, problem = {}, {}, {}, 0, 0, nil
+        for i = 1, 40000 do t['p' .. i] = 1 end
+        for i = 1, 20000 do n[i] = 'q' .. i end
+        for i = 1, 2000 do hog[i] = false end
+        pcall(function()
+            while true do j = j + 1 hog[j] = string.rep(string.char(65 + j % 26), 1000000) .. j end
+        end)
+        for i = 1, #ARGV do
+            local done, why = pcall(function() t[ARGV[i]] = 1 end)
+            if not done then failed, problem = failed + 1, why end
+        end
+        for i = 1, 20000 do pcall(function() t[n[i]] = 1 end) end
+        return {failed > 0 and 1 or 0, tostring(problem)}";
+    let args: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let reply = Run::with_memory(128 << 20).eval_with(code, &args);
+    // Whether it is caught depends on where memory ends.
+    assert!(String::from_utf8_lossy(&reply).contains("not enough memory"));
+}
+
+#[test]
+fn a_pattern_is_bounded_whatever_stands_behind_it() {
+    let long = "string.rep('a*', 1000000)";
+    for call in [
+        format!("string.gsub('x', {long}, '', 1)"),
+        format!("string.match('x', {long}, 1, true)"),
+        format!("string.gmatch('x', {long}, 1, true)()"),
+        format!("string.find('x', {long}, 1)"),
+        format!("('x'):gsub({long}, '', 1)"),
+    ] {
+        assert!(caught(&call).contains("pattern too complex"), "{call}");
+    }
+    assert_eq!(eval(&format!("return string.find({long}, {long}, 1, true)")), ":1\r\n");
+}

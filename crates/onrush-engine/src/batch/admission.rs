@@ -74,6 +74,9 @@ impl Conditions {
 
     #[cold]
     fn hold_back(&self, ctx: &Ctx<'_>, planned: Option<&'static Command>) -> Option<SliceEnd> {
+        if ctx.session.is_replay {
+            return None;
+        }
         if self.waits_for_script {
             let command = planned.or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv).ok());
             let is_allowed = command.is_none_or(|command| command.flags.contains(Flags::ALLOW_BUSY));

@@ -79,9 +79,11 @@ impl LocalClient {
         self.session.states.insert(crate::clients::session::States::LOGGED_OUT);
     }
 
-    /// Marks its commands as those of a log: nothing expires before them, and they are executed while data is loaded.
+    /// Marks its commands as those of a log: nothing expires before them, they are executed while data is loaded, and no
+    /// other client sees, pauses or kills it.
     pub fn replay(&mut self) {
         self.session.is_replay = true;
+        self.engine.clients.remove(self.session.handle.id);
     }
 
     /// Sends bytes and executes the complete commands, for at most a slice of work.

@@ -301,6 +301,9 @@ impl Commit {
             self.record.sent(self.db, argv);
         }
         self.record.end_command();
+        if self.record.has_too_many_messages() && !self.has_way_back() {
+            self.record.send_messages();
+        }
         self.locks.release_many();
         if !self.left.expired.is_empty() {
             self.count_expired();

@@ -410,6 +410,18 @@ impl Recorder {
         receivers
     }
 
+    /// Whether more messages wait for the end of the commit than may.
+    #[inline]
+    pub(super) fn has_too_many_messages(&self) -> bool {
+        self.outgoing.is_full()
+    }
+
+    /// Sends the messages before the record is closed: there are too many to keep.
+    #[cold]
+    pub(super) fn send_messages(&mut self) {
+        self.outgoing.deliver();
+    }
+
     /// Clears what is remembered of the present command.
     pub(super) fn end_command(&mut self) {
         self.is_rewritten = false;

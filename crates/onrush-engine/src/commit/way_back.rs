@@ -43,10 +43,12 @@ impl Commit {
         }
     }
 
-    /// Whether more lines wait to be shown than may wait: the commands must be executed where they are not undone.
+    /// Whether more lines wait to be shown, or more messages to be sent, than may wait: the commands must be executed where
+    /// they are not undone.
     #[inline]
-    pub(crate) fn shows_too_much(&self) -> bool {
-        self.record.undo.shown_bytes > SHOWN_BYTES_MAX
+    pub(crate) fn tells_too_much(&self) -> bool {
+        let undo = &self.record.undo;
+        undo.shown_bytes > SHOWN_BYTES_MAX || undo.is_on && self.record.has_too_many_messages()
     }
 
     /// Whether there is a way back.

@@ -51,16 +51,28 @@ pub(crate) struct Outgoing {
     payloads: Vec<Payload>,
     /// Names and payloads.
     bytes: Vec<u8>,
+    /// Memory of all messages, about, in bytes.
+    held_bytes: usize,
 }
+
+/// Most bytes of messages that wait for the end of a commit. More are sent before, or the commands are undone and executed
+/// where they can be.
+const HELD_BYTES_MAX: usize = 16 << 20;
 
 impl Outgoing {
     pub(crate) fn new(shared: &'static Shared, thread: usize) -> Self {
-        Self { shared, thread, known: None, groups: Vec::new(), payloads: Vec::new(), bytes: Vec::new() }
+        Self { shared, thread, known: None, groups: Vec::new(), payloads: Vec::new(), bytes: Vec::new(), held_bytes: 0 }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// Whether more messages wait than may.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.held_bytes > HELD_BYTES_MAX
     }
 
     /// Publishes a message on a channel; `owned` is the message if it is in a buffer of its own. Returns how many
@@ -85,6 +97,7 @@ impl Outgoing {
                 payloads: self.payloads.len()..self.payloads.len(),
             });
         }
+        self.held_bytes += size_of::<Group>() + size_of::<Payload>() + name.len() + payload.len();
         let start = self.bytes.len();
         self.payloads.push(match owned {
             Some(value) => Payload::Shared(Arc::clone(value)),
@@ -139,6 +152,7 @@ impl Outgoing {
         self.groups.clear();
         self.payloads.clear();
         self.bytes.clear();
+        self.held_bytes = 0;
         shrink(&mut self.payloads);
         shrink(&mut self.bytes);
         if let Some(known) = &mut self.known {

@@ -82,6 +82,8 @@ pub(crate) struct ScriptHost<'a, 'c> {
     /// Whether it has the locks of some keys only.
     is_scoped: bool,
     has_written: bool,
+    /// Whether it has done what cannot be done twice.
+    has_effects: bool,
     is_recorded: bool,
     changes: u64,
     /// Errors of its commands and in its reply, which do not count if it is executed again.
@@ -132,6 +134,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             is_outermost,
             is_scoped,
             has_written: false,
+            has_effects: false,
             is_recorded: true,
             changes: 0,
             errors: ErrorCounts::default(),
@@ -176,6 +179,15 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
     /// The end of a script that SCRIPT KILL or FUNCTION KILL has asked for.
     fn killed(&self) -> Interrupt {
         Interrupt::Abort(if self.is_function() { KILLED_FUNCTION } else { KILLED_SCRIPT }.to_vec())
+    }
+
+    /// If the script takes too long on the thread for long commands: commands that wait for that thread are refused.
+    fn refuse_waiting(&self) {
+        let engine = self.ctx.engine;
+        let is_refused = engine.settings.busy_reply_ms.load(Relaxed) > 0;
+        if is_refused && self.ctx.thread == engine.long_thread() {
+            refuse_waiting(engine);
+        }
     }
 
     fn is_function(&self) -> bool {
@@ -226,7 +238,8 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if !command.names_all_keys && !self.goes_on_uncovered(writes) {
             return Err(BEGINS_ANEW);
         }
-        if command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) && !self.has_written {
+        self.has_effects |= command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
+        if writes && !self.has_written {
             if self.is_told && !self.ctx.engine.scripts.running.may_write() {
                 self.is_killed = true;
                 return Ok(());
@@ -236,7 +249,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         let (has_changed, mark) = (self.changes > 0, reply.mark());
         let (changes, errors) = (&mut self.changes, &mut self.errors);
         let takes_long = execute_called(self.ctx, command, argv, self.is_recorded, changes, errors, reply);
-        if takes_long || self.ctx.commit.shows_too_much() {
+        if takes_long || self.ctx.commit.tells_too_much() {
             cold_path();
             self.habit.note_long();
             self.again = Some(Again::Elsewhere);
@@ -325,7 +338,7 @@ impl Host for ScriptHost<'_, '_> {
         let ctx = &*self.ctx;
         let running = &ctx.engine.scripts.running;
         let took = ctx.engine.clock.now() - ctx.started;
-        let may_restart = ctx.commit.has_way_back() || (self.is_outermost && !self.has_written);
+        let may_restart = ctx.commit.has_way_back() || (self.is_outermost && !self.has_effects);
         if may_restart && ctx.commit.may_go_elsewhere() {
             if took > ON_WORKER_MAX {
                 self.habit.note_long();
@@ -339,11 +352,11 @@ impl Host for ScriptHost<'_, '_> {
             if running.is_to_end() {
                 return self.killed();
             }
+            // A worker that did not see the mark yet may have passed another one on.
+            self.refuse_waiting();
         } else if took.as_millis() as u64 >= if threshold_ms == 0 { WITHOUT_THRESHOLD_MS } else { threshold_ms } {
             running.take_too_long(self.has_written, self.what());
-            if threshold_ms > 0 && ctx.thread == ctx.engine.long_thread() {
-                refuse_waiting(ctx.engine);
-            }
+            self.refuse_waiting();
             self.is_told = true;
         }
         Interrupt::GoOn

@@ -55,6 +55,15 @@ const HARMLESS: &[&[u8]] = &[
     b"setresp",
 ];
 
+/// Most steps whose time their operands decide: comparisons, and calls of functions and commands.
+const STEPS_MAX: usize = 128;
+
+/// Most concatenations: each can double a string.
+const CONCATENATIONS_MAX: usize = 3;
+
+/// Most calls of commands whose time the data decides.
+const LONG_CALLS_MAX: usize = 4;
+
 /// Functions that end soon, whatever their arguments are.
 const QUICK: &[&[u8]] = &[b"tonumber", b"tostring", b"type"];
 
@@ -84,7 +93,7 @@ impl Proof {
         let Some(tokens) = tokens(text) else { return Self::default() };
         let is_weak = !tokens.iter().any(|token| matches!(token, Token::Word(word) if STRONG.contains(word)));
         let keeps_lists = is_weak && are_only_read(&tokens);
-        let ends_soon = || calls_end_soon(&tokens) && tables_are_small(&tokens);
+        let ends_soon = || calls_end_soon(&tokens) && tables_are_small(&tokens) && steps_are_few(&tokens, commands);
         Self { keeps_to_keys: keeps_lists && calls_are_on_keys(&tokens, commands) && ends_soon(), keeps_lists }
     }
 }
@@ -138,6 +147,24 @@ fn calls_end_soon(tokens: &[Token<'_>]) -> bool {
             _ => true,
         }
     })
+}
+
+/// Whether there are few steps whose time does not follow from the length of the text.
+fn steps_are_few(tokens: &[Token<'_>], commands: &CommandTable) -> bool {
+    let is_long = |name: &[u8]| commands.resolve(&[name][..]).is_ok_and(|command| !command.is_short());
+    let (mut steps, mut concatenations, mut long_calls) = (0, 0, 0);
+    for (at, token) in tokens.iter().enumerate() {
+        match (token, tokens.get(at + 1)) {
+            (Token::Sign(b'('), Some(Token::Text(name))) => {
+                steps += 1;
+                long_calls += usize::from(is_long(name));
+            }
+            (Token::Sign(b'(' | b'<' | b'>'), _) => steps += 1,
+            (Token::Sign(b'.'), Some(Token::Sign(b'.'))) => concatenations += 1,
+            _ => {}
+        }
+    }
+    steps <= STEPS_MAX && concatenations <= CONCATENATIONS_MAX && long_calls <= LONG_CALLS_MAX
 }
 
 /// Whether the function with the name `word`, at `at`, ends soon. Which fields of `redis` are called is checked apart.

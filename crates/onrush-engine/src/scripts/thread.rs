@@ -178,7 +178,9 @@ pub(crate) fn run<'a>(
 /// # Errors
 /// It cannot be loaded: the message.
 pub(crate) fn load(engine: &'static Engine, name: &[u8], id: u64, text: &[u8]) -> Result<Vec<Registered>, Vec<u8>> {
-    OWN.with_borrow_mut(|own| own.interpreter.load_library(name, id, Library::code(text), &mut Loading::new(engine)))
+    OWN.with_borrow_mut(|own| {
+        own.interpreter.load_library(name, id, Library::code(text), &mut Loading::new(engine, NEW_TIME_MAX))
+    })
 }
 
 /// Calls a function of a library; loads the library if this thread has not.
@@ -202,7 +204,7 @@ pub(crate) fn call<'a>(
         if own.interpreter.library(&library.name) != Some(library.id) {
             let code = Library::code(&library.text);
             if let Err(problem) =
-                own.interpreter.load_library(&library.name, library.id, code, &mut Loading::new(engine))
+                own.interpreter.load_library(&library.name, library.id, code, &mut Loading::new(engine, KNOWN_TIME_MAX))
             {
                 return Ended::Failed { message: [b"ERR ", problem.as_slice()].concat(), is_known: false };
             }
@@ -214,18 +216,22 @@ pub(crate) fn call<'a>(
     })
 }
 
-/// Longest time that a library may take to register its functions.
-const LOADING_TIME_MAX: Duration = Duration::from_millis(500);
+/// Longest time that a new library may take to register its functions.
+const NEW_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// The same for a library that was accepted before: now the machine may be busy.
+const KNOWN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The host of a library while it is loaded: it executes no commands.
 struct Loading {
     engine: &'static Engine,
     started: Instant,
+    time_max: Duration,
 }
 
 impl Loading {
-    fn new(engine: &'static Engine) -> Self {
-        Self { engine, started: engine.clock.now() }
+    fn new(engine: &'static Engine, time_max: Duration) -> Self {
+        Self { engine, started: engine.clock.now(), time_max }
     }
 }
 
@@ -248,7 +254,8 @@ impl Host for Loading {
     fn returns_error(&mut self, _: &[u8], _: bool) {}
 
     fn interrupt(&mut self) -> Interrupt {
-        if self.engine.clock.now() - self.started > LOADING_TIME_MAX {
+        // What was saved was accepted, however long it took.
+        if !self.engine.loading.is_on() && self.engine.clock.now() - self.started > self.time_max {
             return Interrupt::Abort(b"ERR FUNCTION LOAD timeout".to_vec());
         }
         Interrupt::GoOn

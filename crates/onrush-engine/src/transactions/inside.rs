@@ -160,7 +160,7 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_
 /// Why a transaction with a way back must stop, if it must: the reason it went outside, or `None` if it takes long.
 fn stops(commit: &mut Commit) -> Option<Option<Outside>> {
     match (commit.take_refused(), commit.went_outside()) {
-        _ if commit.shows_too_much() => Some(None),
+        _ if commit.tells_too_much() => Some(None),
         (Some(Refused::TakesLong | Refused::HeldLong), _) => Some(None),
         (Some(Refused::Undeclared), outside) => Some(Some(outside.unwrap_or(Outside::Undeclared))),
         (None, outside) => outside.map(Some),

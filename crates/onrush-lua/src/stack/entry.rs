@@ -51,7 +51,7 @@ pub(super) unsafe extern "C-unwind" fn matching<const NTH: usize>(state: *mut ff
     // SAFETY: Lua calls this with one of our states. Lua's own function is called as Lua would call it: with its
     // arguments on the stack of a function. When its errors leave this frame, nothing in the frame owns anything.
     unsafe {
-        if is_too_complex(state) {
+        if is_too_complex::<NTH>(state) {
             ffi::luaL_error(state, c"pattern too complex".as_ptr());
         }
         match Stack::of(state).anchor.matching[NTH].get() {
@@ -61,12 +61,14 @@ pub(super) unsafe extern "C-unwind" fn matching<const NTH: usize>(state: *mut ff
     }
 }
 
-fn is_too_complex(state: *mut ffi::lua_State) -> bool {
+fn is_too_complex<const NTH: usize>(state: *mut ffi::lua_State) -> bool {
+    // Of these functions, only `find` can be told to look for the text itself.
     const IS_PLAIN: i32 = 4;
     let stack = Stack::of(state);
+    let is_plain = || MATCHING[NTH] == "find" && stack.truth(IS_PLAIN);
     let Some(pattern) = stack.bytes(2) else { return false };
     let repeats = || pattern.iter().filter(|byte| matches!(byte, b'*' | b'+' | b'-' | b'?')).count();
-    pattern.len() > REPEATS_MAX && !stack.truth(IS_PLAIN) && repeats() > REPEATS_MAX
+    pattern.len() > REPEATS_MAX && !is_plain() && repeats() > REPEATS_MAX
 }
 
 /// The progress of reading a text in pieces.

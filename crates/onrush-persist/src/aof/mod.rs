@@ -34,6 +34,6 @@ pub use commands::{Annotation, Chunk, CommandReader, Found};
 pub use error::AofError;
 pub use manifest::{Manifest, ManifestFile, base_name, incr_name, is_file_name, manifest_name};
 pub use reader::{Content, LogFile, Reader, truncate};
-pub use rewrite::REWRITE_NAME;
+pub use rewrite::{REWRITE_NAME, Strays};
 pub use scan::{ARG_LEN_MAX, ARGS_MAX};
 pub use writer::{Aof, AofFacts, AofOptions, AofStatus, BUFFER_BYTES_MAX, Failure, FsyncPolicy, Health};

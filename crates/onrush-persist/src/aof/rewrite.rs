@@ -55,6 +55,15 @@ pub(super) struct Prepared {
     pub head_len: u64,
 }
 
+/// Files that look like parts of the log, but that its manifest does not name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// They had nothing that other files do not have, and are gone.
+    pub removed: Vec<String>,
+    /// They are still there.
+    pub kept: Vec<String>,
+}
+
 /// The moment from which records go to a new file.
 #[derive(Clone)]
 pub(super) struct Switched {
@@ -146,17 +155,28 @@ impl Rewriting {
     }
 
     /// Removes files of the log that the manifest does not name, and unfinished ones: a process that was killed during
-    /// a rewrite has left them. Returns their names. O(files in the folder).
-    pub fn sweep(&self, storage: &dyn Storage, dir: &Path, name: &str) -> Vec<String> {
+    /// a rewrite has left them. Files that may have what no other file has stay. O(files in the folder).
+    pub fn sweep(&self, storage: &dyn Storage, dir: &Path, name: &str) -> Strays {
         let is_named = |file: &str| {
             let history = self.manifest.history.iter();
             self.manifest.files().chain(history).any(|named| named.name == file)
         };
         let mut names = storage.list(dir).unwrap_or_default();
         names.retain(|file| is_made_for(file, name) && !is_named(file));
+        let is_superseded = |file: &String| match split_name(file, name) {
+            None => true,
+            Some((seq, INCR_KIND)) => {
+                let is_older =
+                    self.manifest.base.is_some() && self.manifest.incrs.first().is_some_and(|first| seq < first.seq);
+                is_older || storage.len(&dir.join(file)).is_ok_and(|len| len == Some(0))
+            }
+            // Only one base counts, and the manifest knows which.
+            Some(_) => self.manifest.base.is_some(),
+        };
+        let (mut removed, kept): (Vec<_>, Vec<_>) = names.into_iter().partition(is_superseded);
         // One that cannot be removed is tried again at the next start.
-        names.retain(|file| storage.remove(&dir.join(file)).is_ok());
-        names
+        removed.retain(|file| storage.remove(&dir.join(file)).is_ok());
+        Strays { removed, kept }
     }
 
     /// Removes files that no longer belong to the log. Files that cannot be removed are tried again after the next

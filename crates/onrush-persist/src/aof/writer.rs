@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::manifest::{Manifest, ManifestFile, make_dir};
-use super::rewrite::{Prepared, Rewriting, Switched};
+use super::rewrite::{Prepared, Rewriting, Strays, Switched};
 use super::segment::Segment;
 use super::{AofError, syncer};
 use crate::buffer::Buffer;
@@ -137,7 +137,7 @@ pub struct AofFacts {
 pub struct Aof {
     pub(super) inner: Arc<Inner>,
     syncer: Mutex<Option<JoinHandle<()>>>,
-    swept: Mutex<Vec<String>>,
+    strays: Mutex<Strays>,
 }
 
 /// What the threads share.
@@ -293,7 +293,7 @@ impl Aof {
         let (dir, name) = (&options.dir, &options.name);
         let mut rewriting = Rewriting::new(&*storage, dir, name, manifest)?;
         rewriting.remove_history(&*storage, dir, name);
-        let swept = rewriting.sweep(&*storage, dir, name);
+        let strays = rewriting.sweep(&*storage, dir, name);
         let last = rewriting.manifest.incrs.last().cloned();
         let (file, size) = match last {
             Some(ManifestFile { name, .. }) => {
@@ -317,7 +317,7 @@ impl Aof {
             }
         };
         let aof = Self::start(storage, options, rewriting, Segment::new(0, file, size, at_lsn), None)?;
-        *aof.swept.lock() = swept;
+        *aof.strays.lock() = strays;
         Ok(aof)
     }
 
@@ -392,12 +392,12 @@ impl Aof {
             wanted: AtomicU64::new(0),
         });
         let syncer = syncer::start(Arc::clone(&inner)).map_err(AofError::io("a thread"))?;
-        Ok(Arc::new(Aof { inner, syncer: Mutex::new(Some(syncer)), swept: Mutex::default() }))
+        Ok(Arc::new(Aof { inner, syncer: Mutex::new(Some(syncer)), strays: Mutex::default() }))
     }
 
-    /// The names of files that [`Aof::open`] has removed: rewrites that were killed had left them. Returns them once.
-    pub fn take_swept(&self) -> Vec<String> {
-        std::mem::take(&mut self.swept.lock())
+    /// The files that [`Aof::open`] has found beside those of the manifest. Returns them once.
+    pub fn take_strays(&self) -> Strays {
+        std::mem::take(&mut self.strays.lock())
     }
 
     /// Whether the log has its first base, so that its records count.

@@ -55,6 +55,7 @@ fn options(server: &'static Server, config: &Config, dir: PathBuf) -> AofOptions
 
 /// Takes over settings that have changed.
 pub fn refresh(server: &Server, config: &Config) {
+    refusal::look_at_snapshots(server, config);
     refresh_wishes(server, config);
     if let Some(aof) = server.host.append_only.aof() {
         aof.set_policy(policy(config));
@@ -79,8 +80,14 @@ pub fn continue_log(server: &'static Server, dir: PathBuf, manifest: Manifest) -
     let lsn = server.log.last_lsn();
     let aof =
         Aof::open(Arc::new(Disk), options(server, &config, dir), manifest, lsn).map_err(|error| error.to_string())?;
-    for name in aof.take_swept() {
+    let strays = aof.take_strays();
+    for name in strays.removed {
         tracing::info!("Removed {name}: its process has ended during a rewrite");
+    }
+    for name in strays.kept {
+        tracing::warn!(
+            "{name} is not loaded: the manifest does not name it. It stays, as the manifest may have lost a line"
+        );
     }
     attach(server, aof, lsn)?;
     server.durability.turn_on();
@@ -184,7 +191,10 @@ pub fn configure(server: &'static Server, pairs: &[(Vec<u8>, Vec<u8>)], is_local
                 ConfigSetError::failed("appendonly", "Unable to turn on AOF. Check server logs.")
             })?;
         }
-        if let Err(error) = server.host.set_and_listen(&pairs, is_local) {
+        if !change.config.appendonly && server.loading.is_on() {
+            return Err(ConfigSetError::failed("appendonly", "The data is being loaded."));
+        }
+        if let Err(error) = server.host.set(&pairs, is_local) {
             if turns_on {
                 turn_off(server);
             }

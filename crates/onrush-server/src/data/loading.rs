@@ -139,8 +139,8 @@ pub enum Saved {
     Nothing,
     /// A snapshot.
     Snapshot(PathBuf),
-    /// An append-only file.
-    Log(Manifest),
+    /// An append-only file, in this folder.
+    Log(PathBuf, Manifest),
 }
 
 /// Removes files of snapshots whose process was killed.
@@ -179,7 +179,7 @@ pub fn begin_loading(server: &Server) -> Result<Saved, String> {
             }
             return Ok(Saved::Nothing);
         };
-        return Ok(Saved::Log(manifest));
+        return Ok(Saved::Log(folder(&config), manifest));
     }
     if config.dbfilename.is_empty() {
         // There is no such file; a snapshot then fails, as in Redis.
@@ -216,18 +216,15 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
             tracing::info!("Done loading RDB, keys loaded: {}, keys expired: {}.", progress.keys, progress.expired);
             None
         }
-        Saved::Log(manifest) => {
-            let dir = folder(&server.host.config.read());
+        Saved::Log(dir, manifest) => {
             load_log(server, &dir, &manifest)?;
-            Some(manifest)
+            Some((dir, manifest))
         }
     };
     tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
     match manifest {
-        Some(manifest) => {
-            let dir = folder(&server.host.config.read());
-            continue_log(server, dir, manifest)?;
-        }
+        // The folder as it was when loading began: the configured one may have changed since.
+        Some((dir, manifest)) => continue_log(server, dir, manifest)?,
         None if appends => begin_log(server, make_files(server)?)?,
         None => {}
     }

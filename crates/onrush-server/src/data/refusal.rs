@@ -2,6 +2,7 @@
 
 use onrush_persist::aof::Health;
 
+use crate::config::Config;
 use crate::data::log_state::error_of;
 use crate::process::server::Server;
 
@@ -9,11 +10,8 @@ use crate::process::server::Server;
 const NO_LOG: &str = "the append-only file could not be loaded";
 
 /// Refuses writes if the last snapshot has failed and the configuration wants that.
-pub fn look_at_snapshots(server: &Server) {
-    let stops_writes = {
-        let config = server.host.config.read();
-        config.stop_writes_on_bgsave_error && !config.save.is_empty()
-    };
+pub fn look_at_snapshots(server: &Server, config: &Config) {
+    let stops_writes = config.stop_writes_on_bgsave_error && !config.save.is_empty();
     server.write_refusal.set_snapshot_failed(stops_writes && server.snapshots.facts().failure.is_some());
 }
 

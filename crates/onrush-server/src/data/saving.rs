@@ -132,7 +132,7 @@ impl Saving {
     /// Begins a snapshot or a rewrite if one is due, and updates whether writes are refused.
     fn look(&mut self) {
         let server = self.server;
-        refusal::look_at_snapshots(server);
+        refusal::look_at_snapshots(server, &server.host.config.read());
         if server.durability.take_due() {
             server.durability.ask(server.log.last_lsn());
         }

@@ -22,6 +22,9 @@ const LINE_LEN_MAX: usize = 64 << 10;
 
 const READ_LEN: usize = 4 << 10;
 
+/// So many bytes must be taken within the timeout, as in Redis.
+const SENT_LEN: usize = 64 << 10;
+
 /// The connections.
 #[derive(Default)]
 pub struct Peers {
@@ -174,7 +177,22 @@ impl Peer for Connection {
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        (&*self.stream).write_all(bytes)
+        for mut part in bytes.chunks(SENT_LEN) {
+            let started = Instant::now();
+            while !part.is_empty() {
+                // The socket's timeout is for each write, and a peer may take a few bytes at a time.
+                if started.elapsed() > self.timeout {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                match (&*self.stream).write(part) {
+                    Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                    Ok(len) => part = &part[len..],
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
     }
 
     fn receive_line(&mut self) -> io::Result<Vec<u8>> {

@@ -85,9 +85,17 @@ const LATE: &[(&str, &str)] = &[
     (LOG_SWITCH, "it waits for the disk, which no transaction can"),
     ("bind", "it waits for name servers, which no transaction can"),
     ("port", "it waits for new sockets, which no transaction can"),
+    ("dir", "it waits for the disk, which no transaction can"),
 ];
 
 const LOG_SWITCH: &str = "appendonly";
+
+const NOT_BEGUN: CommandError = CommandError::fixed("ERR The server has not begun");
+
+/// Whether one of these directives is to be changed.
+fn names(pairs: &[(Vec<u8>, Vec<u8>)], wanted: &[&str]) -> bool {
+    pairs.iter().any(|(name, _)| wanted.iter().any(|wanted| is(name, wanted)))
+}
 
 /// The part of the process that several threads share.
 pub struct Host {
@@ -208,8 +216,7 @@ impl Host {
         let (sender, changes) = channel::<LateChange>();
         threads::start("config", move || {
             for LateChange { pairs, is_local, done } in changes {
-                let pairs = borrowed(&pairs);
-                done(self.set_and_listen(&pairs, is_local).map_err(|error| error_reply(&error, &pairs)));
+                done(self.set_and_listen(&pairs, is_local));
             }
         })?;
         // This is called once.
@@ -217,21 +224,20 @@ impl Host {
         Ok(())
     }
 
-    /// As [`Host::set`]; also listens where the changed configuration says. Waits for name servers and for the first
-    /// thread, so no thread may call this that others wait for.
+    /// Changes the configuration and listens where it says. Waits for name servers, for the first thread, and for the log
+    /// if it is turned on or off, so no thread may call this that others wait for.
     ///
     /// # Errors
-    /// Why nothing is changed.
-    pub fn set_and_listen(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), ConfigSetError> {
-        let is_asked_to_listen = pairs.iter().any(|(name, _)| is(name, "bind") || is(name, "port"));
-        let Some(listening) = self.listening.get().filter(|_| is_asked_to_listen) else {
-            return self.set(pairs, is_local);
-        };
+    /// The error reply: nothing is changed.
+    fn set_and_listen(&self, pairs: &[(Vec<u8>, Vec<u8>)], is_local: bool) -> Result<(), CommandError> {
+        let Some(listening) = self.listening.get() else { return self.set_in_time(pairs, is_local) };
         let mut listening = listening.lock();
         let before = self.config.read().clone();
-        let change = before.set_many(pairs, is_local)?;
+        let borrowed = borrowed(pairs);
+        let reply = |error: ConfigSetError| error_reply(&error, &borrowed);
+        let change = before.set_many(&borrowed, is_local).map_err(reply)?;
         let Some(directive) = change.changed.iter().find(|directive| matches!(directive.name, "bind" | "port")) else {
-            return self.set(pairs, is_local);
+            return self.set_in_time(pairs, is_local);
         };
         listening.change(&change.config).map_err(|error| {
             tracing::warn!("{error}. Nothing is changed.");
@@ -239,14 +245,29 @@ impl Host {
                 "bind" => "Failed to bind to specified addresses.",
                 _ => "Unable to listen on this port. Check server logs.",
             };
-            ConfigSetError::failed(directive.name, text.to_owned())
+            reply(ConfigSetError::failed(directive.name, text.to_owned()))
         })?;
         // Other directives may have changed meanwhile, but these two only change here.
-        self.set(pairs, is_local).inspect_err(|_| {
+        self.set_in_time(pairs, is_local).inspect_err(|_| {
             if let Err(error) = listening.change(&before) {
                 tracing::error!("Can't listen on the previous addresses again: {error}");
             }
         })
+    }
+
+    /// As [`Host::set`]; the thread for files does it if the log is turned on or off.
+    ///
+    /// # Errors
+    /// The error reply: nothing is changed.
+    fn set_in_time(&self, pairs: &[(Vec<u8>, Vec<u8>)], is_local: bool) -> Result<(), CommandError> {
+        match self.data.get() {
+            Some(data) if names(pairs, &[LOG_SWITCH]) => {
+                let (tell, told) = channel();
+                data.configure(pairs.to_vec(), is_local, Box::new(move |result| _ = tell.send(result)));
+                told.recv().unwrap_or(Err(NOT_BEGUN))
+            }
+            _ => self.config_set(&borrowed(pairs), is_local),
+        }
     }
 
     /// Changes the configuration, and does nothing that waits: the log is turned on already, or is turned off later, and
@@ -268,8 +289,9 @@ impl Host {
                 return Err(error);
             }
         }
+        // In this order: who applies the configuration by itself holds it meanwhile, so the new one is applied last.
+        *self.config.write() = change.config.clone();
         self.refresh(&change.config);
-        *self.config.write() = change.config;
         Ok(())
     }
 
@@ -353,14 +375,14 @@ impl Process for Host {
 
     fn config_set_later(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
         match (self.data.get(), self.changes.get()) {
-            (Some(data), _) if pairs.iter().any(|(name, _)| is(name, LOG_SWITCH)) => {
-                data.configure(pairs, is_local, done);
+            (Some(data), _) if names(&pairs, &[LOG_SWITCH]) && !names(&pairs, &["bind", "port"]) => {
+                data.configure(pairs, is_local, done)
             }
             (_, Some(changes)) => {
                 // The thread ends with the process.
                 let _ = changes.send(LateChange { pairs, is_local, done });
             }
-            _ => done(Err(CommandError::fixed("ERR The server has not begun"))),
+            _ => done(Err(NOT_BEGUN)),
         }
     }
 

@@ -107,9 +107,9 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     if !reads_others {
         ctx.commit.lock_all([&key].into_iter().chain(&target).map(|key| (db, key.hash)))?;
     }
-    if reads_others || !options.keeps_order {
+    if reads_others || !options.keeps_order || !options.get.is_empty() {
         let work = ctx.commit.peek(&key).map_or(0, work_on);
-        ctx.expect_work(work)?;
+        ctx.expect_work(work.saturating_mul(1 + options.get.len()))?;
     }
     if reads_others {
         ctx.commit.lock_keyspace()?;

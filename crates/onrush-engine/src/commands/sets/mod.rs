@@ -289,7 +289,7 @@ pub fn srandmember(ctx: &mut Ctx<'_>) -> CommandResult {
 ///
 /// # Errors
 /// `ERR value is out of range…`
-pub(super) fn random_count(ctx: &Ctx<'_>, index: usize) -> Result<i64, CommandError> {
+pub(super) fn random_count(ctx: &mut Ctx<'_>, index: usize) -> Result<i64, CommandError> {
     let count = ctx.int(index)?;
     if count == i64::MIN {
         let text = format!("ERR value is out of range, value must between {} and {}", -i64::MAX, i64::MAX);
@@ -297,6 +297,9 @@ pub(super) fn random_count(ctx: &Ctx<'_>, index: usize) -> Result<i64, CommandEr
     }
     if count < 0 && count.unsigned_abs() > REPEATED_COUNT_MAX {
         return Err(error::OUT_OF_RANGE);
+    }
+    if count < 0 {
+        ctx.expect_work(count.unsigned_abs() as usize)?;
     }
     Ok(count)
 }
