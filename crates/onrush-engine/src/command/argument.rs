@@ -89,7 +89,7 @@ impl Argument {
 pub fn arguments(spec: &Spec) -> Result<Vec<Argument>, SyntaxError> {
     let mut arguments = syntax::parse(spec.syntax)?;
     set_kinds(&mut arguments, spec);
-    KeySpecs::new(spec.keys).assign(&mut arguments, None);
+    KeySpecs::new(spec.key_specs()).assign(&mut arguments, None);
     Ok(arguments)
 }
 
@@ -106,7 +106,7 @@ fn set_kinds(arguments: &mut [Argument], spec: &Spec) {
 fn kind_of(name: &str, spec: &Spec) -> Kind {
     match name {
         "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey" | "sourcekey" | "src" | "dst"
-            if !spec.keys.is_empty() =>
+            if !spec.key_specs().is_empty() =>
         {
             Kind::Key
         }
@@ -168,15 +168,15 @@ const INTEGERS: &[&str] = &[
 ];
 
 /// Hands out a command's key specs to its key arguments in order.
-struct KeySpecs {
-    specs: &'static [KeySpec],
+struct KeySpecs<'a> {
+    specs: &'a [KeySpec],
     next: usize,
     /// Keys the present spec has found so far.
     found: usize,
 }
 
-impl KeySpecs {
-    fn new(specs: &'static [KeySpec]) -> Self {
+impl<'a> KeySpecs<'a> {
+    fn new(specs: &'a [KeySpec]) -> Self {
         Self { specs, next: 0, found: 0 }
     }
 
@@ -222,15 +222,13 @@ fn keys_of(spec: &KeySpec) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::spec::unreached;
 
     #[test]
     fn names_tell_types() {
-        const SPEC: Spec = Spec {
-            name: "x",
-            syntax: "key value [EX seconds | EXAT unix-time-seconds] [MATCH pattern] count",
-            keys: &[KeySpec::key("RO")],
-            ..Spec::DEFAULT
-        };
+        const SPEC: Spec = Spec::generic("x", "1.0.0", -1, "", unreached)
+            .syntax("key value [EX seconds | EXAT unix-time-seconds] [MATCH pattern] count")
+            .key("RO");
         let kinds = |arguments: &[Argument]| arguments.iter().map(|argument| argument.kind).collect::<Vec<_>>();
         let arguments = arguments(&SPEC).unwrap();
         assert_eq!(kinds(&arguments), [Kind::Key, Kind::String, Kind::OneOf, Kind::Pattern, Kind::Integer]);
@@ -242,16 +240,17 @@ mod tests {
         let indexes = |spec: &Spec| -> Vec<_> {
             arguments(spec).unwrap().iter().filter_map(|argument| argument.key_spec_index).collect()
         };
-        const RENAME: Spec =
-            Spec { syntax: "key newkey", keys: &[KeySpec::key("RW"), KeySpec::keys("OW", 2, 0, 1)], ..Spec::DEFAULT };
+        const RENAME: Spec = Spec::generic("rename", "1.0.0", 3, "", unreached)
+            .syntax("key newkey")
+            .keys(&[KeySpec::key("RW"), KeySpec::keys("OW", 2, 0, 1)]);
         assert_eq!(indexes(&RENAME), [0, 1]);
-        const LCS: Spec = Spec { syntax: "key1 key2 [LEN]", keys: &[KeySpec::keys("RO", 1, 1, 1)], ..Spec::DEFAULT };
+        const LCS: Spec = Spec::string("lcs", "7.0.0", -3, "", unreached)
+            .syntax("key1 key2 [LEN]")
+            .keys(&[KeySpec::keys("RO", 1, 1, 1)]);
         assert_eq!(indexes(&LCS), [0, 0]);
-        const GEO: Spec = Spec {
-            syntax: "key [STORE key] [STOREDIST key]",
-            keys: &[KeySpec::key("RO"), KeySpec::keyword("OW", "STORE", 6), KeySpec::keyword("OW", "STOREDIST", 6)],
-            ..Spec::DEFAULT
-        };
+        const GEO: Spec = Spec::geo("georadius", "3.2.0", -6, "", unreached)
+            .syntax("key [STORE key] [STOREDIST key]")
+            .keys(&[KeySpec::key("RO"), KeySpec::keyword("OW", "STORE", 6), KeySpec::keyword("OW", "STOREDIST", 6)]);
         assert_eq!(indexes(&GEO), [0, 1, 2]);
     }
 }

@@ -26,7 +26,7 @@ pub fn find_keys<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<V
         get_keys(&argv, &mut found)?;
         return Ok(found);
     }
-    for spec in command.spec.keys {
+    for spec in command.spec.key_specs() {
         if !spec.flags.contains(KeyFlags::NOT_KEY) {
             follow(spec, argv, command.flags.contains(Flags::NO_MANDATORY_KEYS), &mut found)?;
         }
@@ -127,39 +127,27 @@ fn last_of_range(begin: usize, last: i16, limit: u16, argc: usize) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::spec::{Spec, flags};
+    use crate::command::spec::{Spec, unreached};
 
-    const STREAMS: BeginSearch = BeginSearch::Keyword { keyword: "STREAMS", start_from: 1 };
-    const FROM_END: BeginSearch = BeginSearch::Keyword { keyword: "KEYS", start_from: -2 };
+    const STREAMS: KeySpec = KeySpec::new(
+        "RO",
+        BeginSearch::Keyword { keyword: "STREAMS", start_from: 1 },
+        FindKeys::Range { last: -1, step: 1, limit: 2 },
+    );
+    const FROM_END: KeySpec = KeySpec::new(
+        "RW",
+        BeginSearch::Keyword { keyword: "KEYS", start_from: -2 },
+        FindKeys::Range { last: -1, step: 1, limit: 0 },
+    );
     static SPECS: &[Spec] = &[
-        Spec { name: "ping", arity: -1, ..Spec::DEFAULT },
-        Spec { name: "mset", arity: -3, keys: &[KeySpec::keys("OW update", 1, -1, 2)], ..Spec::DEFAULT },
-        Spec { name: "spublish", arity: 3, keys: &[KeySpec::key("not_key")], ..Spec::DEFAULT },
-        Spec {
-            name: "eval",
-            arity: -3,
-            flags: flags("no_mandatory_keys"),
-            keys: &[KeySpec::numkeys("RW", 2)],
-            ..Spec::DEFAULT
-        },
-        Spec {
-            name: "zunionstore",
-            arity: -4,
-            keys: &[KeySpec::key("OW"), KeySpec::numkeys("RO", 2)],
-            ..Spec::DEFAULT
-        },
-        Spec {
-            name: "xread",
-            arity: -4,
-            keys: &[KeySpec::new("RO", STREAMS, FindKeys::Range { last: -1, step: 1, limit: 2 })],
-            ..Spec::DEFAULT
-        },
-        Spec {
-            name: "migrate",
-            arity: -6,
-            keys: &[KeySpec::new("RW", FROM_END, FindKeys::Range { last: -1, step: 1, limit: 0 })],
-            ..Spec::DEFAULT
-        },
+        Spec::connection("ping", "1.0.0", -1, "", unreached),
+        Spec::string("mset", "1.0.1", -3, "", unreached).keys(&[KeySpec::keys("OW update", 1, -1, 2)]),
+        Spec::pubsub("spublish", "7.0.0", 3, "", unreached).key("not_key"),
+        Spec::scripting("eval", "2.6.0", -3, "no_mandatory_keys", unreached).keys(&[KeySpec::numkeys("RW", 2)]),
+        Spec::sorted_set("zunionstore", "2.0.0", -4, "", unreached)
+            .keys(&[KeySpec::key("OW"), KeySpec::numkeys("RO", 2)]),
+        Spec::stream("xread", "5.0.0", -4, "", unreached).keys(&[STREAMS]),
+        Spec::generic("migrate", "2.6.0", -6, "", unreached).keys(&[FROM_END]),
     ];
 
     fn keys(call: &str) -> Result<Vec<String>, CommandError> {

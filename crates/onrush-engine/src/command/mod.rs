@@ -15,7 +15,7 @@ pub mod syntax;
 pub mod table;
 mod words;
 
-pub use flags::{Flags, flags};
+pub use flags::Flags;
 pub use key_spec::KeyRange;
 pub use spec::{Group, KeySpec, Spec};
 pub use table::{Command, CommandTable};

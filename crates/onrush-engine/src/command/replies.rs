@@ -191,12 +191,14 @@ fn details(table: &CommandTable, command: &Command, out: &mut Reply) {
     for (_, name) in categories {
         out.simple(&format!("@{name}"));
     }
-    out.set(command.spec.tips.len());
-    for tip in command.spec.tips {
+    let tips = command.spec.tips.split_ascii_whitespace();
+    out.set(tips.clone().count());
+    for tip in tips {
         out.bulk(tip.as_bytes());
     }
-    out.set(command.spec.keys.len());
-    for spec in command.spec.keys {
+    let key_specs = command.spec.key_specs();
+    out.set(key_specs.len());
+    for spec in key_specs {
         key_spec(spec, out);
     }
     // Redis returns an empty set if there are no subcommands, and otherwise an array.
@@ -374,30 +376,20 @@ fn document_arguments(arguments: &[Argument], out: &mut Reply) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::spec::{Deprecated, Group, flags};
+    use crate::command::spec::{Group, unreached};
 
     static SPECS: &[Spec] = &[
-        Spec {
-            name: "get",
-            arity: 2,
-            flags: flags("readonly fast short"),
-            keys: &[KeySpec::key("RO access")],
-            group: Group::String,
-            summary: "Sum.",
-            syntax: "key",
-            deprecated: Some(Deprecated { since: "9.0.0", replaced_by: "`X`" }),
-            ..Spec::DEFAULT
-        },
-        Spec {
-            name: "config",
-            arity: -2,
-            group: Group::Server,
-            subcommands: &[
-                Spec { name: "get", arity: -3, syntax: "parameter", summary: "Gets.", ..Spec::DEFAULT },
-                Spec { name: "help", arity: 2, summary: "Helps.", ..Spec::DEFAULT },
-            ],
-            ..Spec::DEFAULT
-        },
+        Spec::string("get", "1.0.0", 2, "readonly fast short", unreached)
+            .syntax("key")
+            .summary("Sum.")
+            .key("RO access")
+            .deprecated("9.0.0", "`X`"),
+        Spec::container(Group::Server, "config", "1.0.0", CONFIG),
+    ];
+
+    static CONFIG: &[Spec] = &[
+        Spec::server("get", "1.0.0", -3, "", unreached).syntax("parameter").summary("Gets."),
+        Spec::server("help", "1.0.0", 2, "", unreached).summary("Helps."),
     ];
 
     fn encoded(write: impl Fn(&CommandTable, &mut Reply)) -> String {

@@ -1,9 +1,22 @@
-//! The spec of a command: its entry in the command table.
+//! The spec of a command: its row in the command table.
 //!
-//! Specs are `static`, written as struct literals that end in `..Spec::DEFAULT`. Flags, categories and key flags are
-//! written as words ([`flags`], [`categories`], [`KeySpec::key`]) and checked by the compiler: a misspelt word does not build.
+//! Specs are `static`. A row begins with what every command has, in the constructor of its group: name, the version that
+//! introduced it, arity, flags, handler. Methods add the rest, each where it differs from the default:
+//!
+//! ```text
+//! Spec::string("getset", "1.0.0", 3, "write denyoom fast short", strings::getset)
+//!     .syntax("key value")
+//!     .summary("Gives a key a string value and returns the one before.")
+//!     .key("RW access update")
+//!     .deprecated("6.2.0", "`SET` with the option `GET`"),
+//! ```
+//!
+//! A container has no handler: its row ([`Spec::container`]) names the table of its subcommands, which are rows like all.
+//!
+//! Flags, categories and key flags are words that the compiler reads: a misspelt word does not build.
 
-pub use super::flags::{CATEGORY_NAMES, Categories, FLAG_NAMES, Flags, categories, flags};
+pub use super::flags::{CATEGORY_NAMES, Categories, FLAG_NAMES, Flags};
+use super::flags::{categories, flags};
 use super::key_spec::GetKeys;
 pub use super::key_spec::{BeginSearch, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, key_flags};
 use crate::ctx::{CommandResult, Ctx, Handler, RunHandler};
@@ -84,6 +97,12 @@ pub struct Deprecated {
     pub replaced_by: &'static str,
 }
 
+/// Where a command's keys are.
+enum Keys {
+    One(KeySpec),
+    Many(&'static [KeySpec]),
+}
+
 /// The spec of a command, a container of subcommands, or a subcommand.
 pub struct Spec {
     /// Lower-case; of a subcommand without its container's name.
@@ -92,12 +111,11 @@ pub struct Spec {
     pub arity: i32,
     /// What it does and when it may run.
     pub flags: Flags,
-    /// Where its keys are.
-    pub keys: &'static [KeySpec],
+    keys: Keys,
     /// ACL categories that neither flags nor group imply.
     pub categories: Categories,
-    /// Hints for clients and proxies, in Redis's words.
-    pub tips: &'static [&'static str],
+    /// Hints for clients and proxies, in Redis's words, separated by spaces.
+    pub tips: &'static str,
     /// Part of the documentation.
     pub group: Group,
     /// The Redis version that introduced it.
@@ -127,28 +145,141 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Defaults for the fields of a spec.
-    pub const DEFAULT: Self = Self {
-        name: "",
-        arity: -1,
-        flags: Flags::empty(),
-        keys: &[],
-        categories: Categories::empty(),
-        tips: &[],
-        group: Group::Generic,
-        since: "1.0.0",
-        complexity: "O(1)",
-        summary: "",
-        syntax: "",
-        history: &[],
-        run: None,
-        member: 0,
-        deprecated: None,
-        syscmd: false,
-        subcommands: &[],
-        handler: container,
-        get_keys: None,
-    };
+    /// A command's row, with what all rows have. `words` are its flags.
+    const fn new(
+        group: Group,
+        name: &'static str,
+        since: &'static str,
+        arity: i32,
+        words: &str,
+        handler: Handler,
+    ) -> Self {
+        Self {
+            name,
+            arity,
+            flags: flags(words),
+            keys: Keys::Many(&[]),
+            categories: Categories::empty(),
+            tips: "",
+            group,
+            since,
+            complexity: "O(1)",
+            summary: "",
+            syntax: "",
+            history: &[],
+            run: None,
+            member: 0,
+            deprecated: None,
+            syscmd: false,
+            subcommands: &[],
+            handler,
+            get_keys: None,
+        }
+    }
+
+    /// The row of a container: a command that is only there for its subcommands.
+    pub const fn container(
+        group: Group,
+        name: &'static str,
+        since: &'static str,
+        subcommands: &'static [Self],
+    ) -> Self {
+        Self::new(group, name, since, -2, "", unreached)
+            .complexity("Depends on the subcommand")
+            .subcommands(subcommands)
+    }
+
+    /// With arguments, in the usual notation.
+    pub const fn syntax(mut self, syntax: &'static str) -> Self {
+        self.syntax = syntax;
+        self
+    }
+
+    /// With what it does, in one line.
+    pub const fn summary(mut self, summary: &'static str) -> Self {
+        self.summary = summary;
+        self
+    }
+
+    /// With another complexity than O(1).
+    pub const fn complexity(mut self, complexity: &'static str) -> Self {
+        self.complexity = complexity;
+        self
+    }
+
+    /// With the first argument as the only key. `words` are key flags.
+    pub const fn key(mut self, words: &str) -> Self {
+        self.keys = Keys::One(KeySpec::key(words));
+        self
+    }
+
+    /// With keys elsewhere than in the first argument only.
+    pub const fn keys(mut self, specs: &'static [KeySpec]) -> Self {
+        self.keys = Keys::Many(specs);
+        self
+    }
+
+    /// With a function that finds the keys.
+    pub const fn get_keys(mut self, get_keys: GetKeys) -> Self {
+        self.get_keys = Some(get_keys);
+        self
+    }
+
+    /// With the argument that is a member or field of a collection.
+    pub const fn member(mut self, argument: u16) -> Self {
+        self.member = argument;
+        self
+    }
+
+    /// With a handler of consecutive equal calls.
+    pub const fn run(mut self, handler: RunHandler) -> Self {
+        self.run = Some(handler);
+        self
+    }
+
+    /// In further categories. `words` are their names.
+    pub const fn categories(mut self, words: &str) -> Self {
+        self.categories = categories(words);
+        self
+    }
+
+    /// With hints, separated by spaces.
+    pub const fn tips(mut self, words: &'static str) -> Self {
+        self.tips = words;
+        self
+    }
+
+    /// With versions that changed it, and how.
+    pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// Not to be used any more since a version, but something else.
+    pub const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
+        self.deprecated = Some(Deprecated { since, replaced_by });
+        self
+    }
+
+    /// Not meant for applications.
+    pub const fn syscmd(mut self) -> Self {
+        self.syscmd = true;
+        self
+    }
+
+    /// With subcommands, although it can be called without one.
+    pub const fn subcommands(mut self, subcommands: &'static [Self]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// Where its keys are.
+    pub const fn key_specs(&self) -> &[KeySpec] {
+        match &self.keys {
+            Keys::One(spec) => std::slice::from_ref(spec),
+            Keys::Many(specs) => specs,
+        }
+    }
 
     /// All ACL categories: its own and those that its flags and group imply.
     pub fn all_categories(&self) -> Categories {
@@ -177,8 +308,47 @@ impl Spec {
     }
 }
 
+/// Gives each group its constructor of rows.
+macro_rules! constructors {
+    ($($name:ident: $group:ident,)*) => {
+        impl Spec {
+            $(
+                #[doc = concat!("The row of a command of [`Group::", stringify!($group), "`]. `words` are its flags.")]
+                pub const fn $name(
+                    name: &'static str,
+                    since: &'static str,
+                    arity: i32,
+                    words: &str,
+                    handler: Handler,
+                ) -> Self {
+                    Self::new(Group::$group, name, since, arity, words, handler)
+                }
+            )*
+        }
+    };
+}
+
+constructors! {
+    generic: Generic,
+    string: String,
+    list: List,
+    set: Set,
+    sorted_set: SortedSet,
+    hash: Hash,
+    pubsub: Pubsub,
+    transaction: Transactions,
+    connection: Connection,
+    server: Server,
+    scripting: Scripting,
+    hyperloglog: Hyperloglog,
+    cluster: Cluster,
+    geo: Geo,
+    stream: Stream,
+    bitmap: Bitmap,
+}
+
 /// Handler of containers; their arity keeps it from being reached.
-fn container(_: &mut Ctx<'_>) -> CommandResult {
+pub(super) fn unreached(_: &mut Ctx<'_>) -> CommandResult {
     Err(crate::error::SYNTAX)
 }
 
@@ -188,9 +358,19 @@ mod tests {
 
     #[test]
     fn flags_and_group_imply_categories() {
-        let get = Spec { group: Group::String, flags: flags("readonly fast"), ..Spec::DEFAULT };
+        let get = Spec::string("get", "1.0.0", 2, "readonly fast", unreached);
         assert_eq!(get.all_categories(), categories("read string fast"));
-        let sort = Spec { flags: flags("write"), categories: categories("not_of_group list"), ..Spec::DEFAULT };
+        let sort = Spec::generic("sort", "1.0.0", -2, "write", unreached).categories("not_of_group list");
         assert_eq!(sort.all_categories(), categories("write list slow"));
+    }
+
+    #[test]
+    fn key_specs_of_a_row_are_in_its_order() {
+        const COPY: Spec = Spec::generic("copy", "6.2.0", -3, "write", unreached)
+            .keys(&[KeySpec::key("RO access"), KeySpec::keys("OW update", 2, 0, 1)]);
+        let begins: Vec<_> = COPY.key_specs().iter().map(|spec| spec.begin).collect();
+        assert_eq!(begins, [BeginSearch::Index(1), BeginSearch::Index(2)]);
+        let changed = COPY.key("RO access");
+        assert!(matches!(changed.key_specs(), [KeySpec { begin: BeginSearch::Index(1), .. }]));
     }
 }

@@ -46,8 +46,8 @@ pub struct Command {
 
 impl Command {
     fn new(spec: &'static Spec, id: CommandId, parent: Option<&Command>) -> Self {
-        let plan = key_spec::fixed_range(spec.keys);
-        let movable = key_spec::are_movable(spec.keys);
+        let plan = key_spec::fixed_range(spec.key_specs());
+        let movable = key_spec::are_movable(spec.key_specs());
         Self {
             handler: spec.handler,
             run: spec.run,
@@ -147,7 +147,7 @@ const SPECIAL: Flags =
 
 fn has_keys(spec: &Spec) -> bool {
     let finds_keys = |spec: &KeySpec| !spec.flags.contains(KeyFlags::NOT_KEY);
-    spec.get_keys.is_some() || spec.keys.iter().any(finds_keys)
+    spec.get_keys.is_some() || spec.key_specs().iter().any(finds_keys)
 }
 
 fn names_all_keys(spec: &Spec) -> bool {
@@ -345,23 +345,18 @@ fn unknown_subcommand(container: &Command, name: &[u8]) -> CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::spec::{KeySpec, flags};
+    use crate::command::spec::unreached;
 
     static SPECS: &[Spec] = &[
-        Spec { name: "get", arity: 2, keys: &[KeySpec::key("RO access")], ..Spec::DEFAULT },
-        Spec { name: "mset", arity: -3, keys: &[KeySpec::keys("OW update", 1, -1, 2)], ..Spec::DEFAULT },
-        Spec { name: "georadiusbymember_ro", arity: -5, ..Spec::DEFAULT },
-        Spec { name: "georadiusbymember", arity: -5, ..Spec::DEFAULT },
-        Spec {
-            name: "config",
-            arity: -2,
-            subcommands: &[
-                Spec { name: "get", arity: -3, flags: flags("admin"), ..Spec::DEFAULT },
-                Spec { name: "resetstat", arity: 2, ..Spec::DEFAULT },
-            ],
-            ..Spec::DEFAULT
-        },
+        Spec::string("get", "1.0.0", 2, "", unreached).key("RO access"),
+        Spec::string("mset", "1.0.1", -3, "", unreached).keys(&[KeySpec::keys("OW update", 1, -1, 2)]),
+        Spec::geo("georadiusbymember_ro", "3.2.10", -5, "", unreached),
+        Spec::geo("georadiusbymember", "3.2.0", -5, "", unreached),
+        Spec::container(Group::Server, "config", "2.0.0", CONFIG),
     ];
+
+    static CONFIG: &[Spec] =
+        &[Spec::server("get", "2.0.0", -3, "admin", unreached), Spec::server("resetstat", "2.0.0", 2, "", unreached)];
 
     fn table() -> CommandTable {
         CommandTable::new(&[SPECS])

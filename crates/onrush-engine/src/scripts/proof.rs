@@ -284,7 +284,7 @@ fn is_value(tokens: &[Token<'_>], at: usize, depth: usize) -> bool {
 /// Whether a command's first argument is its only key.
 fn is_on_one_key(name: &[u8], commands: &CommandTable) -> bool {
     let Ok(command) = commands.resolve(&[name][..]) else { return false };
-    let has_others = command.flags.contains(Flags::MOVABLEKEYS) || command.spec.keys.len() != 1;
+    let has_others = command.flags.contains(Flags::MOVABLEKEYS) || command.spec.key_specs().len() != 1;
     command.plan == Some(KeyRange { first: 1, last: 1, step: 1 })
         && !has_others
         && command.names_all_keys

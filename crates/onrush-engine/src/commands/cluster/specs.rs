@@ -1,287 +1,119 @@
 //! Rows of the command table: the commands about clusters.
 
-use crate::command::spec::{Deprecated, Group, Spec, categories, flags};
+use crate::command::spec::{Group, Spec};
 use crate::commands::cluster::disabled;
-
-/// What all of these commands have in common.
-const DISABLED: Spec = Spec { group: Group::Cluster, since: "3.0.0", handler: disabled, ..Spec::DEFAULT };
 
 /// The commands about clusters.
 pub static SPECS: &[Spec] = &[
-    Spec {
-        name: "cluster",
-        arity: -2,
-        complexity: "Depends on the subcommand",
-        summary: "Container of commands about the cluster.",
-        subcommands: SUBCOMMANDS,
-        ..DISABLED
-    },
-    Spec {
-        name: "readonly",
-        arity: 1,
-        flags: flags("loading stale fast"),
-        categories: categories("connection"),
-        summary: "Lets the connection read from a replica of a cluster.",
-        ..DISABLED
-    },
-    Spec {
-        name: "readwrite",
-        arity: 1,
-        flags: flags("loading stale fast"),
-        categories: categories("connection"),
-        summary: "Ends what READONLY began.",
-        ..DISABLED
-    },
-    Spec {
-        name: "asking",
-        arity: 1,
-        flags: flags("fast"),
-        categories: categories("connection"),
-        summary: "Lets the next command through that is about a slot under way.",
-        ..DISABLED
-    },
+    Spec::container(Group::Cluster, "cluster", "3.0.0", CLUSTER).summary("Container of commands about the cluster."),
+    Spec::cluster("readonly", "3.0.0", 1, "loading stale fast", disabled)
+        .summary("Lets the connection read from a replica of a cluster.")
+        .categories("connection"),
+    Spec::cluster("readwrite", "3.0.0", 1, "loading stale fast", disabled)
+        .summary("Ends what READONLY began.")
+        .categories("connection"),
+    Spec::cluster("asking", "3.0.0", 1, "fast", disabled)
+        .summary("Lets the next command through that is about a slot under way.")
+        .categories("connection"),
 ];
 
-static SUBCOMMANDS: &[Spec] = &[
-    Spec {
-        name: "addslots",
-        arity: -3,
-        flags: flags("admin stale no_async_loading"),
-        complexity: "O(N), N the number of slots",
-        summary: "Assigns slots to this node.",
-        syntax: "slot [slot ...]",
-        ..DISABLED
-    },
-    Spec {
-        name: "addslotsrange",
-        arity: -4,
-        flags: flags("admin stale no_async_loading"),
-        since: "7.0.0",
-        complexity: "O(N), N the number of slots",
-        summary: "Assigns ranges of slots to this node.",
-        syntax: "start-slot end-slot [start-slot end-slot ...]",
-        ..DISABLED
-    },
-    Spec {
-        name: "bumpepoch",
-        arity: 2,
-        flags: flags("admin stale no_async_loading"),
-        tips: &["nondeterministic_output"],
-        summary: "Raises this node's configuration epoch.",
-        ..DISABLED
-    },
-    Spec {
-        name: "count-failure-reports",
-        arity: 3,
-        flags: flags("admin stale"),
-        tips: &["nondeterministic_output"],
-        complexity: "O(N), N the number of failure reports",
-        summary: "Returns how many nodes take a node for failed.",
-        syntax: "node-id",
-        ..DISABLED
-    },
-    Spec {
-        name: "countkeysinslot",
-        arity: 3,
-        flags: flags("stale"),
-        summary: "Returns how many keys a slot has.",
-        syntax: "slot",
-        ..DISABLED
-    },
-    Spec {
-        name: "delslots",
-        arity: -3,
-        flags: flags("admin stale no_async_loading"),
-        complexity: "O(N), N the number of slots",
-        summary: "Takes slots away from this node.",
-        syntax: "slot [slot ...]",
-        ..DISABLED
-    },
-    Spec {
-        name: "delslotsrange",
-        arity: -4,
-        flags: flags("admin stale no_async_loading"),
-        since: "7.0.0",
-        complexity: "O(N), N the number of slots",
-        summary: "Takes ranges of slots away from this node.",
-        syntax: "start-slot end-slot [start-slot end-slot ...]",
-        ..DISABLED
-    },
-    Spec {
-        name: "failover",
-        arity: -2,
-        flags: flags("admin stale no_async_loading"),
-        summary: "Makes this replica the primary.",
-        syntax: "[FORCE | TAKEOVER]",
-        ..DISABLED
-    },
-    Spec {
-        name: "flushslots",
-        arity: 2,
-        flags: flags("admin stale no_async_loading"),
-        summary: "Takes all slots away from this node.",
-        ..DISABLED
-    },
-    Spec {
-        name: "forget",
-        arity: 3,
-        flags: flags("admin stale no_async_loading"),
-        summary: "Removes a node from the nodes known.",
-        syntax: "node-id",
-        ..DISABLED
-    },
-    Spec {
-        name: "getkeysinslot",
-        arity: 4,
-        flags: flags("stale"),
-        tips: &["nondeterministic_output"],
-        complexity: "O(N), N the number of keys asked for",
-        summary: "Returns keys of a slot.",
-        syntax: "slot count",
-        ..DISABLED
-    },
-    Spec {
-        name: "help",
-        arity: 2,
-        flags: flags("loading stale"),
-        since: "5.0.0",
-        summary: "Returns help on the subcommands.",
-        ..DISABLED
-    },
-    Spec {
-        name: "info",
-        arity: 2,
-        flags: flags("stale"),
-        tips: &["nondeterministic_output"],
-        summary: "Returns the state of the cluster.",
-        ..DISABLED
-    },
-    Spec {
-        name: "keyslot",
-        arity: 3,
-        flags: flags("stale"),
-        complexity: "O(N), N the length of the key",
-        summary: "Returns the slot of a key.",
-        syntax: "key",
-        ..DISABLED
-    },
-    Spec {
-        name: "links",
-        arity: 2,
-        flags: flags("stale"),
-        tips: &["nondeterministic_output"],
-        since: "7.0.0",
-        complexity: "O(N), N the number of nodes",
-        summary: "Returns the links to other nodes.",
-        ..DISABLED
-    },
-    Spec {
-        name: "meet",
-        arity: -4,
-        flags: flags("admin stale no_async_loading"),
-        summary: "Brings a node into the cluster.",
-        syntax: "ip port [cluster-bus-port]",
-        ..DISABLED
-    },
-    Spec { name: "myid", arity: 2, flags: flags("stale"), summary: "Returns this node's identifier.", ..DISABLED },
-    Spec {
-        name: "myshardid",
-        arity: 2,
-        flags: flags("stale"),
-        tips: &["nondeterministic_output"],
-        since: "7.2.0",
-        summary: "Returns the identifier of this node's shard.",
-        ..DISABLED
-    },
-    Spec {
-        name: "nodes",
-        arity: 2,
-        flags: flags("stale"),
-        tips: &["nondeterministic_output"],
-        complexity: "O(N), N the number of nodes",
-        summary: "Returns the configuration of the nodes.",
-        ..DISABLED
-    },
-    Spec {
-        name: "replicas",
-        arity: 3,
-        flags: flags("admin stale"),
-        tips: &["nondeterministic_output"],
-        since: "5.0.0",
-        complexity: "O(N), N the number of replicas",
-        summary: "Returns the replicas of a node.",
-        syntax: "node-id",
-        ..DISABLED
-    },
-    Spec {
-        name: "replicate",
-        arity: 3,
-        flags: flags("admin stale no_async_loading"),
-        summary: "Makes this node a replica of another.",
-        syntax: "node-id",
-        ..DISABLED
-    },
-    Spec {
-        name: "reset",
-        arity: -2,
-        flags: flags("admin noscript stale"),
-        complexity: "O(N), N the number of nodes",
-        summary: "Makes this node forget the cluster.",
-        syntax: "[HARD | SOFT]",
-        ..DISABLED
-    },
-    Spec {
-        name: "saveconfig",
-        arity: 2,
-        flags: flags("admin stale no_async_loading"),
-        summary: "Writes the node's configuration to its file.",
-        ..DISABLED
-    },
-    Spec {
-        name: "set-config-epoch",
-        arity: 3,
-        flags: flags("admin stale no_async_loading"),
-        summary: "Sets a new node's configuration epoch.",
-        syntax: "config-epoch",
-        ..DISABLED
-    },
-    Spec {
-        name: "setslot",
-        arity: -4,
-        flags: flags("admin stale no_async_loading"),
-        summary: "Binds a slot to a node, or moves it.",
-        syntax: "slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>",
-        ..DISABLED
-    },
-    Spec {
-        name: "shards",
-        arity: 2,
-        flags: flags("loading stale"),
-        tips: &["nondeterministic_output"],
-        since: "7.0.0",
-        complexity: "O(N), N the number of nodes",
-        summary: "Returns which nodes have which slots.",
-        ..DISABLED
-    },
-    Spec {
-        name: "slaves",
-        arity: 3,
-        flags: flags("admin stale"),
-        tips: &["nondeterministic_output"],
-        complexity: "O(N), N the number of replicas",
-        summary: "Returns the replicas of a node.",
-        syntax: "node-id",
-        deprecated: Some(Deprecated { since: "5.0.0", replaced_by: "`CLUSTER REPLICAS`" }),
-        ..DISABLED
-    },
-    Spec {
-        name: "slots",
-        arity: 2,
-        flags: flags("loading stale"),
-        tips: &["nondeterministic_output"],
-        complexity: "O(N), N the number of nodes",
-        summary: "Returns which nodes have which slots.",
-        deprecated: Some(Deprecated { since: "7.0.0", replaced_by: "`CLUSTER SHARDS`" }),
-        ..DISABLED
-    },
+static CLUSTER: &[Spec] = &[
+    Spec::cluster("addslots", "3.0.0", -3, "admin stale no_async_loading", disabled)
+        .syntax("slot [slot ...]")
+        .summary("Assigns slots to this node.")
+        .complexity("O(N), N the number of slots"),
+    Spec::cluster("addslotsrange", "7.0.0", -4, "admin stale no_async_loading", disabled)
+        .syntax("start-slot end-slot [start-slot end-slot ...]")
+        .summary("Assigns ranges of slots to this node.")
+        .complexity("O(N), N the number of slots"),
+    Spec::cluster("bumpepoch", "3.0.0", 2, "admin stale no_async_loading", disabled)
+        .summary("Raises this node's configuration epoch.")
+        .tips("nondeterministic_output"),
+    Spec::cluster("count-failure-reports", "3.0.0", 3, "admin stale", disabled)
+        .syntax("node-id")
+        .summary("Returns how many nodes take a node for failed.")
+        .complexity("O(N), N the number of failure reports")
+        .tips("nondeterministic_output"),
+    Spec::cluster("countkeysinslot", "3.0.0", 3, "stale", disabled)
+        .syntax("slot")
+        .summary("Returns how many keys a slot has."),
+    Spec::cluster("delslots", "3.0.0", -3, "admin stale no_async_loading", disabled)
+        .syntax("slot [slot ...]")
+        .summary("Takes slots away from this node.")
+        .complexity("O(N), N the number of slots"),
+    Spec::cluster("delslotsrange", "7.0.0", -4, "admin stale no_async_loading", disabled)
+        .syntax("start-slot end-slot [start-slot end-slot ...]")
+        .summary("Takes ranges of slots away from this node.")
+        .complexity("O(N), N the number of slots"),
+    Spec::cluster("failover", "3.0.0", -2, "admin stale no_async_loading", disabled)
+        .syntax("[FORCE | TAKEOVER]")
+        .summary("Makes this replica the primary."),
+    Spec::cluster("flushslots", "3.0.0", 2, "admin stale no_async_loading", disabled)
+        .summary("Takes all slots away from this node."),
+    Spec::cluster("forget", "3.0.0", 3, "admin stale no_async_loading", disabled)
+        .syntax("node-id")
+        .summary("Removes a node from the nodes known."),
+    Spec::cluster("getkeysinslot", "3.0.0", 4, "stale", disabled)
+        .syntax("slot count")
+        .summary("Returns keys of a slot.")
+        .complexity("O(N), N the number of keys asked for")
+        .tips("nondeterministic_output"),
+    Spec::cluster("help", "5.0.0", 2, "loading stale", disabled).summary("Returns help on the subcommands."),
+    Spec::cluster("info", "3.0.0", 2, "stale", disabled)
+        .summary("Returns the state of the cluster.")
+        .tips("nondeterministic_output"),
+    Spec::cluster("keyslot", "3.0.0", 3, "stale", disabled)
+        .syntax("key")
+        .summary("Returns the slot of a key.")
+        .complexity("O(N), N the length of the key"),
+    Spec::cluster("links", "7.0.0", 2, "stale", disabled)
+        .summary("Returns the links to other nodes.")
+        .complexity("O(N), N the number of nodes")
+        .tips("nondeterministic_output"),
+    Spec::cluster("meet", "3.0.0", -4, "admin stale no_async_loading", disabled)
+        .syntax("ip port [cluster-bus-port]")
+        .summary("Brings a node into the cluster."),
+    Spec::cluster("myid", "3.0.0", 2, "stale", disabled).summary("Returns this node's identifier."),
+    Spec::cluster("myshardid", "7.2.0", 2, "stale", disabled)
+        .summary("Returns the identifier of this node's shard.")
+        .tips("nondeterministic_output"),
+    Spec::cluster("nodes", "3.0.0", 2, "stale", disabled)
+        .summary("Returns the configuration of the nodes.")
+        .complexity("O(N), N the number of nodes")
+        .tips("nondeterministic_output"),
+    Spec::cluster("replicas", "5.0.0", 3, "admin stale", disabled)
+        .syntax("node-id")
+        .summary("Returns the replicas of a node.")
+        .complexity("O(N), N the number of replicas")
+        .tips("nondeterministic_output"),
+    Spec::cluster("replicate", "3.0.0", 3, "admin stale no_async_loading", disabled)
+        .syntax("node-id")
+        .summary("Makes this node a replica of another."),
+    Spec::cluster("reset", "3.0.0", -2, "admin noscript stale", disabled)
+        .syntax("[HARD | SOFT]")
+        .summary("Makes this node forget the cluster.")
+        .complexity("O(N), N the number of nodes"),
+    Spec::cluster("saveconfig", "3.0.0", 2, "admin stale no_async_loading", disabled)
+        .summary("Writes the node's configuration to its file."),
+    Spec::cluster("set-config-epoch", "3.0.0", 3, "admin stale no_async_loading", disabled)
+        .syntax("config-epoch")
+        .summary("Sets a new node's configuration epoch."),
+    Spec::cluster("setslot", "3.0.0", -4, "admin stale no_async_loading", disabled)
+        .syntax("slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>")
+        .summary("Binds a slot to a node, or moves it."),
+    Spec::cluster("shards", "7.0.0", 2, "loading stale", disabled)
+        .summary("Returns which nodes have which slots.")
+        .complexity("O(N), N the number of nodes")
+        .tips("nondeterministic_output"),
+    Spec::cluster("slaves", "3.0.0", 3, "admin stale", disabled)
+        .syntax("node-id")
+        .summary("Returns the replicas of a node.")
+        .complexity("O(N), N the number of replicas")
+        .tips("nondeterministic_output")
+        .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
+    Spec::cluster("slots", "3.0.0", 2, "loading stale", disabled)
+        .summary("Returns which nodes have which slots.")
+        .complexity("O(N), N the number of nodes")
+        .tips("nondeterministic_output")
+        .deprecated("7.0.0", "`CLUSTER SHARDS`"),
 ];

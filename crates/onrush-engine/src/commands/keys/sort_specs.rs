@@ -2,37 +2,28 @@
 
 use crate::batch::argv::Arguments;
 use crate::command::key_spec::{Invalid, KeyRef};
-use crate::command::spec::{KeySpec, Spec, categories, flags, key_flags};
+use crate::command::spec::{KeySpec, Spec, key_flags};
+use crate::commands::keys::sort;
 
 /// The sort commands.
 pub static SPECS: &[Spec] = &[
-    Spec {
-        name: "sort",
-        arity: -2,
-        flags: flags("write denyoom other_keys"),
-        keys: &[KeySpec::key("RO access"), KeySpec::unknown("RO access"), KeySpec::unknown("OW update")],
-        categories: categories("not_of_group dangerous list set sortedset"),
-        complexity: "O(N + M log M), N elements, M of them returned",
-        summary: "Sorts the elements of a list, set or sorted set, and stores them if asked to.",
-        syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
-        handler: crate::commands::keys::sort::sort,
-        get_keys: Some(sort_keys),
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sort_ro",
-        arity: -2,
-        flags: flags("readonly other_keys"),
-        keys: &[KeySpec::key("RO access"), KeySpec::unknown("RO access")],
-        categories: categories("not_of_group dangerous list set sortedset"),
-        since: "7.0.0",
-        complexity: "O(N + M log M), N elements, M of them returned",
-        summary: "Sorts the elements of a list, set or sorted set.",
-        syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
-        handler: crate::commands::keys::sort::sort_ro,
-        get_keys: Some(sort_ro_keys),
-        ..Spec::DEFAULT
-    },
+    Spec::generic("sort", "1.0.0", -2, "write denyoom other_keys", sort::sort)
+        .syntax(
+            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] \
+             [STORE destination]",
+        )
+        .summary("Sorts the elements of a list, set or sorted set, and stores them if asked to.")
+        .complexity("O(N + M log M), N elements, M of them returned")
+        .keys(&[KeySpec::key("RO access"), KeySpec::unknown("RO access"), KeySpec::unknown("OW update")])
+        .get_keys(sort_keys)
+        .categories("not_of_group dangerous list set sortedset"),
+    Spec::generic("sort_ro", "7.0.0", -2, "readonly other_keys", sort::sort_ro)
+        .syntax("key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]")
+        .summary("Sorts the elements of a list, set or sorted set.")
+        .complexity("O(N + M log M), N elements, M of them returned")
+        .keys(&[KeySpec::key("RO access"), KeySpec::unknown("RO access")])
+        .get_keys(sort_ro_keys)
+        .categories("not_of_group dangerous list set sortedset"),
 ];
 
 /// The key that is sorted; the keys in patterns are unknown.

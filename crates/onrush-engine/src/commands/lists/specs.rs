@@ -1,280 +1,115 @@
 //! Rows of the command table: the list commands.
 
-use crate::command::spec::{Deprecated, Group, KeySpec, Spec, flags};
+use crate::command::spec::{KeySpec, Spec};
+use crate::commands::lists::{self, blocking};
 
 /// The list commands.
 pub static SPECS: &[Spec] = &[
-    Spec {
-        name: "lpush",
-        arity: -3,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW insert")],
-        group: Group::List,
-        complexity: "O(N) for N elements",
-        summary: "Adds elements at the left end of a list; the list is made if it is not there.",
-        syntax: "key element [element ...]",
-        handler: crate::commands::lists::lpush,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "rpush",
-        arity: -3,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW insert")],
-        group: Group::List,
-        complexity: "O(N) for N elements",
-        summary: "Adds elements at the right end of a list; the list is made if it is not there.",
-        syntax: "key element [element ...]",
-        handler: crate::commands::lists::rpush,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lpushx",
-        arity: -3,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW insert")],
-        group: Group::List,
-        since: "2.2.0",
-        complexity: "O(N) for N elements",
-        summary: "Adds elements at the left end of a list that is there.",
-        syntax: "key element [element ...]",
-        handler: crate::commands::lists::lpushx,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "rpushx",
-        arity: -3,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW insert")],
-        group: Group::List,
-        since: "2.2.0",
-        complexity: "O(N) for N elements",
-        summary: "Adds elements at the right end of a list that is there.",
-        syntax: "key element [element ...]",
-        handler: crate::commands::lists::rpushx,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "linsert",
-        arity: 5,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("RW insert")],
-        group: Group::List,
-        since: "2.2.0",
-        complexity: "O(N) for N elements looked at",
-        summary: "Inserts an element next to another.",
-        syntax: "key <BEFORE | AFTER> pivot element",
-        handler: crate::commands::lists::linsert,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lset",
-        arity: 4,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("RW update")],
-        group: Group::List,
-        complexity: "O(N) for N elements, O(1) at the ends",
-        summary: "Replaces an element.",
-        syntax: "key index element",
-        handler: crate::commands::lists::lset,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lindex",
-        arity: 3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::List,
-        complexity: "O(N) for N elements, O(1) at the ends",
-        summary: "Returns an element by its position.",
-        syntax: "key index",
-        handler: crate::commands::lists::lindex,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "llen",
-        arity: 2,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO")],
-        group: Group::List,
-        summary: "Returns the number of elements of a list.",
-        syntax: "key",
-        handler: crate::commands::lists::llen,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lpop",
-        arity: -2,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW access delete")],
-        group: Group::List,
-        complexity: "O(N) for N elements",
-        summary: "Removes elements from the left end of a list and returns them.",
-        syntax: "key [count]",
-        handler: crate::commands::lists::lpop,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "rpop",
-        arity: -2,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW access delete")],
-        group: Group::List,
-        complexity: "O(N) for N elements",
-        summary: "Removes elements from the right end of a list and returns them.",
-        syntax: "key [count]",
-        handler: crate::commands::lists::rpop,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lrange",
-        arity: 4,
-        flags: flags("readonly short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::List,
-        complexity: "O(S+N), S the distance to the nearer end, N the elements returned",
-        summary: "Returns a range of elements.",
-        syntax: "key start stop",
-        handler: crate::commands::lists::lrange,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "ltrim",
-        arity: 4,
-        flags: flags("write"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::List,
-        complexity: "O(N) for N elements removed",
-        summary: "Keeps only a range of elements.",
-        syntax: "key start stop",
-        handler: crate::commands::lists::ltrim,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lpos",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::List,
-        since: "6.0.6",
-        complexity: "O(N) for N elements",
-        summary: "Finds elements by their value.",
-        syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
-        handler: crate::commands::lists::lpos,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lrem",
-        arity: 4,
-        flags: flags("write"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::List,
-        complexity: "O(N) for N elements",
-        summary: "Removes elements by their value.",
-        syntax: "key count element",
-        handler: crate::commands::lists::lrem,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lmove",
-        arity: 5,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)],
-        group: Group::List,
-        since: "6.2.0",
-        summary: "Moves an element from an end of a list to an end of another.",
-        syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
-        handler: crate::commands::lists::blocking::lmove,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "rpoplpush",
-        arity: 3,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)],
-        group: Group::List,
-        since: "1.2.0",
-        summary: "Moves an element from the right end of a list to the left end of another.",
-        syntax: "source destination",
-        deprecated: Some(Deprecated { since: "6.2.0", replaced_by: "`LMOVE` with the `RIGHT` and `LEFT` arguments" }),
-        handler: crate::commands::lists::blocking::rpoplpush,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lmpop",
-        arity: -4,
-        flags: flags("write"),
-        keys: &[KeySpec::numkeys("RW access delete", 1)],
-        group: Group::List,
-        since: "7.0.0",
-        complexity: "O(N+M), N the keys, M the elements returned",
-        summary: "Pops elements from the first list that is there.",
-        syntax: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
-        handler: crate::commands::lists::blocking::lmpop,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "blpop",
-        arity: -3,
-        flags: flags("write blocking"),
-        keys: &[KeySpec::keys("RW access delete", 1, -2, 1)],
-        group: Group::List,
-        since: "2.0.0",
-        complexity: "O(N) for N keys",
-        summary: "Pops from the left end of the first list that is there, or waits for one.",
-        syntax: "key [key ...] timeout",
-        handler: crate::commands::lists::blocking::blpop,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "brpop",
-        arity: -3,
-        flags: flags("write blocking"),
-        keys: &[KeySpec::keys("RW access delete", 1, -2, 1)],
-        group: Group::List,
-        since: "2.0.0",
-        complexity: "O(N) for N keys",
-        summary: "Pops from the right end of the first list that is there, or waits for one.",
-        syntax: "key [key ...] timeout",
-        handler: crate::commands::lists::blocking::brpop,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "blmove",
-        arity: 6,
-        flags: flags("write denyoom blocking"),
-        keys: &[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)],
-        group: Group::List,
-        since: "6.2.0",
-        summary: "Moves an element between lists, or waits for one.",
-        syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
-        handler: crate::commands::lists::blocking::blmove,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "brpoplpush",
-        arity: 4,
-        flags: flags("write denyoom blocking"),
-        keys: &[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)],
-        group: Group::List,
-        since: "2.2.0",
-        summary: "Moves an element from the right end of a list to the left end of another, or waits for one.",
-        syntax: "source destination timeout",
-        deprecated: Some(Deprecated { since: "6.2.0", replaced_by: "`BLMOVE` with the `RIGHT` and `LEFT` arguments" }),
-        handler: crate::commands::lists::blocking::brpoplpush,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "blmpop",
-        arity: -5,
-        flags: flags("write blocking"),
-        keys: &[KeySpec::numkeys("RW access delete", 2)],
-        group: Group::List,
-        since: "7.0.0",
-        complexity: "O(N+M), N the keys, M the elements returned",
-        summary: "Pops elements from the first list that is there, or waits for one.",
-        syntax: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
-        handler: crate::commands::lists::blocking::blmpop,
-        ..Spec::DEFAULT
-    },
+    Spec::list("lpush", "1.0.0", -3, "write denyoom fast short", lists::lpush)
+        .syntax("key element [element ...]")
+        .summary("Adds elements at the left end of a list; the list is made if it is not there.")
+        .complexity("O(N) for N elements")
+        .key("RW insert"),
+    Spec::list("rpush", "1.0.0", -3, "write denyoom fast short", lists::rpush)
+        .syntax("key element [element ...]")
+        .summary("Adds elements at the right end of a list; the list is made if it is not there.")
+        .complexity("O(N) for N elements")
+        .key("RW insert"),
+    Spec::list("lpushx", "2.2.0", -3, "write denyoom fast short", lists::lpushx)
+        .syntax("key element [element ...]")
+        .summary("Adds elements at the left end of a list that is there.")
+        .complexity("O(N) for N elements")
+        .key("RW insert"),
+    Spec::list("rpushx", "2.2.0", -3, "write denyoom fast short", lists::rpushx)
+        .syntax("key element [element ...]")
+        .summary("Adds elements at the right end of a list that is there.")
+        .complexity("O(N) for N elements")
+        .key("RW insert"),
+    Spec::list("linsert", "2.2.0", 5, "write denyoom", lists::linsert)
+        .syntax("key <BEFORE | AFTER> pivot element")
+        .summary("Inserts an element next to another.")
+        .complexity("O(N) for N elements looked at")
+        .key("RW insert"),
+    Spec::list("lset", "1.0.0", 4, "write denyoom", lists::lset)
+        .syntax("key index element")
+        .summary("Replaces an element.")
+        .complexity("O(N) for N elements, O(1) at the ends")
+        .key("RW update"),
+    Spec::list("lindex", "1.0.0", 3, "readonly", lists::lindex)
+        .syntax("key index")
+        .summary("Returns an element by its position.")
+        .complexity("O(N) for N elements, O(1) at the ends")
+        .key("RO access"),
+    Spec::list("llen", "1.0.0", 2, "readonly fast short", lists::llen)
+        .syntax("key")
+        .summary("Returns the number of elements of a list.")
+        .key("RO"),
+    Spec::list("lpop", "1.0.0", -2, "write fast short", lists::lpop)
+        .syntax("key [count]")
+        .summary("Removes elements from the left end of a list and returns them.")
+        .complexity("O(N) for N elements")
+        .key("RW access delete"),
+    Spec::list("rpop", "1.0.0", -2, "write fast short", lists::rpop)
+        .syntax("key [count]")
+        .summary("Removes elements from the right end of a list and returns them.")
+        .complexity("O(N) for N elements")
+        .key("RW access delete"),
+    Spec::list("lrange", "1.0.0", 4, "readonly short", lists::lrange)
+        .syntax("key start stop")
+        .summary("Returns a range of elements.")
+        .complexity("O(S+N), S the distance to the nearer end, N the elements returned")
+        .key("RO access"),
+    Spec::list("ltrim", "1.0.0", 4, "write", lists::ltrim)
+        .syntax("key start stop")
+        .summary("Keeps only a range of elements.")
+        .complexity("O(N) for N elements removed")
+        .key("RW delete"),
+    Spec::list("lpos", "6.0.6", -3, "readonly", lists::lpos)
+        .syntax("key element [RANK rank] [COUNT num-matches] [MAXLEN len]")
+        .summary("Finds elements by their value.")
+        .complexity("O(N) for N elements")
+        .key("RO access"),
+    Spec::list("lrem", "1.0.0", 4, "write", lists::lrem)
+        .syntax("key count element")
+        .summary("Removes elements by their value.")
+        .complexity("O(N) for N elements")
+        .key("RW delete"),
+    Spec::list("lmove", "6.2.0", 5, "write denyoom", blocking::lmove)
+        .syntax("source destination <LEFT | RIGHT> <LEFT | RIGHT>")
+        .summary("Moves an element from an end of a list to an end of another.")
+        .keys(&[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)]),
+    Spec::list("rpoplpush", "1.2.0", 3, "write denyoom", blocking::rpoplpush)
+        .syntax("source destination")
+        .summary("Moves an element from the right end of a list to the left end of another.")
+        .keys(&[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)])
+        .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
+    Spec::list("lmpop", "7.0.0", -4, "write", blocking::lmpop)
+        .syntax("numkeys key [key ...] <LEFT | RIGHT> [COUNT count]")
+        .summary("Pops elements from the first list that is there.")
+        .complexity("O(N+M), N the keys, M the elements returned")
+        .keys(&[KeySpec::numkeys("RW access delete", 1)]),
+    Spec::list("blpop", "2.0.0", -3, "write blocking", blocking::blpop)
+        .syntax("key [key ...] timeout")
+        .summary("Pops from the left end of the first list that is there, or waits for one.")
+        .complexity("O(N) for N keys")
+        .keys(&[KeySpec::keys("RW access delete", 1, -2, 1)]),
+    Spec::list("brpop", "2.0.0", -3, "write blocking", blocking::brpop)
+        .syntax("key [key ...] timeout")
+        .summary("Pops from the right end of the first list that is there, or waits for one.")
+        .complexity("O(N) for N keys")
+        .keys(&[KeySpec::keys("RW access delete", 1, -2, 1)]),
+    Spec::list("blmove", "6.2.0", 6, "write denyoom blocking", blocking::blmove)
+        .syntax("source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout")
+        .summary("Moves an element between lists, or waits for one.")
+        .keys(&[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)]),
+    Spec::list("brpoplpush", "2.2.0", 4, "write denyoom blocking", blocking::brpoplpush)
+        .syntax("source destination timeout")
+        .summary("Moves an element from the right end of a list to the left end of another, or waits for one.")
+        .keys(&[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)])
+        .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
+    Spec::list("blmpop", "7.0.0", -5, "write blocking", blocking::blmpop)
+        .syntax("timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]")
+        .summary("Pops elements from the first list that is there, or waits for one.")
+        .complexity("O(N+M), N the keys, M the elements returned")
+        .keys(&[KeySpec::numkeys("RW access delete", 2)]),
 ];

@@ -1,152 +1,59 @@
 //! Rows of the command table: functions.
 
-use crate::command::spec::{Group, KeySpec, Spec, flags};
+use crate::command::spec::{Group, KeySpec, Spec};
+use crate::commands::scripting::functions;
+use crate::commands::scripting::specs::{PROGRAM, READING_PROGRAM};
 
 /// The commands about functions.
 pub static SPECS: &[Spec] = &[
-    Spec {
-        name: "fcall",
-        arity: -3,
-        flags: flags("noscript stale skip_monitor no_mandatory_keys other_keys may_replicate"),
-        keys: &[KeySpec::numkeys("RW access update", 2)
-            .notes("What happens to the keys is not known: everything is assumed.")],
-        group: Group::Scripting,
-        since: "7.0.0",
-        complexity: "Depends on the function",
-        summary: "Calls a function of a library.",
-        syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
-        handler: crate::commands::scripting::functions::fcall,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "fcall_ro",
-        arity: -3,
-        flags: flags("readonly noscript stale skip_monitor no_mandatory_keys other_keys"),
-        keys: &[KeySpec::numkeys("RO access", 2).notes("What happens to the keys is not known: reading is assumed.")],
-        group: Group::Scripting,
-        since: "7.0.0",
-        complexity: "Depends on the function",
-        summary: "Calls a function of a library that changes nothing.",
-        syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
-        handler: crate::commands::scripting::functions::fcall,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "function",
-        arity: -2,
-        group: Group::Scripting,
-        since: "7.0.0",
-        complexity: "Depends on the subcommand",
-        summary: "Container of commands about functions.",
-        subcommands: &[
-            Spec {
-                name: "load",
-                arity: -3,
-                flags: flags("write denyoom noscript"),
-                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(1), compiling left aside",
-                summary: "Loads a library of functions.",
-                syntax: "[REPLACE] function-code",
-                handler: crate::commands::scripting::functions::function_load,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "delete",
-                arity: 3,
-                flags: flags("write noscript"),
-                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-                group: Group::Scripting,
-                since: "7.0.0",
-                summary: "Deletes a library and its functions.",
-                syntax: "library-name",
-                handler: crate::commands::scripting::functions::function_delete,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "list",
-                arity: -2,
-                flags: flags("noscript"),
-                tips: &["nondeterministic_output_order"],
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(N), N the number of functions",
-                summary: "Tells about libraries and their functions.",
-                syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
-                handler: crate::commands::scripting::functions::function_list,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "stats",
-                arity: 2,
-                flags: flags("noscript allow_busy"),
-                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-                group: Group::Scripting,
-                since: "7.0.0",
-                summary: "Tells which function runs, and how many there are.",
-                handler: crate::commands::scripting::functions::function_stats,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "dump",
-                arity: 2,
-                flags: flags("noscript"),
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(N), N the number of functions",
-                summary: "Returns all libraries in one string.",
-                handler: crate::commands::scripting::functions::function_dump,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "restore",
-                arity: -3,
-                flags: flags("write denyoom noscript"),
-                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(N), N the number of functions restored",
-                summary: "Loads the libraries of a string that FUNCTION DUMP returned.",
-                syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
-                handler: crate::commands::scripting::functions::function_restore,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "flush",
-                arity: -2,
-                flags: flags("write noscript"),
-                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(N), N the number of functions",
-                summary: "Deletes all libraries.",
-                syntax: "[ASYNC | SYNC]",
-                handler: crate::commands::scripting::functions::function_flush,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "kill",
-                arity: 2,
-                flags: flags("noscript allow_busy"),
-                tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
-                group: Group::Scripting,
-                since: "7.0.0",
-                summary: "Ends the function that runs.",
-                handler: crate::commands::scripting::functions::function_kill,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "help",
-                arity: 2,
-                flags: flags("loading stale"),
-                group: Group::Scripting,
-                since: "7.0.0",
-                summary: "Returns help on the subcommands.",
-                handler: crate::commands::scripting::functions::function_help,
-                ..Spec::DEFAULT
-            },
-        ],
-        ..Spec::DEFAULT
-    },
+    Spec::scripting("fcall", "7.0.0", -3, PROGRAM, functions::fcall)
+        .syntax("function numkeys [key [key ...]] [arg [arg ...]]")
+        .summary("Calls a function of a library.")
+        .complexity("Depends on the function")
+        .keys(&[KeySpec::numkeys("RW access update", 2)
+            .notes("What happens to the keys is not known: everything is assumed.")]),
+    Spec::scripting("fcall_ro", "7.0.0", -3, READING_PROGRAM, functions::fcall)
+        .syntax("function numkeys [key [key ...]] [arg [arg ...]]")
+        .summary("Calls a function of a library that changes nothing.")
+        .complexity("Depends on the function")
+        .keys(&[KeySpec::numkeys("RO access", 2).notes("What happens to the keys is not known: reading is assumed.")]),
+    Spec::container(Group::Scripting, "function", "7.0.0", FUNCTION).summary("Container of commands about functions."),
+];
+
+static FUNCTION: &[Spec] = &[
+    Spec::scripting("load", "7.0.0", -3, "write denyoom noscript", functions::function_load)
+        .syntax("[REPLACE] function-code")
+        .summary("Loads a library of functions.")
+        .complexity("O(1), compiling left aside")
+        .tips("request_policy:all_shards response_policy:all_succeeded"),
+    Spec::scripting("delete", "7.0.0", 3, "write noscript", functions::function_delete)
+        .syntax("library-name")
+        .summary("Deletes a library and its functions.")
+        .tips("request_policy:all_shards response_policy:all_succeeded"),
+    Spec::scripting("list", "7.0.0", -2, "noscript", functions::function_list)
+        .syntax("[LIBRARYNAME library-name-pattern] [WITHCODE]")
+        .summary("Tells about libraries and their functions.")
+        .complexity("O(N), N the number of functions")
+        .tips("nondeterministic_output_order"),
+    Spec::scripting("stats", "7.0.0", 2, "noscript allow_busy", functions::function_stats)
+        .summary("Tells which function runs, and how many there are.")
+        .tips("nondeterministic_output request_policy:all_shards response_policy:special"),
+    Spec::scripting("dump", "7.0.0", 2, "noscript", functions::function_dump)
+        .summary("Returns all libraries in one string.")
+        .complexity("O(N), N the number of functions"),
+    Spec::scripting("restore", "7.0.0", -3, "write denyoom noscript", functions::function_restore)
+        .syntax("serialized-value [FLUSH | APPEND | REPLACE]")
+        .summary("Loads the libraries of a string that FUNCTION DUMP returned.")
+        .complexity("O(N), N the number of functions restored")
+        .tips("request_policy:all_shards response_policy:all_succeeded"),
+    Spec::scripting("flush", "7.0.0", -2, "write noscript", functions::function_flush)
+        .syntax("[ASYNC | SYNC]")
+        .summary("Deletes all libraries.")
+        .complexity("O(N), N the number of functions")
+        .tips("request_policy:all_shards response_policy:all_succeeded"),
+    Spec::scripting("kill", "7.0.0", 2, "noscript allow_busy", functions::function_kill)
+        .summary("Ends the function that runs.")
+        .tips("request_policy:all_shards response_policy:one_succeeded"),
+    Spec::scripting("help", "7.0.0", 2, "loading stale", functions::function_help)
+        .summary("Returns help on the subcommands."),
 ];

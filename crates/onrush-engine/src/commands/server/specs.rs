@@ -1,325 +1,120 @@
 //! Rows of the command table: the commands about the server.
 
-use crate::command::spec::{Group, KeySpec, Spec, categories, flags};
+use crate::command::spec::{Group, KeySpec, Spec};
+use crate::commands::server::{self, command, config, debug, info, memory};
 
 /// The commands about the server.
 pub static SPECS: &[Spec] = &[
-    Spec {
-        name: "info",
-        arity: -1,
-        flags: flags("loading stale"),
-        categories: categories("dangerous"),
-        tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-        group: Group::Server,
-        summary: "Tells about the server's state, with statistics.",
-        syntax: "[section [section ...]]",
-        history: &[("7.0.0", "Several sections.")],
-        handler: crate::commands::server::info::info,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "config",
-        arity: -2,
-        group: Group::Server,
-        since: "2.0.0",
-        complexity: "Depends on the subcommand",
-        summary: "Container of commands about the configuration.",
-        subcommands: &[
-            Spec {
-                name: "get",
-                arity: -3,
-                flags: flags("admin noscript loading stale"),
-                group: Group::Server,
-                since: "2.0.0",
-                complexity: "O(N), N the number of patterns",
-                summary: "Returns the parameters that match patterns, and their values.",
-                syntax: "parameter [parameter ...]",
-                history: &[("7.0.0", "Several patterns.")],
-                handler: crate::commands::server::config::config_get,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "set",
-                arity: -4,
-                flags: flags("admin noscript loading stale"),
-                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-                group: Group::Server,
-                since: "2.0.0",
-                complexity: "O(N), N the number of parameters",
-                summary: "Changes parameters of the running server, all or none.",
-                syntax: "parameter value [parameter value ...]",
-                history: &[("7.0.0", "Several parameters.")],
-                handler: crate::commands::server::config::config_set,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "rewrite",
-                arity: 2,
-                flags: flags("admin noscript loading stale remote"),
-                group: Group::Server,
-                since: "2.8.0",
-                summary: "Writes the running configuration to the configuration file.",
-                handler: crate::commands::server::config::config_rewrite,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "resetstat",
-                arity: 2,
-                flags: flags("admin noscript loading stale"),
-                group: Group::Server,
-                since: "2.0.0",
-                summary: "Sets the statistics that INFO shows to zero.",
-                handler: crate::commands::server::config::config_resetstat,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "help",
-                arity: 2,
-                flags: flags("loading stale"),
-                group: Group::Server,
-                since: "5.0.0",
-                summary: "Returns help on the subcommands.",
-                handler: crate::commands::server::config::config_help,
-                ..Spec::DEFAULT
-            },
-        ],
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "command",
-        arity: -1,
-        flags: flags("loading stale"),
-        categories: categories("connection"),
-        tips: &["nondeterministic_output_order"],
-        group: Group::Server,
-        since: "2.8.13",
-        complexity: "O(N), N the number of commands",
-        summary: "Returns details of all commands.",
-        subcommands: &[
-            Spec {
-                name: "count",
-                arity: 2,
-                flags: flags("loading stale"),
-                categories: categories("connection"),
-                group: Group::Server,
-                since: "2.8.13",
-                summary: "Returns the number of commands.",
-                handler: crate::commands::server::command::command_count,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "list",
-                arity: -2,
-                flags: flags("loading stale"),
-                categories: categories("connection"),
-                tips: &["nondeterministic_output_order"],
-                group: Group::Server,
-                since: "7.0.0",
-                complexity: "O(N), N the number of commands",
-                summary: "Returns the names of commands.",
-                syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
-                handler: crate::commands::server::command::command_list,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "info",
-                arity: -2,
-                flags: flags("loading stale"),
-                categories: categories("connection"),
-                tips: &["nondeterministic_output_order"],
-                group: Group::Server,
-                since: "2.8.13",
-                complexity: "O(N), N the number of commands asked for",
-                summary: "Returns details of some commands, or of all.",
-                syntax: "[command-name [command-name ...]]",
-                history: &[("7.0.0", "Without names it tells about all commands.")],
-                handler: crate::commands::server::command::command_info,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "docs",
-                arity: -2,
-                flags: flags("loading stale"),
-                categories: categories("connection"),
-                tips: &["nondeterministic_output_order"],
-                group: Group::Server,
-                since: "7.0.0",
-                complexity: "O(N), N the number of commands asked for",
-                summary: "Returns the documentation of some commands, or of all.",
-                syntax: "[command-name [command-name ...]]",
-                handler: crate::commands::server::command::command_docs,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "getkeys",
-                arity: -4,
-                flags: flags("loading stale"),
-                categories: categories("connection"),
-                group: Group::Server,
-                since: "2.8.13",
-                complexity: "O(N), N the number of arguments",
-                summary: "Finds the keys among a command's arguments.",
-                syntax: "command [arg [arg ...]]",
-                handler: crate::commands::server::command::command_getkeys,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "getkeysandflags",
-                arity: -4,
-                flags: flags("loading stale"),
-                categories: categories("connection"),
-                group: Group::Server,
-                since: "7.0.0",
-                complexity: "O(N), N the number of arguments",
-                summary: "Finds the keys among a command's arguments and tells what happens to them.",
-                syntax: "command [arg [arg ...]]",
-                handler: crate::commands::server::command::command_getkeysandflags,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "help",
-                arity: 2,
-                flags: flags("loading stale"),
-                categories: categories("connection"),
-                group: Group::Server,
-                since: "5.0.0",
-                summary: "Returns help on the subcommands.",
-                handler: crate::commands::server::command::command_help,
-                ..Spec::DEFAULT
-            },
-        ],
-        handler: crate::commands::server::command::command,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "time",
-        arity: 1,
-        flags: flags("loading stale fast"),
-        tips: &["nondeterministic_output"],
-        group: Group::Server,
-        since: "2.6.0",
-        summary: "Returns the server's time.",
-        handler: crate::commands::server::time,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "monitor",
-        arity: 1,
-        flags: flags("admin noscript loading stale"),
-        group: Group::Server,
-        summary: "Shows the connection every command that is executed.",
-        handler: crate::commands::server::monitor,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "lolwut",
-        arity: -1,
-        flags: flags("readonly fast"),
-        group: Group::Server,
-        since: "5.0.0",
-        complexity: "",
-        summary: "Draws something, and shows the version.",
-        syntax: "[VERSION version]",
-        handler: crate::commands::server::lolwut,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "shutdown",
-        arity: -1,
-        flags: flags("admin noscript loading stale no_multi allow_busy urgent"),
-        group: Group::Server,
-        complexity: "O(N) when saving, N the number of keys in all databases; otherwise O(1)",
-        summary: "Ends the server, after saving the data if so configured.",
-        syntax: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
-        history: &[("7.0.0", "Modifiers `NOW`, `FORCE` and `ABORT`.")],
-        handler: crate::commands::server::shutdown,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "memory",
-        arity: -2,
-        group: Group::Server,
-        since: "4.0.0",
-        complexity: "Depends on the subcommand",
-        summary: "Container of commands about memory.",
-        subcommands: &[
-            Spec {
-                name: "doctor",
-                arity: 2,
-                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-                group: Group::Server,
-                since: "4.0.0",
-                summary: "Reports problems with memory.",
-                handler: crate::commands::server::memory::memory_doctor,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "malloc-stats",
-                arity: 2,
-                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-                group: Group::Server,
-                since: "4.0.0",
-                complexity: "Depends on how much memory is allocated",
-                summary: "Returns what the allocator reports about itself.",
-                handler: crate::commands::server::memory::memory_malloc_stats,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "purge",
-                arity: 2,
-                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-                group: Group::Server,
-                since: "4.0.0",
-                complexity: "Depends on how much memory is allocated",
-                summary: "Asks the allocator to give memory back.",
-                handler: crate::commands::server::memory::memory_purge,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "stats",
-                arity: 2,
-                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-                group: Group::Server,
-                since: "4.0.0",
-                summary: "Returns details of memory usage.",
-                handler: crate::commands::server::memory::memory_stats,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "usage",
-                arity: -3,
-                flags: flags("readonly"),
-                keys: &[KeySpec::keys("RO", 2, 0, 1)],
-                group: Group::Server,
-                since: "4.0.0",
-                complexity: "O(N), N the number of samples",
-                summary: "Estimates the memory that a key and its value take.",
-                syntax: "key [SAMPLES count]",
-                handler: crate::commands::server::memory::memory_usage,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "help",
-                arity: 2,
-                flags: flags("loading stale"),
-                group: Group::Server,
-                since: "4.0.0",
-                summary: "Returns help on the subcommands.",
-                handler: crate::commands::server::memory::memory_help,
-                ..Spec::DEFAULT
-            },
-        ],
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "debug",
-        arity: -2,
-        flags: flags("admin noscript loading stale"),
-        group: Group::Server,
-        complexity: "Depends on the subcommand",
-        summary: "Container of commands for debugging and tests.",
-        syscmd: true,
-        handler: crate::commands::server::debug::debug,
-        ..Spec::DEFAULT
-    },
+    Spec::server("info", "1.0.0", -1, "loading stale", info::info)
+        .syntax("[section [section ...]]")
+        .summary("Tells about the server's state, with statistics.")
+        .categories("dangerous")
+        .tips("nondeterministic_output request_policy:all_shards response_policy:special")
+        .history(&[("7.0.0", "Several sections.")]),
+    Spec::container(Group::Server, "config", "2.0.0", CONFIG).summary("Container of commands about the configuration."),
+    Spec::server("command", "2.8.13", -1, "loading stale", command::command)
+        .summary("Returns details of all commands.")
+        .complexity("O(N), N the number of commands")
+        .categories("connection")
+        .tips("nondeterministic_output_order")
+        .subcommands(COMMAND),
+    Spec::server("time", "2.6.0", 1, "loading stale fast", server::time)
+        .summary("Returns the server's time.")
+        .tips("nondeterministic_output"),
+    Spec::server("monitor", "1.0.0", 1, "admin noscript loading stale", server::monitor)
+        .summary("Shows the connection every command that is executed."),
+    Spec::server("lolwut", "5.0.0", -1, "readonly fast", server::lolwut)
+        .syntax("[VERSION version]")
+        .summary("Draws something, and shows the version.")
+        .complexity(""),
+    Spec::server("shutdown", "1.0.0", -1, "admin noscript loading stale no_multi allow_busy urgent", server::shutdown)
+        .syntax("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]")
+        .summary("Ends the server, after saving the data if so configured.")
+        .complexity("O(N) when saving, N the number of keys in all databases; otherwise O(1)")
+        .history(&[("7.0.0", "Modifiers `NOW`, `FORCE` and `ABORT`.")]),
+    Spec::container(Group::Server, "memory", "4.0.0", MEMORY).summary("Container of commands about memory."),
+    Spec::server("debug", "1.0.0", -2, "admin noscript loading stale", debug::debug)
+        .summary("Container of commands for debugging and tests.")
+        .complexity("Depends on the subcommand")
+        .syscmd(),
+];
+
+static CONFIG: &[Spec] = &[
+    Spec::server("get", "2.0.0", -3, "admin noscript loading stale", config::config_get)
+        .syntax("parameter [parameter ...]")
+        .summary("Returns the parameters that match patterns, and their values.")
+        .complexity("O(N), N the number of patterns")
+        .history(&[("7.0.0", "Several patterns.")]),
+    Spec::server("set", "2.0.0", -4, "admin noscript loading stale", config::config_set)
+        .syntax("parameter value [parameter value ...]")
+        .summary("Changes parameters of the running server, all or none.")
+        .complexity("O(N), N the number of parameters")
+        .tips("request_policy:all_nodes response_policy:all_succeeded")
+        .history(&[("7.0.0", "Several parameters.")]),
+    Spec::server("rewrite", "2.8.0", 2, "admin noscript loading stale remote", config::config_rewrite)
+        .summary("Writes the running configuration to the configuration file."),
+    Spec::server("resetstat", "2.0.0", 2, "admin noscript loading stale", config::config_resetstat)
+        .summary("Sets the statistics that INFO shows to zero."),
+    Spec::server("help", "5.0.0", 2, "loading stale", config::config_help).summary("Returns help on the subcommands."),
+];
+
+static COMMAND: &[Spec] = &[
+    Spec::server("count", "2.8.13", 2, "loading stale", command::command_count)
+        .summary("Returns the number of commands.")
+        .categories("connection"),
+    Spec::server("list", "7.0.0", -2, "loading stale", command::command_list)
+        .syntax("[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]")
+        .summary("Returns the names of commands.")
+        .complexity("O(N), N the number of commands")
+        .categories("connection")
+        .tips("nondeterministic_output_order"),
+    Spec::server("info", "2.8.13", -2, "loading stale", command::command_info)
+        .syntax("[command-name [command-name ...]]")
+        .summary("Returns details of some commands, or of all.")
+        .complexity("O(N), N the number of commands asked for")
+        .categories("connection")
+        .tips("nondeterministic_output_order")
+        .history(&[("7.0.0", "Without names it tells about all commands.")]),
+    Spec::server("docs", "7.0.0", -2, "loading stale", command::command_docs)
+        .syntax("[command-name [command-name ...]]")
+        .summary("Returns the documentation of some commands, or of all.")
+        .complexity("O(N), N the number of commands asked for")
+        .categories("connection")
+        .tips("nondeterministic_output_order"),
+    Spec::server("getkeys", "2.8.13", -4, "loading stale", command::command_getkeys)
+        .syntax("command [arg [arg ...]]")
+        .summary("Finds the keys among a command's arguments.")
+        .complexity("O(N), N the number of arguments")
+        .categories("connection"),
+    Spec::server("getkeysandflags", "7.0.0", -4, "loading stale", command::command_getkeysandflags)
+        .syntax("command [arg [arg ...]]")
+        .summary("Finds the keys among a command's arguments and tells what happens to them.")
+        .complexity("O(N), N the number of arguments")
+        .categories("connection"),
+    Spec::server("help", "5.0.0", 2, "loading stale", command::command_help)
+        .summary("Returns help on the subcommands.")
+        .categories("connection"),
+];
+
+static MEMORY: &[Spec] = &[
+    Spec::server("doctor", "4.0.0", 2, "", memory::memory_doctor)
+        .summary("Reports problems with memory.")
+        .tips("nondeterministic_output request_policy:all_shards response_policy:special"),
+    Spec::server("malloc-stats", "4.0.0", 2, "", memory::memory_malloc_stats)
+        .summary("Returns what the allocator reports about itself.")
+        .complexity("Depends on how much memory is allocated")
+        .tips("nondeterministic_output request_policy:all_shards response_policy:special"),
+    Spec::server("purge", "4.0.0", 2, "", memory::memory_purge)
+        .summary("Asks the allocator to give memory back.")
+        .complexity("Depends on how much memory is allocated")
+        .tips("request_policy:all_shards response_policy:all_succeeded"),
+    Spec::server("stats", "4.0.0", 2, "", memory::memory_stats)
+        .summary("Returns details of memory usage.")
+        .tips("nondeterministic_output request_policy:all_shards response_policy:special"),
+    Spec::server("usage", "4.0.0", -3, "readonly", memory::memory_usage)
+        .syntax("key [SAMPLES count]")
+        .summary("Estimates the memory that a key and its value take.")
+        .complexity("O(N), N the number of samples")
+        .keys(&[KeySpec::keys("RO", 2, 0, 1)]),
+    Spec::server("help", "4.0.0", 2, "loading stale", memory::memory_help).summary("Returns help on the subcommands."),
 ];

@@ -1,221 +1,100 @@
 //! Rows of the command table: the set commands.
 
-use crate::command::spec::{Group, KeySpec, Spec, flags};
+use crate::command::spec::{KeySpec, Spec};
+use crate::commands::sets::{self, algebra};
 
 /// The set commands.
 pub static SPECS: &[Spec] = &[
-    Spec {
-        name: "sadd",
-        arity: -3,
-        member: 2,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW insert")],
-        group: Group::Set,
-        complexity: "O(N) for N members",
-        summary: "Adds members to a set; the set is made if it is not there.",
-        syntax: "key member [member ...]",
-        handler: crate::commands::sets::sadd,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "srem",
-        arity: -3,
-        member: 2,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::Set,
-        complexity: "O(N) for N members",
-        summary: "Removes members from a set; an empty set is deleted.",
-        syntax: "key member [member ...]",
-        handler: crate::commands::sets::srem,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "smove",
-        arity: 4,
-        flags: flags("write fast"),
-        keys: &[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)],
-        group: Group::Set,
-        summary: "Moves a member from one set to another.",
-        syntax: "source destination member",
-        handler: crate::commands::sets::smove,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sismember",
-        arity: 3,
-        member: 2,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO")],
-        group: Group::Set,
-        summary: "Tells whether a value is a member of a set.",
-        syntax: "key member",
-        handler: crate::commands::sets::sismember,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "smismember",
-        arity: -3,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::Set,
-        since: "6.2.0",
-        complexity: "O(N) for N members",
-        summary: "Tells of several values whether they are members of a set.",
-        syntax: "key member [member ...]",
-        handler: crate::commands::sets::smismember,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "scard",
-        arity: 2,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO")],
-        group: Group::Set,
-        summary: "Returns the number of members of a set.",
-        syntax: "key",
-        handler: crate::commands::sets::scard,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "spop",
-        arity: -2,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW access delete")],
-        tips: &["nondeterministic_output"],
-        group: Group::Set,
-        complexity: "O(N) for N members",
-        summary: "Removes random members from a set and returns them.",
-        syntax: "key [count]",
-        handler: crate::commands::sets::spop,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "srandmember",
-        arity: -2,
-        flags: flags("readonly short"),
-        keys: &[KeySpec::key("RO access")],
-        tips: &["nondeterministic_output"],
-        group: Group::Set,
-        complexity: "O(N) for N members",
-        summary: "Returns random members of a set.",
-        syntax: "key [count]",
-        handler: crate::commands::sets::srandmember,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sinter",
-        arity: -2,
-        flags: flags("readonly"),
-        keys: &[KeySpec::keys("RO access", 1, -1, 1)],
-        tips: &["nondeterministic_output_order"],
-        group: Group::Set,
-        complexity: "O(N*M), N the members of the smallest set, M the number of sets",
-        summary: "Returns the members that all of the sets have.",
-        syntax: "key [key ...]",
-        handler: crate::commands::sets::algebra::sinter,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sintercard",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::numkeys("RO access", 1)],
-        group: Group::Set,
-        since: "7.0.0",
-        complexity: "O(N*M), N the members of the smallest set, M the number of sets",
-        summary: "Counts the members that all of the sets have.",
-        syntax: "numkeys key [key ...] [LIMIT limit]",
-        handler: crate::commands::sets::algebra::sintercard,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sinterstore",
-        arity: -3,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("RW update"), KeySpec::keys("RO access", 2, -1, 1)],
-        group: Group::Set,
-        complexity: "O(N*M), N the members of the smallest set, M the number of sets",
-        summary: "Stores the members that all of the sets have.",
-        syntax: "destination key [key ...]",
-        handler: crate::commands::sets::algebra::sinterstore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sunion",
-        arity: -2,
-        flags: flags("readonly"),
-        keys: &[KeySpec::keys("RO access", 1, -1, 1)],
-        tips: &["nondeterministic_output_order"],
-        group: Group::Set,
-        complexity: "O(N) for N members in all",
-        summary: "Returns the members that any of the sets has.",
-        syntax: "key [key ...]",
-        handler: crate::commands::sets::algebra::sunion,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sunionstore",
-        arity: -3,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("OW update"), KeySpec::keys("RO access", 2, -1, 1)],
-        group: Group::Set,
-        complexity: "O(N) for N members in all",
-        summary: "Stores the members that any of the sets has.",
-        syntax: "destination key [key ...]",
-        handler: crate::commands::sets::algebra::sunionstore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sdiff",
-        arity: -2,
-        flags: flags("readonly"),
-        keys: &[KeySpec::keys("RO access", 1, -1, 1)],
-        tips: &["nondeterministic_output_order"],
-        group: Group::Set,
-        complexity: "O(N) for N members in all",
-        summary: "Returns the members of the first set that none of the others has.",
-        syntax: "key [key ...]",
-        handler: crate::commands::sets::algebra::sdiff,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sdiffstore",
-        arity: -3,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("OW update"), KeySpec::keys("RO access", 2, -1, 1)],
-        group: Group::Set,
-        complexity: "O(N) for N members in all",
-        summary: "Stores the members of the first set that none of the others has.",
-        syntax: "destination key [key ...]",
-        handler: crate::commands::sets::algebra::sdiffstore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "smembers",
-        arity: 2,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        tips: &["nondeterministic_output_order"],
-        group: Group::Set,
-        complexity: "O(N) for N members",
-        summary: "Returns all members of a set.",
-        syntax: "key",
-        handler: crate::commands::sets::smembers,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "sscan",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        tips: &["nondeterministic_output"],
-        group: Group::Set,
-        since: "2.8.0",
-        complexity: "O(1) for a call, O(N) for a whole scan",
-        summary: "Goes through the members of a set step by step.",
-        syntax: "key cursor [MATCH pattern] [COUNT count]",
-        handler: crate::commands::sets::sscan,
-        ..Spec::DEFAULT
-    },
+    Spec::set("sadd", "1.0.0", -3, "write denyoom fast short", sets::sadd)
+        .syntax("key member [member ...]")
+        .summary("Adds members to a set; the set is made if it is not there.")
+        .complexity("O(N) for N members")
+        .key("RW insert")
+        .member(2),
+    Spec::set("srem", "1.0.0", -3, "write fast short", sets::srem)
+        .syntax("key member [member ...]")
+        .summary("Removes members from a set; an empty set is deleted.")
+        .complexity("O(N) for N members")
+        .key("RW delete")
+        .member(2),
+    Spec::set("smove", "1.0.0", 4, "write fast", sets::smove)
+        .syntax("source destination member")
+        .summary("Moves a member from one set to another.")
+        .keys(&[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)]),
+    Spec::set("sismember", "1.0.0", 3, "readonly fast short", sets::sismember)
+        .syntax("key member")
+        .summary("Tells whether a value is a member of a set.")
+        .key("RO")
+        .member(2),
+    Spec::set("smismember", "6.2.0", -3, "readonly fast short", sets::smismember)
+        .syntax("key member [member ...]")
+        .summary("Tells of several values whether they are members of a set.")
+        .complexity("O(N) for N members")
+        .key("RO access"),
+    Spec::set("scard", "1.0.0", 2, "readonly fast short", sets::scard)
+        .syntax("key")
+        .summary("Returns the number of members of a set.")
+        .key("RO"),
+    Spec::set("spop", "1.0.0", -2, "write fast short", sets::spop)
+        .syntax("key [count]")
+        .summary("Removes random members from a set and returns them.")
+        .complexity("O(N) for N members")
+        .key("RW access delete")
+        .tips("nondeterministic_output"),
+    Spec::set("srandmember", "1.0.0", -2, "readonly short", sets::srandmember)
+        .syntax("key [count]")
+        .summary("Returns random members of a set.")
+        .complexity("O(N) for N members")
+        .key("RO access")
+        .tips("nondeterministic_output"),
+    Spec::set("sinter", "1.0.0", -2, "readonly", algebra::sinter)
+        .syntax("key [key ...]")
+        .summary("Returns the members that all of the sets have.")
+        .complexity("O(N*M), N the members of the smallest set, M the number of sets")
+        .keys(&[KeySpec::keys("RO access", 1, -1, 1)])
+        .tips("nondeterministic_output_order"),
+    Spec::set("sintercard", "7.0.0", -3, "readonly", algebra::sintercard)
+        .syntax("numkeys key [key ...] [LIMIT limit]")
+        .summary("Counts the members that all of the sets have.")
+        .complexity("O(N*M), N the members of the smallest set, M the number of sets")
+        .keys(&[KeySpec::numkeys("RO access", 1)]),
+    Spec::set("sinterstore", "1.0.0", -3, "write denyoom", algebra::sinterstore)
+        .syntax("destination key [key ...]")
+        .summary("Stores the members that all of the sets have.")
+        .complexity("O(N*M), N the members of the smallest set, M the number of sets")
+        .keys(&[KeySpec::key("RW update"), KeySpec::keys("RO access", 2, -1, 1)]),
+    Spec::set("sunion", "1.0.0", -2, "readonly", algebra::sunion)
+        .syntax("key [key ...]")
+        .summary("Returns the members that any of the sets has.")
+        .complexity("O(N) for N members in all")
+        .keys(&[KeySpec::keys("RO access", 1, -1, 1)])
+        .tips("nondeterministic_output_order"),
+    Spec::set("sunionstore", "1.0.0", -3, "write denyoom", algebra::sunionstore)
+        .syntax("destination key [key ...]")
+        .summary("Stores the members that any of the sets has.")
+        .complexity("O(N) for N members in all")
+        .keys(&[KeySpec::key("OW update"), KeySpec::keys("RO access", 2, -1, 1)]),
+    Spec::set("sdiff", "1.0.0", -2, "readonly", algebra::sdiff)
+        .syntax("key [key ...]")
+        .summary("Returns the members of the first set that none of the others has.")
+        .complexity("O(N) for N members in all")
+        .keys(&[KeySpec::keys("RO access", 1, -1, 1)])
+        .tips("nondeterministic_output_order"),
+    Spec::set("sdiffstore", "1.0.0", -3, "write denyoom", algebra::sdiffstore)
+        .syntax("destination key [key ...]")
+        .summary("Stores the members of the first set that none of the others has.")
+        .complexity("O(N) for N members in all")
+        .keys(&[KeySpec::key("OW update"), KeySpec::keys("RO access", 2, -1, 1)]),
+    Spec::set("smembers", "1.0.0", 2, "readonly", sets::smembers)
+        .syntax("key")
+        .summary("Returns all members of a set.")
+        .complexity("O(N) for N members")
+        .key("RO access")
+        .tips("nondeterministic_output_order"),
+    Spec::set("sscan", "2.8.0", -3, "readonly", sets::sscan)
+        .syntax("key cursor [MATCH pattern] [COUNT count]")
+        .summary("Goes through the members of a set step by step.")
+        .complexity("O(1) for a call, O(N) for a whole scan")
+        .key("RO access")
+        .tips("nondeterministic_output"),
 ];

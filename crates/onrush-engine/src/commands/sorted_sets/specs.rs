@@ -1,480 +1,205 @@
 //! Rows of the command table: the sorted-set commands.
 
-use crate::command::spec::{Deprecated, Group, KeySpec, Spec, flags};
+use crate::command::spec::{KeySpec, Spec};
+use crate::commands::sorted_sets::{self, algebra, pops, ranges};
 
 /// The sorted-set commands.
 pub static SPECS: &[Spec] = &[
-    Spec {
-        name: "zadd",
-        arity: -4,
-        member: 3,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW update")],
-        group: Group::SortedSet,
-        since: "1.2.0",
-        complexity: "O(log N) for each member",
-        summary: "Adds members to a sorted set or changes their scores; the set is made if it is not there.",
-        syntax: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
-        handler: crate::commands::sorted_sets::zadd,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zincrby",
-        arity: 4,
-        member: 3,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW access update")],
-        group: Group::SortedSet,
-        since: "1.2.0",
-        complexity: "O(log N)",
-        summary: "Adds to the score of a member.",
-        syntax: "key increment member",
-        handler: crate::commands::sorted_sets::zincrby,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrem",
-        arity: -3,
-        member: 2,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::SortedSet,
-        since: "1.2.0",
-        complexity: "O(M log N) for M members",
-        summary: "Removes members from a sorted set; an empty set is deleted.",
-        syntax: "key member [member ...]",
-        handler: crate::commands::sorted_sets::zrem,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zremrangebyscore",
-        arity: 4,
-        flags: flags("write"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::SortedSet,
-        since: "1.2.0",
-        complexity: "O(log N + M log N) for M members removed",
-        summary: "Removes the members within a range of scores.",
-        syntax: "key min max",
-        handler: crate::commands::sorted_sets::ranges::zremrangebyscore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zremrangebyrank",
-        arity: 4,
-        flags: flags("write"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::SortedSet,
-        since: "2.0.0",
-        complexity: "O(log N + M log N) for M members removed",
-        summary: "Removes the members within a range of ranks.",
-        syntax: "key start stop",
-        handler: crate::commands::sorted_sets::ranges::zremrangebyrank,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zremrangebylex",
-        arity: 4,
-        flags: flags("write"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::SortedSet,
-        since: "2.8.9",
-        complexity: "O(log N + M log N) for M members removed",
-        summary: "Removes the members within a lexical range.",
-        syntax: "key min max",
-        handler: crate::commands::sorted_sets::ranges::zremrangebylex,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zunionstore",
-        arity: -4,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("OW update"), KeySpec::numkeys("RO access", 2)],
-        group: Group::SortedSet,
-        since: "2.0.0",
-        complexity: "O(N log N) for N members in all",
-        summary: "Stores the union of sorted sets.",
-        syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]",
-        history: &[("8.8.0", "`COUNT` among the aggregates.")],
-        handler: crate::commands::sorted_sets::algebra::zunionstore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zinterstore",
-        arity: -4,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("OW update"), KeySpec::numkeys("RO access", 2)],
-        group: Group::SortedSet,
-        since: "2.0.0",
-        complexity: "O(N*K log M), N the smallest set, K the number of sets",
-        summary: "Stores the intersection of sorted sets.",
-        syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]",
-        history: &[("8.8.0", "`COUNT` among the aggregates.")],
-        handler: crate::commands::sorted_sets::algebra::zinterstore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zdiffstore",
-        arity: -4,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("OW update"), KeySpec::numkeys("RO access", 2)],
-        group: Group::SortedSet,
-        since: "6.2.0",
-        complexity: "O(N log N) for N members in all",
-        summary: "Stores the members of the first sorted set that none of the others has.",
-        syntax: "destination numkeys key [key ...]",
-        handler: crate::commands::sorted_sets::algebra::zdiffstore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zunion",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::numkeys("RO access", 1)],
-        group: Group::SortedSet,
-        since: "6.2.0",
-        complexity: "O(N log N) for N members in all",
-        summary: "Returns the union of sorted sets.",
-        syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]",
-        history: &[("8.8.0", "`COUNT` among the aggregates.")],
-        handler: crate::commands::sorted_sets::algebra::zunion,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zinter",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::numkeys("RO access", 1)],
-        group: Group::SortedSet,
-        since: "6.2.0",
-        complexity: "O(N*K log M), N the smallest set, K the number of sets",
-        summary: "Returns the intersection of sorted sets.",
-        syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]",
-        history: &[("8.8.0", "`COUNT` among the aggregates.")],
-        handler: crate::commands::sorted_sets::algebra::zinter,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zintercard",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::numkeys("RO access", 1)],
-        group: Group::SortedSet,
-        since: "7.0.0",
-        complexity: "O(N*K log M), N the smallest set, K the number of sets",
-        summary: "Counts the members that all of the sorted sets have.",
-        syntax: "numkeys key [key ...] [LIMIT limit]",
-        handler: crate::commands::sorted_sets::algebra::zintercard,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zdiff",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::numkeys("RO access", 1)],
-        group: Group::SortedSet,
-        since: "6.2.0",
-        complexity: "O(N log N) for N members in all",
-        summary: "Returns the members of the first sorted set that none of the others has.",
-        syntax: "numkeys key [key ...] [WITHSCORES]",
-        handler: crate::commands::sorted_sets::algebra::zdiff,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrange",
-        arity: -4,
-        flags: flags("readonly short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "1.2.0",
-        complexity: "O(log N + M) for M members returned",
-        summary: "Returns a range of members by rank, score or bytes.",
-        syntax: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
-        handler: crate::commands::sorted_sets::ranges::zrange,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrangestore",
-        arity: -5,
-        flags: flags("write denyoom"),
-        keys: &[KeySpec::key("OW update"), KeySpec::keys("RO access", 2, 0, 1)],
-        group: Group::SortedSet,
-        since: "6.2.0",
-        complexity: "O(log N + M log M) for M members stored",
-        summary: "Stores a range of members.",
-        syntax: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
-        handler: crate::commands::sorted_sets::ranges::zrangestore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrangebyscore",
-        arity: -4,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "1.0.5",
-        complexity: "O(log N + M) for M members returned",
-        summary: "Returns the members within a range of scores.",
-        syntax: "key min max [WITHSCORES] [LIMIT offset count]",
-        deprecated: Some(Deprecated { since: "6.2.0", replaced_by: "`ZRANGE` with the `BYSCORE` argument" }),
-        handler: crate::commands::sorted_sets::ranges::zrangebyscore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrevrangebyscore",
-        arity: -4,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "2.2.0",
-        complexity: "O(log N + M) for M members returned",
-        summary: "Returns the members within a range of scores, greatest first.",
-        syntax: "key max min [WITHSCORES] [LIMIT offset count]",
-        deprecated: Some(Deprecated { since: "6.2.0", replaced_by: "`ZRANGE` with the `REV` and `BYSCORE` arguments" }),
-        handler: crate::commands::sorted_sets::ranges::zrevrangebyscore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrangebylex",
-        arity: -4,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "2.8.9",
-        complexity: "O(log N + M) for M members returned",
-        summary: "Returns the members within a lexical range.",
-        syntax: "key min max [LIMIT offset count]",
-        deprecated: Some(Deprecated { since: "6.2.0", replaced_by: "`ZRANGE` with the `BYLEX` argument" }),
-        handler: crate::commands::sorted_sets::ranges::zrangebylex,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrevrangebylex",
-        arity: -4,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "2.8.9",
-        complexity: "O(log N + M) for M members returned",
-        summary: "Returns the members within a lexical range, greatest first.",
-        syntax: "key max min [LIMIT offset count]",
-        deprecated: Some(Deprecated { since: "6.2.0", replaced_by: "`ZRANGE` with the `REV` and `BYLEX` arguments" }),
-        handler: crate::commands::sorted_sets::ranges::zrevrangebylex,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zcount",
-        arity: 4,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "2.0.0",
-        complexity: "O(log N)",
-        summary: "Counts the members within a range of scores.",
-        syntax: "key min max",
-        handler: crate::commands::sorted_sets::ranges::zcount,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zlexcount",
-        arity: 4,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "2.8.9",
-        complexity: "O(log N)",
-        summary: "Counts the members within a lexical range.",
-        syntax: "key min max",
-        handler: crate::commands::sorted_sets::ranges::zlexcount,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrevrange",
-        arity: -4,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "1.2.0",
-        complexity: "O(log N + M) for M members returned",
-        summary: "Returns a range of members, greatest first.",
-        syntax: "key start stop [WITHSCORES]",
-        deprecated: Some(Deprecated { since: "6.2.0", replaced_by: "`ZRANGE` with the `REV` argument" }),
-        handler: crate::commands::sorted_sets::ranges::zrevrange,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zcard",
-        arity: 2,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO")],
-        group: Group::SortedSet,
-        since: "1.2.0",
-        summary: "Returns the number of members of a sorted set.",
-        syntax: "key",
-        handler: crate::commands::sorted_sets::zcard,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zscore",
-        arity: 3,
-        member: 2,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "1.2.0",
-        complexity: "O(log N)",
-        summary: "Returns the score of a member.",
-        syntax: "key member",
-        handler: crate::commands::sorted_sets::zscore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zmscore",
-        arity: -3,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "6.2.0",
-        complexity: "O(M log N) for M members",
-        summary: "Returns the scores of several members.",
-        syntax: "key member [member ...]",
-        handler: crate::commands::sorted_sets::zmscore,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrank",
-        arity: -3,
-        member: 2,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "2.0.0",
-        complexity: "O(log N)",
-        summary: "Returns the rank of a member.",
-        syntax: "key member [WITHSCORE]",
-        history: &[("7.2.0", "Option `WITHSCORE`.")],
-        handler: crate::commands::sorted_sets::zrank,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrevrank",
-        arity: -3,
-        member: 2,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::SortedSet,
-        since: "2.0.0",
-        complexity: "O(log N)",
-        summary: "Returns the rank of a member, counted from the greatest.",
-        syntax: "key member [WITHSCORE]",
-        history: &[("7.2.0", "Option `WITHSCORE`.")],
-        handler: crate::commands::sorted_sets::zrevrank,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zscan",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        tips: &["nondeterministic_output"],
-        group: Group::SortedSet,
-        since: "2.8.0",
-        complexity: "O(1) for a call, O(N) for a whole scan",
-        summary: "Goes through the members of a sorted set step by step.",
-        syntax: "key cursor [MATCH pattern] [COUNT count] [NOSCORES]",
-        handler: crate::commands::sorted_sets::zscan,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zpopmin",
-        arity: -2,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW access delete")],
-        group: Group::SortedSet,
-        since: "5.0.0",
-        complexity: "O(M log N) for M members",
-        summary: "Removes the members with the least scores and returns them.",
-        syntax: "key [count]",
-        handler: crate::commands::sorted_sets::pops::zpopmin,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zpopmax",
-        arity: -2,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW access delete")],
-        group: Group::SortedSet,
-        since: "5.0.0",
-        complexity: "O(M log N) for M members",
-        summary: "Removes the members with the greatest scores and returns them.",
-        syntax: "key [count]",
-        handler: crate::commands::sorted_sets::pops::zpopmax,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zmpop",
-        arity: -4,
-        flags: flags("write"),
-        keys: &[KeySpec::numkeys("RW access delete", 1)],
-        group: Group::SortedSet,
-        since: "7.0.0",
-        complexity: "O(K + M log N), K the keys, M the members returned",
-        summary: "Pops members from the first sorted set that is there.",
-        syntax: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
-        handler: crate::commands::sorted_sets::pops::zmpop,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "bzpopmin",
-        arity: -3,
-        flags: flags("write blocking fast"),
-        keys: &[KeySpec::keys("RW access delete", 1, -2, 1)],
-        group: Group::SortedSet,
-        since: "5.0.0",
-        complexity: "O(K + log N) for K keys",
-        summary: "Pops the least member of the first sorted set that is there, or waits for one.",
-        syntax: "key [key ...] timeout",
-        handler: crate::commands::sorted_sets::pops::bzpopmin,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "bzpopmax",
-        arity: -3,
-        flags: flags("write blocking fast"),
-        keys: &[KeySpec::keys("RW access delete", 1, -2, 1)],
-        group: Group::SortedSet,
-        since: "5.0.0",
-        complexity: "O(K + log N) for K keys",
-        summary: "Pops the greatest member of the first sorted set that is there, or waits for one.",
-        syntax: "key [key ...] timeout",
-        handler: crate::commands::sorted_sets::pops::bzpopmax,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "bzmpop",
-        arity: -5,
-        flags: flags("write blocking"),
-        keys: &[KeySpec::numkeys("RW access delete", 2)],
-        group: Group::SortedSet,
-        since: "7.0.0",
-        complexity: "O(K + M log N), K the keys, M the members returned",
-        summary: "Pops members from the first sorted set that is there, or waits for one.",
-        syntax: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
-        handler: crate::commands::sorted_sets::pops::bzmpop,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "zrandmember",
-        arity: -2,
-        flags: flags("readonly short"),
-        keys: &[KeySpec::key("RO access")],
-        tips: &["nondeterministic_output"],
-        group: Group::SortedSet,
-        since: "6.2.0",
-        complexity: "O(M log N) for M members",
-        summary: "Returns random members of a sorted set.",
-        syntax: "key [count [WITHSCORES]]",
-        handler: crate::commands::sorted_sets::zrandmember,
-        ..Spec::DEFAULT
-    },
+    Spec::sorted_set("zadd", "1.2.0", -4, "write denyoom fast short", sorted_sets::zadd)
+        .syntax("key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]")
+        .summary("Adds members to a sorted set or changes their scores; the set is made if it is not there.")
+        .complexity("O(log N) for each member")
+        .key("RW update")
+        .member(3),
+    Spec::sorted_set("zincrby", "1.2.0", 4, "write denyoom fast short", sorted_sets::zincrby)
+        .syntax("key increment member")
+        .summary("Adds to the score of a member.")
+        .complexity("O(log N)")
+        .key("RW access update")
+        .member(3),
+    Spec::sorted_set("zrem", "1.2.0", -3, "write fast short", sorted_sets::zrem)
+        .syntax("key member [member ...]")
+        .summary("Removes members from a sorted set; an empty set is deleted.")
+        .complexity("O(M log N) for M members")
+        .key("RW delete")
+        .member(2),
+    Spec::sorted_set("zremrangebyscore", "1.2.0", 4, "write", ranges::zremrangebyscore)
+        .syntax("key min max")
+        .summary("Removes the members within a range of scores.")
+        .complexity("O(log N + M log N) for M members removed")
+        .key("RW delete"),
+    Spec::sorted_set("zremrangebyrank", "2.0.0", 4, "write", ranges::zremrangebyrank)
+        .syntax("key start stop")
+        .summary("Removes the members within a range of ranks.")
+        .complexity("O(log N + M log N) for M members removed")
+        .key("RW delete"),
+    Spec::sorted_set("zremrangebylex", "2.8.9", 4, "write", ranges::zremrangebylex)
+        .syntax("key min max")
+        .summary("Removes the members within a lexical range.")
+        .complexity("O(log N + M log N) for M members removed")
+        .key("RW delete"),
+    Spec::sorted_set("zunionstore", "2.0.0", -4, "write denyoom", algebra::zunionstore)
+        .syntax("destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]")
+        .summary("Stores the union of sorted sets.")
+        .complexity("O(N log N) for N members in all")
+        .keys(&[KeySpec::key("OW update"), KeySpec::numkeys("RO access", 2)])
+        .history(&[("8.8.0", "`COUNT` among the aggregates.")]),
+    Spec::sorted_set("zinterstore", "2.0.0", -4, "write denyoom", algebra::zinterstore)
+        .syntax("destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]")
+        .summary("Stores the intersection of sorted sets.")
+        .complexity("O(N*K log M), N the smallest set, K the number of sets")
+        .keys(&[KeySpec::key("OW update"), KeySpec::numkeys("RO access", 2)])
+        .history(&[("8.8.0", "`COUNT` among the aggregates.")]),
+    Spec::sorted_set("zdiffstore", "6.2.0", -4, "write denyoom", algebra::zdiffstore)
+        .syntax("destination numkeys key [key ...]")
+        .summary("Stores the members of the first sorted set that none of the others has.")
+        .complexity("O(N log N) for N members in all")
+        .keys(&[KeySpec::key("OW update"), KeySpec::numkeys("RO access", 2)]),
+    Spec::sorted_set("zunion", "6.2.0", -3, "readonly", algebra::zunion)
+        .syntax(
+            "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]",
+        )
+        .summary("Returns the union of sorted sets.")
+        .complexity("O(N log N) for N members in all")
+        .keys(&[KeySpec::numkeys("RO access", 1)])
+        .history(&[("8.8.0", "`COUNT` among the aggregates.")]),
+    Spec::sorted_set("zinter", "6.2.0", -3, "readonly", algebra::zinter)
+        .syntax(
+            "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]",
+        )
+        .summary("Returns the intersection of sorted sets.")
+        .complexity("O(N*K log M), N the smallest set, K the number of sets")
+        .keys(&[KeySpec::numkeys("RO access", 1)])
+        .history(&[("8.8.0", "`COUNT` among the aggregates.")]),
+    Spec::sorted_set("zintercard", "7.0.0", -3, "readonly", algebra::zintercard)
+        .syntax("numkeys key [key ...] [LIMIT limit]")
+        .summary("Counts the members that all of the sorted sets have.")
+        .complexity("O(N*K log M), N the smallest set, K the number of sets")
+        .keys(&[KeySpec::numkeys("RO access", 1)]),
+    Spec::sorted_set("zdiff", "6.2.0", -3, "readonly", algebra::zdiff)
+        .syntax("numkeys key [key ...] [WITHSCORES]")
+        .summary("Returns the members of the first sorted set that none of the others has.")
+        .complexity("O(N log N) for N members in all")
+        .keys(&[KeySpec::numkeys("RO access", 1)]),
+    Spec::sorted_set("zrange", "1.2.0", -4, "readonly short", ranges::zrange)
+        .syntax("key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]")
+        .summary("Returns a range of members by rank, score or bytes.")
+        .complexity("O(log N + M) for M members returned")
+        .key("RO access"),
+    Spec::sorted_set("zrangestore", "6.2.0", -5, "write denyoom", ranges::zrangestore)
+        .syntax("dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]")
+        .summary("Stores a range of members.")
+        .complexity("O(log N + M log M) for M members stored")
+        .keys(&[KeySpec::key("OW update"), KeySpec::keys("RO access", 2, 0, 1)]),
+    Spec::sorted_set("zrangebyscore", "1.0.5", -4, "readonly", ranges::zrangebyscore)
+        .syntax("key min max [WITHSCORES] [LIMIT offset count]")
+        .summary("Returns the members within a range of scores.")
+        .complexity("O(log N + M) for M members returned")
+        .key("RO access")
+        .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument"),
+    Spec::sorted_set("zrevrangebyscore", "2.2.0", -4, "readonly", ranges::zrevrangebyscore)
+        .syntax("key max min [WITHSCORES] [LIMIT offset count]")
+        .summary("Returns the members within a range of scores, greatest first.")
+        .complexity("O(log N + M) for M members returned")
+        .key("RO access")
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments"),
+    Spec::sorted_set("zrangebylex", "2.8.9", -4, "readonly", ranges::zrangebylex)
+        .syntax("key min max [LIMIT offset count]")
+        .summary("Returns the members within a lexical range.")
+        .complexity("O(log N + M) for M members returned")
+        .key("RO access")
+        .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument"),
+    Spec::sorted_set("zrevrangebylex", "2.8.9", -4, "readonly", ranges::zrevrangebylex)
+        .syntax("key max min [LIMIT offset count]")
+        .summary("Returns the members within a lexical range, greatest first.")
+        .complexity("O(log N + M) for M members returned")
+        .key("RO access")
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments"),
+    Spec::sorted_set("zcount", "2.0.0", 4, "readonly fast short", ranges::zcount)
+        .syntax("key min max")
+        .summary("Counts the members within a range of scores.")
+        .complexity("O(log N)")
+        .key("RO access"),
+    Spec::sorted_set("zlexcount", "2.8.9", 4, "readonly fast short", ranges::zlexcount)
+        .syntax("key min max")
+        .summary("Counts the members within a lexical range.")
+        .complexity("O(log N)")
+        .key("RO access"),
+    Spec::sorted_set("zrevrange", "1.2.0", -4, "readonly", ranges::zrevrange)
+        .syntax("key start stop [WITHSCORES]")
+        .summary("Returns a range of members, greatest first.")
+        .complexity("O(log N + M) for M members returned")
+        .key("RO access")
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` argument"),
+    Spec::sorted_set("zcard", "1.2.0", 2, "readonly fast short", sorted_sets::zcard)
+        .syntax("key")
+        .summary("Returns the number of members of a sorted set.")
+        .key("RO"),
+    Spec::sorted_set("zscore", "1.2.0", 3, "readonly fast short", sorted_sets::zscore)
+        .syntax("key member")
+        .summary("Returns the score of a member.")
+        .complexity("O(log N)")
+        .key("RO access")
+        .member(2),
+    Spec::sorted_set("zmscore", "6.2.0", -3, "readonly fast short", sorted_sets::zmscore)
+        .syntax("key member [member ...]")
+        .summary("Returns the scores of several members.")
+        .complexity("O(M log N) for M members")
+        .key("RO access"),
+    Spec::sorted_set("zrank", "2.0.0", -3, "readonly fast short", sorted_sets::zrank)
+        .syntax("key member [WITHSCORE]")
+        .summary("Returns the rank of a member.")
+        .complexity("O(log N)")
+        .key("RO access")
+        .member(2)
+        .history(&[("7.2.0", "Option `WITHSCORE`.")]),
+    Spec::sorted_set("zrevrank", "2.0.0", -3, "readonly fast short", sorted_sets::zrevrank)
+        .syntax("key member [WITHSCORE]")
+        .summary("Returns the rank of a member, counted from the greatest.")
+        .complexity("O(log N)")
+        .key("RO access")
+        .member(2)
+        .history(&[("7.2.0", "Option `WITHSCORE`.")]),
+    Spec::sorted_set("zscan", "2.8.0", -3, "readonly", sorted_sets::zscan)
+        .syntax("key cursor [MATCH pattern] [COUNT count] [NOSCORES]")
+        .summary("Goes through the members of a sorted set step by step.")
+        .complexity("O(1) for a call, O(N) for a whole scan")
+        .key("RO access")
+        .tips("nondeterministic_output"),
+    Spec::sorted_set("zpopmin", "5.0.0", -2, "write fast short", pops::zpopmin)
+        .syntax("key [count]")
+        .summary("Removes the members with the least scores and returns them.")
+        .complexity("O(M log N) for M members")
+        .key("RW access delete"),
+    Spec::sorted_set("zpopmax", "5.0.0", -2, "write fast short", pops::zpopmax)
+        .syntax("key [count]")
+        .summary("Removes the members with the greatest scores and returns them.")
+        .complexity("O(M log N) for M members")
+        .key("RW access delete"),
+    Spec::sorted_set("zmpop", "7.0.0", -4, "write", pops::zmpop)
+        .syntax("numkeys key [key ...] <MIN | MAX> [COUNT count]")
+        .summary("Pops members from the first sorted set that is there.")
+        .complexity("O(K + M log N), K the keys, M the members returned")
+        .keys(&[KeySpec::numkeys("RW access delete", 1)]),
+    Spec::sorted_set("bzpopmin", "5.0.0", -3, "write blocking fast", pops::bzpopmin)
+        .syntax("key [key ...] timeout")
+        .summary("Pops the least member of the first sorted set that is there, or waits for one.")
+        .complexity("O(K + log N) for K keys")
+        .keys(&[KeySpec::keys("RW access delete", 1, -2, 1)]),
+    Spec::sorted_set("bzpopmax", "5.0.0", -3, "write blocking fast", pops::bzpopmax)
+        .syntax("key [key ...] timeout")
+        .summary("Pops the greatest member of the first sorted set that is there, or waits for one.")
+        .complexity("O(K + log N) for K keys")
+        .keys(&[KeySpec::keys("RW access delete", 1, -2, 1)]),
+    Spec::sorted_set("bzmpop", "7.0.0", -5, "write blocking", pops::bzmpop)
+        .syntax("timeout numkeys key [key ...] <MIN | MAX> [COUNT count]")
+        .summary("Pops members from the first sorted set that is there, or waits for one.")
+        .complexity("O(K + M log N), K the keys, M the members returned")
+        .keys(&[KeySpec::numkeys("RW access delete", 2)]),
+    Spec::sorted_set("zrandmember", "6.2.0", -2, "readonly short", sorted_sets::zrandmember)
+        .syntax("key [count [WITHSCORES]]")
+        .summary("Returns random members of a sorted set.")
+        .complexity("O(M log N) for M members")
+        .key("RO access")
+        .tips("nondeterministic_output"),
 ];

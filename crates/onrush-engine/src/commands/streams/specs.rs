@@ -1,399 +1,166 @@
 //! Rows of the command table: the stream commands.
 
-use crate::command::spec::{BeginSearch, FindKeys, Group, KeySpec, Spec, flags};
+use crate::command::spec::{BeginSearch, FindKeys, Group, KeySpec, Spec};
+use crate::commands::streams::{self, deletions, groups, idempotency, pending, reads, releases};
 
 /// The stream commands.
 pub static SPECS: &[Spec] = &[
-    Spec {
-        name: "xadd",
-        arity: -5,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW update")],
-        tips: &["nondeterministic_output"],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(1), O(N) for N entries cut off",
-        summary: "Appends an entry to a stream; the stream is made if it is not there.",
-        syntax: "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
-        history: &[
+    Spec::stream("xadd", "5.0.0", -5, "write denyoom fast short", streams::xadd)
+        .syntax(
+            "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] \
+             [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+        )
+        .summary("Appends an entry to a stream; the stream is made if it is not there.")
+        .complexity("O(1), O(N) for N entries cut off")
+        .key("RW update")
+        .tips("nondeterministic_output")
+        .history(&[
             ("6.2.0", "Options `NOMKSTREAM`, `MINID` and `LIMIT`."),
             ("7.0.0", "Identifiers of the form `<ms>-*`."),
             ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`."),
             ("8.6.0", "Options `IDMP` and `IDMPAUTO`."),
-        ],
-        handler: crate::commands::streams::xadd,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xcfgset",
-        arity: -2,
-        flags: flags("write fast"),
-        keys: &[KeySpec::key("RW update")],
-        group: Group::Stream,
-        since: "8.6.0",
-        complexity: "O(1), O(N) for N messages forgotten",
-        summary: "Sets how long, and how many, messages of producers are remembered.",
-        syntax: "key [IDMP-DURATION idmp-duration] [IDMP-MAXSIZE idmp-maxsize]",
-        handler: crate::commands::streams::idempotency::xcfgset,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xidmprecord",
-        arity: 5,
-        flags: flags("write denyoom fast"),
-        keys: &[KeySpec::key("RW update")],
-        group: Group::Stream,
-        since: "8.8.0",
-        summary: "Says which entry a producer's message became; the command log has it.",
-        syntax: "key pid iid stream-id",
-        handler: crate::commands::streams::idempotency::xidmprecord,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xrange",
-        arity: -4,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(N) for N entries returned",
-        summary: "Returns the entries within an interval.",
-        syntax: "key start end [COUNT count]",
-        handler: crate::commands::streams::xrange,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xrevrange",
-        arity: -4,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(N) for N entries returned",
-        summary: "Returns the entries within an interval, newest first.",
-        syntax: "key end start [COUNT count]",
-        handler: crate::commands::streams::xrevrange,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xlen",
-        arity: 2,
-        flags: flags("readonly fast short"),
-        keys: &[KeySpec::key("RO")],
-        group: Group::Stream,
-        since: "5.0.0",
-        summary: "Returns the number of entries of a stream.",
-        syntax: "key",
-        handler: crate::commands::streams::xlen,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xread",
-        arity: -4,
-        flags: flags("readonly blocking"),
-        keys: &[KeySpec::new(
+        ]),
+    Spec::stream("xcfgset", "8.6.0", -2, "write fast", idempotency::xcfgset)
+        .syntax("key [IDMP-DURATION idmp-duration] [IDMP-MAXSIZE idmp-maxsize]")
+        .summary("Sets how long, and how many, messages of producers are remembered.")
+        .complexity("O(1), O(N) for N messages forgotten")
+        .key("RW update"),
+    Spec::stream("xidmprecord", "8.8.0", 5, "write denyoom fast", idempotency::xidmprecord)
+        .syntax("key pid iid stream-id")
+        .summary("Says which entry a producer's message became; the command log has it.")
+        .key("RW update"),
+    Spec::stream("xrange", "5.0.0", -4, "readonly", streams::xrange)
+        .syntax("key start end [COUNT count]")
+        .summary("Returns the entries within an interval.")
+        .complexity("O(N) for N entries returned")
+        .key("RO access"),
+    Spec::stream("xrevrange", "5.0.0", -4, "readonly", streams::xrevrange)
+        .syntax("key end start [COUNT count]")
+        .summary("Returns the entries within an interval, newest first.")
+        .complexity("O(N) for N entries returned")
+        .key("RO access"),
+    Spec::stream("xlen", "5.0.0", 2, "readonly fast short", streams::xlen)
+        .syntax("key")
+        .summary("Returns the number of entries of a stream.")
+        .key("RO"),
+    Spec::stream("xread", "5.0.0", -4, "readonly blocking", reads::xread)
+        .syntax("[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]")
+        .summary("Returns the entries behind given ones of several streams, or waits for some.")
+        .complexity("O(N) for N entries returned")
+        .keys(&[KeySpec::new(
             "RO access",
             BeginSearch::Keyword { keyword: "STREAMS", start_from: 1 },
             FindKeys::Range { last: -1, step: 1, limit: 2 },
-        )],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(N) for N entries returned",
-        summary: "Returns the entries behind given ones of several streams, or waits for some.",
-        syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
-        history: &[("7.4.0", "`+` stands for the last entry there is.")],
-        handler: crate::commands::streams::reads::xread,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xreadgroup",
-        arity: -7,
-        flags: flags("write blocking"),
-        keys: &[KeySpec::new(
+        )])
+        .history(&[("7.4.0", "`+` stands for the last entry there is.")]),
+    Spec::stream("xreadgroup", "5.0.0", -7, "write blocking", reads::xreadgroup)
+        .syntax("GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]")
+        .summary("Gives a consumer of a group the next entries of several streams, or waits for some.")
+        .complexity("O(N) for N entries returned")
+        .keys(&[KeySpec::new(
             "RO access",
             BeginSearch::Keyword { keyword: "STREAMS", start_from: 4 },
             FindKeys::Range { last: -1, step: 1, limit: 2 },
-        )],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(N) for N entries returned",
-        summary: "Gives a consumer of a group the next entries of several streams, or waits for some.",
-        syntax: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
-        handler: crate::commands::streams::reads::xreadgroup,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xgroup",
-        arity: -2,
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "Depends on the subcommand",
-        summary: "Manages the consumer groups of a stream.",
-        subcommands: &[
-            Spec {
-                name: "create",
-                arity: -5,
-                flags: flags("write denyoom"),
-                keys: &[KeySpec::keys("RW insert", 2, 0, 1)],
-                group: Group::Stream,
-                since: "5.0.0",
-                summary: "Makes a consumer group.",
-                syntax: "key groupname <id | $> [MKSTREAM] [ENTRIESREAD entries_read]",
-                handler: crate::commands::streams::groups::create,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "setid",
-                arity: -5,
-                flags: flags("write"),
-                keys: &[KeySpec::keys("RW update", 2, 0, 1)],
-                group: Group::Stream,
-                since: "5.0.0",
-                summary: "Sets the entry behind which a group goes on.",
-                syntax: "key groupname <id | $> [ENTRIESREAD entries_read]",
-                handler: crate::commands::streams::groups::setid,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "destroy",
-                arity: 4,
-                flags: flags("write"),
-                keys: &[KeySpec::keys("RW delete", 2, 0, 1)],
-                group: Group::Stream,
-                since: "5.0.0",
-                complexity: "O(N) for N pending entries",
-                summary: "Deletes a consumer group.",
-                syntax: "key groupname",
-                handler: crate::commands::streams::groups::destroy,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "createconsumer",
-                arity: 5,
-                flags: flags("write denyoom"),
-                keys: &[KeySpec::keys("RW insert", 2, 0, 1)],
-                group: Group::Stream,
-                since: "6.2.0",
-                summary: "Makes a consumer of a group.",
-                syntax: "key groupname consumername",
-                handler: crate::commands::streams::groups::createconsumer,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "delconsumer",
-                arity: 5,
-                flags: flags("write"),
-                keys: &[KeySpec::keys("RW delete", 2, 0, 1)],
-                group: Group::Stream,
-                since: "5.0.0",
-                summary: "Deletes a consumer with what is pending for it.",
-                syntax: "key groupname consumername",
-                handler: crate::commands::streams::groups::delconsumer,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "help",
-                arity: 2,
-                flags: flags("loading stale"),
-                group: Group::Stream,
-                since: "5.0.0",
-                summary: "Lists the subcommands.",
-                handler: crate::commands::streams::groups::help,
-                ..Spec::DEFAULT
-            },
-        ],
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xsetid",
-        arity: -3,
-        flags: flags("write denyoom fast short"),
-        keys: &[KeySpec::key("RW update")],
-        group: Group::Stream,
-        since: "5.0.0",
-        summary: "Sets the last identifier of a stream.",
-        syntax: "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
-        handler: crate::commands::streams::xsetid,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xack",
-        arity: -4,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW update")],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(log N) for each entry",
-        summary: "Acknowledges entries.",
-        syntax: "key group id [id ...]",
-        handler: crate::commands::streams::pending::xack,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xnack",
-        arity: -7,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW update")],
-        group: Group::Stream,
-        since: "8.8.0",
-        complexity: "O(log N) for each entry",
-        summary: "Gives pending entries back to their group, for whoever claims them.",
-        syntax: "key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]",
-        handler: crate::commands::streams::releases::xnack,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xpending",
-        arity: -3,
-        flags: flags("readonly"),
-        keys: &[KeySpec::key("RO access")],
-        tips: &["nondeterministic_output"],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(N) for N entries returned",
-        summary: "Tells which entries are pending.",
-        syntax: "key group [[IDLE min-idle-time] start end count [consumer]]",
-        handler: crate::commands::streams::pending::xpending,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xclaim",
-        arity: -6,
-        flags: flags("write fast"),
-        keys: &[KeySpec::key("RW update")],
-        tips: &["nondeterministic_output"],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(log N) for each entry",
-        summary: "Gives pending entries to a consumer.",
-        syntax: "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id]",
-        handler: crate::commands::streams::pending::xclaim,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xautoclaim",
-        arity: -6,
-        flags: flags("write fast"),
-        keys: &[KeySpec::key("RW delete")],
-        tips: &["nondeterministic_output"],
-        group: Group::Stream,
-        since: "6.2.0",
-        complexity: "O(1) for a small count",
-        summary: "Gives entries that are pending for long to a consumer.",
-        syntax: "key group consumer min-idle-time start [COUNT count] [JUSTID]",
-        handler: crate::commands::streams::pending::xautoclaim,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xinfo",
-        arity: -2,
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "Depends on the subcommand",
-        summary: "Tells about streams and their groups.",
-        subcommands: &[
-            Spec {
-                name: "consumers",
-                arity: 4,
-                flags: flags("readonly"),
-                keys: &[KeySpec::keys("RO access", 2, 0, 1)],
-                tips: &["nondeterministic_output"],
-                group: Group::Stream,
-                since: "5.0.0",
-                summary: "Lists the consumers of a group.",
-                syntax: "key groupname",
-                handler: crate::commands::streams::groups::info_consumers,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "groups",
-                arity: 3,
-                flags: flags("readonly"),
-                keys: &[KeySpec::keys("RO access", 2, 0, 1)],
-                group: Group::Stream,
-                since: "5.0.0",
-                summary: "Lists the groups of a stream.",
-                syntax: "key",
-                handler: crate::commands::streams::groups::info_groups,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "stream",
-                arity: -3,
-                flags: flags("readonly"),
-                keys: &[KeySpec::keys("RO access", 2, 0, 1)],
-                group: Group::Stream,
-                since: "5.0.0",
-                summary: "Tells about a stream.",
-                syntax: "key [FULL [COUNT count]]",
-                handler: crate::commands::streams::groups::info_stream,
-                ..Spec::DEFAULT
-            },
-            Spec {
-                name: "help",
-                arity: 2,
-                flags: flags("loading stale"),
-                group: Group::Stream,
-                since: "5.0.0",
-                summary: "Lists the subcommands.",
-                handler: crate::commands::streams::groups::help,
-                ..Spec::DEFAULT
-            },
-        ],
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xdel",
-        arity: -3,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(log N) for each entry",
-        summary: "Deletes entries.",
-        syntax: "key id [id ...]",
-        handler: crate::commands::streams::xdel,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xdelex",
-        arity: -5,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW delete")],
-        group: Group::Stream,
-        since: "8.2.0",
-        complexity: "O(log N) for each entry, for each group where groups are asked",
-        summary: "Deletes entries, and says what happens to references that consumer groups have to them.",
-        syntax: "key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
-        handler: crate::commands::streams::deletions::xdelex,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xackdel",
-        arity: -6,
-        flags: flags("write fast short"),
-        keys: &[KeySpec::key("RW update delete")],
-        group: Group::Stream,
-        since: "8.2.0",
-        complexity: "O(log N) for each entry, for each group where groups are asked",
-        summary: "Acknowledges entries and deletes them.",
-        syntax: "key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
-        handler: crate::commands::streams::deletions::xackdel,
-        ..Spec::DEFAULT
-    },
-    Spec {
-        name: "xtrim",
-        arity: -4,
-        flags: flags("write"),
-        keys: &[KeySpec::key("RW delete")],
-        tips: &["nondeterministic_output"],
-        group: Group::Stream,
-        since: "5.0.0",
-        complexity: "O(N) for N entries removed",
-        summary: "Cuts a stream off at its old end.",
-        syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
-        history: &[("6.2.0", "Options `MINID` and `LIMIT`."), ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`.")],
-        handler: crate::commands::streams::xtrim,
-        ..Spec::DEFAULT
-    },
+        )]),
+    Spec::container(Group::Stream, "xgroup", "5.0.0", XGROUP).summary("Manages the consumer groups of a stream."),
+    Spec::stream("xsetid", "5.0.0", -3, "write denyoom fast short", streams::xsetid)
+        .syntax("key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]")
+        .summary("Sets the last identifier of a stream.")
+        .key("RW update"),
+    Spec::stream("xack", "5.0.0", -4, "write fast short", pending::xack)
+        .syntax("key group id [id ...]")
+        .summary("Acknowledges entries.")
+        .complexity("O(log N) for each entry")
+        .key("RW update"),
+    Spec::stream("xnack", "8.8.0", -7, "write fast short", releases::xnack)
+        .syntax("key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]")
+        .summary("Gives pending entries back to their group, for whoever claims them.")
+        .complexity("O(log N) for each entry")
+        .key("RW update"),
+    Spec::stream("xpending", "5.0.0", -3, "readonly", pending::xpending)
+        .syntax("key group [[IDLE min-idle-time] start end count [consumer]]")
+        .summary("Tells which entries are pending.")
+        .complexity("O(N) for N entries returned")
+        .key("RO access")
+        .tips("nondeterministic_output"),
+    Spec::stream("xclaim", "5.0.0", -6, "write fast", pending::xclaim)
+        .syntax(
+            "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] \
+             [FORCE] [JUSTID] [LASTID id]",
+        )
+        .summary("Gives pending entries to a consumer.")
+        .complexity("O(log N) for each entry")
+        .key("RW update")
+        .tips("nondeterministic_output"),
+    Spec::stream("xautoclaim", "6.2.0", -6, "write fast", pending::xautoclaim)
+        .syntax("key group consumer min-idle-time start [COUNT count] [JUSTID]")
+        .summary("Gives entries that are pending for long to a consumer.")
+        .complexity("O(1) for a small count")
+        .key("RW delete")
+        .tips("nondeterministic_output"),
+    Spec::container(Group::Stream, "xinfo", "5.0.0", XINFO).summary("Tells about streams and their groups."),
+    Spec::stream("xdel", "5.0.0", -3, "write fast short", streams::xdel)
+        .syntax("key id [id ...]")
+        .summary("Deletes entries.")
+        .complexity("O(log N) for each entry")
+        .key("RW delete"),
+    Spec::stream("xdelex", "8.2.0", -5, "write fast short", deletions::xdelex)
+        .syntax("key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]")
+        .summary("Deletes entries, and says what happens to references that consumer groups have to them.")
+        .complexity("O(log N) for each entry, for each group where groups are asked")
+        .key("RW delete"),
+    Spec::stream("xackdel", "8.2.0", -6, "write fast short", deletions::xackdel)
+        .syntax("key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]")
+        .summary("Acknowledges entries and deletes them.")
+        .complexity("O(log N) for each entry, for each group where groups are asked")
+        .key("RW update delete"),
+    Spec::stream("xtrim", "5.0.0", -4, "write", streams::xtrim)
+        .syntax("key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]")
+        .summary("Cuts a stream off at its old end.")
+        .complexity("O(N) for N entries removed")
+        .key("RW delete")
+        .tips("nondeterministic_output")
+        .history(&[("6.2.0", "Options `MINID` and `LIMIT`."), ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`.")]),
+];
+
+static XGROUP: &[Spec] = &[
+    Spec::stream("create", "5.0.0", -5, "write denyoom", groups::create)
+        .syntax("key groupname <id | $> [MKSTREAM] [ENTRIESREAD entries_read]")
+        .summary("Makes a consumer group.")
+        .keys(&[KeySpec::keys("RW insert", 2, 0, 1)]),
+    Spec::stream("setid", "5.0.0", -5, "write", groups::setid)
+        .syntax("key groupname <id | $> [ENTRIESREAD entries_read]")
+        .summary("Sets the entry behind which a group goes on.")
+        .keys(&[KeySpec::keys("RW update", 2, 0, 1)]),
+    Spec::stream("destroy", "5.0.0", 4, "write", groups::destroy)
+        .syntax("key groupname")
+        .summary("Deletes a consumer group.")
+        .complexity("O(N) for N pending entries")
+        .keys(&[KeySpec::keys("RW delete", 2, 0, 1)]),
+    Spec::stream("createconsumer", "6.2.0", 5, "write denyoom", groups::createconsumer)
+        .syntax("key groupname consumername")
+        .summary("Makes a consumer of a group.")
+        .keys(&[KeySpec::keys("RW insert", 2, 0, 1)]),
+    Spec::stream("delconsumer", "5.0.0", 5, "write", groups::delconsumer)
+        .syntax("key groupname consumername")
+        .summary("Deletes a consumer with what is pending for it.")
+        .keys(&[KeySpec::keys("RW delete", 2, 0, 1)]),
+    Spec::stream("help", "5.0.0", 2, "loading stale", groups::help).summary("Lists the subcommands."),
+];
+
+static XINFO: &[Spec] = &[
+    Spec::stream("consumers", "5.0.0", 4, "readonly", groups::info_consumers)
+        .syntax("key groupname")
+        .summary("Lists the consumers of a group.")
+        .keys(&[KeySpec::keys("RO access", 2, 0, 1)])
+        .tips("nondeterministic_output"),
+    Spec::stream("groups", "5.0.0", 3, "readonly", groups::info_groups)
+        .syntax("key")
+        .summary("Lists the groups of a stream.")
+        .keys(&[KeySpec::keys("RO access", 2, 0, 1)]),
+    Spec::stream("stream", "5.0.0", -3, "readonly", groups::info_stream)
+        .syntax("key [FULL [COUNT count]]")
+        .summary("Tells about a stream.")
+        .keys(&[KeySpec::keys("RO access", 2, 0, 1)]),
+    Spec::stream("help", "5.0.0", 2, "loading stale", groups::help).summary("Lists the subcommands."),
 ];
