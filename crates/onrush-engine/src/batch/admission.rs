@@ -187,8 +187,7 @@ pub(crate) fn refuse(ctx: &mut Ctx<'_>, error: CommandError) -> CommandError {
 
 /// Whether a client with subscriptions in RESP2 may send a command.
 fn may_subscriber(command: &Command) -> bool {
-    let is_about_subscriptions = command.flags.contains(Flags::PUBSUB | Flags::NOSCRIPT);
-    is_about_subscriptions || matches!(command.spec.name, "ping" | "quit" | "reset") && command.parent.is_none()
+    command.flags.contains(Flags::PUBSUB | Flags::NOSCRIPT) || command.flags.contains(Flags::FOR_SUBSCRIBERS)
 }
 
 fn not_for_subscribers(command: &Command) -> CommandError {

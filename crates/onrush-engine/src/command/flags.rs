@@ -46,6 +46,15 @@ bitflags::bitflags! {
         const MOVABLEKEYS = 1 << 18;
         /// Allowed while a script has run past its time limit.
         const ALLOW_BUSY = 1 << 19;
+        /// Internal: works on no key, although it is not short.
+        const NO_KEYS = 1 << 20;
+        /// Internal: tells data that a failing disk can still take back, although it names no key and is neither a reading
+        /// nor a writing command.
+        const REPORTS_DATA = 1 << 21;
+        /// Internal: executes the commands queued.
+        const EXEC = 1 << 22;
+        /// Internal: allowed to clients with subscriptions in RESP2, although it is not about subscriptions.
+        const FOR_SUBSCRIBERS = 1 << 23;
         /// Internal: on the thread for long commands it goes before all others, and ends what waits for another server.
         const URGENT = 1 << 26;
         /// Internal: waits for another server, or for the disk. So the thread for long commands executes it, and it cannot
@@ -89,6 +98,10 @@ const UNTOLD_FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::OTHER_KEYS, "other_keys"),
     (Flags::REMOTE, "remote"),
     (Flags::URGENT, "urgent"),
+    (Flags::NO_KEYS, "no_keys"),
+    (Flags::REPORTS_DATA, "reports_data"),
+    (Flags::EXEC, "exec"),
+    (Flags::FOR_SUBSCRIBERS, "for_subscribers"),
     (Flags::SHORT, "short"),
 ];
 

@@ -101,11 +101,7 @@ impl Command {
     /// commands about the server, the connection, its messages and the script that runs: their replies never wait for the
     /// disk.
     pub fn may_report_data(&self) -> bool {
-        self.has_keys()
-            || self.is_exec()
-            || self.flags.intersects(Flags::WRITE | Flags::READONLY)
-            || self.full_name.starts_with("debug")
-            || matches!(&*self.full_name, "function|list" | "function|dump" | "function|stats")
+        self.has_keys() || self.flags.intersects(Flags::WRITE | Flags::READONLY | Flags::REPORTS_DATA)
     }
 
     /// Whether it names keys in its arguments.
@@ -120,7 +116,7 @@ impl Command {
 
     /// Whether it executes a transaction.
     pub fn is_exec(&self) -> bool {
-        self.spec.name == "exec" && self.parent.is_none()
+        self.flags.contains(Flags::EXEC)
     }
 
     /// Whether it has subcommands.
@@ -151,8 +147,8 @@ fn has_keys(spec: &Spec) -> bool {
 }
 
 fn names_all_keys(spec: &Spec) -> bool {
-    let is_about_none = || spec.flags.contains(Flags::SHORT) || matches!(spec.name, "select" | "time");
-    !spec.flags.intersects(Flags::OTHER_KEYS.union(Flags::REMOTE)) && (has_keys(spec) || is_about_none())
+    !spec.flags.intersects(Flags::OTHER_KEYS | Flags::REMOTE)
+        && (has_keys(spec) || spec.flags.intersects(Flags::SHORT | Flags::NO_KEYS))
 }
 
 impl Named for Command {

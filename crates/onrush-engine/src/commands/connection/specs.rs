@@ -4,7 +4,7 @@ use crate::command::spec::{Group, Spec};
 use crate::commands::connection::{self, client, tracking};
 
 /// The flags of a command that is executed at once, whatever state the connection is in.
-const AT_ANY_TIME: &str = "noscript loading stale fast no_auth allow_busy not_queued";
+const AT_ANY_TIME: &str = "noscript loading stale fast no_auth allow_busy not_queued for_subscribers";
 
 /// The commands about connections.
 pub static SPECS: &[Spec] = &[
@@ -17,7 +17,7 @@ pub static SPECS: &[Spec] = &[
         .syntax("[protover [AUTH username password] [SETNAME clientname]]")
         .summary("Chooses the protocol version and tells about the server; may authenticate too.")
         .history(&[("6.2.0", "The protocol version may be left out.")]),
-    Spec::connection("ping", "1.0.0", -1, "fast short", connection::ping)
+    Spec::connection("ping", "1.0.0", -1, "fast short for_subscribers", connection::ping)
         .syntax("[message]")
         .summary("Answers PONG, or the message.")
         .tips("request_policy:all_shards response_policy:all_succeeded"),

@@ -30,15 +30,15 @@ static FUNCTION: &[Spec] = &[
         .syntax("library-name")
         .summary("Deletes a library and its functions.")
         .tips("request_policy:all_shards response_policy:all_succeeded"),
-    Spec::scripting("list", "7.0.0", -2, "noscript", functions::function_list)
+    Spec::scripting("list", "7.0.0", -2, "noscript reports_data", functions::function_list)
         .syntax("[LIBRARYNAME library-name-pattern] [WITHCODE]")
         .summary("Tells about libraries and their functions.")
         .complexity("O(N), N the number of functions")
         .tips("nondeterministic_output_order"),
-    Spec::scripting("stats", "7.0.0", 2, "noscript allow_busy", functions::function_stats)
+    Spec::scripting("stats", "7.0.0", 2, "noscript allow_busy reports_data", functions::function_stats)
         .summary("Tells which function runs, and how many there are.")
         .tips("nondeterministic_output request_policy:all_shards response_policy:special"),
-    Spec::scripting("dump", "7.0.0", 2, "noscript", functions::function_dump)
+    Spec::scripting("dump", "7.0.0", 2, "noscript reports_data", functions::function_dump)
         .summary("Returns all libraries in one string.")
         .complexity("O(N), N the number of functions"),
     Spec::scripting("restore", "7.0.0", -3, "write denyoom noscript", functions::function_restore)

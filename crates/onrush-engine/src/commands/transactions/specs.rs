@@ -7,7 +7,7 @@ use crate::commands::transactions::{discard, exec, multi, unwatch, watch};
 pub static SPECS: &[Spec] = &[
     Spec::transaction("multi", "1.2.0", 1, "noscript loading stale fast allow_busy short not_queued", multi)
         .summary("Begins a transaction: the commands that follow are queued."),
-    Spec::transaction("exec", "1.2.0", 1, "noscript loading stale skip_slowlog not_queued", exec)
+    Spec::transaction("exec", "1.2.0", 1, "noscript loading stale skip_slowlog not_queued reports_data exec", exec)
         .summary("Executes the queued commands as one.")
         .complexity("That of the commands queued"),
     Spec::transaction("discard", "2.0.0", 1, "noscript loading stale fast allow_busy not_queued", discard)
