@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_store::Shard;
 
 use crate::batch::chunk::Planned;
+use crate::batch::paused::is_held_back;
 use crate::batch::slice::SliceEnd;
 use crate::clients::session::{ReplyMode, Session, States};
 use crate::command::Flags;
@@ -212,7 +213,8 @@ fn held_back(ctx: &Ctx<'_>, pause: Pause, planned: Option<&'static Command>) -> 
     }
     // Planning does not look up subcommands.
     let command = planned.or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv).ok());
-    let queued_flags = || ctx.session.transaction.as_ref().map_or(Flags::empty(), |queued| queued.flags());
-    let writes = |flags| pause.holds_back(flags);
-    command.is_some_and(|command| writes(command.flags) || command.is_exec() && writes(queued_flags()))
+    command.is_some_and(|command| {
+        let transaction = ctx.session.transaction.as_deref().filter(|_| command.is_exec());
+        is_held_back(ctx.engine, pause, command, &ctx.argv, transaction)
+    })
 }

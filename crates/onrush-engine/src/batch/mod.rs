@@ -7,6 +7,7 @@ pub(crate) mod decode;
 pub(crate) mod execute;
 pub(crate) mod kept;
 pub mod part;
+pub(crate) mod paused;
 pub(crate) mod plan;
 pub(crate) mod planned_keys;
 pub(crate) mod restrictions;

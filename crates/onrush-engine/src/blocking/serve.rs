@@ -10,7 +10,7 @@ use super::waiter::{State, Waiter, WaitsFor, flatten};
 use super::waiters::Wanted;
 use crate::batch::admission::abort_session;
 use crate::batch::execute::{Waited, execute_offloaded, execute_waiting};
-use crate::command::Flags;
+use crate::batch::paused::is_held_back;
 use crate::commit::Key;
 use crate::ctx::{Ctx, Engine};
 use crate::error::CommandError;
@@ -19,7 +19,7 @@ use crate::settings::Pause;
 
 impl Waiter {
     /// Whether a pause holds back its command, which waits for the thread for long commands.
-    pub(crate) fn is_held_back(&self, engine: &Engine, pause: Pause) -> bool {
+    pub(crate) fn is_held_back(&self, engine: &'static Engine, pause: Pause) -> bool {
         let Ok(command) = engine.commands.resolve(&self.command.argv()) else { return false };
         // An earlier pause does not hold back another CLIENT PAUSE, and none the end of the server.
         if self.is_urgent || &*command.full_name == "client|pause" {
@@ -27,8 +27,7 @@ impl Waiter {
         }
         let lent = self.lent.lock();
         let transaction = lent.as_ref().and_then(|lent| lent.transaction.as_ref());
-        let queued = transaction.map_or(Flags::empty(), |transaction| transaction.flags());
-        pause.holds_back(command.flags | queued)
+        is_held_back(engine, pause, command, &self.command.argv(), transaction.map(|transaction| &**transaction))
     }
 
     /// Executes the command of a client on the thread for long commands, even if the client is gone. A panic ends the

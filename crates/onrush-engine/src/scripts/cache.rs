@@ -48,18 +48,17 @@ impl Script {
         is_loaded: bool,
         commands: &CommandTable,
     ) -> Result<Self, CommandError> {
-        let (code_at, flags) = match text.strip_prefix(b"#!") {
-            None => (0, None),
-            Some(_) => {
-                let end = memchr::memchr(b'\n', text).ok_or(NO_LINE_END)?;
-                (end, Some(read_shebang(&text[..end])?))
-            }
-        };
+        let (code_at, flags) = read_head(text)?;
         let (is_loaded, used_ms) = (AtomicBool::new(is_loaded), AtomicI64::new(0));
         let is_forgotten = AtomicBool::new(false);
         let habit = Habit::new(text.len());
         let proof = if habit.is_large { Proof::default() } else { Proof::of(&text[code_at..], commands) };
         Ok(Self { sha, text: text.into(), code_at, flags, proof, habit, is_loaded, used_ms, is_forgotten })
+    }
+
+    /// The flags that a text declares; `None` without a shebang, or with a wrong one.
+    pub(super) fn flags_of(text: &[u8]) -> Option<FunctionFlags> {
+        read_head(text).ok()?.1
     }
 
     /// Memory that it takes in the cache.
@@ -86,6 +85,15 @@ impl Script {
             self.used_ms.store(now_ms, Relaxed);
         }
     }
+}
+
+/// Where the code of a text begins, and the flags in its shebang.
+fn read_head(text: &[u8]) -> Result<(usize, Option<FunctionFlags>), CommandError> {
+    if !text.starts_with(b"#!") {
+        return Ok((0, None));
+    }
+    let end = memchr::memchr(b'\n', text).ok_or(NO_LINE_END)?;
+    Ok((end, Some(read_shebang(&text[..end])?)))
 }
 
 /// The words of a shebang.

@@ -5,7 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use onrush_lua::{FunctionFlags, Sha1Hex};
 use parking_lot::Mutex;
+
+use crate::batch::argv::Argv;
+use crate::command::Command;
+use crate::ctx::Engine;
 
 mod cache;
 mod dump;
@@ -54,6 +59,31 @@ impl Heaps {
     pub(crate) fn bytes(&self) -> usize {
         self.0.lock().iter().map(|bytes| bytes.load(Relaxed)).sum()
     }
+}
+
+/// Whether a command calls a script or a function with the flag `no-writes`. O(length of the script).
+#[cold]
+pub(crate) fn writes_nothing(engine: &'static Engine, command: &Command, argv: &Argv<'_>) -> bool {
+    if !command.runs_program() || argv.len() < 2 {
+        return false;
+    }
+    let (name, called) = (command.spec.name, argv.get(1));
+    let flags = if name.starts_with("fcall") {
+        engine.scripts.libraries.function(called).map(|(library, function)| library.functions[function].flags)
+    } else if name.starts_with("evalsha") {
+        read_sha(called).and_then(|sha| thread::find(engine, &sha)).and_then(|script| script.flags)
+    } else {
+        Script::flags_of(called)
+    };
+    flags.is_some_and(|flags| flags.contains(FunctionFlags::NO_WRITES))
+}
+
+/// A name of a script, in any case of letters; `None` if it cannot be one.
+#[inline]
+pub(crate) fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
+    let mut sha: Sha1Hex = text.try_into().ok()?;
+    sha.make_ascii_lowercase();
+    Some(sha)
 }
 
 impl Scripts {

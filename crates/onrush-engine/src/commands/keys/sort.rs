@@ -122,17 +122,14 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
         elements.truncate(part.end);
         elements.drain(..part.start);
     }
-    let results = results(ctx, elements, &options.get);
     match target {
-        Some(target) => store(ctx, &target, results),
+        Some(target) => store(ctx, &target, elements, &options.get),
         None => {
-            ctx.out.array(results.len());
-            for result in results {
-                match result {
-                    Some(bytes) => ctx.out.bulk(&bytes),
-                    None => ctx.out.null(),
-                }
-            }
+            ctx.out.array(elements.len().saturating_mul(options.get.len().max(1)));
+            each_result(ctx, elements, &options.get, |ctx, result| match result {
+                Some(bytes) => ctx.out.bulk(&bytes),
+                None => ctx.out.null(),
+            });
         }
     }
     Ok(())
@@ -232,27 +229,36 @@ fn order(
     Ok(())
 }
 
-/// The elements, or the values of the GET patterns for each.
-fn results(ctx: &mut Ctx<'_>, elements: Vec<Vec<u8>>, patterns: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
-    if patterns.is_empty() {
-        return elements.into_iter().map(Some).collect();
+/// Passes the elements to `take`, or the values of the GET patterns for each: they may be too many to be kept.
+fn each_result<'c>(
+    ctx: &mut Ctx<'c>,
+    elements: Vec<Vec<u8>>,
+    patterns: &[&[u8]],
+    mut take: impl FnMut(&mut Ctx<'c>, Option<Vec<u8>>),
+) {
+    for element in elements {
+        if patterns.is_empty() {
+            take(ctx, Some(element));
+            continue;
+        }
+        for pattern in patterns {
+            let found = look_up(ctx, pattern, &element);
+            take(ctx, found);
+        }
     }
-    let mut results = Vec::with_capacity(elements.len() * patterns.len());
-    for element in &elements {
-        results.extend(patterns.iter().map(|pattern| look_up(ctx, pattern, element)));
-    }
-    results
 }
 
 /// Stores results as a list and replies with their number.
-fn store(ctx: &mut Ctx<'_>, target: &Key<'_>, results: Vec<Option<Vec<u8>>>) {
+fn store(ctx: &mut Ctx<'_>, target: &Key<'_>, elements: Vec<Vec<u8>>, patterns: &[&[u8]]) {
     let limits = ctx.engine.settings.encodings.list();
-    let len = results.len();
+    let mut list = List::default();
+    each_result(ctx, elements, patterns, |_, result| {
+        list.push(End::Back, result.as_deref().unwrap_or_default(), &limits)
+    });
+    let len = list.len();
     if len == 0 {
         replace_by_nothing(ctx, target);
     } else {
-        let mut list = List::default();
-        results.iter().for_each(|result| list.push(End::Back, result.as_deref().unwrap_or_default(), &limits));
         ctx.commit.set(target, list.into(), None);
         ctx.changed(EventClass::List, "sortstore", target.bytes);
     }

@@ -18,11 +18,11 @@ use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::messages::show::show_script;
 use crate::observe::errors::ErrorCounts;
-use crate::scripts::Script;
 use crate::scripts::habit::{Habit, Known, Scope, TEXT_BYTES_MAX};
 use crate::scripts::host::{Again, Rules, ScriptHost, rules};
 use crate::scripts::proof::Proof;
 use crate::scripts::thread::{self, Found};
+use crate::scripts::{Script, read_sha};
 
 const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
 const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
@@ -66,13 +66,6 @@ pub(super) fn number_of_keys(ctx: &Ctx<'_>, not_integer: CommandError) -> Result
         Ok(_) => Err(TOO_MANY_KEYS),
         Err(_) => Err(NEGATIVE_KEYS),
     }
-}
-
-#[inline]
-fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
-    let mut sha: Sha1Hex = text.try_into().ok()?;
-    sha.make_ascii_lowercase();
-    Some(sha)
 }
 
 /// Compiles a script and adds it to the cache.
