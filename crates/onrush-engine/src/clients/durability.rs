@@ -53,13 +53,14 @@ pub type IsWanted = Box<dyn Fn() -> bool + Send>;
 const LOOK_MIN: usize = 1024;
 
 /// Bits of [`Durability::mode`]: writes are made durable; by default replies wait for that; the log lags behind; the disk
-/// fails; the log has no base yet, without which none of it counts; the log gets no more records.
+/// fails; the log has no base yet, without which none of it counts; the log gets no more records; no reply is sent any more.
 const ON: u8 = 1;
 const ALWAYS: u8 = 2;
 const LATE: u8 = 4;
 const FAILS: u8 = 8;
 const LACKS_BASE: u8 = 16;
 const ENDS: u8 = 32;
+const SILENT: u8 = 64;
 
 /// See the module's text.
 #[derive(Default)]
@@ -159,7 +160,7 @@ impl Durability {
     #[inline]
     pub fn delays(&self, wish: Wish) -> bool {
         let mode = self.mode.load(Relaxed);
-        mode & ON != 0 && (mode != ON || wish != Wish::Default) && self.delays_in(mode, wish)
+        mode & (ON | SILENT) != 0 && (mode != ON || wish != Wish::Default) && self.delays_in(mode, wish)
     }
 
     #[cold]
@@ -167,7 +168,7 @@ impl Durability {
         if wish == Wish::EverySecond {
             self.is_due.store(true, Relaxed);
         }
-        self.holds(wish) || mode & (LATE | FAILS) == LATE && wish != Wish::No
+        self.is_silent() || self.holds(wish) || mode & (LATE | FAILS) == LATE && wish != Wish::No
     }
 
     /// Whether the replies of a connection with this wish wait until everything is durable.
@@ -181,6 +182,16 @@ impl Durability {
     /// Whether, since the last call, a connection has wanted writes to be durable about a second later.
     pub fn take_due(&self) -> bool {
         self.is_due.swap(false, Relaxed)
+    }
+
+    /// From here on no reply is sent: the process ends, and what commands do now may be lost. For good.
+    pub fn silence(&self) {
+        self.set_mode(SILENT, true);
+    }
+
+    /// See [`Durability::silence`].
+    pub fn is_silent(&self) -> bool {
+        self.mode.load(Relaxed) & SILENT != 0
     }
 
     fn set_mode(&self, bit: u8, is_set: bool) {
@@ -256,7 +267,7 @@ impl Durability {
     /// Nothing is made durable any more. What was recorded up to now either is durable, or, with `is_lost`, never will be:
     /// [`Durability::has_given_up`].
     pub fn turn_off(&self, last_lsn: u64, is_lost: bool) {
-        self.mode.store(0, Relaxed);
+        self.mode.fetch_and(SILENT, Relaxed);
         *self.ask.write() = None;
         if is_lost {
             self.given_up.store(last_lsn, Release);

@@ -186,6 +186,13 @@ impl Rewriting {
             Ok(()) => true,
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
+        if self.manifest == Manifest::default() {
+            // Before the first base, a manifest that could not be stored to its end may name them.
+            let Ok(stored) = Manifest::load(storage, dir, name) else { return };
+            let is_named = |file: &str| stored.iter().flat_map(Manifest::files).any(|named| named.name == file);
+            self.garbage.retain(|file| is_named(file) || !is_gone(file));
+            return;
+        }
         let manifest = &self.manifest;
         self.garbage.retain(|file| !manifest.files().any(|named| named.name == *file) && !is_gone(file));
         if self.manifest.history.is_empty() {

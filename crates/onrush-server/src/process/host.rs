@@ -456,7 +456,8 @@ impl Process for Host {
             let config = self.config.read();
             FileOptions {
                 has_checksum: config.rdbchecksum,
-                syncs_often: config.rdb_save_incremental_fsync,
+                // The watchdog looks whether the last snapshot goes on.
+                syncs_often: config.rdb_save_incremental_fsync || self.is_closing.load(Relaxed),
                 is_rdb: true,
             }
         };

@@ -133,7 +133,11 @@ fn end(server: &'static Server, alone: Option<Exclusive<'static>>, is_lost: bool
     server.host.is_ending.store(true, Relaxed);
     server.host.peers.refuse();
     // A thread that has the whole keyspace keeps every batch from going on, so no batch is cut off half-way.
-    let _alone = alone.or_else(|| server.alone_unless_busy());
+    let alone = alone.or_else(|| server.alone_unless_busy());
+    if alone.is_none() {
+        // A script or a command that takes long may end now, and batches go on: what they do is not logged any more.
+        server.durability.silence();
+    }
     server.host.exit(is_lost)
 }
 

@@ -48,6 +48,9 @@ impl Connection {
     #[inline(never)]
     fn look_at_held(&mut self) -> usize {
         let durability = &self.server.durability;
+        if durability.is_silent() {
+            return 0;
+        }
         let held = self.held.get_or_insert_default();
         let end = held.written + self.reply.len() as u64;
         let last_end = held.marks.back().map_or(held.allowed, |mark| mark.end);
