@@ -217,13 +217,25 @@ impl Settings {
     pub fn client_pause(&self, now_ms: i64) -> Pause {
         match self.pause_mode.load(Relaxed) & !LOG_IS_FULL {
             0 => Pause::None,
-            _ if self.pause_until_ms.load(Relaxed) <= now_ms => Pause::None,
+            _ if self.is_pause_over(now_ms) => Pause::None,
             PAUSE_WRITES => Pause::Writes,
             _ => Pause::All,
         }
     }
 
-    /// When CLIENT PAUSE ends, in Unix milliseconds; 0 if none has begun.
+    /// Whether CLIENT PAUSE has ended. One that has ended stays so when the clock is set back.
+    #[cold]
+    fn is_pause_over(&self, now_ms: i64) -> bool {
+        let until_ms = self.pause_until_ms.load(Relaxed);
+        let is_over = until_ms <= now_ms;
+        if is_over && until_ms != 0 {
+            // If this fails, the next one has begun.
+            let _ = self.pause_until_ms.compare_exchange(until_ms, 0, Relaxed, Relaxed);
+        }
+        is_over
+    }
+
+    /// When CLIENT PAUSE ends, in Unix milliseconds; 0 if there is none.
     pub fn client_pause_until_ms(&self) -> i64 {
         self.pause_until_ms.load(Relaxed)
     }
@@ -252,5 +264,21 @@ impl Settings {
     /// Whether the log takes no more records.
     pub fn is_log_full(&self) -> bool {
         self.pause_mode.load(Relaxed) & LOG_IS_FULL != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_is_over_does_not_come_back_with_an_earlier_time() {
+        let settings = Settings::default();
+        settings.pause_clients(Pause::Writes, 1_000);
+        assert_eq!(settings.client_pause(999), Pause::Writes);
+        assert_eq!(settings.client_pause(1_000), Pause::None);
+        assert_eq!(settings.client_pause(500), Pause::None);
+        settings.pause_clients(Pause::All, 2_000);
+        assert_eq!(settings.client_pause(1_500), Pause::All);
     }
 }

@@ -18,6 +18,10 @@ const TITLE_VARIABLES: &[&str] =
 /// # Errors
 /// Which part of the rule the text breaks.
 pub fn check_text(rule: TextRule, name: &str, word: &[u8], base: &Path) -> Result<Vec<u8>, Reason> {
+    let is_name = !matches!(rule, TextRule::Any);
+    if is_name && word.contains(&0) {
+        return Err(format!("{name} can't contain a null byte").into());
+    }
     match rule {
         TextRule::Any => {}
         TextRule::FileNameNotEmpty | TextRule::FolderName if word.is_empty() => {
@@ -108,6 +112,7 @@ mod tests {
     #[test]
     fn a_file_name_is_not_a_path() {
         assert_eq!(check(TextRule::FileName, "a/b"), Err("dbfilename can't be a path, just a filename".into()));
+        assert_eq!(check(TextRule::FileName, "a\0b"), Err("dbfilename can't contain a null byte".into()));
         assert_eq!(check(TextRule::FileName, ""), Ok("".into()));
         assert_eq!(check(TextRule::FileNameNotEmpty, ""), Err("dbfilename can't be empty".into()));
     }
