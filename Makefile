@@ -13,9 +13,6 @@ PROGRAMS := $(TARGET)/programs
 CARGO_DENY ?= $(TOOLS)/cargo-deny
 MDBOOK ?= $(TOOLS)/mdbook
 CLIENTS := tests/clients
-# Test files of their own line below; all others run side by side.
-APART := pipelining large memory siege chaos audit
-TESTS := $(filter-out $(APART),$(basename $(notdir $(wildcard tests/tests/*.rs))))
 UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
 # All tests are built as parts of the whole workspace: with the same features everything is built once.
 CARGO_TEST := cargo test --workspace --locked
@@ -47,7 +44,7 @@ lint: $(CARGO_DENY) ## formatting, clippy with all and no features, the docs of 
 
 docs: build $(ORACLE)/.installed ## write the pages of docs anew that are made from the code
 	UPDATE_DOCS=1 cargo test -q -p onrush-server --lib --locked config::docs
-	UPDATE_DOCS=1 cargo test -q -p onrush-tests --test docs --locked the_table_of_commands
+	UPDATE_DOCS=1 cargo test -q -p onrush-tests --test commands --locked the_table_of_commands
 
 book: $(MDBOOK) ## docs as a book, in the target folder; the test `docs` checks its links
 	$(MDBOOK) build docs -d $(TARGET)/book
@@ -61,11 +58,8 @@ unit: ## unit and property tests beside the code, those of Lua under AddressSani
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
 	rm -f $(TARGET)/skipped
-	$(CARGO_TEST) --no-fail-fast $(addprefix --test ,$(TESTS))
-	$(CARGO_TEST) --no-fail-fast --test pipelining --test large --test memory -- --test-threads=1
-	$(CARGO_TEST) --test siege
-	$(CARGO_TEST) --test chaos -- --nocapture
-	$(CARGO_TEST) --test audit
+	$(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client -- --test-threads=4
+	$(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
 	$(MAKE) sim ARGS="--seed 1 --seconds 30"
 	$(MAKE) sim ARGS="--seconds 30"
 	python3 benchmarks/shapes.py --scale 0.001 --no-record
@@ -111,7 +105,7 @@ nightly: ## an hour of the long runs: chaos, the siege, the simulator, fuzz targ
 	$(MAKE) siege ARGS="--seconds 600 --quiet"
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
 	$(MAKE) fuzz FUZZ_SECONDS=20
-	ONRUSH_TEST_FRESH=1 $(CARGO_TEST) --test differential
+	ONRUSH_TEST_FRESH=1 $(CARGO_TEST) --test commands differential::
 	$(MAKE) shapes ARGS="--scale 0.1 --no-record"
 
 shapes: build ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"

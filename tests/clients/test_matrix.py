@@ -1,7 +1,7 @@
 """The client matrix: every client in its own language, part by part, against Onrush and redis-server. No part is left out in CI; elsewhere those are
 skipped whose language is not installed, and `make test` says so.
 
-The `redis` crate and Onrush's own client are in tests/tests/client.rs.
+The `redis` crate and Onrush's own client are in tests/tests/client/client.rs.
 """
 
 import os

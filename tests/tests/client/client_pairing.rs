@@ -1,9 +1,7 @@
 //! Every task gets its own command's reply: commands that could shift replies are refused, and a lease with a due reply
 //! is closed.
 
-mod fake;
-
-use fake::{Answer, Fake, check_pairing, oblige, polled, run};
+use crate::fake::{Answer, Fake, check_pairing, oblige, polled, run};
 use onrush::ConnectionLike as _;
 use onrush::{Client, Cmd, ConnectionConfig, ErrorKind, Lease, Value, WindowSize, cmd, pipe};
 use redis::aio::ConnectionLike as _;

@@ -1,12 +1,10 @@
 //! Peers that die silently: a proxy drops the bytes of one direction, or of both, and closes nothing. Clients detect
 //! this within the time that their options promise.
 
-mod fake;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fake::run;
+use crate::fake::run;
 use onrush::{AsyncCommands, Client, Connection, ConnectionConfig, ErrorKind, Fate, cmd};
 use onrush_tests::server::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -3,15 +3,15 @@
 // The tests call each example's `run`, which does everything but read the command line.
 #![allow(dead_code)]
 
-#[path = "../../crates/onrush/examples/bulk_load.rs"]
+#[path = "../../../crates/onrush/examples/bulk_load.rs"]
 mod bulk_load;
-#[path = "../../crates/onrush/examples/cache.rs"]
+#[path = "../../../crates/onrush/examples/cache.rs"]
 mod cache;
-#[path = "../../crates/onrush/examples/counter.rs"]
+#[path = "../../../crates/onrush/examples/counter.rs"]
 mod counter;
-#[path = "../../crates/onrush/examples/queue.rs"]
+#[path = "../../../crates/onrush/examples/queue.rs"]
 mod queue;
-#[path = "../../crates/onrush/examples/rate_limiter.rs"]
+#[path = "../../../crates/onrush/examples/rate_limiter.rs"]
 mod rate_limiter;
 
 use std::time::Duration;

@@ -1,10 +1,8 @@
 //! A future that is dropped half-way, at any point, shifts no reply and loses nothing.
 
-mod fake;
-
 use std::time::{Duration, Instant};
 
-use fake::{Answer, Fake, check_pairing, polled, run};
+use crate::fake::{Answer, Fake, check_pairing, polled, run};
 use onrush::{
     AsyncCommands, CacheConfig, Client, Connection, ConnectionConfig, PubSub, PushKind, Value, WindowSize, cmd, pipe,
 };

@@ -1,11 +1,9 @@
 //! Several reads at once through the cache: keys of MGET, reads of a pipeline, and misses of the same key.
 
-mod fake;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use fake::{Answer, Fake, oblige, polled, run};
+use crate::fake::{Answer, Fake, oblige, polled, run};
 use onrush::{
     AsyncCommands, CacheConfig, CacheMode, CacheStats, Client, Connection, ConnectionConfig, ErrorKind, RedisResult,
     cmd, pipe,

@@ -116,7 +116,7 @@ fn every_page_of_docs_is_in_the_book() {
 #[test]
 fn every_promise_of_the_readme_has_its_test() {
     let readme = read(&root().join("README.md"));
-    let tests = read(&root().join("tests/tests/pipelining.rs"));
+    let tests = read(&root().join("tests/tests/apart/pipelining.rs"));
     let (_, rest) = readme.split_once("| promise | test |").expect("the table of promises");
     let rows: Vec<&str> = rest.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
     assert!(rows.len() >= 8, "{rows:?}");

@@ -1,10 +1,8 @@
 //! Lost connections: which commands survive, which errors come, and subscriptions, which are made again.
 
-mod fake;
-
 use std::time::{Duration, Instant};
 
-use fake::{Answer, Fake, oblige, run};
+use crate::fake::{Answer, Fake, oblige, run};
 use onrush::{
     AsyncCommands, Backoff, Client, ConnectionConfig, ErrorKind, Fate, PUSHES_MAX, PubSub, PushKind, RedisResult, cmd,
     pipe,

@@ -1,8 +1,6 @@
 //! Services around commands: timeouts of single ones, passwords that change, an orderly end, counters, and events for
 //! `tracing`.
 
-mod fake;
-
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +13,7 @@ use onrush::{
 use onrush_tests::server::Server;
 use tokio::net::TcpListener;
 
-use fake::{Answer, Fake};
+use crate::fake::{Answer, Fake};
 
 fn run<F: Future<Output = ()>>(test: F) {
     let runtime =

@@ -1,11 +1,9 @@
 //! Client-side caching: a read from the cache is never older than the server's last report.
 
-mod fake;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fake::{Answer, Fake, oblige, run};
+use crate::fake::{Answer, Fake, oblige, run};
 use onrush::{
     AsyncCommands, CacheConfig, CacheMode, Client, Connection, ConnectionConfig, ErrorKind, RedisResult, cmd, pipe,
 };

@@ -1,0 +1,11 @@
+//! What is saved, what a start finds, and what happens when the disk does not do what it should.
+
+mod aof_format;
+mod append_only;
+mod full_disk;
+mod late_log;
+mod log_reading;
+mod rdb;
+mod replay;
+mod snapshots;
+mod stuck_log;
