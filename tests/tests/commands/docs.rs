@@ -16,9 +16,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The pages: those of the root and of `docs`.
+/// The pages: those of the root, of `docs` and of its internals.
 fn pages() -> Vec<PathBuf> {
-    let mut pages: Vec<PathBuf> = ["", "docs", "benchmarks"]
+    let mut pages: Vec<PathBuf> = ["", "docs", "docs/internals", "benchmarks"]
         .iter()
         .flat_map(|folder| fs::read_dir(root().join(folder)).expect("a folder"))
         .map(|entry| entry.expect("an entry").path())
