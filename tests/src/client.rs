@@ -115,9 +115,15 @@ impl Conn {
 
     /// Reads available bytes, at most 64 kB, into the buffer; 0 means the server has closed the connection.
     pub fn fill(&mut self) -> io::Result<usize> {
-        let got = match &mut self.stream {
-            Stream::Tcp(s) => s.read(&mut self.scratch)?,
-            Stream::Unix(s) => s.read(&mut self.scratch)?,
+        let got = loop {
+            let read = match &mut self.stream {
+                Stream::Tcp(s) => s.read(&mut self.scratch),
+                Stream::Unix(s) => s.read(&mut self.scratch),
+            };
+            match read {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read?,
+            }
         };
         if self.start > 0 && self.start * 2 >= self.buf.len() {
             self.buf.drain(..self.start);

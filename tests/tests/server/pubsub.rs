@@ -379,7 +379,7 @@ fn a_subscriber_that_does_not_read_is_closed_at_the_hard_limit() {
     assert!(published * 10_000 > 2 * MB as usize, "closed after {published} messages");
     assert!(slow.read_to_close().expect("an end").len() < published * 10_000);
     assert_eq!(conn.info_number("client_output_buffer_limit_disconnections"), Some(1));
-    assert!(server.log().contains("passed client-output-buffer-limit pubsub"), "{}", server.log());
+    wait_until("the log tells it", || server.log().contains("passed client-output-buffer-limit pubsub"));
     assert_eq!(subscribers_of(&mut conn, "c"), 1);
 }
 
@@ -483,8 +483,11 @@ fn clients_are_listed_and_closed_by_their_subscriptions() {
     let server = Server::start_onrush(&[]);
     let mut conn = server.connect();
     let _listening = subscriber(&server, &["SUBSCRIBE a b", "PSUBSCRIBE c*", "SSUBSCRIBE d"]);
-    let list = conn.run("CLIENT LIST TYPE pubsub").text();
-    assert!(list.contains(" flags=P ") && list.contains(" sub=2 psub=1 ssub=1 "), "{list}");
+    let mut list = String::new();
+    wait_until("it has subscribed", || {
+        list = conn.run("CLIENT LIST TYPE pubsub").text();
+        list.contains(" flags=P ") && list.contains(" sub=2 psub=1 ssub=1 ")
+    });
     assert_eq!(list.lines().count(), 1);
     assert_eq!(conn.run("CLIENT LIST TYPE normal").text().lines().count(), 1);
     assert_eq!(conn.run("CLIENT KILL TYPE pubsub"), Value::Int(1));
