@@ -458,6 +458,26 @@ fn a_disk_that_takes_nothing_refuses_writes_until_it_does() {
 }
 
 #[test]
+fn whether_a_failed_snapshot_refuses_writes_is_changed_at_once() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &["--save", "3600 1"]);
+    let mut conn = server.connect();
+    conn.run("SET k 1");
+    // A file cannot take the place of a folder.
+    std::fs::create_dir(folder.0.join("dump.rdb")).expect("a folder");
+    conn.run("BGSAVE");
+    wait_until("writes are refused", || conn.run("SET k 2").text().starts_with("MISCONF "));
+    for round in 0..20 {
+        let set = |value| argv!["CONFIG", "SET", "stop-writes-on-bgsave-error", value];
+        let write = argv!["SET", "k", "3"];
+        let replies = conn.pipeline(&[set("no"), write.clone(), set("yes"), write]);
+        let starts = [&b"+OK"[..], b"+OK", b"+OK", b"-MISCONF"];
+        let are_as_set = replies.iter().zip(starts).all(|(reply, start)| reply.starts_with(start));
+        assert!(are_as_set, "round {round}: {replies:?}");
+    }
+}
+
+#[test]
 fn save_points_and_the_end_save_what_has_changed() {
     let folder = onrush_tests::server::TempDir::new();
     let mut server = start_on(&folder.0, &["--save", "1 3"]);

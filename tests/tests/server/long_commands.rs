@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
+use onrush_tests::latency::holds_once;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Server, wait_until};
 
@@ -196,6 +197,55 @@ fn others_do_not_wait_for_long_commands() {
     // With the command on a worker every pipeline of half the clients would wait for it: then p90 is its length.
     let p90 = waits[waits.len() * 90 / 100];
     assert!(p90 < Duration::from_millis(10), "{p90:?}");
+}
+
+/// How long a command takes until its reply begins, and the longest that others wait meanwhile.
+fn beside(server: &Server, command: &Argv) -> (Duration, Duration) {
+    let mut others: Vec<Conn> = (0..4).map(|_| server.connect()).collect();
+    others.iter_mut().for_each(|conn| assert_eq!(conn.run("PING").text(), "PONG"));
+    let mut conn = server.connect();
+    conn.send_command(command).expect("sent");
+    conn.set_nonblocking(true);
+    let (started, mut longest) = (Instant::now(), Duration::ZERO);
+    while conn.fill().is_err() {
+        for other in &mut others {
+            let asked = Instant::now();
+            assert_eq!(other.run("PING").text(), "PONG");
+            longest = longest.max(asked.elapsed());
+        }
+    }
+    (started.elapsed(), longest)
+}
+
+/// What they cost is a number among their arguments, or the number of these.
+#[test]
+fn others_do_not_wait_for_long_commands_on_small_collections() {
+    let server = start();
+    let mut conn = server.connect();
+    conn.pipeline(&[
+        argv!["SADD", "s", "a", "b"],
+        argv!["HSET", "h", "a", "1", "b", "2"],
+        argv!["ZADD", "z", "1", "a"],
+    ]);
+    for _ in 0..20 {
+        conn.call(&Argv([b"RPUSH".to_vec(), b"l".to_vec()].into_iter().chain(vec![b"x".to_vec(); 1_000]).collect()));
+    }
+    // None of them stands for a key.
+    let patterns = (0..100).flat_map(|n| [b"GET".to_vec(), vec![b'p'; 500 + n]]);
+    let sort = argv!["SORT", "l", "BY", "nosort", "GET", "#"];
+    for command in [
+        argv!["SRANDMEMBER", "s", "-5000000"],
+        argv!["HRANDFIELD", "h", "-5000000", "WITHVALUES"],
+        argv!["ZRANDMEMBER", "z", "-5000000"],
+        Argv(sort.0.into_iter().chain(patterns).collect()),
+    ] {
+        holds_once(|| {
+            let (took, longest) = beside(&server, &command);
+            let is_short = longest < took / 2;
+            let shown = command.0[0].escape_ascii();
+            is_short.then_some(()).ok_or_else(|| format!("{shown} took {took:?}, others waited {longest:?}"))
+        });
+    }
 }
 
 #[test]

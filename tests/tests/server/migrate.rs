@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
@@ -10,6 +11,7 @@ use onrush_tests::chaos::disk::{Disk, Library, Word};
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Launch, Oracle, Server, TempDir, is_stand_in, skips_on_stand_in, wait_until};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 const DEBUG: &[&str] = &["--enable-debug-command", "yes"];
 
@@ -247,6 +249,33 @@ fn while_the_other_server_hangs_other_clients_go_on() {
     }
     assert!(started.elapsed() >= Duration::from_millis(700));
     assert_eq!(conn.info_number("migrate_cached_sockets"), Some(0));
+}
+
+#[test]
+fn a_server_that_takes_a_few_bytes_at_a_time_is_given_up() {
+    const TIMEOUT: Duration = Duration::from_millis(300);
+    let (server, fake) = (start(), Fake::new());
+    let mut conn = server.connect();
+    // More than the buffers of the sockets take.
+    conn.run("CONFIG SET rdbcompression no");
+    conn.call(&argv!["SET", "k", vec![b'x'; 12 << 20]]);
+    set_socket_recv_buffer_size(&fake.listener, 4096).expect("a socket");
+    let started = Instant::now();
+    conn.send_command(&migrate(fake.port, &format!("k 0 {}", TIMEOUT.as_millis()))).unwrap();
+    let mut stream = fake.accept();
+    let (over, is_over) = channel::<()>();
+    let reader = std::thread::spawn(move || {
+        // Each byte comes in time.
+        while is_over.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout) {
+            let _ = stream.read(&mut [0; 1_000]);
+        }
+    });
+    conn.set_timeout(8 * TIMEOUT);
+    assert_eq!(conn.read_reply().unwrap(), b"-IOERR error or timeout writing to target instance\r\n");
+    assert!(started.elapsed() >= TIMEOUT);
+    assert_eq!(number(&mut conn, "EXISTS k"), 1);
+    drop(over);
+    reader.join().expect("it ends");
 }
 
 #[test]
