@@ -14,6 +14,7 @@ mod docs;
 mod endless_scripts;
 mod group_readers;
 mod hash_backlog;
+mod hostile_scripts;
 mod hotkeys;
 mod increx;
 mod options;

@@ -4,6 +4,7 @@ mod aof_format;
 mod append_only;
 mod full_disk;
 mod late_log;
+mod loading;
 mod log_reading;
 mod rdb;
 mod replay;
