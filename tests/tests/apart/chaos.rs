@@ -7,38 +7,10 @@ use onrush_tests::chaos;
 use onrush_tests::chaos::options::{Bounds, Options, Plant};
 use onrush_tests::chaos::report::Report;
 
-/// Faults, ends, clients and wrappings that find what is known and not mended yet, with what they find; none of them
-/// takes part in the test.
-const KNOWN_OPEN: &[(&str, &str)] = &[
-    ("native-find", "a call of a pattern without end cannot be ended"),
-    ("native-gsub", "the same"),
-    ("native-convert", "nor can the conversion of nested tables"),
-    ("native-cjson", "nor their encoding"),
-    ("native-cmsgpack", "nor this one"),
-    ("native-insert", "nor a loop of table.insert"),
-    ("native-unpack", "the stack of Lua overflows"),
-    ("native-rep", "strings without a bound"),
-    ("huge-values", "large keys that are evicted end the process"),
-    ("script-fills", "long scripts ignore maxmemory"),
-    ("toggle-log", "OK to appendonly comes before it is so"),
-    ("toggle-log-fails", "OK to appendonly where no log can be made"),
-    ("packet-durability", "CLIENT DURABILITY counts as of the end of the packet"),
-    ("disk-full", "with `always` nothing is answered while the disk is full"),
-    ("disk-full-big", "writers wait for room with locks held"),
-    ("disk-full-expiring", "so does the end of keys"),
-    ("disk-eio", "as disk-full"),
-    ("sync-fails", "as disk-full"),
-    ("sync-fails-once", "an untrusted file takes nothing until it is rewritten"),
-    ("names-fail", "a first base that fails is not tried again"),
-    ("term-on-full-disk", "SIGTERM acknowledges what it loses"),
-    ("kill-on-full-disk", "as disk-full"),
-];
-
 #[test]
 fn faults_of_all_kinds_harm_nobody_and_nothing() {
     let mut options = Options::new(Duration::from_secs(25));
     options.acts = 3;
-    options.without = KNOWN_OPEN.iter().map(|(name, _)| name.to_string()).collect();
     println!("seed {}", options.seed);
     let report = chaos::run(&options).expect("a C compiler");
     println!("{report}");
