@@ -11,8 +11,6 @@ use onrush_store::{Cleared, Removed, Value};
 
 /// From this many allocations on a value is freed in the background (as in Redis).
 const BACKGROUND_EFFORT_MIN: usize = 64;
-/// Keys of tables from which on these are freed in the background.
-const BACKGROUND_KEYS_MIN: usize = 1 << 18;
 
 /// From this many bytes on a value is freed in the background: it is mapped by itself, and giving it back to the system takes a
 /// while. Smaller ones are freed where they were allocated, so that the next one gets their pages.
@@ -24,7 +22,7 @@ pub enum Garbage {
     Entry(Removed),
     /// A value.
     Value(Value),
-    /// All entries of some tables, to be freed before the reply to the command unless there are very many.
+    /// All entries of some tables, to be freed before the reply to the command.
     Tables(Vec<Cleared>),
 }
 
@@ -51,14 +49,7 @@ impl Garbage {
             Self::Value(value) => {
                 value.free_effort() >= BACKGROUND_EFFORT_MIN || value.as_ref().len() >= BACKGROUND_BYTES_MIN
             }
-            Self::Tables(_) => self.objects() >= BACKGROUND_KEYS_MIN,
-        }
-    }
-
-    fn objects(&self) -> usize {
-        match self {
-            Self::Entry(_) | Self::Value(_) => 1,
-            Self::Tables(tables) => tables.iter().map(Cleared::len).sum(),
+            Self::Tables(_) => false,
         }
     }
 
@@ -99,8 +90,8 @@ impl LazyFree {
     /// Drops a value: here if that is quick, otherwise in the background.
     pub fn free(&self, garbage: Garbage) {
         if garbage.is_expensive() {
-            let (objects, bytes) = (garbage.objects(), garbage.size_bytes());
-            self.free_later(Box::new(garbage), objects as u64, bytes);
+            let bytes = garbage.size_bytes();
+            self.free_later(Box::new(garbage), 1, bytes);
         }
     }
 

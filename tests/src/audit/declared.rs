@@ -36,7 +36,7 @@ pub const DECLARED: &[Declared] = &[
     Declared { scenario: "a database that was large", lines: &["x100 SCAN 0", "x100 DBSIZE", "x20 FLUSHALL"], kinds: TIME, reason: SHARDS },
     Declared { scenario: "keys that expire at one moment", lines: &["gone"], kinds: TIME, reason: "redis-server takes so long for the line before that most keys have expired by its end" },
     Declared { scenario: "keys that are gone but not removed yet", lines: &["x100 SCAN 0"], kinds: TIME, reason: SHARDS },
-    Declared { scenario: "fields that are gone but not removed yet", lines: &["x20 HLEN h", "once HGETALL h"], kinds: TIME, reason: "a command deletes 64 of them and passes over the rest, 20 ns each, so that none pays for all; active expiry deletes them" },
+    Declared { scenario: "fields that are gone but not removed yet", lines: &["x20 HLEN h", "once HGETALL h", "x100 HSCAN h 0"], kinds: TIME, reason: "a command deletes 64 of them and passes over the rest, 20 ns each, so that none pays for all; active expiry deletes them" },
     Declared { scenario: "a set of words", lines: &["x100 SRANDMEMBER e"], kinds: TIME, reason: "a set that was large keeps its directory: 15 µs a draw" },
     Declared { scenario: "fields with a time to live", lines: &["rest"], kinds: TIME, reason: "memory that the lines before needed goes back to the system: 10 ms after commands with a million arguments" },
     Declared { scenario: "many arguments", lines: &["all CONFIG GET | p{i}"], kinds: TIME, reason: "a pattern is compared with every directive, character by character" },

@@ -1,7 +1,7 @@
 //! The script that runs now: whether it takes too long for other clients, and whether it must end.
 //!
-//! A script has the whole keyspace, so at most one runs at a time. While it is *busy*, that is, past
-//! `busy-reply-threshold`, no command waits for it: workers refuse all commands without entering the gate, except those
+//! Scripts that keep to their keys run side by side. One that takes long has the whole keyspace, so at most one is *busy*,
+//! that is, past `busy-reply-threshold`. Meanwhile no command waits for it: workers refuse all commands without entering the gate, except those
 //! that can end the script.
 
 use std::sync::Arc;

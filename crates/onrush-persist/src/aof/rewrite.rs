@@ -163,15 +163,13 @@ impl Rewriting {
         };
         let mut names = storage.list(dir).unwrap_or_default();
         names.retain(|file| is_made_for(file, name) && !is_named(file));
+        let base_seq = self.manifest.base.as_ref().map(|base| base.seq);
         let is_superseded = |file: &String| match split_name(file, name) {
             None => true,
-            Some((seq, INCR_KIND)) => {
-                let is_older =
-                    self.manifest.base.is_some() && self.manifest.incrs.first().is_some_and(|first| seq < first.seq);
-                is_older || storage.len(&dir.join(file)).is_ok_and(|len| len == Some(0))
-            }
-            // Only one base counts, and the manifest knows which.
-            Some(_) => self.manifest.base.is_some(),
+            // Files that a finished rewrite has replaced are in the history until they are gone.
+            Some((_, INCR_KIND)) => storage.len(&dir.join(file)).is_ok_and(|len| len == Some(0)),
+            // One that got its place, but no line in the manifest.
+            Some((seq, _)) => base_seq.is_some_and(|base_seq| seq > base_seq),
         };
         let (mut removed, kept): (Vec<_>, Vec<_>) = names.into_iter().partition(is_superseded);
         // One that cannot be removed is tried again at the next start.
