@@ -23,15 +23,15 @@
 //! ```
 //!
 //! What holds throughout:
-//! - The store does no I/O and knows no protocol. It reads no clock and draws no random numbers: both come in as
-//!   arguments, times as milliseconds since the Unix epoch.
+//! - The store does no I/O and knows no protocol. It reads no clock and draws no random numbers but the seeds of
+//!   its hashes: both come in as arguments, times as milliseconds since the Unix epoch.
 //! - It never decides by itself that an entry has expired: [`Entry::is_expired`] and [`Table::expire_due`] get
 //!   the time.
 //! - Everything behind a shard's lock is single-threaded code. A thread that holds several locks takes them in
 //!   ascending order of database and shard; debug builds check that.
 //! - What may be expensive to free is handed out ([`Removed`], [`Value`], [`Cleared`]), to be dropped off the lock.
-//! - `unsafe` stands in `entry`, `entry_box`, `bucket`, `packed`, `compact`, `collection`, `lock` and `bitmap`
-//!   alone.
+//! - `unsafe` stands in `entry`, `entry_box`, `bucket`, `packed`, `compact`, `collection`, `lock`, `bitmap`,
+//!   `shard` and `word` alone.
 
 mod collections;
 mod entries;

@@ -1,8 +1,8 @@
 //! The script that runs now: whether it takes too long for other clients, and whether it must end.
 //!
 //! Scripts that keep to their keys run side by side. One that takes long has the whole keyspace, so at most one is *busy*,
-//! that is, past `busy-reply-threshold`. Meanwhile no command waits for it: workers refuse all commands without entering the gate, except those
-//! that can end the script.
+//! that is, past `busy-reply-threshold`. Meanwhile no command waits for it: workers refuse all commands without entering
+//! the gate, except those that can end the script.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
