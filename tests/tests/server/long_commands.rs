@@ -8,6 +8,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::latency::holds_once;
+use onrush_tests::process::peak_rss_kb;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Server, wait_until};
 
@@ -215,6 +216,25 @@ fn beside(server: &Server, command: &Argv) -> (Duration, Duration) {
         }
     }
     (started.elapsed(), longest)
+}
+
+/// There may be too many of them for any memory.
+#[test]
+fn results_of_a_sort_are_kept_nowhere_but_in_its_reply() {
+    const ELEMENTS: usize = 20_000;
+    const PATTERNS: usize = 400;
+    let server = start();
+    let mut conn = server.connect();
+    let push = Argv([b"RPUSH".to_vec(), b"l".to_vec()].into_iter().chain(vec![b"x".to_vec(); ELEMENTS]).collect());
+    conn.call(&push);
+    let patterns = (0..PATTERNS).flat_map(|_| [b"GET".to_vec(), b"no_pattern".to_vec()]);
+    let sort = argv!["SORT", "l", "BY", "nosort"].0.into_iter().chain(patterns);
+    conn.send_command(&Argv(sort.collect())).expect("sent");
+    let results = ELEMENTS * PATTERNS;
+    conn.discard((format!("*{results}\r\n").len() + results * "$-1\r\n".len()) as u64).expect("the reply");
+    assert_eq!(conn.run("PING").text(), "PONG");
+    let peak = peak_rss_kb(server.pid());
+    assert!(peak < 170 << 10, "{peak} kB for {results} results");
 }
 
 /// What they cost is a number among their arguments, or the number of these.

@@ -270,7 +270,7 @@ fn a_server_that_takes_a_few_bytes_at_a_time_is_given_up() {
             let _ = stream.read(&mut [0; 1_000]);
         }
     });
-    conn.set_timeout(8 * TIMEOUT);
+    conn.set_timeout(20 * TIMEOUT);
     assert_eq!(conn.read_reply().unwrap(), b"-IOERR error or timeout writing to target instance\r\n");
     assert!(started.elapsed() >= TIMEOUT);
     assert_eq!(number(&mut conn, "EXISTS k"), 1);
