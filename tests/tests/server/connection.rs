@@ -110,6 +110,7 @@ fn a_pause_holds_writes_back_until_it_ends() {
     other.run("SET a 1");
     assert_eq!(boss.run("CLIENT PAUSE 100000 WRITE").text(), "OK");
     assert_eq!(other.run("GET a").text(), "1");
+    assert!(other.run("SET a").is_error(), "this one writes nothing");
     other.send_command(&argv!["INCR", "a"]).expect("sent");
     other.send_command(&argv!["PING"]).expect("sent");
     assert!(!replies_soon(&mut other), "a write went through the pause");

@@ -16,6 +16,10 @@ pub(crate) fn is_held_back(
     argv: &Argv<'_>,
     transaction: Option<&Transaction>,
 ) -> bool {
+    if !command.accepts(argv.len()) {
+        // It is refused.
+        return false;
+    }
     if pause.holds_back(flags_of(engine, command, argv)) {
         return true;
     }

@@ -191,7 +191,7 @@ pub fn configure(server: &'static Server, pairs: &[(Vec<u8>, Vec<u8>)], is_local
                 ConfigSetError::failed("appendonly", "Unable to turn on AOF. Check server logs.")
             })?;
         }
-        if !change.config.appendonly && server.loading.is_on() {
+        if before.appendonly && !change.config.appendonly && server.loading.is_on() {
             return Err(ConfigSetError::failed("appendonly", "The data is being loaded."));
         }
         if let Err(error) = server.host.set(&pairs, is_local) {
