@@ -138,7 +138,12 @@ pub struct Aof {
     pub(super) inner: Arc<Inner>,
     syncer: Mutex<Option<JoinHandle<()>>>,
     strays: Mutex<Strays>,
+    /// The figures as they were seen last.
+    seen: Mutex<AofFacts>,
 }
+
+/// How long figures wait for a record that is taken, which may have gigabytes.
+const FACTS_WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// What the threads share.
 pub(super) struct Inner {
@@ -392,7 +397,7 @@ impl Aof {
             wanted: AtomicU64::new(0),
         });
         let syncer = syncer::start(Arc::clone(&inner)).map_err(AofError::io("a thread"))?;
-        Ok(Arc::new(Aof { inner, syncer: Mutex::new(Some(syncer)), strays: Mutex::default() }))
+        Ok(Arc::new(Aof { inner, syncer: Mutex::new(Some(syncer)), strays: Mutex::default(), seen: Mutex::default() }))
     }
 
     /// The files that [`Aof::open`] has found beside those of the manifest. Returns them once.
@@ -468,17 +473,20 @@ impl Aof {
         is_missing && !state.is_rewriting
     }
 
-    /// Figures. O(1).
+    /// Figures; while a very large record is taken, those of the last look. Waits for moments at most. O(1).
     pub fn facts(&self) -> AofFacts {
-        let state = self.inner.state.lock();
-        AofFacts {
+        let Some(state) = self.inner.state.try_lock_for(FACTS_WAIT_MAX) else { return self.seen.lock().clone() };
+        let facts = AofFacts {
             size: state.other_size + state.segments.iter().map(|segment| segment.size).sum::<u64>(),
             base_size: state.base_size,
             buffer_len: state.unwritten(),
             pending_fsyncs: u64::from(state.sync_began.is_some()),
             delayed_fsyncs: state.delayed_fsyncs,
             is_rewriting: state.is_rewriting,
-        }
+        };
+        drop(state);
+        self.seen.lock().clone_from(&facts);
+        facts
     }
 
     /// Writes and syncs everything and ends the thread that syncs. No more records may come, and no rewrite is finished
