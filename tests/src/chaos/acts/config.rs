@@ -54,7 +54,9 @@ pub fn ends(round: &mut Round<'_>) -> bool {
     let mut alive = true;
     for _ in 0..DIRECTIVES {
         let (name, old) = pairs[round.rng.below(pairs.len())].clone();
-        let keeps_keys = !round.scene.settings.evicts_all;
+        // With a limit of one byte, these policies would evict what the judge counts.
+        let is_kept = |(name, value): &(String, String)| name != "maxmemory-policy" || !value.starts_with("allkeys");
+        let keeps_keys = round.scene.settings.directives.iter().all(is_kept);
         if LEFT_OUT.contains(&name.as_str()) || name == "maxmemory" && !keeps_keys {
             continue;
         }
