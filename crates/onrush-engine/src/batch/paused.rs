@@ -24,11 +24,9 @@ pub(crate) fn is_held_back(
         return true;
     }
     // Most transactions can be judged as a whole.
-    transaction.is_some_and(|queued| pause.holds_back(queued.flags()))
-        && transaction.is_some_and(|queued| {
-            let commands = || queued.commands().map(|(id, argv, _)| (engine.commands.command(id), argv));
-            commands().any(|(command, argv)| pause.holds_back(flags_of(engine, command, &argv)))
-        })
+    let Some(queued) = transaction.filter(|queued| pause.holds_back(queued.flags())) else { return false };
+    let mut commands = queued.commands().map(|(id, argv, _)| (engine.commands.command(id), argv));
+    commands.any(|(command, argv)| pause.holds_back(flags_of(engine, command, &argv)))
 }
 
 /// The flags of a command; of one that calls a script or function which declares that it does not write, as of a read.

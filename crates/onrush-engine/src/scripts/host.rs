@@ -181,15 +181,6 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         Interrupt::Abort(if self.is_function() { KILLED_FUNCTION } else { KILLED_SCRIPT }.to_vec())
     }
 
-    /// If the script takes too long on the thread for long commands: commands that wait for that thread are refused.
-    fn refuse_waiting(&self) {
-        let engine = self.ctx.engine;
-        let is_refused = engine.settings.busy_reply_ms.load(Relaxed) > 0;
-        if is_refused && self.ctx.thread == engine.long_thread() {
-            refuse_waiting(engine);
-        }
-    }
-
     fn is_function(&self) -> bool {
         self.ctx.command.spec.name.starts_with("fcall")
     }
@@ -352,11 +343,11 @@ impl Host for ScriptHost<'_, '_> {
             if running.is_to_end() {
                 return self.killed();
             }
-            // A worker that did not see the mark yet may have passed another one on.
-            self.refuse_waiting();
         } else if took.as_millis() as u64 >= if threshold_ms == 0 { WITHOUT_THRESHOLD_MS } else { threshold_ms } {
             running.take_too_long(self.has_written, self.what());
-            self.refuse_waiting();
+            if threshold_ms > 0 && ctx.thread == ctx.engine.long_thread() {
+                refuse_waiting(ctx.engine);
+            }
             self.is_told = true;
         }
         Interrupt::GoOn
