@@ -16,6 +16,8 @@ CLIENTS := tests/clients
 UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
 # All tests are built as parts of the whole workspace: with the same features everything is built once.
 CARGO_TEST := cargo test --workspace --locked
+# A test that hangs is told before whoever runs all of this gives up.
+IN_TIME := timeout --verbose --kill-after=10s
 ARGS ?=
 FUZZ_SECONDS ?= 30
 
@@ -58,8 +60,8 @@ unit: ## unit and property tests beside the code, those of Lua under AddressSani
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
 	rm -f $(TARGET)/skipped
-	$(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client -- --test-threads=4
-	$(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
+	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client -- --test-threads=4
+	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
 	$(MAKE) sim ARGS="--seed 1 --seconds 30"
 	$(MAKE) sim ARGS="--seconds 30"
 	python3 benchmarks/shapes.py --scale 0.001 --no-record

@@ -143,15 +143,19 @@ impl Gate {
         if schedule::is_simulated() {
             return Some(self.exclusive(turn));
         }
-        let mut now = self.now.lock();
-        while now.turn != turn.0 {
-            if gives_up() {
+        while self.now.lock().turn != turn.0 {
+            // It is asked without a lock: whoever loses patience marks the present turn.
+            let gives_up = gives_up();
+            let mut now = self.now.lock();
+            if now.turn == turn.0 {
+                break;
+            }
+            if gives_up {
                 now.given_up.insert(turn.0);
                 return None;
             }
             self.now_changed.wait_for(&mut now, PATIENCE);
         }
-        drop(now);
         let slots = (0..self.slots.len()).rev();
         let entered: Option<Vec<Entered<'_>>> = slots.map(|thread| self.enter_unless(thread, &gives_up)).collect();
         match entered {
@@ -275,6 +279,24 @@ mod tests {
         let is_late = || started.elapsed() > Duration::from_secs(5);
         drop(gate.exclusive_unless(gate.take_turn(), is_late).expect("no earlier turn is waited for"));
         assert!(gate.now.lock().given_up.is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_a_turn_may_mark_the_present_one() {
+        let gate = &Gate::new(3);
+        std::thread::scope(|scope| {
+            let all = gate.exclusive(gate.take_turn());
+            let marks = || {
+                gate.mark_overdue(gate.present_turn());
+                false
+            };
+            let waits = scope.spawn(move || gate.exclusive_unless(gate.take_turn(), marks).is_some());
+            while !gate.is_overdue() {
+                std::thread::yield_now();
+            }
+            drop(all);
+            assert!(waits.join().expect("it does not panic"));
+        });
     }
 
     #[test]

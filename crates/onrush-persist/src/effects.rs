@@ -1,6 +1,12 @@
 //! Effects: the changes of commits, as commands of the protocol, in a buffer of the thread that made them.
 
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
 use crate::buffer::{Buffer, Held};
+
+/// Records with so many bytes for one database are passed on as they are: to copy gigabytes takes seconds.
+pub(crate) const LARGE_LEN: usize = 1 << 20;
 
 /// Most bytes of a header: its kind, a number, the end of its line, and that of the argument behind it.
 const HEADER_LEN_MAX: usize = 1 + 20 + 2 + 2;
@@ -24,6 +30,8 @@ struct Closed {
 #[derive(Default)]
 pub struct Effects {
     bytes: Buffer,
+    /// The bytes once they are shared; then no more come.
+    shared: Option<Arc<Buffer>>,
     commands: Vec<Command>,
     closed: Vec<Closed>,
     /// The memory of `commands`.
@@ -45,10 +53,55 @@ impl<'a> Record<'a> {
     pub fn commands(&self) -> impl ExactSizeIterator<Item = (u32, &'a [u8])> + use<'a> {
         let effects = self.effects;
         (self.first..self.end).map(move |index| {
-            let start = index.checked_sub(1).map_or(0, |before| effects.commands[before].end);
-            let Command { db, end } = effects.commands[index];
-            (db, &effects.bytes[start..end])
+            (effects.commands[index].db, &effects.bytes()[effects.start_of(index)..effects.commands[index].end])
         })
+    }
+
+    /// Its commands in parts, each for one database. O(commands).
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
+        let effects = self.effects;
+        let parts = effects.commands[self.first..self.end].chunk_by(|one, next| one.db == next.db);
+        let mut first = self.first;
+        parts.map(move |commands| {
+            let range = effects.start_of(first)..commands.last().map_or(0, |command| command.end);
+            first += commands.len();
+            Part { db: commands[0].db, effects, range }
+        })
+    }
+}
+
+/// Commands for one database that follow each other in a record.
+pub(crate) struct Part<'a> {
+    /// Their database.
+    pub db: u32,
+    effects: &'a Effects,
+    range: Range<usize>,
+}
+
+impl Part<'_> {
+    /// The commands as multibulks.
+    pub fn bytes(&self) -> &[u8] {
+        &self.effects.bytes()[self.range.clone()]
+    }
+
+    /// The bytes as a share of what the effects have, if they are many and shared at all.
+    pub fn shared(&self) -> Option<SharedBytes> {
+        let bytes = self.effects.shared.as_ref().filter(|_| self.range.len() >= LARGE_LEN)?;
+        Some(SharedBytes { bytes: Arc::clone(bytes), range: self.range.clone() })
+    }
+}
+
+/// A part of bytes that others have, too.
+pub(crate) struct SharedBytes {
+    bytes: Arc<Buffer>,
+    range: Range<usize>,
+}
+
+impl Deref for SharedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.range.clone()]
     }
 }
 
@@ -138,7 +191,23 @@ impl Effects {
 
     /// Bytes of all commands.
     pub fn len_bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes().len()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.shared.as_deref().unwrap_or(&self.bytes)
+    }
+
+    /// Where command `index` begins.
+    fn start_of(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.commands[before].end)
+    }
+
+    /// Makes large records ready to be shared. All records are closed, and no more come until [`Effects::clear`].
+    pub(crate) fn share(&mut self) {
+        if self.bytes.len() >= LARGE_LEN {
+            self.shared = Some(Arc::new(std::mem::take(&mut self.bytes)));
+        }
     }
 
     /// Whether there is no closed record.
@@ -160,6 +229,7 @@ impl Effects {
 
     /// Drops all records; keeps at most `kept_bytes_max` bytes of memory.
     pub(crate) fn clear(&mut self, kept_bytes_max: usize) {
+        self.shared = None;
         self.bytes.clear();
         self.commands.clear();
         self.closed.clear();
@@ -173,6 +243,34 @@ impl Effects {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_parts_for_one_database_are_shared_and_small_ones_are_not() {
+        let mut effects = Effects::default();
+        let large = vec![b'x'; LARGE_LEN];
+        for (db, arg) in [(0, &large[..]), (0, b"y"), (1, b"z"), (0, &large[..])] {
+            effects.command(db, [arg].into_iter());
+        }
+        effects.close(1);
+        effects.command(2, [&b"next"[..]].into_iter());
+        effects.close(2);
+        let kinds = |effects: &Effects| -> Vec<(u32, usize, bool)> {
+            effects.record(0).parts().map(|part| (part.db, part.bytes().len(), part.shared().is_some())).collect()
+        };
+        let len = LARGE_LEN + "*1\r\n$1048576\r\n\r\n".len();
+        assert_eq!(kinds(&effects), [(0, len + 11, false), (1, 11, false), (0, len, false)]);
+        let (before, all) = (effects.len_bytes(), effects.bytes().to_vec());
+        effects.share();
+        assert_eq!(kinds(&effects), [(0, len + 11, true), (1, 11, false), (0, len, true)]);
+        assert_eq!((effects.len_bytes(), effects.bytes() == &all[..]), (before, true));
+        let last: Vec<SharedBytes> = effects.record(0).parts().filter_map(|part| part.shared()).collect();
+        assert_eq!(
+            effects.record(1).parts().next().map(|part| part.bytes().to_vec()),
+            Some(all[before - 14..].to_vec())
+        );
+        effects.clear(0);
+        assert_eq!([&last[0][..], b"*1\r\n$1\r\nz\r\n", &last[1]].concat(), all[..before - 14]);
+    }
 
     fn texts(record: Record<'_>) -> Vec<(u32, String)> {
         record.commands().map(|(db, bytes)| (db, String::from_utf8_lossy(bytes).replace("\r\n", " "))).collect()

@@ -278,8 +278,9 @@ impl CommandLog {
         if submitted.is_empty() {
             return;
         }
-        for effects in submitted {
+        for mut effects in submitted {
             let Some(lsn) = effects.lsn(0) else { continue };
+            effects.share();
             merge.waiting.push(Reverse(Waiting { lsn, next: 0, effects }));
         }
         for effects in merge.run() {

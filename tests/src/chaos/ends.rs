@@ -1,13 +1,13 @@
 //! How a life of a server ends, and what the next one has to find.
 
 use std::fs;
-use std::time::Instant;
 
 use super::clients::{self, Kept};
 use super::disk::Word;
 use super::host::threads;
 use super::options::{Options, Plant};
 use super::round::Round;
+use super::scene::Load;
 use super::settings::Fsync;
 use crate::argv;
 
@@ -40,12 +40,11 @@ pub fn play(round: &mut Round<'_>) -> bool {
 }
 
 impl Round<'_> {
-    /// What is there after a kill at that moment.
-    pub fn kept_at_kill(&self, end: Instant) -> Kept {
-        let factor = self.scene.slowdown(self.scene.cpu()).max(1.0);
+    /// What is there after a kill. The process must still run.
+    pub fn kept_at_kill(&self) -> Kept {
         match self.scene.settings.log {
             Some(Fsync::Always) => Kept::All,
-            Some(_) => Kept::Before(end, self.scene.bounds.loss_max.mul_f64(factor)),
+            Some(_) => Kept::ButLast(self.scene.stretched(self.scene.bounds.loss_max, Load::default())),
             None => Kept::Nothing,
         }
     }
@@ -102,10 +101,9 @@ impl Round<'_> {
 
 /// SIGKILL under load.
 fn kill(round: &mut Round<'_>) -> bool {
-    let end = Instant::now();
+    let kept = round.kept_at_kill();
     round.leave();
     round.host.kill();
-    let kept = round.kept_at_kill(end);
     round.plant_in_log();
     round.start(kept, None)
 }
@@ -124,13 +122,10 @@ fn kill_at_rest(round: &mut Round<'_>) -> bool {
 
 /// SIGTERM under load: what it ends with 0 keeps all that was acknowledged.
 fn term(round: &mut Round<'_>) -> bool {
-    let end = Instant::now();
+    let kept = round.kept_at_kill();
     match ended_by_term(round) {
         Some(true) if round.scene.settings.keeps() => round.start(Kept::All, None),
-        Some(_) => {
-            let kept = round.kept_at_kill(end);
-            round.start(kept, None)
-        }
+        Some(_) => round.start(kept, None),
         None => false,
     }
 }
@@ -154,13 +149,13 @@ fn ended_by_term(round: &mut Round<'_>) -> Option<bool> {
     if round.options.plant == Some(Plant::Stopped) {
         round.host.signal("STOP");
     }
-    let cpu = round.scene.cpu();
+    let load = round.scene.load();
     round.leave();
     round.host.signal("TERM");
     let time = round.scene.bounds.end_max;
     let mut status = round.host.wait_exit(time);
     if status.is_none() {
-        let more = time.mul_f64(round.scene.slowdown(cpu) - 1.0);
+        let more = round.scene.stretched(time, load).saturating_sub(time);
         status = round.host.wait_exit(more);
     }
     let Some(status) = status else {
@@ -176,7 +171,7 @@ fn ended_by_term(round: &mut Round<'_>) -> Option<bool> {
 
 /// SHUTDOWN NOSAVE under load.
 fn nosave(round: &mut Round<'_>) -> bool {
-    let end = Instant::now();
+    let kept = round.kept_at_kill();
     round.leave();
     // The reply is the end of the connection.
     let _ = round.ask(&argv!["SHUTDOWN", "NOSAVE"]);
@@ -184,7 +179,6 @@ fn nosave(round: &mut Round<'_>) -> bool {
         round.scene.lose("SHUTDOWN NOSAVE ends the server", threads(round.host.pid()));
         return false;
     }
-    let kept = round.kept_at_kill(end);
     round.start(kept, None)
 }
 

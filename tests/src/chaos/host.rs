@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::disk::{Disk, Library};
+use super::scene::slowdown;
 use super::settings::Settings;
 use crate::argv;
 use crate::client::Conn;
@@ -68,8 +69,9 @@ impl Host {
         command.stdout(output.try_clone().expect("a second handle")).stderr(output);
         self.disk.put_before(&mut command);
         self.child = Some(command.spawn().map_err(|error| format!("{}: {error}", self.bin.display()))?);
-        let deadline = Instant::now() + START_MAX;
-        while Instant::now() < deadline {
+        let began = Instant::now();
+        let time = |pid| START_MAX.mul_f64(slowdown(Default::default(), process::run_and_wait(pid)));
+        while began.elapsed() < time(self.pid()) {
             if let Some(status) = self.exited() {
                 return Err(format!("it ends at once: {status}\n{}", self.log_tail()));
             }

@@ -16,7 +16,7 @@ pub struct Bounds {
     pub end_max: Duration,
     /// From SCRIPT KILL's OK to the reply of the killed script.
     pub kill_max: Duration,
-    /// What `everysec` and `no` may lose of the acknowledged writes at SIGKILL.
+    /// From the first to the last of the acknowledged writes that `everysec` and `no` may lose at SIGKILL.
     pub loss_max: Duration,
     /// Resident memory at any time.
     pub rss_bytes_max: u64,

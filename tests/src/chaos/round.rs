@@ -1,5 +1,6 @@
 //! A round: a server, its clients and its judge, and the one who makes faults.
 
+use std::io::Write;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::clients::Kept;
 use super::clients::{self, Accounts, Model};
 use super::disk::Library;
-use super::host::Host;
+use super::host::{Host, threads};
 use super::options::{Options, Plant};
 use super::report::Report;
 use super::scene::{Scene, ask, ask_all};
@@ -24,6 +25,49 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The lives of a server in a round.
 const LIVES: usize = 2;
+
+/// How long a round may take, on a machine that does much else.
+const ROUND_MAX: Duration = Duration::from_secs(480);
+
+/// Ends a round for its clients when the one who makes faults has ended, by a panic, too: they would work for ever.
+struct Over<'a>(&'a Scene<'a>);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, SeqCst);
+    }
+}
+
+/// Ends the server of a round that takes too long, which is a finding; and this process, if nothing comes of that.
+fn watch(scene: &Scene<'_>) {
+    let waits = |time: Duration| {
+        let until = Instant::now() + time;
+        while !scene.over.load(SeqCst) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        !scene.over.load(SeqCst)
+    };
+    if !waits(ROUND_MAX) {
+        return;
+    }
+    let pid = scene.pid.load(SeqCst);
+    let got = format!("{}\n{}", threads(pid), threads(std::process::id()));
+    // Past the capture of a test's output, which nobody sees if it does not end.
+    let _ = writeln!(
+        std::io::stderr(),
+        "seed {}, {}: a round takes longer than {ROUND_MAX:?}\n{got}",
+        scene.seed,
+        scene.act()
+    );
+    scene.lose("a round ends", got);
+    if process::is_alive(pid) {
+        process::signal(pid, "KILL");
+    }
+    if waits(ROUND_MAX / 4) {
+        let _ = writeln!(std::io::stderr(), "it takes longer still: {}", threads(std::process::id()));
+        std::process::abort();
+    }
+}
 
 /// What the one who makes faults works with.
 pub struct Round<'a> {
@@ -57,13 +101,15 @@ impl Round<'_> {
         let model = Model::new();
         let (scene, model) = (&scene, &model);
         std::thread::scope(|scope| {
+            let _over = Over(scene);
             for step in model.clients(scene, options, &mut rng) {
                 scope.spawn(move || clients::work(scene, step));
             }
             scope.spawn(|| judge::judge(scene));
+            scope.spawn(|| watch(scene));
+            scope.spawn(|| scene.pace());
             let mut round = Round { scene, host: &mut host, model, options, rng, wiped: false, helpers: Vec::new() };
             round.lives();
-            scene.over.store(true, SeqCst);
         });
     }
 
@@ -119,6 +165,10 @@ impl Round<'_> {
             }
         }
         self.scene.pid.store(self.host.pid(), SeqCst);
+        if !clients::left(self.scene) {
+            self.scene.lose("clients of an earlier life end", "they do not");
+            return false;
+        }
         if let Err(reason) = self.check_data(kept, digest) {
             self.scene.fail("a server that has just started answers", reason);
             return false;
@@ -193,9 +243,25 @@ impl Round<'_> {
         if self.options.plant == Some(Plant::FalseOk) && command.upper(0) == "CONFIG" && command.upper(1) == "SET" {
             return Ok(Value::Status(b"OK".to_vec()));
         }
-        let commands = [argv!["CLIENT", "DURABILITY", "no"], command.clone()];
-        let replies = ask_all(self.scene.port, &commands, PATIENCE);
+        let replies = self.ask_all(&[argv!["CLIENT", "DURABILITY", "no"], command.clone()]);
         replies.map(|mut replies| replies.remove(1)).map_err(|reason| format!("{command}: {reason}"))
+    }
+
+    /// The replies to commands on a fresh connection. They are sent again if a script of some client takes too long, which
+    /// each may on a machine that does much else; with BUSY when that lasts.
+    ///
+    /// # Errors
+    /// A reply does not come.
+    pub fn ask_all(&self, commands: &[Argv]) -> Result<Vec<Value>, String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let replies = ask_all(self.scene.port, commands, PATIENCE)?;
+            let is_busy = replies.iter().any(|reply| reply.is_error() && reply.text().starts_with("BUSY "));
+            if !is_busy || Instant::now() >= deadline {
+                return Ok(replies);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Lets some time pass; returns whether the server is there afterwards.
@@ -233,7 +299,7 @@ impl Round<'_> {
 
     /// Waits until a write is done after a fault; it is one if that takes too long.
     pub fn recover(&mut self) -> bool {
-        let (began, cpu) = (Instant::now(), self.scene.cpu());
+        let (began, load) = (Instant::now(), self.scene.load());
         let mut last;
         while self.lives_on() {
             match ask(self.scene.port, &argv!["SET", "probe", "again"], PATIENCE) {
@@ -247,7 +313,7 @@ impl Round<'_> {
                 }
                 Err(reason) => last = reason,
             }
-            if began.elapsed() > self.scene.bounds.recovery_max.mul_f64(self.scene.slowdown(cpu)) {
+            if began.elapsed() > self.scene.stretched(self.scene.bounds.recovery_max, load) {
                 let got = format!("{last}\n{}", self.host.log_tail());
                 self.scene.lose("writes are done again when the fault is over", got);
                 return false;

@@ -16,6 +16,9 @@ use crate::resp::Value;
 /// How long clients sleep between looks at what they wait for.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// The most by which bounds of time grow on a machine that does much else: no fault is waited out.
+const SLOWDOWN_MAX: f64 = 8.0;
+
 /// What the threads of a round share.
 pub struct Scene<'r> {
     /// Where clients connect.
@@ -44,8 +47,19 @@ pub struct Scene<'r> {
     pub rough: AtomicBool,
     /// Clients that are at work.
     pub busy: AtomicUsize,
+    /// How much later than it wanted the thread of [`Scene::pace`] has run.
+    late_us: AtomicU64,
     act: Mutex<String>,
     extra_reply: AtomicBool,
+}
+
+/// What a machine has done besides: how long the server's threads have run, how long they have waited for a processor,
+/// and how late others came that wanted one.
+#[derive(Clone, Copy, Default)]
+pub struct Load {
+    ran: Duration,
+    waited: Duration,
+    late: Duration,
 }
 
 impl<'r> Scene<'r> {
@@ -66,6 +80,7 @@ impl<'r> Scene<'r> {
             lost: off(),
             rough: off(),
             busy: AtomicUsize::new(0),
+            late_us: AtomicU64::new(0),
             act: Mutex::default(),
             extra_reply: off(),
         }
@@ -115,18 +130,38 @@ impl<'r> Scene<'r> {
         false
     }
 
-    /// How many times as long as alone on the machine the server takes since `before` (as of [`Scene::cpu`]).
-    pub fn slowdown(&self, before: (Duration, Duration)) -> f64 {
-        let now = self.cpu();
-        let ran = now.0.saturating_sub(before.0).as_secs_f64();
-        let waited = now.1.saturating_sub(before.1).as_secs_f64();
-        if ran > 0.01 { (ran + waited) / ran } else { 1.0 }
+    /// What the machine does besides, up to now.
+    pub fn load(&self) -> Load {
+        let (ran, waited) = process::run_and_wait(self.pid.load(SeqCst));
+        Load { ran, waited, late: Duration::from_micros(self.late_us.load(SeqCst)) }
     }
 
-    /// How long the server's threads have run and have waited for a processor.
-    pub fn cpu(&self) -> (Duration, Duration) {
-        process::run_and_wait(self.pid.load(SeqCst))
+    /// A bound of time on a machine that does other things since `before`, too.
+    pub fn stretched(&self, bound: Duration, before: Load) -> Duration {
+        let now = self.load();
+        let late = now.late.saturating_sub(before.late) * 4;
+        (bound.mul_f64(slowdown((before.ran, before.waited), (now.ran, now.waited))) + late)
+            .min(bound.mul_f64(SLOWDOWN_MAX))
     }
+
+    /// Measures how late a thread comes that wants to run every few milliseconds, until the round is over: threads that
+    /// get no processor at all do not report it.
+    pub fn pace(&self) {
+        while !self.over.load(SeqCst) {
+            let began = Instant::now();
+            std::thread::sleep(LOOK);
+            let late = began.elapsed().saturating_sub(2 * LOOK);
+            self.late_us.fetch_add(late.as_micros() as u64, SeqCst);
+        }
+    }
+}
+
+/// How many times as long as alone on the machine a process takes between two looks at how long its threads have run and
+/// have waited for a processor; at most [`SLOWDOWN_MAX`], since the times of threads that have ended are missing.
+pub fn slowdown(before: (Duration, Duration), now: (Duration, Duration)) -> f64 {
+    let ran = now.0.saturating_sub(before.0).as_secs_f64();
+    let waited = now.1.saturating_sub(before.1).as_secs_f64();
+    if ran > 0.01 { ((ran + waited) / ran).min(SLOWDOWN_MAX) } else { 1.0 }
 }
 
 /// A connection of a client of a round. It ends with the life of its server.

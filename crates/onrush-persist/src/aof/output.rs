@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::segment::{Pending, Segment};
+use super::segment::{Bytes, Pending, Segment};
 use super::writer::{AofStatus, BUFFER_BYTES_MAX, Failure, FsyncPolicy, Inner, State};
 use crate::buffer::Buffer;
 use crate::effects::Record;
@@ -136,6 +136,9 @@ impl Inner {
             let before = pending.at;
             let outcome = write_piece(&*file, size, &mut pending);
             let written = pending.at - before;
+            let is_done = pending.rest().is_empty();
+            // Memory is given back before others wait.
+            let spare = is_done.then(|| spare_of(pending.take()));
             let mut state = self.state.lock();
             let state = &mut *state;
             if written > 0 && state.unsynced_since.is_none() {
@@ -146,7 +149,6 @@ impl Inner {
             segment.size += written as u64;
             segment.unwritten -= written;
             size = segment.size;
-            let is_done = pending.rest().is_empty();
             if is_done {
                 segment.written_lsn = pending.lsn;
             }
@@ -154,10 +156,7 @@ impl Inner {
                 Ok(()) if !is_done => state.note_fill(),
                 Ok(()) => {
                     state.note_fill();
-                    let mut spare = pending.bytes;
-                    spare.clear();
-                    spare.shrink_to(SPARE_BYTES_MAX);
-                    state.spare = spare;
+                    state.spare = spare.unwrap_or_default();
                     state.recover();
                     return true;
                 }
@@ -222,7 +221,10 @@ impl State {
         let State { segments, spare, is_stopping, .. } = self;
         for segment in segments {
             if !segment.is_written() {
-                return (segment.is_trusted || *is_stopping).then(|| segment.take(spare));
+                return (segment.is_trusted || *is_stopping).then(|| {
+                    let pending = segment.take(spare);
+                    Taken { segment: segment.id, file: Arc::clone(&segment.file), size: segment.size, pending }
+                });
             }
             if !segment.is_synced() {
                 return None;
@@ -298,14 +300,15 @@ impl State {
     }
 }
 
-impl Segment {
-    fn take(&mut self, spare: &mut Buffer) -> Taken {
-        if self.pending.rest().is_empty() {
-            let bytes = std::mem::replace(&mut self.buffer, std::mem::take(spare));
-            self.pending = Pending { bytes, at: 0, lsn: self.last_lsn };
+/// The memory of bytes that are written, for others.
+fn spare_of(bytes: Bytes) -> Buffer {
+    match bytes {
+        Bytes::Copied(mut buffer) => {
+            buffer.clear();
+            buffer.shrink_to(SPARE_BYTES_MAX);
+            buffer
         }
-        let pending = std::mem::take(&mut self.pending);
-        Taken { segment: self.id, file: Arc::clone(&self.file), size: self.size, pending }
+        Bytes::Shared(_) => Buffer::default(),
     }
 }
 

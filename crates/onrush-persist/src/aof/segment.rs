@@ -1,10 +1,12 @@
 //! A file of commands while it is written, and how records become bytes.
 
+use std::collections::VecDeque;
 use std::io::Write;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
-use crate::effects::Record;
+use crate::effects::{Record, SharedBytes};
 use crate::storage::StorageFile;
 
 /// A file of commands and the records on the way to it.
@@ -16,7 +18,8 @@ pub(super) struct Segment {
     pub size: u64,
     /// Bytes at its beginning that are no record: a choice of database 0.
     head_len: u64,
-    /// Bytes of records that no thread has taken to write yet.
+    /// Bytes of records that no thread has taken to write yet: those before the buffer's, and the buffer.
+    before: VecDeque<Pending>,
     pub buffer: Buffer,
     /// Bytes to be written next; empty here while a thread writes them.
     pub pending: Pending,
@@ -37,16 +40,47 @@ pub(super) struct Segment {
 /// Bytes taken from the buffer to be written.
 #[derive(Default)]
 pub(super) struct Pending {
-    pub bytes: Buffer,
+    pub bytes: Bytes,
     /// How many of them are in the file.
     pub at: usize,
-    /// The last record in them.
+    /// The last record that ends in them or before.
     pub lsn: u64,
+}
+
+/// Bytes of records.
+pub(super) enum Bytes {
+    /// Copies of small ones.
+    Copied(Buffer),
+    /// A large one.
+    Shared(SharedBytes),
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Bytes::Copied(Buffer::default())
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Copied(bytes) => bytes,
+            Bytes::Shared(bytes) => bytes,
+        }
+    }
 }
 
 impl Pending {
     pub fn rest(&self) -> &[u8] {
         &self.bytes[self.at..]
+    }
+
+    /// Takes the bytes; none are left.
+    pub fn take(&mut self) -> Bytes {
+        self.at = 0;
+        std::mem::take(&mut self.bytes)
     }
 }
 
@@ -65,6 +99,7 @@ impl Segment {
             file,
             size,
             head_len: 0,
+            before: VecDeque::new(),
             buffer: Buffer::default(),
             pending: Pending::default(),
             unwritten: 0,
@@ -89,11 +124,11 @@ impl Segment {
         self.size == self.head_len
     }
 
-    /// Appends a record to the buffer; `unix_s` is the time to note before it, if times are noted. O(bytes).
+    /// Appends a record to the buffer; `unix_s` is the time to note before it, if times are noted. O(bytes), but that large
+    /// records are not copied.
     pub fn record(&mut self, record: Record<'_>, unix_s: Option<u64>) {
         let before = self.buffer.len();
-        let commands = record.commands();
-        let count = commands.len();
+        let count = record.commands().len();
         if count > 0
             && let Some(unix_s) = unix_s
             && unix_s > self.frame.unix_s
@@ -101,18 +136,43 @@ impl Segment {
             self.frame.unix_s = unix_s;
             let _ = write!(self.buffer, "#TS:{unix_s}\r\n");
         }
-        for (index, (db, command)) in commands.enumerate() {
-            self.select(db);
+        self.unwritten += self.buffer.len() - before;
+        for (index, part) in record.parts().enumerate() {
+            let before = self.buffer.len();
+            self.select(part.db);
             if index == 0 && count > 1 {
                 self.buffer.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
             }
-            self.buffer.extend_from_slice(command);
+            self.unwritten += self.buffer.len() - before + part.bytes().len();
+            match part.shared() {
+                None => self.buffer.extend_from_slice(part.bytes()),
+                Some(bytes) => self.share(bytes),
+            }
         }
         if count > 1 {
-            self.buffer.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+            let end = b"*1\r\n$4\r\nEXEC\r\n";
+            self.buffer.extend_from_slice(end);
+            self.unwritten += end.len();
         }
-        self.unwritten += self.buffer.len() - before;
         self.last_lsn = record.lsn;
+    }
+
+    /// Puts bytes of the record that is being taken behind the buffer's.
+    fn share(&mut self, bytes: SharedBytes) {
+        let buffer = Bytes::Copied(std::mem::take(&mut self.buffer));
+        let pieces = [buffer, Bytes::Shared(bytes)].map(|bytes| Pending { bytes, at: 0, lsn: self.last_lsn });
+        self.before.extend(pieces.into_iter().filter(|piece| !piece.rest().is_empty()));
+    }
+
+    /// Takes the bytes to be written next.
+    pub fn take(&mut self, spare: &mut Buffer) -> Pending {
+        if !self.pending.rest().is_empty() {
+            return std::mem::take(&mut self.pending);
+        }
+        self.before.pop_front().unwrap_or_else(|| {
+            let buffer = std::mem::replace(&mut self.buffer, std::mem::take(spare));
+            Pending { bytes: Bytes::Copied(buffer), at: 0, lsn: self.last_lsn }
+        })
     }
 
     fn select(&mut self, db: u32) {

@@ -50,6 +50,9 @@ pub fn ends(round: &mut Round<'_>) -> bool {
     let Ok(all) = round.ask(&argv!["CONFIG", "GET", "*"]) else { return lost(round, "CONFIG GET *") };
     let pairs: Vec<(String, String)> =
         all.pairs().unwrap_or_default().iter().map(|(name, value)| (name.text(), value.text())).collect();
+    if pairs.is_empty() {
+        return lost(round, &format!("CONFIG GET *: {all}"));
+    }
     round.scene.rough.store(true, SeqCst);
     let mut alive = true;
     for _ in 0..DIRECTIVES {

@@ -57,7 +57,7 @@ fn reaches_the_disk(round: &mut Round<'_>) -> bool {
         return true;
     }
     let commands = [argv!["SET", "probe", "on disk"], argv!["WAITAOF", "1", "0", "6000"]];
-    match ask_all(round.scene.port, &commands, PATIENCE) {
+    match round.ask_all(&commands) {
         Ok(replies) if replies[1].to_string().contains("(integer) 1") => true,
         Ok(replies) => {
             round.scene.fail("the log reaches the disk again when it works", format!("{} {}", replies[0], replies[1]));
@@ -232,7 +232,7 @@ pub fn toggle_log(round: &mut Round<'_>) -> bool {
 /// Compares what the server does with its OK to `appendonly`.
 fn check_log(round: &mut Round<'_>, on: bool) {
     let commands = [argv!["INFO", "persistence"], argv!["SET", "probe", "toggled"], argv!["WAITAOF", "1", "0", "5000"]];
-    let Ok(replies) = ask_all(round.scene.port, &commands, PATIENCE) else { return };
+    let Ok(replies) = round.ask_all(&commands) else { return };
     let says = replies[0].text().contains("aof_enabled:1");
     let is_logged = replies[2].to_string().contains("(integer) 1");
     if says != on || is_logged != on {

@@ -10,7 +10,7 @@ use crate::chaos::host::threads;
 use crate::chaos::judge::is_answer;
 use crate::chaos::options::Options;
 use crate::chaos::round::{PATIENCE, Round};
-use crate::chaos::scene::{ask, ask_all};
+use crate::chaos::scene::{Load, ask, ask_all};
 use crate::client::Conn;
 use crate::resp::Value;
 
@@ -218,7 +218,7 @@ fn watch(round: &mut Round<'_>, wrapped: &Wrapped, conn: &mut Conn) -> Outcome {
     let (scene, port) = (round.scene, round.scene.port);
     let bounds = scene.bounds;
     let mut left = wrapped.endless.len();
-    let (began, cpu) = (Instant::now(), scene.cpu());
+    let (began, load) = (Instant::now(), scene.load());
     let busy_by = Duration::from_millis(scene.settings.busy_ms) + bounds.answer_max;
     loop {
         if has_ended(conn, &mut left) {
@@ -232,7 +232,7 @@ fn watch(round: &mut Round<'_>, wrapped: &Wrapped, conn: &mut Conn) -> Outcome {
             Ok(_) => {}
             Err(reason) => return lose(round, format!("GET: {reason}")),
         }
-        if began.elapsed() > busy_by.mul_f64(scene.slowdown(cpu)) {
+        if began.elapsed() > scene.stretched(busy_by, load) {
             let threads = threads(round.host.pid());
             scene.fail("a script that takes too long makes others BUSY", format!("it does not\n{threads}"));
             break;
@@ -243,7 +243,7 @@ fn watch(round: &mut Round<'_>, wrapped: &Wrapped, conn: &mut Conn) -> Outcome {
 
 fn kill(round: &mut Round<'_>, wrapped: &Wrapped, conn: &mut Conn, left: &mut usize) -> Outcome {
     let (scene, port) = (round.scene, round.scene.port);
-    let (began, cpu) = (Instant::now(), scene.cpu());
+    let (began, load) = (Instant::now(), scene.load());
     loop {
         let replies = match ask_all(port, &[wrapped.kill.clone(), argv!["PING"]], PATIENCE) {
             Ok(replies) => replies,
@@ -267,7 +267,7 @@ fn kill(round: &mut Round<'_>, wrapped: &Wrapped, conn: &mut Conn, left: &mut us
             _ if has_ended(conn, left) => return Outcome::Ended,
             _ => {}
         }
-        if began.elapsed() > scene.bounds.kill_max.mul_f64(scene.slowdown(cpu)) {
+        if began.elapsed() > scene.stretched(scene.bounds.kill_max, load) {
             let got = format!("{}: {text}, PING: {}\n{}", wrapped.kill, replies[1], threads(round.host.pid()));
             scene.lose("a script can be ended, or has written", got);
             return Outcome::Lost;
@@ -276,9 +276,9 @@ fn kill(round: &mut Round<'_>, wrapped: &Wrapped, conn: &mut Conn, left: &mut us
 }
 
 fn wait_for_end(round: &mut Round<'_>, conn: &mut Conn, left: &mut usize) -> Outcome {
-    let (began, cpu) = (Instant::now(), round.scene.cpu());
+    let (began, load) = (Instant::now(), round.scene.load());
     while !has_ended(conn, left) {
-        if began.elapsed() > round.scene.bounds.kill_max.mul_f64(round.scene.slowdown(cpu)) {
+        if began.elapsed() > round.scene.stretched(round.scene.bounds.kill_max, load) {
             round.scene.lose("a killed script ends", threads(round.host.pid()));
             return Outcome::Lost;
         }
@@ -302,18 +302,17 @@ fn lose(round: &mut Round<'_>, reason: String) -> Outcome {
 
 /// A script that has written and does not end leaves nothing but this.
 fn end_without_saving(round: &mut Round<'_>) -> bool {
-    let (scene, end) = (round.scene, Instant::now());
+    let (scene, kept) = (round.scene, round.kept_at_kill());
     round.leave();
     if let Ok(mut conn) = Conn::tcp(scene.port) {
         let _ = conn.send_command(&argv!["SHUTDOWN", "NOSAVE"]);
-        let time = scene.bounds.end_max.mul_f64(scene.slowdown(scene.cpu()));
+        let time = scene.stretched(scene.bounds.end_max, Load::default());
         if round.host.wait_exit(time).is_none() {
             scene.fail("SHUTDOWN NOSAVE ends the server beside a script", threads(round.host.pid()));
         }
     }
     round.host.kill();
     scene.report.count("ends by SHUTDOWN NOSAVE beside a script", 1);
-    let kept = round.kept_at_kill(end);
     round.start(kept, None)
 }
 
@@ -321,35 +320,33 @@ fn end_without_saving(round: &mut Round<'_>) -> bool {
 /// top; what it has overwritten, and what waits for the log, does not count.
 pub fn fills(round: &mut Round<'_>) -> bool {
     const KEPT_BYTES: u64 = 100_000 * 4_200;
+    const TIME: Duration = Duration::from_secs(30);
     let memory = round.scene.settings.directives.iter().find(|(name, _)| name == "maxmemory").map(|(_, value)| value);
     if memory.is_none_or(|value| value == "0") {
         return true;
     }
-    let script = "for i = 1, 300000 do redis.call('SET', 'filled:' .. i % 100000, string.rep('x', 4000)) end return 1";
-    let memory = || -> Option<(u64, u64)> {
-        let text = round.ask(&argv!["INFO", "memory"]).ok()?.text();
-        let value = |name: &str| -> Option<u64> {
-            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?.trim().parse().ok()
-        };
-        Some((value("used_memory")?.saturating_sub(value("mem_not_counted_for_evict")?), value("maxmemory")?))
-    };
+    let script = "for i = 1, 200000 do redis.call('SET', 'filled:' .. i % 100000, string.rep('x', 4000)) end return 1";
     let Ok(mut conn) = Conn::tcp(round.scene.port) else { return round.lives_on() };
     conn.set_timeout(Duration::from_millis(100));
     let _ = conn.send_command(&argv!["EVAL", script, "0"]);
-    let (began, mut left) = (Instant::now(), 1);
-    let (mut most, mut limit) = (0, u64::MAX);
-    let mut look = || {
-        if let Some((used, max)) = memory() {
-            (most, limit) = (most.max(used), max);
+    let (began, load, mut left) = (Instant::now(), round.scene.load(), 1);
+    while !has_ended(&mut conn, &mut left) {
+        if !round.lives_on() {
+            return false;
         }
-    };
-    while !has_ended(&mut conn, &mut left) && began.elapsed() < Duration::from_secs(20) {
-        look();
+        if began.elapsed() > round.scene.stretched(TIME, load) {
+            round.scene.lose("a script that writes 800 MB ends", threads(round.host.pid()));
+            return false;
+        }
     }
-    look();
-    if most > (limit + limit / 4).saturating_add(KEPT_BYTES) {
-        let got = format!("{} MB count of {} MB", most >> 20, limit >> 20);
-        round.scene.fail("a script keeps maxmemory but for what it has written", got);
+    // INFO is refused while the script runs.
+    match round.ask(&argv!["INFO", "memory"]).map(|info| counted(&info.text())) {
+        Ok(Some((used, limit))) if used > limit.saturating_add(limit / 4).saturating_add(KEPT_BYTES) => {
+            let got = format!("{} MB count of {} MB", used >> 20, limit >> 20);
+            round.scene.fail("a script keeps maxmemory but for what it has written", got);
+        }
+        Ok(Some(_)) => {}
+        other => round.scene.fail("INFO is answered when a script has ended", format!("{other:?}")),
     }
     let keys: Vec<Argv> = (0..100u32)
         .map(|part| {
@@ -360,6 +357,14 @@ pub fn fills(round: &mut Round<'_>) -> bool {
         .collect();
     let _: Result<Vec<Value>, String> = ask_all(round.scene.port, &keys, PATIENCE);
     round.recover()
+}
+
+/// What counts of the memory that INFO tells, and its limit.
+fn counted(info: &str) -> Option<(u64, u64)> {
+    let value = |name: &str| -> Option<u64> {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?.trim().parse().ok()
+    };
+    Some((value("used_memory")?.saturating_sub(value("mem_not_counted_for_evict")?), value("maxmemory")?))
 }
 
 #[cfg(test)]

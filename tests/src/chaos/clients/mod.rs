@@ -81,9 +81,18 @@ pub fn work(scene: &Scene<'_>, mut step: Step<'_>) {
 /// Waits until all clients rest; returns whether they do in time.
 pub fn rest(scene: &Scene<'_>) -> bool {
     scene.pause.store(true, SeqCst);
-    let deadline = Instant::now() + scene.bounds.recovery_max;
+    nobody_works(scene, || scene.lost.load(SeqCst))
+}
+
+/// Waits until all clients have seen that their server is gone; returns whether they do in time.
+pub fn left(scene: &Scene<'_>) -> bool {
+    nobody_works(scene, || false)
+}
+
+fn nobody_works(scene: &Scene<'_>, gives_up: impl Fn() -> bool) -> bool {
+    let (began, load) = (Instant::now(), scene.load());
     while scene.busy.load(SeqCst) > 0 {
-        if Instant::now() > deadline || scene.lost.load(SeqCst) {
+        if gives_up() || began.elapsed() > scene.stretched(scene.bounds.recovery_max, load) {
             return false;
         }
         std::thread::sleep(std::time::Duration::from_millis(2));

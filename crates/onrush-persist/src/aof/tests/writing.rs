@@ -390,3 +390,52 @@ fn what_came_behind_the_base_in_earlier_lives_counts_as_growth() {
     let aof = Aof::open(Arc::new(system.clone()), options(FsyncPolicy::No).0, manifest, 40).unwrap();
     assert_eq!((aof.facts().base_size, aof.facts().size), (base_size, size));
 }
+
+/// Records of some megabytes, for one database or several, with small ones between them.
+fn large_effects(lsn: u64) -> Effects {
+    let mut effects = Effects::default();
+    let value = |len: usize| vec![b'a' + lsn as u8; len];
+    let lens: &[(u32, usize)] = match lsn % 4 {
+        0 => &[(0, 700_000), (0, 900_000), (3, 10), (0, 1_200_000)],
+        1 => &[(0, 5)],
+        2 => &[(2, 3_000_000)],
+        _ => &[(2, 1_500_000), (2, 20)],
+    };
+    lens.iter().for_each(|(db, len)| effects.command(*db, [&b"SET"[..], b"key", &value(*len)].into_iter()));
+    effects.close(lsn);
+    effects
+}
+
+#[test]
+fn large_records_are_written_as_small_ones_wherever_the_disk_fails() {
+    const LAST: u64 = 8;
+    let copied: Vec<u8> = {
+        let system = Faulty::new();
+        let aof = create(&system, options(FsyncPolicy::No).0);
+        (1..=LAST).for_each(|lsn| aof.inner.record(large_effects(lsn).record(0)));
+        aof.work();
+        assert_eq!(aof.written_lsn(), LAST);
+        system.bytes(&path(INCR)).unwrap()
+    };
+    for times in 0..20 {
+        let system = Faulty::new();
+        let aof = create(&system, options(FsyncPolicy::No).0);
+        for lsn in 1..=LAST {
+            let mut effects = large_effects(lsn);
+            effects.share();
+            aof.inner.record(effects.record(0));
+            if lsn % 3 == times % 3 {
+                let kind = if times % 2 == 0 { FaultKind::ShortWrite } else { FaultKind::NoSpace };
+                system.set_fault(Some(Fault { at: system.operations() + times, times: 1 + times / 4, kind }));
+                aof.work();
+                let written = aof.written_lsn();
+                let whole: usize = (1..=written).map(|lsn| large_effects(lsn).len_bytes()).sum();
+                assert!(written <= lsn && system.bytes(&path(INCR)).unwrap().len() >= whole, "{times}, {lsn}");
+            }
+        }
+        system.set_fault(None);
+        aof.work();
+        assert!(system.bytes(&path(INCR)).unwrap() == copied, "{times}");
+        assert_eq!((aof.written_lsn(), aof.facts().buffer_len), (LAST, 0));
+    }
+}
