@@ -77,7 +77,8 @@ impl Host {
             }
             if let Ok(mut conn) = Conn::tcp(self.port()) {
                 conn.set_timeout(Duration::from_secs(5));
-                if conn.try_call(&argv!["PING"]).is_ok_and(|reply| !reply.starts_with(b"-LOADING")) {
+                let is_up = |reply: Vec<u8>| !reply.starts_with(b"-LOADING") && !reply.starts_with(b"-BUSY");
+                if conn.try_call(&argv!["PING"]).is_ok_and(is_up) {
                     return Ok(());
                 }
             }

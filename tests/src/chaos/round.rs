@@ -11,7 +11,7 @@ use super::disk::Library;
 use super::host::{Host, threads};
 use super::options::{Options, Plant};
 use super::report::Report;
-use super::scene::{Scene, ask, ask_all};
+use super::scene::{Scene, ask, ask_until};
 use super::settings::Settings;
 use super::{acts, ends, judge};
 use crate::argv;
@@ -253,11 +253,12 @@ impl Round<'_> {
     /// # Errors
     /// A reply does not come.
     pub fn ask_all(&self, commands: &[Argv]) -> Result<Vec<Value>, String> {
-        let deadline = Instant::now() + PATIENCE;
+        let (began, load) = (Instant::now(), self.scene.load());
+        let is_late = || began.elapsed() > self.scene.stretched(PATIENCE, load);
         loop {
-            let replies = ask_all(self.scene.port, commands, PATIENCE)?;
+            let replies = ask_until(self.scene.port, commands, is_late)?;
             let is_busy = replies.iter().any(|reply| reply.is_error() && reply.text().starts_with("BUSY "));
-            if !is_busy || Instant::now() >= deadline {
+            if !is_busy || is_late() {
                 return Ok(replies);
             }
             std::thread::sleep(Duration::from_millis(20));

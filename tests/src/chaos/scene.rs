@@ -199,7 +199,7 @@ impl<'s, 'r> Talk<'s, 'r> {
             if !rest.is_empty() {
                 match self.conn.send_some(rest) {
                     Ok(len) => rest = &rest[len..],
-                    Err(error) if is_late(&error) => {}
+                    Err(error) if is_timeout(&error) => {}
                     Err(_) => break,
                 }
                 if !rest.is_empty() && !self.goes_on() {
@@ -224,7 +224,7 @@ impl<'s, 'r> Talk<'s, 'r> {
         loop {
             match self.conn.read_reply() {
                 Ok(raw) => return Value::parse(&raw).ok(),
-                Err(error) if is_late(&error) && self.goes_on() => {}
+                Err(error) if is_timeout(&error) && self.goes_on() => {}
                 Err(error) => {
                     if error.kind() == ErrorKind::InvalidData {
                         self.scene.fail("replies are RESP", error.to_string());
@@ -242,7 +242,7 @@ impl<'s, 'r> Talk<'s, 'r> {
     pub fn look(&mut self) -> std::io::Result<Option<Value>> {
         match self.conn.read_reply() {
             Ok(raw) => Value::parse(&raw).map(Some).map_err(std::io::Error::other),
-            Err(error) if is_late(&error) && self.goes_on() => Ok(None),
+            Err(error) if is_timeout(&error) && self.goes_on() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -253,7 +253,7 @@ impl<'s, 'r> Talk<'s, 'r> {
     /// The connection has ended.
     pub fn drop_lines(&mut self) -> std::io::Result<usize> {
         match self.conn.drop_lines() {
-            Err(error) if is_late(&error) && self.goes_on() => Ok(0),
+            Err(error) if is_timeout(&error) && self.goes_on() => Ok(0),
             lines => lines,
         }
     }
@@ -268,17 +268,25 @@ impl<'s, 'r> Talk<'s, 'r> {
     }
 }
 
-fn is_late(error: &std::io::Error) -> bool {
+fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// A reply of a fresh connection to commands sent at once, or why there is none. `time` is for all of it.
+/// The replies of a fresh connection to commands sent at once, or why there are none. `time` is for all of it.
 ///
 /// # Errors
 /// Text that tells what failed.
 pub fn ask_all(port: u16, commands: &[Argv], time: Duration) -> Result<Vec<Value>, String> {
-    let deadline = Instant::now() + time;
-    let late = || format!("no reply within {time:.1?}");
+    let began = Instant::now();
+    ask_until(port, commands, || began.elapsed() >= time)
+}
+
+/// As [`ask_all`], until it is late.
+///
+/// # Errors
+/// Text that tells what failed.
+pub fn ask_until(port: u16, commands: &[Argv], is_late: impl Fn() -> bool) -> Result<Vec<Value>, String> {
+    let began = Instant::now();
     let mut conn = Conn::tcp(port).map_err(|error| format!("no connection: {error}"))?;
     conn.set_timeout(Duration::from_millis(20));
     let mut bytes = Vec::new();
@@ -288,8 +296,8 @@ pub fn ask_all(port: u16, commands: &[Argv], time: Duration) -> Result<Vec<Value
     while values.len() < commands.len() {
         match conn.read_reply() {
             Ok(raw) => values.push(Value::parse(&raw)?),
-            Err(error) if is_late(&error) && Instant::now() < deadline => {}
-            Err(error) if is_late(&error) => return Err(late()),
+            Err(error) if is_timeout(&error) && !is_late() => {}
+            Err(error) if is_timeout(&error) => return Err(format!("no reply within {:.1?}", began.elapsed())),
             Err(error) => return Err(format!("the connection ends: {error}")),
         }
     }

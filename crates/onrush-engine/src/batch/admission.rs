@@ -144,7 +144,8 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         stats.auth_denied.add(1);
         error::NO_AUTH
     } else if !ctx.commit.has_entered() && !command.flags.contains(Flags::ALLOW_BUSY) {
-        ctx.engine.busy_refusal()
+        // A server that loads data is not merely busy, although that may have the whole keyspace for long.
+        ctx.engine.restriction(command, ctx.session).unwrap_or_else(|| ctx.engine.busy_refusal())
     } else if full && command.is_denied_oom() {
         error::OUT_OF_MEMORY
     } else if let Some(refusal) = ctx.engine.restriction(command, ctx.session) {

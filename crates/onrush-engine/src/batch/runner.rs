@@ -378,6 +378,23 @@ mod tests {
     }
 
     #[test]
+    fn a_large_argument_may_come_in_pieces_of_any_length() {
+        let value = "v".repeat(300_000);
+        let commands = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$300000\r\n{value}\r\nSTRLEN a\n");
+        for len in [1_000, 7_919, 65_536, 299_990, commands.len()] {
+            let mut harness = Harness::new();
+            for piece in commands.as_bytes().chunks(len) {
+                let mut state = harness.client.send(&mut harness.runner, piece);
+                while state == State::Runs {
+                    state = harness.client.go_on(&mut harness.runner);
+                }
+                assert_eq!(state, State::Idle);
+            }
+            assert_eq!(harness.run("GETRANGE a 0 1\n"), "+OK\r\n:300000\r\n$2\r\nvv\r\n", "{len}");
+        }
+    }
+
+    #[test]
     fn effects_stand_in_the_log_in_order_and_without_time_or_chance() {
         let mut harness = Harness::new();
         let effects = harness.effects(

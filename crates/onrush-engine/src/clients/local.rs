@@ -128,6 +128,10 @@ impl LocalClient {
         }
         if matches!(self.state, State::Runs | State::IsHeldBack) {
             self.fill_big();
+            if self.big.is_some() {
+                self.state = State::Idle;
+                return self.state;
+            }
             let input = std::mem::take(&mut self.input);
             let mut alone = Alone { client: self, result: SliceResult::default() };
             runner.run(&input, &mut [Input::new(0, input.len())], &mut alone);

@@ -216,7 +216,11 @@ impl CommandReader {
         {
             let before = chunk.bytes.len();
             open.places.0.iter().for_each(|(position, place)| chunk.places.note(before + position, *place));
-            chunk.bytes.append(&mut open.bytes);
+            if before == 0 {
+                chunk.bytes = open.bytes;
+            } else {
+                chunk.bytes.append(&mut open.bytes);
+            }
             chunk.commands += open.commands;
         }
         Ok(())

@@ -20,6 +20,8 @@ use crate::process::server::Server;
 const LARGE_BYTES_MIN: usize = 8 << 20;
 /// In such a chunk, arguments from this length on are read into buffers of their own, as from a socket.
 const OWN_LEN_MIN: usize = 32 << 10;
+/// Most bytes that the client gets at once.
+const PIECE_LEN_MAX: usize = 1 << 20;
 /// Most bytes of a command's name that an error shows.
 const NAME_LEN_MAX: usize = 128;
 
@@ -74,7 +76,9 @@ impl<'a> Replayer<'a> {
         if chunk.bytes().len() < LARGE_BYTES_MIN {
             self.send(chunk.bytes(), &mut answers);
         } else {
-            chunk.pieces(OWN_LEN_MIN).for_each(|piece| self.send(piece, &mut answers));
+            // What the client has not come to is copied after each slice of work.
+            let pieces = chunk.pieces(OWN_LEN_MIN).flat_map(|piece| piece.chunks(PIECE_LEN_MAX));
+            pieces.for_each(|piece| self.send(piece, &mut answers));
         }
         let mut failures = std::mem::take(&mut answers.visitor.failures).into_iter();
         if let Some(failure) = failures.find_map(|failure| self.judge(chunk, &failure)) {

@@ -355,7 +355,7 @@ pub fn fills(round: &mut Round<'_>) -> bool {
             unlink
         })
         .collect();
-    let _: Result<Vec<Value>, String> = ask_all(round.scene.port, &keys, PATIENCE);
+    let _: Result<Vec<Value>, String> = round.ask_all(&keys);
     round.recover()
 }
 
