@@ -374,8 +374,8 @@ fn no_transaction_contains_the_loading_of_data() {
 }
 
 #[test]
-fn one_large_transaction_is_loaded_about_as_fast_as_its_commands() {
-    const SETS: usize = 75_000;
+fn a_large_transaction_is_loaded_in_a_time_that_grows_with_its_length() {
+    const SETS: usize = 100_000;
     let folder = TempDir::new();
     let server = start_on(&folder.0, &["--auto-aof-rewrite-percentage", "0"]);
     let mut conn = server.connect();
@@ -395,7 +395,7 @@ fn one_large_transaction_is_loaded_about_as_fast_as_its_commands() {
     let script = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, ARGV[2]) end";
     conn.call(&argv!["EVAL", script, "0", SETS.to_string(), vec![b'x'; 4000]]);
     let together = loading_time(&mut conn);
-    assert!(together < alone * 4 + Duration::from_millis(200), "{together:?} against {alone:?}");
+    assert!(together < alone * 10 + Duration::from_millis(200), "{together:?} against {alone:?}");
 }
 
 #[test]
