@@ -379,7 +379,7 @@ fn a_large_transaction_is_loaded_in_a_time_that_grows_with_its_length() {
     let folder = TempDir::new();
     let server = start_on(&folder.0, &["--auto-aof-rewrite-percentage", "0"]);
     let mut conn = server.connect();
-    let mut loading_time = |conn: &mut Conn| {
+    let loading_time = |conn: &mut Conn| {
         wait_for_disk(conn);
         let began = Instant::now();
         assert_eq!(conn.run("DEBUG LOADAOF").text(), "OK");
