@@ -145,7 +145,7 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         error::NO_AUTH
     } else if !ctx.commit.has_entered() && !command.flags.contains(Flags::ALLOW_BUSY) {
         // A server that loads data is not merely busy, although that may have the whole keyspace for long.
-        ctx.engine.restriction(command, ctx.session).unwrap_or_else(|| ctx.engine.busy_refusal())
+        ctx.engine.loading_refusal(command, ctx.session).unwrap_or_else(|| ctx.engine.busy_refusal())
     } else if full && command.is_denied_oom() {
         error::OUT_OF_MEMORY
     } else if let Some(refusal) = ctx.engine.restriction(command, ctx.session) {

@@ -57,6 +57,12 @@ impl Shared {
                 return Some(NOT_DURABLE);
             }
         }
-        (self.loading.is_on() && !command.flags.contains(Flags::LOADING)).then_some(LOADING)
+        self.loading_refusal(command, session)
+    }
+
+    /// The error for a command that is refused while data is loaded.
+    pub(crate) fn loading_refusal(&self, command: &Command, session: &Session) -> Option<CommandError> {
+        let may = session.is_replay || command.flags.contains(Flags::LOADING);
+        (self.loading.is_on() && !may).then_some(LOADING)
     }
 }
