@@ -132,12 +132,16 @@ impl LocalClient {
                 self.state = State::Idle;
                 return self.state;
             }
-            let input = std::mem::take(&mut self.input);
+            let mut input = std::mem::take(&mut self.input);
             let mut alone = Alone { client: self, result: SliceResult::default() };
             runner.run(&input, &mut [Input::new(0, input.len())], &mut alone);
             let result = alone.result;
-            self.input = result.requeue.map(<[u8]>::into_vec).unwrap_or_default();
-            self.input.extend_from_slice(&input[result.consumed..]);
+            // Of a command that is not complete yet nothing is copied.
+            input.drain(..result.consumed);
+            self.input = match result.requeue.map(<[u8]>::into_vec) {
+                Some(requeue) => [requeue, input].concat(),
+                None => input,
+            };
             self.note_end(&result.end);
         }
         self.state
@@ -162,6 +166,8 @@ impl LocalClient {
     fn fill_big(&mut self) {
         const LINE_END_LEN: usize = 2;
         let Some(Big { mut bytes, len, at }) = self.big.take() else { return };
+        // The value keeps this memory.
+        bytes.reserve_exact(len + LINE_END_LEN - bytes.len());
         let missing = (len + LINE_END_LEN - bytes.len()).min(self.input.len() - at);
         bytes.extend(self.input.drain(at..at + missing));
         if bytes.len() < len + LINE_END_LEN {

@@ -76,8 +76,9 @@ impl<'a> Replayer<'a> {
         if chunk.bytes().len() < LARGE_BYTES_MIN {
             self.send(chunk.bytes(), &mut answers);
         } else {
-            // What the client has not come to is copied after each slice of work.
-            let pieces = chunk.pieces(OWN_LEN_MIN).flat_map(|piece| piece.chunks(PIECE_LEN_MAX));
+            // What the client has not come to is copied after each slice of work; but one command has only one.
+            let len_max = if chunk.commands() > 1 { PIECE_LEN_MAX } else { usize::MAX };
+            let pieces = chunk.pieces(OWN_LEN_MIN).flat_map(|piece| piece.chunks(len_max));
             pieces.for_each(|piece| self.send(piece, &mut answers));
         }
         let mut failures = std::mem::take(&mut answers.visitor.failures).into_iter();
