@@ -137,10 +137,8 @@ impl Inner {
             let outcome = write_piece(&*file, size, &mut pending);
             let written = pending.at - before;
             let is_done = pending.rest().is_empty();
-            // An error after which all bytes are in the file is left to the sync.
-            let outcome = if is_done { Ok(()) } else { outcome };
             // Memory is given back before others wait.
-            let spare = if is_done { spare_of(pending.take()) } else { None };
+            let spare = is_done.then(|| spare_of(pending.take()));
             let mut state = self.state.lock();
             let state = &mut *state;
             if written > 0 && state.unsynced_since.is_none() {
@@ -158,9 +156,7 @@ impl Inner {
                 Ok(()) if !is_done => state.note_fill(),
                 Ok(()) => {
                     state.note_fill();
-                    if let Some(spare) = spare {
-                        state.spare = spare;
-                    }
+                    state.spare = spare.unwrap_or_default();
                     state.recover();
                     return true;
                 }
@@ -304,12 +300,16 @@ impl State {
     }
 }
 
-/// The memory of bytes that are written, for others, if it is not shared.
-fn spare_of(bytes: Bytes) -> Option<Buffer> {
-    let Bytes::Copied(mut buffer) = bytes else { return None };
-    buffer.clear();
-    buffer.shrink_to(SPARE_BYTES_MAX);
-    Some(buffer)
+/// The memory of bytes that are written, for others.
+fn spare_of(bytes: Bytes) -> Buffer {
+    match bytes {
+        Bytes::Copied(mut buffer) => {
+            buffer.clear();
+            buffer.shrink_to(SPARE_BYTES_MAX);
+            buffer
+        }
+        Bytes::Shared(_) => Buffer::default(),
+    }
 }
 
 /// Appends the next piece of the pending bytes to a file of `size` bytes. After an error, `pending` says how many of them
