@@ -3,6 +3,7 @@
 mod audit;
 mod chaos;
 mod large;
+mod large_log;
 mod memory;
 mod pipelining;
 mod siege;

@@ -374,31 +374,6 @@ fn no_transaction_contains_the_loading_of_data() {
 }
 
 #[test]
-fn a_large_transaction_is_loaded_in_a_time_that_grows_with_its_length() {
-    const SETS: usize = 100_000;
-    let folder = TempDir::new();
-    let server = start_on(&folder.0, &["--auto-aof-rewrite-percentage", "0"]);
-    let mut conn = server.connect();
-    let loading_time = |conn: &mut Conn| {
-        wait_for_disk(conn);
-        let began = Instant::now();
-        assert_eq!(conn.run("DEBUG LOADAOF").text(), "OK");
-        assert_eq!(number(conn, "DBSIZE"), SETS as i64);
-        let took = began.elapsed();
-        conn.run("FLUSHALL");
-        rewrite(conn);
-        took
-    };
-    let sets: Vec<_> = (0..SETS).map(|n| argv!["SET", format!("k{n}"), vec![b'x'; 4000]]).collect();
-    sets.chunks(1000).for_each(|batch| drop(conn.pipeline(batch)));
-    let alone = loading_time(&mut conn);
-    let script = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, ARGV[2]) end";
-    conn.call(&argv!["EVAL", script, "0", SETS.to_string(), vec![b'x'; 4000]]);
-    let together = loading_time(&mut conn);
-    assert!(together < alone * 10 + Duration::from_millis(200), "{together:?} against {alone:?}");
-}
-
-#[test]
 fn it_is_rewritten_when_it_has_grown() {
     let folder = TempDir::new();
     let args = ["--auto-aof-rewrite-min-size", "100kb", "--auto-aof-rewrite-percentage", "100"];
