@@ -60,7 +60,7 @@ unit: ## unit and property tests beside the code, those of Lua under AddressSani
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
 	rm -f $(TARGET)/skipped
-	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client -- --test-threads=4
+	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client
 	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
 	$(MAKE) sim ARGS="--seed 1 --seconds 30"
 	$(MAKE) sim ARGS="--seconds 30"
