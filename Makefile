@@ -16,7 +16,7 @@ CLIENTS := tests/clients
 UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
 # All tests are built as parts of the whole workspace: with the same features everything is built once.
 CARGO_TEST := cargo test --workspace --locked
-# A test that hangs is told before whoever runs all of this gives up.
+# Ends a test that hangs, and says so.
 IN_TIME := timeout --verbose --kill-after=10s
 ARGS ?=
 FUZZ_SECONDS ?= 30

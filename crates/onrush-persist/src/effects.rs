@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::buffer::{Buffer, Held};
 
-/// Records with so many bytes for one database are passed on as they are: to copy gigabytes takes seconds.
+/// Parts of records from this length on are shared, not copied: to copy gigabytes takes seconds.
 pub(crate) const LARGE_LEN: usize = 1 << 20;
 
 /// Most bytes of a header: its kind, a number, the end of its line, and that of the argument behind it.
@@ -203,9 +203,16 @@ impl Effects {
         index.checked_sub(1).map_or(0, |before| self.commands[before].end)
     }
 
-    /// Makes large records ready to be shared. All records are closed, and no more come until [`Effects::clear`].
+    /// Makes large records ready to be shared, if there are any; else the memory stays for others. All records are closed,
+    /// and no more come until [`Effects::clear`]. O(records).
     pub(crate) fn share(&mut self) {
-        if self.bytes.len() >= LARGE_LEN {
+        let mut start = 0;
+        let has_large = self.bytes.len() >= LARGE_LEN
+            && self.closed.iter().any(|closed| {
+                let end = self.start_of(closed.commands_end);
+                end - std::mem::replace(&mut start, end) >= LARGE_LEN
+            });
+        if has_large {
             self.shared = Some(Arc::new(std::mem::take(&mut self.bytes)));
         }
     }
@@ -269,6 +276,13 @@ mod tests {
             Some(all[before - 14..].to_vec())
         );
         effects.clear(0);
+        // Many small records share nothing.
+        for lsn in 3..20 {
+            effects.command(0, [&large[..LARGE_LEN / 8]].into_iter());
+            effects.close(lsn);
+        }
+        effects.share();
+        assert!(effects.len_bytes() > LARGE_LEN && effects.shared.is_none());
         assert_eq!([&last[0][..], b"*1\r\n$1\r\nz\r\n", &last[1]].concat(), all[..before - 14]);
     }
 

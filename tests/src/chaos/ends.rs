@@ -7,7 +7,6 @@ use super::disk::Word;
 use super::host::threads;
 use super::options::{Options, Plant};
 use super::round::Round;
-use super::scene::Load;
 use super::settings::Fsync;
 use crate::argv;
 
@@ -44,7 +43,7 @@ impl Round<'_> {
     pub fn kept_at_kill(&self) -> Kept {
         match self.scene.settings.log {
             Some(Fsync::Always) => Kept::All,
-            Some(_) => Kept::ButLast(self.scene.stretched(self.scene.bounds.loss_max, Load::default())),
+            Some(_) => Kept::ButLast(self.scene.stretched(self.scene.bounds.loss_max, self.scene.load().at_start())),
             None => Kept::Nothing,
         }
     }

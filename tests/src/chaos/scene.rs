@@ -62,6 +62,13 @@ pub struct Load {
     late: Duration,
 }
 
+impl Load {
+    /// As if the server had just started now.
+    pub fn at_start(self) -> Load {
+        Load { late: self.late, ..Load::default() }
+    }
+}
+
 impl<'r> Scene<'r> {
     /// The beginning of a round; no server runs.
     pub fn new(port: u16, settings: Settings, bounds: Bounds, report: &'r Report, seed: u64) -> Scene<'r> {

@@ -138,7 +138,7 @@ impl Inner {
             let written = pending.at - before;
             let is_done = pending.rest().is_empty();
             // Memory is given back before others wait.
-            let spare = is_done.then(|| spare_of(pending.take()));
+            let spare = if is_done { spare_of(pending.take()) } else { None };
             let mut state = self.state.lock();
             let state = &mut *state;
             if written > 0 && state.unsynced_since.is_none() {
@@ -156,7 +156,9 @@ impl Inner {
                 Ok(()) if !is_done => state.note_fill(),
                 Ok(()) => {
                     state.note_fill();
-                    state.spare = spare.unwrap_or_default();
+                    if let Some(spare) = spare {
+                        state.spare = spare;
+                    }
                     state.recover();
                     return true;
                 }
@@ -300,16 +302,12 @@ impl State {
     }
 }
 
-/// The memory of bytes that are written, for others.
-fn spare_of(bytes: Bytes) -> Buffer {
-    match bytes {
-        Bytes::Copied(mut buffer) => {
-            buffer.clear();
-            buffer.shrink_to(SPARE_BYTES_MAX);
-            buffer
-        }
-        Bytes::Shared(_) => Buffer::default(),
-    }
+/// The memory of bytes that are written, for others, if it is not shared.
+fn spare_of(bytes: Bytes) -> Option<Buffer> {
+    let Bytes::Copied(mut buffer) = bytes else { return None };
+    buffer.clear();
+    buffer.shrink_to(SPARE_BYTES_MAX);
+    Some(buffer)
 }
 
 /// Appends the next piece of the pending bytes to a file of `size` bytes. After an error, `pending` says how many of them

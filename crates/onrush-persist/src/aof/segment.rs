@@ -18,8 +18,9 @@ pub(super) struct Segment {
     pub size: u64,
     /// Bytes at its beginning that are no record: a choice of database 0.
     head_len: u64,
-    /// Bytes of records that no thread has taken to write yet: those before the buffer's, and the buffer.
+    /// Bytes of records that no thread has taken to write yet, and that come before the buffer's.
     before: VecDeque<Pending>,
+    /// Bytes of the newest records.
     pub buffer: Buffer,
     /// Bytes to be written next; empty here while a thread writes them.
     pub pending: Pending,

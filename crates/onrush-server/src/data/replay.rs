@@ -76,7 +76,8 @@ impl<'a> Replayer<'a> {
         if chunk.bytes().len() < LARGE_BYTES_MIN {
             self.send(chunk.bytes(), &mut answers);
         } else {
-            // What the client has not come to is copied after each slice of work; but one command has only one.
+            // What the client has not come to is moved after each slice of work, so it gets little at a time. A command by
+            // itself is executed in one go.
             let len_max = if chunk.commands() > 1 { PIECE_LEN_MAX } else { usize::MAX };
             let pieces = chunk.pieces(OWN_LEN_MIN).flat_map(|piece| piece.chunks(len_max));
             pieces.for_each(|piece| self.send(piece, &mut answers));

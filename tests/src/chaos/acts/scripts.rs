@@ -10,7 +10,7 @@ use crate::chaos::host::threads;
 use crate::chaos::judge::is_answer;
 use crate::chaos::options::Options;
 use crate::chaos::round::{PATIENCE, Round};
-use crate::chaos::scene::{Load, ask, ask_all};
+use crate::chaos::scene::{ask, ask_all};
 use crate::client::Conn;
 use crate::resp::Value;
 
@@ -306,7 +306,7 @@ fn end_without_saving(round: &mut Round<'_>) -> bool {
     round.leave();
     if let Ok(mut conn) = Conn::tcp(scene.port) {
         let _ = conn.send_command(&argv!["SHUTDOWN", "NOSAVE"]);
-        let time = scene.stretched(scene.bounds.end_max, Load::default());
+        let time = scene.stretched(scene.bounds.end_max, scene.load().at_start());
         if round.host.wait_exit(time).is_none() {
             scene.fail("SHUTDOWN NOSAVE ends the server beside a script", threads(round.host.pid()));
         }
