@@ -24,11 +24,11 @@ struct control {
     _Atomic int64_t write_errno;
     _Atomic int64_t sync_errno;
     _Atomic int64_t name_errno; /* open to write, rename, mkdir */
-    _Atomic int64_t write_delay_us;
+    _Atomic int64_t write_delay_us; /* this and the next: who waits is let go when the time becomes shorter */
     _Atomic int64_t sync_delay_us;
     _Atomic int64_t failures;
     _Atomic int64_t syncs_to_fail; /* so many syncs fail with EIO, then none; beside sync_errno */
-    _Atomic int64_t lookup_delay_us; /* while a lookup waits, too, it may become shorter */
+    _Atomic int64_t lookup_delay_us; /* as for write_delay_us */
     _Atomic int64_t base_syncs_hang; /* syncs of the append-only file's next base do not return as long as it is set */
 };
 
@@ -96,6 +96,20 @@ static void wait_us(int64_t us) {
     nanosleep(&time, NULL);
 }
 
+static int64_t now_us(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+/* Waits as long as a word says, whatever it is changed to meanwhile. */
+static void wait_for(_Atomic int64_t *delay_us) {
+    const int64_t step_us = 2000;
+    if (atomic_load(delay_us) <= 0) return;
+    for (int64_t begun = now_us(), left; (left = begun + atomic_load(delay_us) - now_us()) > 0;)
+        wait_us(left < step_us ? left : step_us);
+}
+
 static int fails(int64_t code) {
     if (code == 0) return 0;
     atomic_fetch_add(&control->failures, 1);
@@ -115,7 +129,7 @@ static size_t granted(size_t len) {
 
 ssize_t write(int fd, const void *bytes, size_t len) {
     if (!is_ours(fd) || len == 0) return real_write(fd, bytes, len);
-    wait_us(atomic_load(&control->write_delay_us));
+    wait_for(&control->write_delay_us);
     if (fails(atomic_load(&control->write_errno))) return -1;
     size_t taken = granted(len);
     if (taken == 0) { fails(ENOSPC); return -1; }
@@ -131,7 +145,7 @@ ssize_t writev(int fd, const struct iovec *parts, int count) {
 
 static int sync_with(int (*real)(int), int fd) {
     if (!is_ours(fd)) return real(fd);
-    wait_us(atomic_load(&control->sync_delay_us));
+    wait_for(&control->sync_delay_us);
     while (atomic_load(&ours[fd]) == 2 && atomic_load(&control->base_syncs_hang)) wait_us(1000);
     if (fails(atomic_load(&control->sync_errno))) return -1;
     int64_t left = atomic_load(&control->syncs_to_fail);
@@ -174,8 +188,7 @@ int mkdir(const char *path, mode_t mode) {
 }
 
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
-    const int64_t step_us = 10000;
-    for (int64_t us = 0; control && us < atomic_load(&control->lookup_delay_us); us += step_us) wait_us(step_us);
+    if (control) wait_for(&control->lookup_delay_us);
     return real_getaddrinfo(name, service, hints, found);
 }
 

@@ -9,6 +9,9 @@ use std::process::Command;
 
 use crate::server::TempDir;
 
+/// A delay that lasts until it is changed, see [`Word::WriteDelayUs`].
+pub const FOR_EVER_US: i64 = 1_000_000_000_000;
+
 /// Words of the page, in the order of `disk.c`.
 #[derive(Clone, Copy, Debug)]
 pub enum Word {
@@ -20,15 +23,15 @@ pub enum Word {
     SyncErrno,
     /// The errno of making and renaming files and folders.
     NameErrno,
-    /// Microseconds that each write takes longer.
+    /// Microseconds that each write takes longer. Those under way, too, end when it becomes shorter.
     WriteDelayUs,
-    /// Microseconds that each sync takes longer.
+    /// Microseconds that each sync takes longer; see [`Word::WriteDelayUs`].
     SyncDelayUs,
     /// Calls that were made to fail so far.
     Failures,
     /// So many syncs to come fail.
     SyncsToFail,
-    /// Microseconds that each lookup of a name takes longer, if that is not changed meanwhile.
+    /// Microseconds that each lookup of a name takes longer; see [`Word::WriteDelayUs`].
     LookupDelayUs,
     /// Whether syncs of the append-only file's next base do not return.
     BaseSyncsHang,
