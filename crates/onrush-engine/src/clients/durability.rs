@@ -271,8 +271,8 @@ impl Durability {
         *self.ask.write() = None;
         if is_lost {
             self.given_up.store(last_lsn, Release);
-            wake(self.for_durable.lock().take_until(u64::MAX));
-            wake(self.for_written.lock().take_until(u64::MAX));
+            wake_up_to(&self.for_durable, u64::MAX);
+            wake_up_to(&self.for_written, u64::MAX);
         } else {
             self.advance(u64::MAX);
         }
@@ -303,7 +303,7 @@ impl Durability {
     pub fn advance(&self, lsn: u64) {
         self.durable.fetch_max(lsn, AcqRel);
         if self.mode.load(Relaxed) & LACKS_BASE == 0 {
-            wake(self.for_durable.lock().take_until(lsn));
+            wake_up_to(&self.for_durable, lsn);
         }
         self.advance_written(lsn);
     }
@@ -311,7 +311,7 @@ impl Durability {
     /// Everything up to this LSN is in the file: wakes the connections that wait for it.
     pub fn advance_written(&self, lsn: u64) {
         self.written.fetch_max(lsn, AcqRel);
-        wake(self.for_written.lock().take_until(lsn));
+        wake_up_to(&self.for_written, lsn);
     }
 
     /// Wakes a connection when an LSN has come to a level; returns false if it already has. Until then
@@ -346,6 +346,12 @@ impl Durability {
         }
         true
     }
+}
+
+/// Wakes who waits for an LSN up to this one. The queue is free again by then: who is woken may ask for more.
+fn wake_up_to(queue: &Mutex<Queue>, lsn: u64) {
+    let woken = queue.lock().take_until(lsn);
+    wake(woken);
 }
 
 fn wake(all: Vec<Who>) {

@@ -137,6 +137,8 @@ impl Inner {
             let outcome = write_piece(&*file, size, &mut pending);
             let written = pending.at - before;
             let is_done = pending.rest().is_empty();
+            // An error after which all bytes are in the file is left to the sync.
+            let outcome = if is_done { Ok(()) } else { outcome };
             // Memory is given back before others wait.
             let spare = if is_done { spare_of(pending.take()) } else { None };
             let mut state = self.state.lock();
