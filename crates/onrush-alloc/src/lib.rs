@@ -14,6 +14,8 @@ use std::sync::atomic::{
 pub mod huge;
 #[cfg(debug_assertions)]
 mod ledger;
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+mod mimalloc;
 
 #[cfg(feature = "jemalloc")]
 type Inner = tikv_jemallocator::Jemalloc;

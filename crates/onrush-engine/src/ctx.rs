@@ -322,6 +322,11 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn changed_keyspace(&mut self, changes: u64) {
         self.changes += changes.max(1);
+        self.all_are_ready();
+    }
+
+    /// Has the clients served, at the end of the command, that wait for whatever key.
+    pub(crate) fn all_are_ready(&mut self) {
         if !self.engine.waiters.is_empty() {
             for (db, key) in self.engine.waiters.all_keys() {
                 self.commit.note_ready(db, key);

@@ -42,7 +42,7 @@ impl Settings {
         repeats: 3,
         jobs: 2,
         patience: Duration::from_secs(8),
-        settling: Duration::from_secs(2),
+        settling: Duration::from_secs(13),
         unhurried: Duration::from_secs(120),
     };
 

@@ -98,6 +98,42 @@ fn the_log_is_loaded_again_during_a_pause() {
 }
 
 #[test]
+fn what_was_queued_before_is_not_written_to_data_that_is_replaced() {
+    let folder = with_long_log(20_000);
+    let (server, mut admin) = start_to_load(&folder);
+    has_all_in_the_end(&mut admin);
+    let (mut writer, mut looker) = (server.connect(), server.connect());
+    for (conn, line) in [(&mut writer, "SET lost 1"), (&mut looker, "CLIENT GETNAME")] {
+        assert_eq!(conn.run("MULTI").text(), "OK");
+        assert_eq!(conn.run(line).text(), "QUEUED");
+    }
+    admin.send(b"DEBUG LOADAOF\r\n").expect("sent");
+    wait_until("it loads", || is_loading(&mut server.connect()));
+    let refused = "EXECABORT Transaction discarded because of: LOADING Redis is loading the dataset in memory";
+    assert_eq!(writer.run("EXEC").text(), refused);
+    assert_eq!(looker.run("EXEC"), Value::Array(vec![Value::Null(b'$')]), "it needs no data");
+    admin.set_timeout(Duration::from_secs(60));
+    assert_eq!(admin.read_reply().expect("a reply"), b"+OK\r\n");
+    assert_eq!(writer.run("EXISTS lost"), Value::Int(0));
+}
+
+#[test]
+fn no_client_gets_what_was_pushed_and_popped_before() {
+    let folder = TempDir::new();
+    let server = launch(&folder.0).start();
+    let (mut conn, mut waiter) = (server.connect(), server.connect());
+    for line in ["RPUSH queue old", "LPOP queue", "RPUSH list a", "RPUSH list b"] {
+        conn.run(line);
+    }
+    waiter.send(b"BLPOP queue 0\r\n").expect("sent");
+    wait_until("it waits", || conn.info_number("blocked_clients") == Some(1));
+    assert_eq!(conn.run("DEBUG LOADAOF").text(), "OK");
+    assert_eq!(conn.info_number("blocked_clients"), Some(1));
+    assert_eq!((conn.run("RPUSH queue new"), conn.run("LLEN list")), (Value::Int(1), Value::Int(2)));
+    assert_eq!(waiter.read_reply().expect("a reply"), b"*2\r\n$5\r\nqueue\r\n$3\r\nnew\r\n");
+}
+
+#[test]
 fn no_client_sees_or_kills_the_one_that_loads() {
     // It gets older than a second.
     let folder = with_long_log(20_000);

@@ -8,6 +8,7 @@ use crate::command::table::Command;
 use crate::error::CommandError;
 use crate::settings::Pause;
 use crate::shared::Shared;
+use crate::transactions::transaction::Transaction;
 
 const LOADING: CommandError = CommandError::fixed("LOADING Redis is loading the dataset in memory");
 
@@ -62,7 +63,12 @@ impl Shared {
 
     /// The error for a command that is refused while data is loaded.
     pub(crate) fn loading_refusal(&self, command: &Command, session: &Session) -> Option<CommandError> {
-        let may = session.is_replay || command.flags.contains(Flags::LOADING);
-        (self.loading.is_on() && !may).then_some(LOADING)
+        if !self.loading.is_on() || session.is_replay {
+            return None;
+        }
+        let may_queued = |queued: &Transaction| queued.common_flags().contains(Flags::LOADING);
+        let may = command.flags.contains(Flags::LOADING)
+            && (!command.is_exec() || session.transaction.as_deref().is_none_or(may_queued));
+        (!may).then_some(LOADING)
     }
 }

@@ -133,6 +133,10 @@ pub(crate) fn serve_later(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
 
 /// Serves the clients that wait for the key's present kind of value, as long as the key keeps it. O(served).
 fn serve_key(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
+    if ctx.engine.loading.is_on() {
+        // What is loaded was not pushed for them; what they take would be missing for the commands to come.
+        return;
+    }
     let hash = ctx.engine.keyspace.hash(key);
     let ty = type_of(ctx, db, Key { bytes: key, hash, shard: None });
     for &what in WaitsFor::served_by(ty) {

@@ -41,6 +41,7 @@ pub struct Transaction {
     /// The database that the next command works on.
     db: u32,
     flags: Flags,
+    common_flags: Flags,
     /// Whether a command was refused: then EXEC executes nothing.
     is_broken: bool,
     /// Whether a command may work on keys that it does not name, or on other clients.
@@ -64,6 +65,7 @@ impl Transaction {
             keys: Vec::new(),
             db,
             flags: Flags::empty(),
+            common_flags: Flags::all(),
             is_broken: false,
             needs_keyspace: false,
             programs: Vec::new(),
@@ -87,7 +89,7 @@ impl Transaction {
         commands.clear();
         keys.clear();
         programs.clear();
-        (self.owned_bytes, self.flags, self.slow) = (0, Flags::empty(), 0);
+        (self.owned_bytes, self.flags, self.common_flags, self.slow) = (0, Flags::empty(), Flags::all(), 0);
         (self.is_broken, self.needs_keyspace) = (false, false);
     }
 
@@ -132,9 +134,14 @@ impl Transaction {
         self.is_broken
     }
 
-    /// The flags of all commands together.
+    /// The flags that any of the commands has.
     pub fn flags(&self) -> Flags {
         self.flags
+    }
+
+    /// The flags that each of the commands has.
+    pub fn common_flags(&self) -> Flags {
+        self.common_flags
     }
 
     /// The keys that it names, with their databases.
@@ -169,6 +176,7 @@ impl Transaction {
         let first_hash = self.hashes.len() as u32;
         self.hashes.extend_from_slice(planned.hashes);
         self.flags |= flags;
+        self.common_flags &= flags;
         self.commands.push(Queued {
             id,
             db: self.db,

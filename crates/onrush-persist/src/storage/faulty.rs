@@ -23,6 +23,8 @@ pub enum FaultKind {
     /// A write takes half of its bytes, and the next faulty operations fail with ENOSPC. An operation other than a
     /// write fails with EIO.
     ShortWrite,
+    /// A write takes all of its bytes and fails with EIO all the same. Other operations just fail.
+    WholeWrite,
     /// ENOSPC.
     NoSpace,
     /// EIO.
@@ -254,6 +256,7 @@ impl StorageFile for FaultyFile {
             |world| write(world, bytes),
             |world, kind| match kind {
                 FaultKind::ShortWrite if bytes.len() > 1 => write(world, &bytes[..bytes.len() / 2]),
+                FaultKind::WholeWrite => write(world, bytes).and_then(|_| fail(world, kind)),
                 kind => fail(world, kind),
             },
         )

@@ -58,6 +58,7 @@ pub fn evalsha(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// The number of keys of a call of a script or function. `not_integer`: the error if it is not an integer.
+#[inline]
 pub(super) fn number_of_keys(ctx: &Ctx<'_>, not_integer: CommandError) -> Result<usize, CommandError> {
     let keys = parse_i64(ctx.arg(NUMKEYS)).ok_or(not_integer)?;
     let given = ctx.argc() - NUMKEYS - 1;

@@ -287,6 +287,8 @@ pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
     let loaded = ctx.engine.process.reload_log();
     ctx.commit.enter();
     ctx.commit.look_for_log();
+    // Nobody was served meanwhile, see `serve_key`.
+    ctx.all_are_ready();
     reloaded(ctx, loaded, LOG_NOT_LOADED)
 }
 

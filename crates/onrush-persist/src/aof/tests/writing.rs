@@ -90,6 +90,17 @@ fn a_disk_that_fails_is_told_and_written_to_again() {
 }
 
 #[test]
+fn an_error_of_a_write_that_has_taken_all_is_none() {
+    let system = Faulty::new();
+    let aof = create(&system, options(FsyncPolicy::Always).0);
+    hand_over(&aof, 1);
+    system.set_fault(Some(Fault { at: system.operations(), times: 1, kind: FaultKind::WholeWrite }));
+    assert_eq!(aof.work(), None);
+    assert_eq!((aof.written_lsn(), aof.durable_lsn(), aof.status()), (1, 1, AofStatus::Ok));
+    assert!(recover(&system).unwrap() == expected(1));
+}
+
+#[test]
 fn after_a_failed_sync_nothing_is_durable_until_a_rewrite() {
     let system = Faulty::new();
     let (options, told) = options(FsyncPolicy::Always);
