@@ -23,7 +23,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint unit blackbox clients programs release bench book docs audit experiments fuzz siege chaos nightly shapes sim tools packages
+.PHONY: help build run test lint lintmore unit blackbox clients programs release bench book docs audit experiments fuzz siege chaos nightly shapes sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,13 +36,16 @@ run: build ## start the server with defaults; more options through ARGS="--port 
 
 test: tools lint book unit blackbox programs clients ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
 
-lint: $(CARGO_DENY) ## formatting, clippy with all and no features, the docs of the code, licences and duplicates of the dependencies
+lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+	$(CARGO_DENY) --locked check licenses bans sources
+
+lintmore: ## what seldom fails: no features, the oldest Rust, the docs of the code, Lua under AddressSanitizer
 	cargo clippy --workspace --no-default-features --locked -- -D warnings
 	scripts/lowest-rust.sh
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --locked
-	$(CARGO_DENY) --locked check licenses bans sources
+	scripts/lua-asan.sh -q
 
 docs: build $(ORACLE)/.installed ## write the pages of docs anew that are made from the code
 	UPDATE_DOCS=1 cargo test -q -p onrush-server --lib --locked config::docs
@@ -53,10 +56,9 @@ book: $(MDBOOK) ## docs as a book, in the target folder; the test `docs` checks 
 	@# Links out of docs lead to the repository.
 	sed -i 's|href="\.\./|href="https://github.com/onrush/onrush/blob/main/|g' $(TARGET)/book/*.html
 
-unit: ## unit and property tests beside the code, those of Lua under AddressSanitizer, too
+unit: ## unit and property tests beside the code
 	$(CARGO_TEST) --lib --bins --examples $(addprefix --test ,$(UNIT_TESTS))
 	$(CARGO_TEST) --doc
-	scripts/lua-asan.sh -q
 
 blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
 	rm -f $(TARGET)/skipped
@@ -102,12 +104,14 @@ siege: build ## hostile clients together against the server, polite ones beside 
 chaos: build ## faults drawn by a seed while clients check every reply: disks that fail, scripts without end, kills; ARGS="--seconds 600 --seed N"
 	cargo run --release --locked -p onrush-tests --bin onrush-chaos -- $(ARGS)
 
-nightly: ## an hour of the long runs: chaos, the siege, the simulator, fuzz targets, a tenth of the shapes; all seeds are fresh
+nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
+	$(MAKE) lintmore
 	$(MAKE) chaos ARGS="--seconds 600 --quiet"
 	$(MAKE) siege ARGS="--seconds 600 --quiet"
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
 	$(MAKE) fuzz FUZZ_SECONDS=20
 	ONRUSH_TEST_FRESH=1 $(CARGO_TEST) --test commands differential::
+	ONRUSH_TEST_LARGE=1 $(CARGO_TEST) --test apart audit:: -- --test-threads=1
 	$(MAKE) shapes ARGS="--scale 0.1 --no-record"
 
 shapes: build ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"

@@ -111,6 +111,9 @@ struct Queue {
     /// Whether [`CommandLog::wake`] has been called.
     is_woken: bool,
     has_thread: bool,
+    /// How often the log's thread has begun and ended its work.
+    begun: u64,
+    ended: u64,
 }
 
 #[derive(Default)]
@@ -267,6 +270,23 @@ impl CommandLog {
         self.filled.notify_one();
     }
 
+    /// Waits, at most this long, until the log's thread has left the work that it is at now; returns whether it has. A
+    /// thread that does not is at a disk that does not answer, and would do nothing for another sink either.
+    pub fn answers_within(&self, at_most: Duration) -> bool {
+        const LOOK_PERIOD: Duration = Duration::from_millis(1);
+        let deadline = Instant::now() + at_most;
+        let begun = self.queue.lock().begun;
+        loop {
+            if self.queue.lock().ended >= begun {
+                return true;
+            }
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(LOOK_PERIOD);
+        }
+    }
+
     /// Merges the submitted records. When this returns, the sinks have all of them before the first missing one, but
     /// may not have done their slow work.
     pub fn flush(&self) {
@@ -322,6 +342,7 @@ impl CommandLog {
         let works: Vec<Arc<dyn SlowWork>> = self.slow_works.lock().iter().map(|(_, work)| Arc::clone(work)).collect();
         {
             let mut queue = self.queue.lock();
+            queue.begun += 1;
             let waiting = queue.waiting_since.take();
             queue.in_work_since = queue.in_work_since.or(waiting);
         }
@@ -329,6 +350,7 @@ impl CommandLog {
         let pause = works.iter().filter_map(|work| work.work()).min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
         let is_late = {
             let mut queue = self.queue.lock();
+            queue.ended += 1;
             if !works.iter().any(|work| work.is_behind()) {
                 queue.in_work_since = None;
             }

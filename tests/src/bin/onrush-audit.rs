@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         scenarios::all().iter().for_each(|scenario| println!("{}", scenario.name));
         return ExitCode::SUCCESS;
     }
-    let default = if args.short { Settings::TEST } else { Settings::FULL };
+    let default = if args.short { Settings::LARGE } else { Settings::FULL };
     let settings = Settings {
         size_max: args.max.unwrap_or(default.size_max),
         turns: args.turns.unwrap_or(default.turns),

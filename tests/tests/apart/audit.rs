@@ -1,4 +1,5 @@
-//! The cost audit at sizes to 100,000. `make audit` goes to 1,000,000 and writes a table.
+//! The cost audit at sizes to 10,000, with `ONRUSH_TEST_LARGE` as in the nightly run to 100,000. `make audit` goes to
+//! 1,000,000 and writes a table.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use onrush_tests::server::Server;
 
 #[test]
 fn costs_and_memory_grow_as_with_redis_server() {
-    let outcomes = audit(&scenarios::all(), &Settings::TEST, |outcome| println!("{}", report::summary(outcome)));
+    let settings = if std::env::var_os("ONRUSH_TEST_LARGE").is_some() { Settings::LARGE } else { Settings::TEST };
+    let outcomes = audit(&scenarios::all(), &settings, |outcome| println!("{}", report::summary(outcome)));
     let bad: Vec<String> = outcomes.iter().filter(|o| !o.faults.is_empty()).map(report::summary).collect();
     assert!(bad.is_empty(), "{}\nMeasure one alone: cargo run --bin onrush-audit -- --only NAME", bad.join("\n"));
 }

@@ -118,6 +118,26 @@ fn what_was_queued_before_is_not_written_to_data_that_is_replaced() {
 }
 
 #[test]
+fn half_of_the_data_is_not_saved_at_the_end() {
+    let folder = with_long_log(20_000);
+    let mut server = launch(&folder.0).args(&["--save", "3600 1"]).start();
+    let (mut admin, mut conn) = (server.connect(), server.connect());
+    wait_until("it is loaded", || !is_loading(&mut conn));
+    admin.send(b"DEBUG LOADAOF\r\n").expect("sent");
+    wait_until("it loads", || is_loading(&mut conn));
+    server.signal("TERM");
+    assert_eq!(server.wait_exit().code(), Some(0), "{}", server.log());
+    assert!(!folder.0.join("dump.rdb").exists(), "{}", server.log());
+    let server = launch(&folder.0).spawn();
+    let mut conn = None;
+    wait_until("it listens", || {
+        conn = server.try_connect().ok();
+        conn.is_some()
+    });
+    has_all_in_the_end(&mut conn.expect("connected"));
+}
+
+#[test]
 fn no_client_gets_what_was_pushed_and_popped_before() {
     let folder = TempDir::new();
     let server = launch(&folder.0).start();

@@ -225,6 +225,73 @@ fn a_rewrite_on_a_disk_that_hangs_keeps_its_client_alone_and_not_the_end() {
 }
 
 #[test]
+fn a_script_that_has_begun_to_write_is_not_torn_in_two_when_the_disk_fails() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let (server, disk) = start_on_disk(&library, &folder.0, &["--save", ""]);
+    let (mut script, mut other) = (server.connect(), server.connect());
+    let text = "redis.call('DECRBY', KEYS[1], 1)
+        local fails, rounds = false, 0
+        repeat
+            fails = redis.call('INFO', 'persistence'):find('aof_last_write_status:err')
+            rounds = rounds + 1
+        until fails or rounds == 500000
+        return {redis.call('INCRBY', KEYS[2], 1), fails and 1 or 0}";
+    // A write that is under way when the script begins, and fails when that has written.
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    other.send(b"SET x 1\r\n").expect("sent");
+    wait_until("it is set", || script.run("GET x").text() == "1");
+    script.send_command(&argv!["EVAL", text, "2", "from", "to"]).expect("sent");
+    std::thread::sleep(Duration::from_millis(300));
+    disk.set(Word::WriteErrno, EIO);
+    disk.set(Word::WriteDelayUs, 0);
+    script.set_timeout(Duration::from_secs(60));
+    assert_eq!(script.read_reply().expect("a reply"), b"*2\r\n:1\r\n:1\r\n", "it has seen the failure");
+    disk.heal();
+    let mut conn = server.connect();
+    assert_eq!(["GET from", "GET to"].map(|line| conn.run(line).text()), ["-1", "1"]);
+}
+
+#[test]
+fn no_log_begins_behind_one_whose_disk_does_not_answer() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let args = ["--save", "", "--enable-protected-configs", "yes"];
+    let (server, disk) = start_on_disk(&library, &folder.0, &args);
+    let (mut writer, mut conn) = (server.connect(), server.connect());
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    writer.send(b"SET b 1\r\n").expect("sent");
+    wait_until("it is set", || conn.run("GET b").text() == "1");
+    conn.set_timeout(Duration::from_secs(30));
+    assert_eq!(conn.run("CONFIG SET appendonly no").text(), "OK");
+    let good = TempDir::new();
+    assert_eq!(conn.run(&format!("CONFIG SET dir {}", good.0.display())).text(), "OK");
+    assert!(conn.run("CONFIG SET appendonly yes").text().contains("Unable to turn on AOF"));
+    assert_eq!(field(&mut conn, "aof_enabled"), "0");
+    disk.heal();
+    wait_until("the disk answers", || conn.run("CONFIG SET appendonly yes").text() == "OK");
+    assert_eq!(conn.run("SET c 1").text(), "OK");
+    assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
+}
+
+#[test]
+fn what_the_old_log_has_suffered_is_forgotten_when_it_is_loaded() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let args = ["--save", "", "--enable-debug-command", "yes", "--auto-aof-rewrite-percentage", "0"];
+    let (server, disk) = start_on_disk(&library, &folder.0, &args);
+    let mut conn = server.connect();
+    conn.set_timeout(Duration::from_secs(20));
+    disk.set(Word::SyncErrno, EIO);
+    wait_until("writes are refused", || conn.run("SET b 1").text().starts_with("MISCONF"));
+    disk.heal();
+    // Of the old log nobody knows what the disk has. The data stays, and a new log begins.
+    assert!(conn.run("DEBUG LOADAOF").text().starts_with("ERR Error trying to load the AOF files"));
+    assert_eq!(conn.run("SET c 1").text(), "OK");
+    assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
+}
+
+#[test]
 fn the_end_waits_for_a_log_that_is_just_turned_off() {
     let library = Library::build().expect("a C compiler");
     for (delay_us, code) in [(1_500_000, 0), (FOR_EVER_US, 1)] {

@@ -219,6 +219,8 @@ impl Durability {
         self.set_mode(FAILS, fails);
         if fails {
             self.advance_written(last_lsn);
+            // Also who has got a newer one since.
+            wake_up_to(&self.for_written, u64::MAX);
         }
     }
 
@@ -336,7 +338,8 @@ impl Durability {
             Level::Written => &self.for_written,
         };
         let mut waiting = queue.lock();
-        if self.has(level, lsn) || self.has_given_up(lsn) {
+        let is_pointless = level == Level::Written && self.mode.load(Relaxed) & FAILS != 0;
+        if is_pointless || self.has(level, lsn) || self.has_given_up(lsn) {
             return false;
         }
         waiting.push(Waiting { lsn, who: who() });

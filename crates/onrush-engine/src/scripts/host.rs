@@ -16,6 +16,7 @@ use crate::command::{Command, Flags};
 use crate::commit::Outside;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::long::offload::Task;
 use crate::observe::errors::ErrorCounts;
 
 /// What a script may do.
@@ -205,10 +206,14 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if self.rules.is_read_only && command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return Err(READ_ONLY);
         }
+        if self.has_written {
+            // A script that has begun to write is not torn in two, whatever happens to the disk meanwhile.
+            return Ok(());
+        }
         if let Some(refusal) = self.ctx.engine.restriction(command, self.ctx.session) {
             return Err(refusal);
         }
-        if self.rules.is_full && !self.has_written && command.is_denied_oom() {
+        if self.rules.is_full && command.is_denied_oom() {
             return Err(error::OUT_OF_MEMORY);
         }
         Ok(())
@@ -273,8 +278,9 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
 impl Drop for ScriptHost<'_, '_> {
     /// Also after a panic: no script is marked as busy any more.
     fn drop(&mut self) {
-        if self.is_told {
-            self.ctx.engine.scripts.running.end();
+        let engine = self.ctx.engine;
+        if self.is_told && engine.scripts.running.end() && self.ctx.thread != engine.long_thread() {
+            engine.offload.post(Task::Run(Box::new(|| engine.scripts.running.answer(engine))));
         }
     }
 }

@@ -88,10 +88,13 @@ impl Running {
         busy.has_written
     }
 
-    /// Notes the end of the busy script. [`Running::answer`] comes when its locks have gone back.
-    pub(crate) fn end(&self) {
-        self.state.lock().busy = None;
+    /// Notes the end of the busy script; returns whether clients wait for that. [`Running::answer`] comes when its locks
+    /// have gone back.
+    pub(crate) fn end(&self) -> bool {
+        let mut state = self.state.lock();
+        state.busy = None;
         self.is_busy.store(false, Relaxed);
+        !state.killers.is_empty()
     }
 
     /// Replies to the clients that have killed the script that has ended. No locks may be held.

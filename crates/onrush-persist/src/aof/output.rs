@@ -285,15 +285,13 @@ impl State {
     fn synced(&mut self, (id, size, lsn): (u64, u64, u64), began: Instant, outcome: io::Result<()>) {
         self.sync_began = None;
         self.is_delay_counted = false;
-        let is_last = self.segments.back().is_some_and(|segment| segment.id == id);
         let Some(segment) = self.segments.iter_mut().find(|segment| segment.id == id) else { return };
         match outcome {
             Ok(()) => {
                 segment.synced_size = segment.synced_size.max(size);
                 segment.synced_lsn = segment.synced_lsn.max(lsn);
-                if is_last {
-                    self.unsynced_since = (segment.synced_size < segment.size).then_some(began);
-                }
+                let is_due = self.next_unsynced(None).is_some();
+                self.unsynced_since = is_due.then_some(began);
             }
             Err(error) => {
                 segment.is_trusted = false;

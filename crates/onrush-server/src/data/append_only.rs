@@ -215,6 +215,9 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
         return Err("the data is being loaded".to_owned());
     }
     tracing::info!("Turning the append-only file on");
+    if !server.log.answers_within(BEGIN_WAIT_MAX) {
+        return Err("the disk of the file before does not answer".to_owned());
+    }
     let (aof, output) = make_log_in_time(server, config, take_files(server)?)?;
     let output = Arc::new(Mutex::new(Some(output)));
     let (log, base) = (Arc::clone(&aof), Arc::clone(&output));

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use crate::data::append_only::{begin_log, continue_log, end_log, folder};
 use crate::data::log_state::Making;
+use crate::data::refusal;
 use crate::data::replay::replay;
 use crate::process::os;
 use crate::process::server::Server;
@@ -254,9 +255,21 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     server.snapshots.wait_for_end();
     let making = make_files(server)?;
     server.loading.begin(server.clock.unix_ms() / 1000, 0);
+    let whole = Whole;
     let reloaded = try_reload_log(server, &dir, &name, making);
+    std::mem::forget(whole);
     server.loading.end();
     reloaded
+}
+
+/// Ends the process if it is dropped, by a panic: half of the data is no data.
+struct Whole;
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        tracing::error!("Fatal error loading the DB: a thread panicked. Exiting.");
+        std::process::exit(1);
+    }
 }
 
 /// Takes the right to make the files of the log.
@@ -271,7 +284,10 @@ fn try_reload_log(server: &'static Server, dir: &Path, name: &str, making: Makin
     let alone = server.gate.exclusive(server.gate.take_turn());
     let manifest = Manifest::load(&Disk, dir, name);
     let manifest = manifest.map_err(|error| error.to_string())?.ok_or("there is no manifest")?;
-    if let Err(error) = end_log(server) {
+    let ended = end_log(server);
+    // What was true of the old log is not of the next.
+    refusal::forget_log(server);
+    if let Err(error) = ended {
         server.durability.turn_off(server.log.last_lsn(), true);
         drop(alone);
         // The data is whole, the log is not.

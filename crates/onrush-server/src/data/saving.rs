@@ -272,6 +272,12 @@ pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, NotSaved> {
         let alone = server.alone_unless_busy();
         server.host.peers.allow();
         let Some(alone) = alone else { return Ok(None) };
+        if server.loading.is_on() {
+            tracing::warn!(
+                "No final RDB snapshot: the data is being loaded, and is whole in the append-only file alone"
+            );
+            return Ok(Some(alone));
+        }
         // Another thread may have begun one meanwhile.
         if server.snapshots.underway().is_some() {
             continue;
