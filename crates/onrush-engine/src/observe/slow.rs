@@ -58,12 +58,34 @@ pub fn is_secret(command: &Command, argv: &Argv<'_>, index: usize) -> bool {
         "auth" => index > 0,
         "hello" => (index.saturating_sub(2)..index).any(|at| at > 1 && is(at, b"AUTH")),
         "acl|setuser" => index > 2,
+        "migrate" => migrate_secrets(argv).contains(&index),
         "config|set" if index > 2 && index % 2 == 1 => {
             let name = argv.get(index - 1).to_ascii_lowercase();
             [&b"pass"[..], b"auth", b"masteruser"].iter().any(|part| memchr::memmem::find(&name, part).is_some())
         }
         _ => false,
     }
+}
+
+/// Where MIGRATE has the user and the password for the other server.
+fn migrate_secrets(argv: &Argv<'_>) -> std::ops::Range<usize> {
+    const OPTIONS: usize = 6;
+    let mut secrets = 0..0;
+    let mut at = OPTIONS;
+    while at < argv.len() {
+        let word = argv.get(at);
+        let values = match () {
+            () if word.eq_ignore_ascii_case(b"KEYS") => break,
+            () if word.eq_ignore_ascii_case(b"AUTH") => 1,
+            () if word.eq_ignore_ascii_case(b"AUTH2") => 2,
+            () => 0,
+        };
+        if values > 0 {
+            secrets = at + 1..at + 1 + values;
+        }
+        at += 1 + values;
+    }
+    secrets
 }
 
 /// Counts the command that `ctx` has just executed, with the bytes of its reply, for the hot keys.
@@ -115,6 +137,10 @@ mod tests {
             ("HELLO 3 SETNAME me", "HELLO 3 SETNAME me"),
             ("CONFIG SET requirepass secret hz 10", "CONFIG SET requirepass (redacted) hz 10"),
             ("CONFIG SET hz 10 MasterAuth secret", "CONFIG SET hz 10 MasterAuth (redacted)"),
+            ("MIGRATE h 1 k 0 10 COPY AUTH secret", "MIGRATE h 1 k 0 10 COPY AUTH (redacted)"),
+            ("MIGRATE h 1 k 0 10 auth2 me secret KEYS a", "MIGRATE h 1 k 0 10 auth2 (redacted) (redacted) KEYS a"),
+            ("MIGRATE h 1 k 0 10 KEYS AUTH b", "MIGRATE h 1 k 0 10 KEYS AUTH b"),
+            ("MIGRATE AUTH 1 k 0 10 AUTH", "MIGRATE AUTH 1 k 0 10 AUTH"),
             ("ACL SETUSER me >secret on", "ACL SETUSER me (redacted) (redacted)"),
             ("SET auth secret", "SET auth secret"),
         ] {

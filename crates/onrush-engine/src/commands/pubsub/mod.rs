@@ -23,6 +23,9 @@ pub fn psubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
 pub fn ssubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.session.deny_blocking {
+        return Err(CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
     subscribe_generic(ctx, Kind::Shard)
 }
 

@@ -35,6 +35,9 @@ pub fn time(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `MONITOR`: a second MONITOR has no reply
 pub fn monitor(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.session.deny_blocking {
+        return Err(NO_MONITOR);
+    }
     if ctx.session.monitor.is_none() {
         ctx.session.monitor = Some(Box::new(Monitor::new(&ctx.engine.messages.monitors, &ctx.session.handle)));
         ctx.session.note_subscriptions();
@@ -42,6 +45,8 @@ pub fn monitor(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     Ok(())
 }
+
+const NO_MONITOR: CommandError = CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client");
 
 /// Options of SHUTDOWN.
 #[derive(Debug, Default, PartialEq, Eq)]

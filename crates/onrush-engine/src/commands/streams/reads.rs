@@ -276,7 +276,8 @@ struct Reader<'a> {
     consumer: &'a [u8],
 }
 
-/// Replies with a consumer's pending entries after an identifier; deleted entries have null for fields.
+/// Replies with a consumer's pending entries after an identifier; deleted entries have null for fields. The others count
+/// as delivered once more.
 fn reply_history(
     ctx: &mut Ctx<'_>,
     key: &Key<'_>,
@@ -292,9 +293,13 @@ fn reply_history(
         _ => Vec::new(),
     };
     ctx.out.array(ids.len());
+    let mut delivered = Vec::new();
     for id in ids {
         match stream.and_then(|stream| stream.get(id)) {
-            Some(entry) => reply_entry(ctx.out, entry),
+            Some(entry) => {
+                reply_entry(ctx.out, entry);
+                delivered.push(id);
+            }
             None => {
                 ctx.out.array(2);
                 reply_id(ctx.out, id);
@@ -302,7 +307,40 @@ fn reply_history(
             }
         }
     }
+    if delivered.is_empty() { Ok(()) } else { count_deliveries(ctx, key, reader, &delivered) }
+}
+
+/// Notes that a consumer gets pending entries of its own again, now.
+fn count_deliveries(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, ids: &[StreamId]) -> CommandResult {
+    let now_ms = ctx.now_ms();
+    let Some(stream) = ctx.commit.write_as::<Stream>(key)? else { return Ok(()) };
+    let Some(group) = stream.groups_mut().get_mut(reader.group) else { return Ok(()) };
+    let mut counts = Vec::with_capacity(ids.len());
+    for id in ids {
+        if let Some(pending) = group.pending.get(id).cloned() {
+            let count = (pending.count + 1).min(Pending::COUNT_MAX);
+            group.assign(*id, Pending { delivered_ms: now_ms, count, ..pending });
+            counts.push((id, count));
+        }
+    }
+    let last = group.last_id.to_string();
+    ctx.changed_untold();
+    if ctx.is_logged() {
+        for (id, count) in counts {
+            log_claim(ctx, key, reader, *id, (now_ms, count), &last);
+        }
+    }
     Ok(())
+}
+
+/// Logs that a consumer has a pending entry, delivered last at this time, for the `count`th time. `last`: the identifier
+/// that the group has got last.
+fn log_claim(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, id: StreamId, (ms, count): (i64, u64), last: &str) {
+    let (id, ms, count) = (id.to_string(), ms.to_string(), count.to_string());
+    let head: [&[u8]; 6] = [b"XCLAIM", key.bytes, reader.group, reader.consumer, b"0", id.as_bytes()];
+    let times: [&[u8]; 4] = [b"TIME", ms.as_bytes(), b"RETRYCOUNT", count.as_bytes()];
+    let tail: [&[u8]; 4] = [b"FORCE", b"JUSTID", b"LASTID", last.as_bytes()];
+    ctx.log_instead(&[&head[..], &times, &tail].concat());
 }
 
 /// Gives a consumer entries that no member of its group has got, and replies with them.
@@ -341,13 +379,8 @@ fn deliver(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, count: usize, n
     let (last, read) = (group.last_id.to_string(), entries_read);
     ctx.changed_untold();
     if ctx.is_logged() {
-        let time = now_ms.to_string();
         for id in ids.iter().filter(|_| !no_ack) {
-            let id = id.to_string();
-            let head: [&[u8]; 6] = [b"XCLAIM", key.bytes, group_name, consumer_name, b"0", id.as_bytes()];
-            let tail: [&[u8]; 8] =
-                [b"TIME", time.as_bytes(), b"RETRYCOUNT", b"1", b"FORCE", b"JUSTID", b"LASTID", last.as_bytes()];
-            ctx.log_instead(&[&head[..], &tail].concat());
+            log_claim(ctx, key, reader, *id, (now_ms, 1), &last);
         }
         let read = read.map_or(-1, |read| i64::try_from(read).unwrap_or(i64::MAX)).to_string();
         ctx.log_instead(&[
