@@ -30,6 +30,7 @@ struct control {
     _Atomic int64_t syncs_to_fail; /* so many syncs fail with EIO, then none; beside sync_errno */
     _Atomic int64_t lookup_delay_us; /* as for write_delay_us */
     _Atomic int64_t base_syncs_hang; /* syncs of the append-only file's next base do not return as long as it is set */
+    _Atomic int64_t hanging; /* so many syncs hang so now */
 };
 
 #define FILES_MAX 65536
@@ -146,7 +147,11 @@ ssize_t writev(int fd, const struct iovec *parts, int count) {
 static int sync_with(int (*real)(int), int fd) {
     if (!is_ours(fd)) return real(fd);
     wait_for(&control->sync_delay_us);
-    while (atomic_load(&ours[fd]) == 2 && atomic_load(&control->base_syncs_hang)) wait_us(1000);
+    if (atomic_load(&ours[fd]) == 2 && atomic_load(&control->base_syncs_hang)) {
+        atomic_fetch_add(&control->hanging, 1);
+        while (atomic_load(&control->base_syncs_hang)) wait_us(1000);
+        atomic_fetch_sub(&control->hanging, 1);
+    }
     if (fails(atomic_load(&control->sync_errno))) return -1;
     int64_t left = atomic_load(&control->syncs_to_fail);
     while (left > 0)

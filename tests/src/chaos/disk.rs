@@ -35,6 +35,8 @@ pub enum Word {
     LookupDelayUs,
     /// Whether syncs of the append-only file's next base do not return.
     BaseSyncsHang,
+    /// How many of these hang now.
+    Hanging,
 }
 
 /// The errno of an error of the device.

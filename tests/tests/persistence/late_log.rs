@@ -232,6 +232,7 @@ fn no_log_begins_while_the_base_of_the_one_before_may_still_come() {
     assert_eq!(conn.run("SET state old").text(), "OK");
     disk.set(Word::BaseSyncsHang, 1);
     assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
+    wait_until("the base hangs", || disk.get(Word::Hanging) == 1);
     assert_eq!(conn.run("CONFIG SET appendonly no").text(), "OK");
     for line in ["SET state new", "SET gap 1"] {
         assert_eq!(conn.run(line).text(), "OK");
