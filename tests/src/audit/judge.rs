@@ -7,7 +7,7 @@ use super::script::Line;
 use super::side::{RSS_ALLOWANCE, Side, Taken, USED_ALLOWANCE};
 
 /// Costs below this mean nothing: a wake-up and a system call cost that much on a busy machine.
-const CPU_FLOOR: Duration = Duration::from_micros(50);
+const CPU_FLOOR: Duration = Duration::from_micros(100);
 /// The same for wall-clock time, which other programs affect.
 const WALL_FLOOR: Duration = Duration::from_millis(25);
 /// Growth is judged only if the cost at the largest size reaches this.
