@@ -218,8 +218,8 @@ impl Durability {
     pub fn set_failing(&self, fails: bool, last_lsn: u64) {
         self.set_mode(FAILS, fails);
         if fails {
-            self.advance_written(last_lsn);
-            // Also who has got a newer one since.
+            self.written.fetch_max(last_lsn, AcqRel);
+            // Also who waits for one that is newer by now: `add` takes in no more.
             wake_up_to(&self.for_written, u64::MAX);
         }
     }

@@ -58,7 +58,7 @@ pub fn is_secret(command: &Command, argv: &Argv<'_>, index: usize) -> bool {
         "auth" => index > 0,
         "hello" => (index.saturating_sub(2)..index).any(|at| at > 1 && is(at, b"AUTH")),
         "acl|setuser" => index > 2,
-        "migrate" => migrate_secrets(argv).contains(&index),
+        "migrate" => is_migrate_secret(argv, index),
         "config|set" if index > 2 && index % 2 == 1 => {
             let name = argv.get(index - 1).to_ascii_lowercase();
             [&b"pass"[..], b"auth", b"masteruser"].iter().any(|part| memchr::memmem::find(&name, part).is_some())
@@ -67,25 +67,26 @@ pub fn is_secret(command: &Command, argv: &Argv<'_>, index: usize) -> bool {
     }
 }
 
-/// Where MIGRATE has the user and the password for the other server.
-fn migrate_secrets(argv: &Argv<'_>) -> std::ops::Range<usize> {
+/// Whether an argument of MIGRATE is a user or a password for the other server. Options are read from the left, as a
+/// password may look like one; behind more of them than anybody sends, everything counts as secret. O(1).
+fn is_migrate_secret(argv: &Argv<'_>, index: usize) -> bool {
     const OPTIONS: usize = 6;
-    let mut secrets = 0..0;
+    const READ_TO: usize = OPTIONS + 64;
     let mut at = OPTIONS;
-    while at < argv.len() {
+    while at < index.min(READ_TO) {
         let word = argv.get(at);
         let values = match () {
-            () if word.eq_ignore_ascii_case(b"KEYS") => break,
+            () if word.eq_ignore_ascii_case(b"KEYS") => return false,
             () if word.eq_ignore_ascii_case(b"AUTH") => 1,
             () if word.eq_ignore_ascii_case(b"AUTH2") => 2,
             () => 0,
         };
-        if values > 0 {
-            secrets = at + 1..at + 1 + values;
+        if index <= at + values {
+            return true;
         }
         at += 1 + values;
     }
-    secrets
+    index >= READ_TO
 }
 
 /// Counts the command that `ctx` has just executed, with the bytes of its reply, for the hot keys.
@@ -141,6 +142,7 @@ mod tests {
             ("MIGRATE h 1 k 0 10 auth2 me secret KEYS a", "MIGRATE h 1 k 0 10 auth2 (redacted) (redacted) KEYS a"),
             ("MIGRATE h 1 k 0 10 KEYS AUTH b", "MIGRATE h 1 k 0 10 KEYS AUTH b"),
             ("MIGRATE AUTH 1 k 0 10 AUTH", "MIGRATE AUTH 1 k 0 10 AUTH"),
+            ("MIGRATE h 1 k 0 10 AUTH KEYS AUTH KEYS", "MIGRATE h 1 k 0 10 AUTH (redacted) AUTH (redacted)"),
             ("ACL SETUSER me >secret on", "ACL SETUSER me (redacted) (redacted)"),
             ("SET auth secret", "SET auth secret"),
         ] {

@@ -290,8 +290,8 @@ impl State {
             Ok(()) => {
                 segment.synced_size = segment.synced_size.max(size);
                 segment.synced_lsn = segment.synced_lsn.max(lsn);
-                let is_due = self.next_unsynced(None).is_some();
-                self.unsynced_since = is_due.then_some(began);
+                let mut trusted = self.segments.iter().take_while(|segment| segment.is_trusted);
+                self.unsynced_since = trusted.any(|segment| segment.synced_size < segment.size).then_some(began);
             }
             Err(error) => {
                 segment.is_trusted = false;

@@ -21,10 +21,12 @@ pub fn psubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     subscribe_generic(ctx, Kind::Pattern)
 }
 
+const NO_SSUBSCRIBE: CommandError = CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
 pub fn ssubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.deny_blocking {
-        return Err(CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+        return Err(NO_SSUBSCRIBE);
     }
     subscribe_generic(ctx, Kind::Shard)
 }

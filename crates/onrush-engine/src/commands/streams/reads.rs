@@ -315,19 +315,13 @@ fn count_deliveries(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, ids: &
     let now_ms = ctx.now_ms();
     let Some(stream) = ctx.commit.write_as::<Stream>(key)? else { return Ok(()) };
     let Some(group) = stream.groups_mut().get_mut(reader.group) else { return Ok(()) };
-    let mut counts = Vec::with_capacity(ids.len());
-    for id in ids {
-        if let Some(pending) = group.pending.get(id).cloned() {
-            let count = (pending.count + 1).min(Pending::COUNT_MAX);
-            group.assign(*id, Pending { delivered_ms: now_ms, count, ..pending });
-            counts.push((id, count));
-        }
-    }
+    let again = |&id| Some((id, group.deliver_again(id, now_ms)?));
+    let counts: Vec<(StreamId, u64)> = ids.iter().filter_map(again).collect();
     let last = group.last_id.to_string();
     ctx.changed_untold();
     if ctx.is_logged() {
         for (id, count) in counts {
-            log_claim(ctx, key, reader, *id, (now_ms, count), &last);
+            log_claim(ctx, key, reader, id, (now_ms, count), &last);
         }
     }
     Ok(())

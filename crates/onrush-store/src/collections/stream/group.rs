@@ -106,6 +106,15 @@ impl Group {
         self.pending.insert(id, pending);
     }
 
+    /// Notes that the member that has an entry gets it again; returns how often it has been delivered by now, or `None`
+    /// if it is not pending. O(log pending).
+    pub fn deliver_again(&mut self, id: StreamId, now_ms: i64) -> Option<u64> {
+        let pending = self.pending.get_mut(&id)?;
+        pending.delivered_ms = now_ms;
+        pending.count = (pending.count + 1).min(Pending::COUNT_MAX);
+        Some(pending.count)
+    }
+
     fn take_from(consumers: &mut BTreeMap<Vec<u8>, Consumer>, name: Option<&[u8]>, id: StreamId) {
         if let Some(consumer) = name.and_then(|name| consumers.get_mut(name)) {
             consumer.pending.remove(&id);
