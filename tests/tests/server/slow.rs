@@ -168,6 +168,39 @@ fn histograms_count_what_commandstats_counts() {
     assert_eq!(info(&mut conn, "latencystats", "latency_percentiles_usec_get"), None);
 }
 
+/// Scripts that are known to be brief are timed together, with others they are not.
+#[test]
+fn every_script_of_a_pipeline_is_counted() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut conn = server.connect();
+    let brief = |key: String| argv!["EVAL", "return redis.call('INCR', KEYS[1])", "1", key];
+    let fails = || argv!["EVAL", "return redis.call('INCR', KEYS[1])", "1", "list"];
+    let longer = || argv!["EVAL", "for i = 1, 3 do redis.call('INCR', 'n') end return 1", "0"];
+    conn.run("LPUSH list x");
+    let mut commands: Vec<Argv> = (0..100).map(|n| brief(format!("k{n}"))).collect();
+    commands.extend((0..40).map(|_| brief("same".to_owned())));
+    commands.extend((0..30).flat_map(|_| [brief("a".to_owned()), argv!["SET", "b", "1"]]));
+    commands.extend((0..30).flat_map(|_| [brief("a".to_owned()), brief("b".to_owned()), longer()]));
+    commands.extend((0..20).flat_map(|_| [brief("a".to_owned()), fails()]));
+    commands.extend([
+        argv!["MULTI"],
+        brief("a".to_owned()),
+        brief("b".to_owned()),
+        argv!["EXEC"],
+        brief("b".to_owned()),
+    ]);
+    conn.pipeline(&commands);
+    // Also what has just been executed.
+    let replies = conn.pipeline(&[brief("a".to_owned()), brief("a".to_owned()), argv!["INFO", "commandstats"]]);
+    let text = String::from_utf8_lossy(&replies[2]);
+    let line = text.lines().find(|line| line.starts_with("cmdstat_eval:")).expect("a line");
+    assert!(line.contains("calls=305,") && line.ends_with("failed_calls=20"), "{line}");
+    let micros = line.split("usec=").nth(1).and_then(|rest| rest.split(',').next()).and_then(|usec| usec.parse().ok());
+    assert!(micros.is_some_and(|micros: u64| micros >= 50), "{line}");
+    let told = conn.run("LATENCY HISTOGRAM eval").pairs().expect("pairs");
+    assert_eq!(told[0].1.pairs().expect("fields")[0].1, Value::Int(305));
+}
+
 #[test]
 fn a_command_that_waits_is_logged_when_it_has_its_reply_and_as_it_came() {
     let servers = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Newer, &[])];

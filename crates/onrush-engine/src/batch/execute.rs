@@ -3,12 +3,12 @@
 use std::hint::cold_path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use onrush_resp::Reply;
 
 use crate::batch::admission::{abort, admit, admit_short, refuse};
 use crate::batch::argv::Argv;
+use crate::batch::chunk::Planned;
 use crate::blocking::offload;
 use crate::blocking::serve::serve;
 use crate::clients::client::ClientHandle;
@@ -20,7 +20,8 @@ use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::CommandError;
 use crate::long::offload;
 use crate::messages::show::show;
-use crate::observe::slow::{note_command, note_hot_keys};
+use crate::observe::slow::{note_command, note_hot_keys, note_together};
+use crate::observe::stopwatch::Place;
 use crate::tracking::reads::{end_caching, note_reads};
 
 /// The command as it came.
@@ -34,42 +35,19 @@ pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
     bytes
 }
 
-/// When the command that was timed last has ended: the next one, if it is timed too, begins then.
-pub(crate) struct LastTimed {
-    /// The index of the next run.
-    next: usize,
-    ended: Instant,
-    /// The same as Unix time.
-    ended_ns: i64,
-}
-
-impl LastTimed {
-    /// The time at which `run` begins.
-    #[inline]
-    fn or_now(last: &Option<Self>, engine: &Engine, run: usize) -> (Instant, i64) {
-        match last {
-            Some(last) if last.next == run => (last.ended, last.ended_ns),
-            _ => {
-                let now = engine.clock.now();
-                (now, engine.clock.unix_us_at(now) * 1000)
-            }
-        }
-    }
-}
-
-/// Executes one command, of the run `run`; returns the nanoseconds it took if it is one that is timed by itself. `PLAIN`:
-/// see [`Conditions::admit_all_short`](crate::batch::admission::Conditions::admit_all_short); `full`: memory is not within its
-/// limit.
+/// Executes one command, at `place`; returns whether it was one that is not short, or was put off. `PLAIN`: see
+/// [`Conditions::admit_all_short`](crate::batch::admission::Conditions::admit_all_short); `full`: memory is not within its
+/// limit; `following`: the runs from that of the command on.
 #[inline(always)]
-pub(crate) fn execute<const PLAIN: bool>(
+pub(crate) fn execute<'p, const PLAIN: bool>(
     ctx: &mut Ctx<'_>,
     planned: Option<&'static Command>,
     full: bool,
-    run: usize,
-    last: &mut Option<LastTimed>,
-) -> u64 {
+    place: Place,
+    following: impl FnOnce() -> &'p [Planned],
+) -> bool {
     let mark = ctx.out.mark();
-    let mut timed = 0;
+    let mut is_long = false;
     match planned {
         Some(command) if admit_short(ctx, command, PLAIN, full) => {
             ctx.command = command;
@@ -77,7 +55,7 @@ pub(crate) fn execute<const PLAIN: bool>(
             if let Err(error) = (command.handler)(ctx) {
                 cold_path();
                 if put_off(ctx, mark) {
-                    timed = 1;
+                    is_long = true;
                 } else {
                     ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
                     fail(ctx, mark, &error);
@@ -86,18 +64,17 @@ pub(crate) fn execute<const PLAIN: bool>(
         }
         _ => {
             cold_path();
+            is_long = true;
             // The command's time is that of its start; later commands get their own.
-            let (started, started_ns) = LastTimed::or_now(last, ctx.engine, run);
-            ctx.commit.set_time(started_ns / 1_000_000);
-            ctx.started = started;
+            ctx.commit.watch().begin(&ctx.engine.clock, place);
+            ctx.started = ctx.commit.watch().began();
+            ctx.commit.take_watch_time();
             let reply_at = ctx.out.len();
             let (executed, result) = execute_long(ctx, planned, full);
-            let ended = ctx.engine.clock.now();
-            timed = ((ended - started).as_nanos() as u64).max(1);
-            let ended_ns = started_ns + timed as i64;
-            *last = Some(LastTimed { next: run + 1, ended, ended_ns });
-            if let Some(command) = executed {
-                count(ctx, command, timed, ctx.out.len() - reply_at, result.is_err());
+            let following = following();
+            if !is_timed_later(ctx, executed, &result, place, following) {
+                end_row(ctx, executed, reply_at, result.is_err());
+                ctx.commit.watch().chain(place.next(following));
             }
             match result {
                 Err(_) if put_off(ctx, mark) => {}
@@ -109,7 +86,7 @@ pub(crate) fn execute<const PLAIN: bool>(
                     }
                 }
             }
-            ctx.commit.set_time(ended_ns / 1_000_000);
+            ctx.commit.take_watch_time();
         }
     }
     if !PLAIN && ctx.session.states.contains(States::TRACKS) {
@@ -123,7 +100,56 @@ pub(crate) fn execute<const PLAIN: bool>(
         cold_path();
         leave_out(ctx, mark);
     }
-    timed
+    is_long
+}
+
+/// Whether the present command, which was executed, is timed together with the one that comes next.
+#[inline]
+fn is_timed_later(
+    ctx: &mut Ctx<'_>,
+    executed: Option<&'static Command>,
+    result: &CommandResult,
+    place: Place,
+    following: &[Planned],
+) -> bool {
+    let (Some(command), Ok(())) = (executed, result) else { return false };
+    let [run, later @ ..] = following else { return false };
+    let has_next = place.nth + 1 < run.times
+        || later.first().and_then(|next| next.command).is_some_and(|next| next.id == command.id);
+    has_next
+        && !ctx.commit.is_logged()
+        && !ctx.engine.settings.timing.may_time_each()
+        && ctx.commit.watch().goes_on(place.next(following))
+}
+
+/// Reads the clock and counts the commands since its last reading: those that were timed later, and the present one if
+/// it was `executed`. `reply_at`: where its reply begins.
+fn end_row(ctx: &mut Ctx<'_>, executed: Option<&'static Command>, reply_at: usize, failed: bool) {
+    let before = ctx.commit.watch().uncounted();
+    let took_ns = ctx.commit.watch().read(&ctx.engine.clock);
+    if before == 0 {
+        if let Some(command) = executed {
+            count(ctx, command, took_ns, ctx.out.len() - reply_at, failed);
+        }
+        return;
+    }
+    cold_path();
+    let calls = u64::from(before) + u64::from(executed.is_some());
+    let timing = &ctx.engine.settings.timing;
+    let counters = &ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize];
+    counters.failed.add(u64::from(failed));
+    counters.count(calls, took_ns, timing.tracks());
+    note_together(ctx, ctx.command, calls, took_ns);
+}
+
+/// Counts commands that were to be timed later: the present one is not one of them.
+#[inline]
+pub(crate) fn count_earlier(ctx: &mut Ctx<'_>) {
+    if ctx.commit.watch().uncounted() > 0 {
+        cold_path();
+        end_row(ctx, None, 0, false);
+        ctx.started = ctx.commit.watch().began();
+    }
 }
 
 /// Postpones the present command if its commit was refused a lock: it goes to the thread for long commands, or is tried

@@ -11,7 +11,7 @@ use onrush_resp::{Decoder, Reply};
 use crate::batch::admission::Conditions;
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Chunk, Part, Planned, Tally};
-use crate::batch::execute::{LastTimed, encode, execute, fail, hear, leave_out};
+use crate::batch::execute::{count_earlier, encode, execute, fail, hear, leave_out};
 use crate::batch::planned_keys::PlannedKeys;
 use crate::batch::slice::SliceEnd;
 use crate::clients::session::{ReplyMode, Session, States};
@@ -19,6 +19,7 @@ use crate::command::Command;
 use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::messages::show::show;
+use crate::observe::stopwatch::Place;
 use crate::transactions::inside::queue;
 use crate::transactions::together::{Rest, execute_together};
 
@@ -74,7 +75,7 @@ impl Execution<'_> {
         let plain = conditions.admit_all_short(&ctx);
         let states = ctx.session.states;
         let mut steps =
-            Steps { conditions, tally, plain, states, spilled: *lane.spilled, last_timed: None, scripts_ns: 0 };
+            Steps { conditions, tally, planned: &chunk.planned, plain, states, spilled: *lane.spilled, scripts_ns: 0 };
         let mut end = None;
         let (mut runs, mut of_next, mut more) = (0, 0, 0);
         'runs: while let Some(run) = planned.get(runs) {
@@ -87,7 +88,7 @@ impl Execution<'_> {
                 shard: run.shard,
             };
             if run.times == 1 {
-                if let Some(turn) = steps.step(&mut ctx, run, Position { run: part.first + runs, nth: 0 }) {
+                if let Some(turn) = steps.step(&mut ctx, run, Place { run: part.first + runs, nth: 0 }) {
                     cold_path();
                     match turn {
                         Turn::Queues => {
@@ -114,7 +115,7 @@ impl Execution<'_> {
                     if of_next == run.times {
                         break;
                     }
-                    match steps.step_of_run(&mut ctx, run, Position { run: part.first + runs, nth: of_next }) {
+                    match steps.step_of_run(&mut ctx, run, Place { run: part.first + runs, nth: of_next }) {
                         // After equal MULTIs there is no transaction to execute at once.
                         None | Some(Turn::Queues) => of_next += 1,
                         Some(Turn::EndsBefore(why)) => {
@@ -144,6 +145,8 @@ impl Execution<'_> {
             ctx.session.handle.activity.last_command.store(u32::from(last.id), Relaxed);
         }
         ctx.commit.release();
+        count_earlier(&mut ctx);
+        steps.tally.timed_ns += ctx.commit.watch().take_measured();
         if !steps.plain {
             cold_path();
             hear(&mut ctx);
@@ -167,24 +170,16 @@ impl Execution<'_> {
     }
 }
 
-/// Which command of a chunk it is.
-#[derive(Clone, Copy)]
-struct Position {
-    /// The index of its run.
-    run: usize,
-    /// Its number in the run, from 0.
-    nth: u32,
-}
-
 /// The state of executing one command after the other.
 struct Steps<'a> {
     conditions: &'a mut Conditions,
     tally: &'a mut Tally,
+    /// The runs of the chunk.
+    planned: &'a [Planned],
     plain: bool,
     /// The states of the session that `plain` is about.
     states: States,
     spilled: bool,
-    last_timed: Option<LastTimed>,
     /// Nanoseconds that scripts took since the conditions were looked at.
     scripts_ns: u64,
 }
@@ -196,7 +191,7 @@ const SCRIPTS_NS_MAX: u64 = 1_000_000;
 impl Steps<'_> {
     /// Executes the command of `run` at `place`; returns what comes next, if that is not the next command.
     #[inline(always)]
-    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
+    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
         if self.plain {
             return self.step_as::<true>(ctx, run, place);
         }
@@ -205,7 +200,7 @@ impl Steps<'_> {
     }
 
     #[inline(never)]
-    fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
+    fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
         self.step_as::<false>(ctx, run, place)
     }
 
@@ -214,7 +209,7 @@ impl Steps<'_> {
         &mut self,
         ctx: &mut Ctx<'_>,
         run: &Planned,
-        Position { run: at, nth }: Position,
+        Place { run: at, nth }: Place,
     ) -> Option<Turn> {
         if !PLAIN {
             hear(ctx);
@@ -228,13 +223,14 @@ impl Steps<'_> {
             self.tally.refused.push(at);
             return None;
         }
-        let long_ns = execute::<PLAIN>(ctx, run.command, self.conditions.full, at, &mut self.last_timed);
-        if long_ns > 0 {
+        let following = || &self.planned[at..];
+        if execute::<PLAIN>(ctx, run.command, self.conditions.full, Place { run: at, nth }, following) {
             cold_path();
             if std::mem::take(&mut ctx.is_held_back) {
                 let requeue = self.spilled.then(|| encode(&ctx.argv).into());
                 return Some(Turn::EndsBefore(ChunkEnd::Stopped { end: SliceEnd::HeldLong, requeue }));
             }
+            let long_ns = ctx.commit.watch().take_measured();
             self.tally.timed_ns += long_ns;
             if std::mem::take(&mut ctx.refused) {
                 self.tally.refused.push(at);
@@ -268,16 +264,21 @@ impl Steps<'_> {
 
     /// After a command that took so long: it may have changed the conditions for the commands behind it.
     fn look_at_conditions(&mut self, ctx: &mut Ctx<'_>, long_ns: u64) {
+        if ctx.commit.watch().uncounted() > 0 {
+            // Brief, and the next one is like it.
+            return;
+        }
         self.scripts_ns += long_ns;
         let may_evict = ctx.engine.eviction.maxmemory() > 0;
         if ctx.command.runs_program() && !may_evict && self.scripts_ns < SCRIPTS_NS_MAX {
             if ctx.commit.is_logged() {
                 // Giving the record to the log may have taken time.
-                self.last_timed = None;
+                ctx.commit.watch().unchain();
             }
             return;
         }
-        (self.scripts_ns, self.last_timed) = (0, None);
+        self.scripts_ns = 0;
+        ctx.commit.watch().unchain();
         *self.conditions = Conditions::now(ctx.engine, ctx.commit);
         self.plain = self.conditions.admit_all_short(ctx);
     }
@@ -310,7 +311,7 @@ impl Steps<'_> {
     }
 
     #[inline(never)]
-    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Position) -> Option<Turn> {
+    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
         self.step(ctx, run, place)
     }
 }

@@ -29,6 +29,7 @@ use crate::clients::session::Session;
 use crate::eviction::state::Memory;
 use crate::lazyfree::Garbage;
 use crate::long::offload::Task;
+use crate::observe::stopwatch::Stopwatch;
 use crate::settings::Pause;
 use crate::shared::Shared;
 use crate::transactions::transaction::Transaction;
@@ -79,6 +80,7 @@ pub struct Commit {
     locks: Locks,
     record: Recorder,
     moment: Moment,
+    watch: Stopwatch,
     left: Leftovers,
     refused: Option<Refused>,
     /// The memory of the transaction that was executed last.
@@ -109,6 +111,7 @@ impl Commit {
             locks: Locks::new(shared, thread),
             record: Recorder::new(shared, thread),
             moment: Moment::new(shared.draw_seed()),
+            watch: Stopwatch::new(shared.started),
             left: Leftovers::default(),
             refused: None,
             spare: None,
@@ -235,6 +238,18 @@ impl Commit {
         self.moment.begin(&self.shared.settings, now_ms);
         self.record.look(&self.shared.settings);
         (self.evicting_ns, self.draw) = (0, None);
+    }
+
+    /// Times the commands of the thread that are not short.
+    #[inline]
+    pub(crate) fn watch(&mut self) -> &mut Stopwatch {
+        &mut self.watch
+    }
+
+    /// The present time becomes that of the last reading.
+    #[inline]
+    pub(crate) fn take_watch_time(&mut self) {
+        self.set_time(self.watch.began_ms());
     }
 
     /// Chooses, and returns, whether the next short commands of the chunk are timed one by one.

@@ -12,4 +12,5 @@ pub mod slow_batch;
 pub(crate) mod slow_chunk;
 pub mod slowlog;
 pub mod stats;
+pub(crate) mod stopwatch;
 pub mod timing;

@@ -31,6 +31,22 @@ pub(crate) fn note_command(ctx: &Ctx<'_>, nanos: u64) {
     }
 }
 
+/// Takes note of equal commands in a row, the last of which `ctx` has just executed, if they took long together.
+pub(crate) fn note_together(ctx: &Ctx<'_>, command: &Command, calls: u64, nanos: u64) {
+    if ctx.engine.settings.timing.is_long(nanos) {
+        cold_path();
+        note_slow(ctx.engine, &ctx.session.handle, nanos, || {
+            vec![command.full_name.as_bytes().to_ascii_uppercase(), one_of(calls).into_bytes()]
+        });
+        ctx.engine.note_event(event_of(command), Duration::from_nanos(nanos));
+    }
+}
+
+/// What the slow log says of commands that were timed together.
+pub(crate) fn one_of(commands: u64) -> String {
+    format!("(one of {commands} commands, or all together)")
+}
+
 /// The event that a slow command is.
 pub(crate) fn event_of(command: &Command) -> Event {
     if command.flags.contains(Flags::FAST) { Event::FastCommand } else { Event::Command }

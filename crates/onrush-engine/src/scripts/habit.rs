@@ -123,7 +123,7 @@ mod tests {
 
     const DECLARED: Scope = Scope::Declared { has_way_back: true };
     const ON_LONG_THREAD: Scope = Scope::Keyspace { has_way_back: false };
-    const PROVEN: Proof = Proof { keeps_to_keys: true, keeps_lists: true };
+    const PROVEN: Proof = Proof { keeps_to_keys: true, keeps_lists: true, is_brief: true };
 
     fn scope(habit: &Habit, may_go_elsewhere: bool) -> Scope {
         habit.scope(Proof::default(), may_go_elsewhere)

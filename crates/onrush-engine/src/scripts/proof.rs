@@ -14,6 +14,8 @@ pub(crate) struct Proof {
     /// calls no function of a library, whose time its arguments may decide, and makes no large tables. So its effects
     /// never have to be undone.
     pub(crate) keeps_to_keys: bool,
+    /// Moreover it calls only short commands: its time is not worth measuring by itself.
+    pub(crate) is_brief: bool,
     /// The script only reads the elements of KEYS and ARGV, so the next script can use the same tables.
     pub(crate) keeps_lists: bool,
 }
@@ -94,7 +96,9 @@ impl Proof {
         let is_weak = !tokens.iter().any(|token| matches!(token, Token::Word(word) if STRONG.contains(word)));
         let keeps_lists = is_weak && are_only_read(&tokens);
         let ends_soon = || calls_end_soon(&tokens) && tables_are_small(&tokens) && steps_are_few(&tokens, commands);
-        Self { keeps_to_keys: keeps_lists && calls_are_on_keys(&tokens, commands) && ends_soon(), keeps_lists }
+        let keeps_to_keys = keeps_lists && calls_are_on_keys(&tokens, commands) && ends_soon();
+        let is_brief = keeps_to_keys && calls_of_long_commands(&tokens, commands) == 0;
+        Self { keeps_to_keys, is_brief, keeps_lists }
     }
 }
 
@@ -151,20 +155,26 @@ fn calls_end_soon(tokens: &[Token<'_>]) -> bool {
 
 /// Whether there are few steps whose time does not follow from the length of the text.
 fn steps_are_few(tokens: &[Token<'_>], commands: &CommandTable) -> bool {
-    let is_long = |name: &[u8]| commands.resolve(&[name][..]).is_ok_and(|command| !command.is_short());
-    let (mut steps, mut concatenations, mut long_calls) = (0, 0, 0);
+    let (mut steps, mut concatenations) = (0, 0);
     for (at, token) in tokens.iter().enumerate() {
         match (token, tokens.get(at + 1)) {
-            (Token::Sign(b'('), Some(Token::Text(name))) => {
-                steps += 1;
-                long_calls += usize::from(is_long(name));
-            }
             (Token::Sign(b'(' | b'<' | b'>'), _) => steps += 1,
             (Token::Sign(b'.'), Some(Token::Sign(b'.'))) => concatenations += 1,
             _ => {}
         }
     }
+    let long_calls = calls_of_long_commands(tokens, commands);
     steps <= STEPS_MAX && concatenations <= CONCATENATIONS_MAX && long_calls <= LONG_CALLS_MAX
+}
+
+/// How many calls are of commands whose time the data decides.
+fn calls_of_long_commands(tokens: &[Token<'_>], commands: &CommandTable) -> usize {
+    let is_long = |name: &[u8]| commands.resolve(&[name][..]).is_ok_and(|command| !command.is_short());
+    let names = tokens.windows(2).filter_map(|pair| match pair {
+        [Token::Sign(b'('), Token::Text(name)] => Some(*name),
+        _ => None,
+    });
+    names.filter(|name| is_long(name)).count()
 }
 
 /// Whether the function with the name `word`, at `at`, ends soon. Which fields of `redis` are called is checked apart.

@@ -14,7 +14,7 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::show::show;
 use crate::observe::errors::ErrorCounts;
-use crate::observe::slow::note_slow;
+use crate::observe::slow::{note_slow, one_of};
 use crate::tracking::reads::note_reads;
 use crate::transactions::transaction::Transaction;
 
@@ -211,8 +211,9 @@ impl Timed {
             count(times, each_ns * times);
         }
         if rest_len > 0 && timing.is_long_for_chunk(rest_ns) {
-            let text = format!("(one of {rest_len} commands, or all together)");
-            note_slow(ctx.engine, &ctx.session.handle, rest_ns, || vec![b"EXEC".to_vec(), text.into_bytes()]);
+            note_slow(ctx.engine, &ctx.session.handle, rest_ns, || {
+                vec![b"EXEC".to_vec(), one_of(rest_len).into_bytes()]
+            });
         }
     }
 }

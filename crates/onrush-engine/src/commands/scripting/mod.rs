@@ -10,6 +10,7 @@ use onrush_lua::{Ended, Sha1Hex, sha1_hex};
 use onrush_resp::{Reply, parse_i64};
 
 use crate::batch::argv::Argv;
+use crate::batch::execute::count_earlier;
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::command::replies;
@@ -143,6 +144,13 @@ pub(super) fn run_with_host<'a>(
     keys: usize,
     run: impl Fn(List<'a>, List<'a>, &mut ScriptHost<'_, 'a>, &mut Reply) -> Ended,
 ) -> CommandResult {
+    if !ctx.commit.is_nested() {
+        if known.proof.is_brief {
+            ctx.commit.watch().is_brief = true;
+        } else {
+            count_earlier(ctx);
+        }
+    }
     loop {
         let scope = lock(ctx, known, keys)?;
         let (keys, args) = lists(ctx, keys);
