@@ -2,8 +2,10 @@
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 ONRUSH_SERVER_BIN ?= $(TARGET)/release/onrush-server
-ONRUSH_CLI_BIN ?= $(TARGET)/release/onrush-cli
-ONRUSH_BENCHMARK_BIN ?= $(TARGET)/release/onrush-benchmark
+# The tests take the server as it is released, and the tools as they are built beside the tests.
+ONRUSH_CLI_BIN ?= $(TARGET)/debug/onrush-cli
+ONRUSH_CHECK_BIN ?= $(TARGET)/debug/onrush-check
+ONRUSH_BENCHMARK_BIN ?= $(TARGET)/debug/onrush-benchmark
 VENV := $(TARGET)/venv
 NODE_FOLDER := $(TARGET)/node
 ORACLE := $(TARGET)/oracle
@@ -21,9 +23,9 @@ IN_TIME := timeout --verbose --kill-after=10s
 ARGS ?=
 FUZZ_SECONDS ?= 30
 
-export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
+export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run test lint lintmore unit blackbox clients programs release bench book docs audit experiments fuzz siege chaos nightly shapes sim tools packages
+.PHONY: help build run server testbuild installed test lint lintmore unit blackbox clients programs release bench book docs audit experiments fuzz siege chaos nightly browser shapes sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,10 +33,22 @@ help: ## what can be made
 build: ## the release build of the server, the command line, the load tool and the checker of files
 	cargo build --release --locked -p onrush-server -p onrush-cli -p onrush-benchmark -p onrush-check
 
-run: build ## start the server with defaults; more options through ARGS="--port 7000"
+server: # the server as it is released
+	cargo build --release --locked -p onrush-server
+
+testbuild: # all crates, tests, tools and examples with the same features, once
+	cargo build --workspace --all-targets --locked
+
+installed: tools $(CARGO_DENY) $(MDBOOK) $(VENV)/.installed $(NODE_FOLDER)/.installed $(PROGRAMS)/.installed # what the tests need
+
+run: server ## start the server with defaults; more options through ARGS="--port 7000"
 	$(ONRUSH_SERVER_BIN) $(ARGS)
 
-test: tools lint book unit blackbox programs clients ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
+test: ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
+	@# What is fetched and what is built wait for different things.
+	command -v cc >/dev/null || scripts/install-tools.sh
+	@$(MAKE) installed & installed=$$!; $(MAKE) server testbuild || { kill $$installed; exit 1; }; wait $$installed
+	$(MAKE) lint book testbuild unit blackbox programs clients
 
 lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
 	cargo fmt --all --check
@@ -47,7 +61,7 @@ lintmore: ## what seldom fails: no features, the oldest Rust, the docs of the co
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --locked
 	scripts/lua-asan.sh -q
 
-docs: build $(ORACLE)/.installed ## write the pages of docs anew that are made from the code
+docs: server $(ORACLE)/.installed ## write the pages of docs anew that are made from the code
 	UPDATE_DOCS=1 cargo test -q -p onrush-server --lib --locked config::docs
 	UPDATE_DOCS=1 cargo test -q -p onrush-tests --test commands --locked the_table_of_commands
 
@@ -56,27 +70,31 @@ book: $(MDBOOK) ## docs as a book, in the target folder; the test `docs` checks 
 	@# Links out of docs lead to the repository.
 	sed -i 's|href="\.\./|href="https://github.com/onrush/onrush/blob/main/|g' $(TARGET)/book/*.html
 
-unit: ## unit and property tests beside the code
+unit: testbuild ## unit and property tests beside the code
 	$(CARGO_TEST) --lib --bins --examples $(addprefix --test ,$(UNIT_TESTS))
 	$(CARGO_TEST) --doc
 
-blackbox: tools build ## the server against redis-server, the pipelining contract, life and death
+blackbox: tools server testbuild ## the server against redis-server, the pipelining contract, life and death
 	rm -f $(TARGET)/skipped
 	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client
 	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
-	$(MAKE) sim ARGS="--seed 1 --seconds 30"
-	$(MAKE) sim ARGS="--seconds 30"
+	$(TARGET)/debug/onrush-sim --seed 1 --seconds 30
+	$(TARGET)/debug/onrush-sim --seconds 30
 	python3 benchmarks/shapes.py --scale 0.001 --no-record
 
-clients: tools build $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
+clients: tools server testbuild $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	mkdir -p $(TARGET)/results
 	rm -f $(TARGET)/results/node.tap $(TARGET)/results/pytest.xml
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
 		--test-reporter=tap --test-reporter-destination=$(TARGET)/results/node.tap $(CLIENTS)
-	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
 	python3 scripts/test-summary.py $(TARGET)
 
-programs: tools build $(PROGRAMS)/.installed ## programs that use a Redis server, on Onrush as on redis-server: docs/programs.md
+browser: server testbuild $(VENV)/.installed ## a report of onrush-benchmark in Chromium, which is installed
+	scripts/install-tools.sh browser
+	$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider -m nightly $(CLIENTS)
+
+programs: tools server $(PROGRAMS)/.installed ## programs that use a Redis server, on Onrush as on redis-server: docs/programs.md
 	mkdir -p $(TARGET)/results
 	ONRUSH_PROGRAMS_FOLDER=$(PROGRAMS) NODE_PATH=$(PROGRAMS)/node/node_modules \
 		$(PROGRAMS)/venv/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml=$(TARGET)/results/programs.xml tests/programs
@@ -84,28 +102,29 @@ programs: tools build $(PROGRAMS)/.installed ## programs that use a Redis server
 release: ## the archive of a release with its checksum, in the target folder's `dist`
 	scripts/release.sh
 
-bench: tools build ## measure against redis-server; options through ARGS="--quick"
+bench: tools server ## measure against redis-server; options through ARGS="--quick"
 	if [ -f benchmarks/store-bench/Cargo.toml ]; then cargo build --release --locked -p onrush-store-bench; fi
 	python3 benchmarks/run.py $(ARGS)
 
-audit: tools build ## what every command costs on its worst shapes of data up to 1,000,000, beside redis-server; ARGS="--only sets"
+audit: tools server ## what every command costs on its worst shapes of data up to 1,000,000, beside redis-server; ARGS="--only sets"
 	cargo run --locked -p onrush-tests --bin onrush-audit -- --out benchmarks/runs/$(shell date -u +%Y-%m-%d-%H%M)-$(shell git describe --always --dirty)-audit.md $(ARGS)
 
 experiments: build $(NODE_FOLDER)/.installed ## the experiments of docs/pipelining.md on this machine; ARGS="--quick" for a tenth
 	cargo build --release --locked -p onrush --example experiments
-	python3 experiments/run.py $(ARGS)
+	ONRUSH_BENCHMARK_BIN=$(TARGET)/release/onrush-benchmark python3 experiments/run.py $(ARGS)
 
 fuzz: tools build ## fuzz targets and random differential sequences for FUZZ_SECONDS each
 	scripts/fuzz-smoke.sh $(FUZZ_SECONDS)
 
-siege: build ## hostile clients together against the server, polite ones beside them checked; options through ARGS="--seconds 3600"
+siege: server ## hostile clients together against the server, polite ones beside them checked; options through ARGS="--seconds 3600"
 	cargo run --release --locked -p onrush-tests --bin onrush-siege -- $(ARGS)
 
-chaos: build ## faults drawn by a seed while clients check every reply: disks that fail, scripts without end, kills; ARGS="--seconds 600 --seed N"
+chaos: server ## faults drawn by a seed while clients check every reply: disks that fail, scripts without end, kills; ARGS="--seconds 600 --seed N"
 	cargo run --release --locked -p onrush-tests --bin onrush-chaos -- $(ARGS)
 
 nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
 	$(MAKE) lintmore
+	$(MAKE) browser
 	$(MAKE) chaos ARGS="--seconds 600 --quiet"
 	$(MAKE) siege ARGS="--seconds 600 --quiet"
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
@@ -114,7 +133,7 @@ nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator
 	ONRUSH_TEST_LARGE=1 $(CARGO_TEST) --test apart audit:: -- --test-threads=1
 	$(MAKE) shapes ARGS="--scale 0.1 --no-record"
 
-shapes: build ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"
+shapes: server ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"
 	python3 benchmarks/shapes.py $(ARGS)
 
 sim: ## the engine under one seeded scheduler, what its clients saw checked against a model; ARGS="--seconds 3600"

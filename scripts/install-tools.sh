@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and this machine lacks. Installs as root only; otherwise names the packages.
+# Installs what the tests need and this machine lacks: install-tools.sh [browser]. Installs as root only; otherwise names the
+# packages. The browser is large, and only the nightly tests need it.
 set -euo pipefail
 
 missing=()
@@ -20,7 +21,9 @@ need cc build-essential
 need python3 python3 python3-venv
 need node nodejs npm
 need npm npm
-need chromium chromium
+if [ "${1:-}" = browser ]; then
+    need chromium chromium
+fi
 need ruby ruby ruby-redis
 need sidekiq ruby-sidekiq
 need php php-cli php-redis

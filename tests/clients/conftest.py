@@ -13,6 +13,10 @@ BINARY = os.environ.get(
     "ONRUSH_SERVER_BIN", str(Path(__file__).resolve().parents[2] / "target" / "release" / "onrush-server")
 )
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "nightly: needs what is too large to be installed for each run")
+
+
 # A shell ignores Ctrl-C for what it runs in the background, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -162,6 +162,7 @@ def test_a_plot_can_be_a_png(server, tmp_path):
     assert wrong.returncode == 1 and "SVG or PNG" in wrong.stderr
 
 
+@pytest.mark.nightly
 def test_a_browser_shows_the_report(report):
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:

@@ -10,6 +10,7 @@ import pytest
 from conftest import BINARY
 
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ["onrush-server", "onrush-cli", "onrush-benchmark", "onrush-check"]
 
 
 @pytest.fixture
@@ -19,13 +20,23 @@ def empty_keyspace():
 
 def release(folder, **environment):
     command = [ROOT / "scripts" / "release.sh", folder]
-    binaries = os.environ.get("ONRUSH_BIN_FOLDER", str(Path(BINARY).parent))
-    environment = {**os.environ, "ONRUSH_BIN_FOLDER": binaries, **environment}
+    environment = {**os.environ, **environment}
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
-def test_an_archive_has_checksums_licences_and_programs_that_run(tmp_path):
-    done = release(tmp_path / "one")
+@pytest.fixture
+def binaries(tmp_path):
+    """A folder with the programs under test, wherever each was built."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for program in PROGRAMS:
+        variable = program.replace("-", "_").upper() + "_BIN"
+        (folder / program).symlink_to(Path(os.environ.get(variable, Path(BINARY).parent / program)).resolve())
+    return str(folder)
+
+
+def test_an_archive_has_checksums_licences_and_programs_that_run(tmp_path, binaries):
+    done = release(tmp_path / "one", ONRUSH_BIN_FOLDER=binaries)
     assert done.returncode == 0, done.stderr
     archive = Path(done.stdout.strip())
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -35,7 +46,7 @@ def test_an_archive_has_checksums_licences_and_programs_that_run(tmp_path):
     (folder,) = (tmp_path / "unpacked").iterdir()
     assert archive.name == f"{folder.name}.tar.gz"
     version = folder.name.split("-")[1]
-    for program in ["onrush-server", "onrush-cli", "onrush-benchmark", "onrush-check"]:
+    for program in PROGRAMS:
         told = subprocess.run([folder / "bin" / program, "--version"], capture_output=True, text=True)
         assert version in told.stdout, told
         sections = subprocess.check_output(["readelf", "--sections", folder / "bin" / program], text=True)
@@ -47,14 +58,14 @@ def test_an_archive_has_checksums_licences_and_programs_that_run(tmp_path):
     for crate in ["libmimalloc-sys", "mlua-sys", "parking_lot", "rustyline"]:
         assert f"\n{crate} " in licences, crate
     assert "\nproptest " not in licences
-    again = release(tmp_path / "two")
+    again = release(tmp_path / "two", ONRUSH_BIN_FOLDER=binaries)
     assert Path(again.stdout.strip()).read_bytes() == archive.read_bytes()
 
 
 def test_programs_of_another_version_make_no_archive(tmp_path):
     wrong = tmp_path / "bin"
     wrong.mkdir()
-    for program in ["onrush-server", "onrush-cli", "onrush-benchmark", "onrush-check"]:
+    for program in PROGRAMS:
         (wrong / program).write_text("#!/bin/sh\necho 9.9.9\n")
         (wrong / program).chmod(0o755)
     done = release(tmp_path / "out", ONRUSH_BIN_FOLDER=str(wrong))

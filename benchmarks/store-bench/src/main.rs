@@ -2,9 +2,8 @@
 //! resident memory per item.
 //!
 //! ```text
-//! cargo run --release -p onrush-store-bench                                            # mimalloc
-//! cargo run --release -p onrush-store-bench --no-default-features --features jemalloc
-//! cargo run --release -p onrush-store-bench --no-default-features                      # the system's allocator
+//! cargo run --release -p onrush-store-bench                         # mimalloc
+//! cargo run --release -p onrush-store-bench --no-default-features   # the system's allocator
 //! ```
 //!
 //! With `speed` or `memory` as its argument it measures only that; `memory string 700000` measures one kind of item
@@ -19,17 +18,7 @@ mod speed;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[cfg(all(feature = "jemalloc", not(feature = "mimalloc")))]
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-const ALLOCATOR_NAME: &str = if cfg!(feature = "mimalloc") {
-    "mimalloc"
-} else if cfg!(feature = "jemalloc") {
-    "jemalloc"
-} else {
-    "system"
-};
+const ALLOCATOR_NAME: &str = if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" };
 
 /// Keys in the measured database.
 const KEYS: u32 = 1_000_000;

@@ -14,28 +14,21 @@ use std::sync::atomic::{
 pub mod huge;
 #[cfg(debug_assertions)]
 mod ledger;
-#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[cfg(feature = "mimalloc")]
 mod mimalloc;
 
-#[cfg(feature = "jemalloc")]
-type Inner = tikv_jemallocator::Jemalloc;
-#[cfg(feature = "jemalloc")]
-const INNER: Inner = tikv_jemallocator::Jemalloc;
-#[cfg(feature = "jemalloc")]
-const NAME: &str = "jemalloc";
-
-#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[cfg(feature = "mimalloc")]
 type Inner = mimalloc::MiMalloc;
-#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[cfg(feature = "mimalloc")]
 const INNER: Inner = mimalloc::MiMalloc;
-#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[cfg(feature = "mimalloc")]
 const NAME: &str = "mimalloc";
 
-#[cfg(not(any(feature = "mimalloc", feature = "jemalloc")))]
+#[cfg(not(feature = "mimalloc"))]
 type Inner = std::alloc::System;
-#[cfg(not(any(feature = "mimalloc", feature = "jemalloc")))]
+#[cfg(not(feature = "mimalloc"))]
 const INNER: Inner = std::alloc::System;
-#[cfg(not(any(feature = "mimalloc", feature = "jemalloc")))]
+#[cfg(not(feature = "mimalloc"))]
 const NAME: &str = "libc";
 
 /// A thread passes its balance on when it is this many bytes.
@@ -93,13 +86,13 @@ pub fn name() -> &'static str {
 
 /// How long freed memory stays with the allocator unless much was freed ([`watch_ebb`]). Given back at once it would be asked
 /// for again while a database grows, and each piece of 64 KB that goes breaks up a huge page.
-#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[cfg(feature = "mimalloc")]
 const KEPT_MS: std::ffi::c_long = 10_000;
 
 /// To be called first in a process that serves.
 pub fn set_up() {
     allow_huge_pages(false);
-    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    #[cfg(feature = "mimalloc")]
     // SAFETY: sets a number that the allocator reads; what the environment says goes first.
     unsafe {
         libmimalloc_sys::mi_option_set_default(PURGE_DELAY, KEPT_MS);
@@ -107,27 +100,27 @@ pub fn set_up() {
 }
 
 /// How long it stays while memory is short.
-#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[cfg(feature = "mimalloc")]
 const KEPT_SHORT_MS: std::ffi::c_long = 5;
 
 /// Whether freed memory goes back to the system soon, or stays with the allocator for a while as usual.
 pub fn give_back_soon(soon: bool) {
-    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    #[cfg(feature = "mimalloc")]
     // SAFETY: sets a number that the allocator reads.
     unsafe {
         libmimalloc_sys::mi_option_set(PURGE_DELAY, if soon { KEPT_SHORT_MS } else { KEPT_MS });
     }
-    #[cfg(not(all(feature = "mimalloc", not(feature = "jemalloc"))))]
+    #[cfg(not(feature = "mimalloc"))]
     let _ = soon;
 }
 
 /// `mi_option_purge_delay`, which stands behind `mi_option_eager_commit_delay` in mimalloc's header.
-#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[cfg(feature = "mimalloc")]
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_eager_commit_delay + 1;
 
 /// Gives memory this thread has freed back to the system. O(pages of the thread's heap).
 pub fn give_back() {
-    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    #[cfg(feature = "mimalloc")]
     // SAFETY: tidies the calling thread's heap, which is what the function is for; allocations stay where they are.
     unsafe {
         libmimalloc_sys::mi_collect(true);
@@ -148,15 +141,15 @@ pub struct SizeClass {
 /// The calling thread's heap by size of block, in ascending order; empty where the allocator does not tell.
 /// O(pages of the heap).
 pub fn size_classes() -> Vec<SizeClass> {
-    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    #[cfg(feature = "mimalloc")]
     {
         mimalloc_size_classes()
     }
-    #[cfg(not(all(feature = "mimalloc", not(feature = "jemalloc"))))]
+    #[cfg(not(feature = "mimalloc"))]
     Vec::new()
 }
 
-#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[cfg(feature = "mimalloc")]
 fn mimalloc_size_classes() -> Vec<SizeClass> {
     use libmimalloc_sys::{mi_heap_area_t, mi_heap_get_default, mi_heap_t, mi_heap_visit_blocks};
 
@@ -395,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+    #[cfg(feature = "mimalloc")]
     fn the_delay_of_purging_is_the_option_it_should_be() {
         // SAFETY: reads and sets a number.
         let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
