@@ -1,6 +1,8 @@
 //! Rows of the command table: the bit commands.
 
-use crate::command::spec::{KeySpec, Spec};
+use crate::batch::argv::Arguments;
+use crate::command::key_spec::{Invalid, KeyRef};
+use crate::command::spec::{KeySpec, Spec, key_flags};
 use crate::commands::bits::{self, fields};
 
 /// The bit commands.
@@ -21,7 +23,8 @@ pub static SPECS: &[Spec] = &[
         )
         .summary("Reads and writes integers of any width at any place in a string.")
         .complexity("O(N) for N steps")
-        .key("RW access update variable_flags"),
+        .key("RW access update variable_flags")
+        .get_keys(bitfield_keys),
     Spec::bitmap("bitfield_ro", "6.0.0", -2, "readonly fast short", fields::bitfield_ro)
         .syntax("key [GET encoding offset [GET encoding offset ...]]")
         .summary("Reads integers of any width at any place in a string.")
@@ -44,3 +47,19 @@ pub static SPECS: &[Spec] = &[
         .complexity("O(N) for N bytes")
         .key("RO access"),
 ];
+
+/// BITFIELD only reads its key if all its steps are GET or OVERFLOW and complete.
+fn bitfield_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
+    let mut at = 2;
+    while at < argv.len() {
+        let is = |word: &[u8]| argv.get(at).eq_ignore_ascii_case(word);
+        at += match argv.len() - at {
+            3.. if is(b"get") => 3,
+            2.. if is(b"overflow") => 2,
+            _ => break,
+        };
+    }
+    let flags = if at == argv.len() { key_flags("RO access") } else { key_flags("RW access update") };
+    found.push(KeyRef { index: 1, flags });
+    Ok(())
+}
