@@ -202,8 +202,8 @@ pub fn lmpop(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `BLMPOP timeout numkeys key [key …] <LEFT | RIGHT> [COUNT count]`
 pub fn blmpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    let deadline_ms = ctx.deadline_from_seconds(1)?;
     let arguments = PopArguments::parse(ctx, 2, |ctx, index| end_argument(ctx, index).is_ok())?;
+    let deadline_ms = ctx.deadline_from_seconds(1)?;
     let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
         wait(ctx, arguments.keys, WaitsFor::List, deadline_ms);

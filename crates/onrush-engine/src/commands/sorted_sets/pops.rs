@@ -114,8 +114,8 @@ pub fn zmpop(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `BZMPOP timeout numkeys key [key …] <MIN | MAX> [COUNT count]`
 pub fn bzmpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    let deadline_ms = ctx.deadline_from_seconds(1)?;
     let arguments = PopArguments::parse(ctx, 2, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"))?;
+    let deadline_ms = ctx.deadline_from_seconds(1)?;
     let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
         wait(ctx, arguments.keys, WaitsFor::SortedSet, deadline_ms);
