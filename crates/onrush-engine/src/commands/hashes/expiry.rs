@@ -74,11 +74,11 @@ fn fields_at(ctx: &Ctx<'_>, at: usize) -> Result<usize, CommandError> {
 }
 
 fn counted_fields_at(ctx: &Ctx<'_>, at: usize, not_positive: CommandError) -> Result<usize, CommandError> {
-    if at >= ctx.argc() || !ctx.is(at, "FIELDS") {
-        return Err(FIELDS_MISSING);
-    }
     if at + 1 >= ctx.argc() {
         return Err(ctx.command.wrong_arity());
+    }
+    if !ctx.is(at, "FIELDS") {
+        return Err(FIELDS_MISSING);
     }
     let count = ctx.int_or(at + 1, not_positive.clone())?;
     let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(not_positive)?;
@@ -93,12 +93,15 @@ fn field_values_at(ctx: &Ctx<'_>, at: usize) -> Result<usize, CommandError> {
     if at >= ctx.argc() || !ctx.is(at, "FIELDS") {
         return Err(FIELDS_MISSING);
     }
-    if at + 1 >= ctx.argc() {
+    if at + 3 >= ctx.argc() {
         return Err(ctx.command.wrong_arity());
     }
     let count = ctx.int_or(at + 1, SETTING_NUMFIELDS_NOT_POSITIVE)?;
-    let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(SETTING_NUMFIELDS_NOT_POSITIVE)?;
-    if count.checked_mul(2) != Some(ctx.argc() - at - 2) {
+    // Redis reads a 32-bit number.
+    if !(1..=i32::MAX.into()).contains(&count) {
+        return Err(SETTING_NUMFIELDS_NOT_POSITIVE);
+    }
+    if 2 * count != (ctx.argc() - at - 2) as i64 {
         return Err(ctx.command.wrong_arity());
     }
     Ok(at + 2)
