@@ -21,6 +21,12 @@ const LINES: &[&[&str]] = &[
     &[
         r#"EVAL "redis.call('SET', KEYS[1], 1) redis.pcall('CONFIG', 'GET', 'port') return redis.call('INCR', KEYS[1])" 1 n"#,
     ],
+    &[
+        r#"EVAL "redis.call('SELECT', 5) redis.pcall('SELECT', 99) redis.call('SET', KEYS[1], 1) redis.pcall('INCR', {})" 1 n"#,
+        r#"EVAL "redis.call('SELECT', 4) redis.pcall('LPUSH', KEYS[1], 1) redis.call('SET', 'undeclared', 1)" 1 n"#,
+        "SELECT 0",
+    ],
+    &["MULTI", "SELECT 6", r#"EVAL "redis.call('GET', 'n') redis.call('SELECT', 7)" 0"#, "GET n", "EXEC", "SELECT 0"],
     &["MULTI", r#"EVAL "return redis.call('GET', 'n')" 0"#, "EXEC", "EVALSHA nosuch 0"],
     &["BLPOP none 0.01"],
     &["PUBLISH a b", "FLUSHALL", "RESET"],

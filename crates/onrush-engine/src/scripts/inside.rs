@@ -25,9 +25,6 @@ pub(super) fn execute_called(
     let mut ctx = Ctx::new(outer.engine, outer.thread, &mut *outer.session, out, &mut *outer.commit);
     (ctx.argv, ctx.command, ctx.in_script) = (argv, command, true);
     ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].calls.add(1);
-    if ctx.engine.messages.has_monitors() {
-        show_of_script(&mut ctx);
-    }
     let failure = inside::execute_inside(&mut ctx, is_recorded);
     if let Some(error) = &failure {
         errors.error(error.code());
@@ -35,5 +32,11 @@ pub(super) fn execute_called(
     }
     *changes += ctx.changes;
     let refused = ctx.commit.take_refused();
-    failure.is_some() && refused.is_some_and(|refused| refused != Refused::Undeclared)
+    let takes_long = failure.is_some() && refused.is_some_and(|refused| refused != Refused::Undeclared);
+    // Only now, so that SELECT is shown in the database that it has selected. A command that takes long is shown where it
+    // is executed.
+    if ctx.engine.messages.has_monitors() && !takes_long {
+        show_of_script(&mut ctx);
+    }
+    takes_long
 }
