@@ -277,3 +277,24 @@ fn without_a_threshold_commands_wait_for_a_script_that_can_be_ended() {
     wait_until("the script can be ended", || server.connect().run("SCRIPT KILL").text() == "OK");
     assert_eq!(conn.run("PING").text(), "PONG");
 }
+
+/// The answer to a kill does not wait for the rest of the transaction.
+#[test]
+fn each_of_two_scripts_in_a_transaction_is_ended_by_a_kill_of_its_own() {
+    for workers in ["1", "2"] {
+        let server = start(workers);
+        let transaction = [argv!["MULTI"], argv!["EVAL", LOOP, "0"], argv!["EVAL", LOOP, "0"], argv!["EXEC"]];
+        let mut endless = send(&server, &transaction);
+        for which in ["the first", "the second"] {
+            wait_until_busy(&server, which);
+            let mut killer = server.connect();
+            killer.set_timeout(REPLY_TIME_MAX);
+            killer.send(b"SCRIPT KILL\r\n").expect("sent");
+            assert_eq!(killer.read_reply().expect(which), b"+OK\r\n");
+        }
+        assert_eq!(ask(&server), "PONG");
+        let replies = (0..4).map(|_| endless.read_reply().expect("a reply"));
+        let reply = String::from_utf8_lossy(&replies.last().expect("the last")).into_owned();
+        assert_eq!(reply.matches("Script killed by user with SCRIPT KILL").count(), 2, "{reply}");
+    }
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::Reply;
+use parking_lot::MutexGuard;
 
 use super::waiter::{State, Waiter, flatten};
 use crate::clients::client::ClientHandle;
@@ -44,7 +45,22 @@ impl Waiter {
 
     /// Ends the waiting with a reply that `reply` makes; returns whether the client still waited.
     pub(crate) fn finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
-        let mut state = self.lock_state();
+        self.finish_with(self.lock_state(), shared, reply)
+    }
+
+    /// As [`Waiter::finish`], but waits for no lock; returns false if the waiter's state is locked.
+    pub(crate) fn try_finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
+        let Some(state) = self.try_lock_state() else { return false };
+        self.finish_with(state, shared, reply);
+        true
+    }
+
+    fn finish_with(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        shared: &'static Shared,
+        reply: impl FnOnce(&mut Reply),
+    ) -> bool {
         if !matches!(*state, State::Waiting) {
             return false;
         }

@@ -226,6 +226,10 @@ impl Waiter {
         schedule::lock(&self.state, "the state of a waiter")
     }
 
+    pub(super) fn try_lock_state(&self) -> Option<MutexGuard<'_, State>> {
+        self.state.try_lock()
+    }
+
     /// Calls `take` unless the client's command is being executed or was executed meanwhile: later messages belong
     /// after the reply then.
     pub(crate) fn while_waiting(&self, take: impl FnOnce()) {

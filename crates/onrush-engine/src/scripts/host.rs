@@ -279,7 +279,14 @@ impl Drop for ScriptHost<'_, '_> {
     /// Also after a panic: no script is marked as busy any more.
     fn drop(&mut self) {
         let engine = self.ctx.engine;
-        if self.is_told && engine.scripts.running.end() && self.ctx.thread != engine.long_thread() {
+        if !self.is_told || !engine.scripts.running.end() {
+            return;
+        }
+        if !self.is_outermost {
+            // Other scripts may follow in the transaction.
+            engine.scripts.running.answer_early(engine);
+        }
+        if self.ctx.thread != engine.long_thread() {
             engine.offload.post(Task::Run(Box::new(|| engine.scripts.running.answer(engine))));
         }
     }

@@ -47,6 +47,8 @@ struct State {
     busy: Option<Busy>,
     /// Clients that have asked for the end of the script, and wait for it.
     killers: Vec<Arc<Waiter>>,
+    /// Such clients whose script has ended.
+    unanswered: Vec<Arc<Waiter>>,
 }
 
 /// See the module's text.
@@ -94,17 +96,25 @@ impl Running {
         let mut state = self.state.lock();
         state.busy = None;
         self.is_busy.store(false, Relaxed);
-        !state.killers.is_empty()
+        let killers = std::mem::take(&mut state.killers);
+        state.unanswered.extend(killers);
+        !state.unanswered.is_empty()
     }
 
-    /// Replies to the clients that have killed the script that has ended. No locks may be held.
+    /// Replies to the clients that have killed a script that has ended. No locks may be held.
     pub(crate) fn answer(&self, shared: &'static Shared) {
-        let mut state = self.state.lock();
-        let killers = if state.busy.is_none() { std::mem::take(&mut state.killers) } else { Vec::new() };
-        drop(state);
-        for killer in killers {
+        let unanswered = std::mem::take(&mut self.state.lock().unanswered);
+        for killer in unanswered {
             killer.finish(shared, |out| out.ok());
         }
+    }
+
+    /// As [`Running::answer`], while locks are held: waits for none, and leaves clients for later whose state is locked.
+    pub(crate) fn answer_early(&self, shared: &'static Shared) {
+        let unanswered = std::mem::take(&mut self.state.lock().unanswered);
+        let is_locked = |killer: &Arc<Waiter>| !killer.try_finish(shared, |out| out.ok());
+        let later: Vec<_> = unanswered.into_iter().filter(is_locked).collect();
+        self.state.lock().unanswered.extend(later);
     }
 
     /// What runs, if it takes too long.
