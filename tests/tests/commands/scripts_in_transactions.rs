@@ -324,3 +324,67 @@ fn what_a_transaction_that_begins_anew_brings_comes_once() {
     let again = Server::start_onrush(&args);
     assert_eq!(again.connect().run("DEBUG DIGEST"), digest);
 }
+
+/// A server whose last snapshot has failed. Writes are refused once `stop-writes-on-bgsave-error` is on.
+fn with_failed_snapshot() -> (Server, TempDir) {
+    let folder = TempDir::new();
+    let dir = folder.0.join("data");
+    std::fs::create_dir(&dir).expect("a folder");
+    let path = dir.to_str().expect("a plain path");
+    let server =
+        Server::start_onrush(&["--dir", path, "--save", "3600 1000000", "--stop-writes-on-bgsave-error", "no"]);
+    std::fs::remove_dir_all(&dir).expect("removed");
+    let mut conn = server.connect();
+    conn.run("BGSAVE");
+    wait_until("it fails", || conn.run("INFO persistence").text().contains("rdb_last_bgsave_status:err"));
+    (server, folder)
+}
+
+/// A program that declares to write is refused where a command that writes is, and so before its arguments are looked at.
+#[test]
+fn programs_that_declare_to_write_are_refused_while_they_are_queued() {
+    const LIBRARY: &str = "#!lua name=declared\n\
+        redis.register_function('writes', function(keys) return redis.call('SET', keys[1], 1) end)\n\
+        redis.register_function{function_name='reads', callback=function() return 1 end, flags={'no-writes'}}";
+    let (server, _folder) = with_failed_snapshot();
+    let mut conn = server.connect();
+    assert_eq!(conn.call(&argv!["FUNCTION", "LOAD", LIBRARY]).text(), "declared");
+    let refused = [
+        argv!["FCALL", "writes", "1", "a"],
+        argv!["FCALL", "writes", "x", "a"],
+        argv!["FCALL_RO", "writes", "1", "a"],
+        argv!["EVAL", "#!lua\nreturn 1", "0"],
+        argv!["EVAL_RO", "#!lua\nreturn 1", "0"],
+    ];
+    let queued = [
+        argv!["FCALL", "reads", "0"],
+        argv!["FCALL_RO", "reads", "0"],
+        argv!["FCALL", "nosuch", "0"],
+        argv!["EVAL", "#!lua flags=no-writes\nreturn 1", "0"],
+        argv!["EVAL", "return 1", "0"],
+    ];
+    let mut check = |error: &str| {
+        for command in &refused {
+            assert!(conn.call(command).text().starts_with(error), "{command:?}");
+            assert_eq!(conn.run("MULTI").text(), "OK");
+            assert!(conn.call(command).text().starts_with(error), "{command:?}");
+            assert!(conn.run("EXEC").text().starts_with("EXECABORT"), "{command:?}");
+        }
+        for command in &queued {
+            assert_eq!(conn.run("MULTI").text(), "OK");
+            assert_eq!(conn.call(command).text(), "QUEUED", "{command:?}");
+            assert!(conn.run("EXEC").items().is_some(), "{command:?}");
+        }
+    };
+    let mut other = server.connect();
+    other.run("CONFIG SET stop-writes-on-bgsave-error yes");
+    check("MISCONF");
+    // Health checks are told by PING that writes are refused; scripts are not.
+    assert!(other.run("PING").text().starts_with("MISCONF"));
+    assert_eq!(other.call(&argv!["EVAL", "return redis.call('PING')", "0"]).text(), "PONG");
+    other.run("CONFIG SET stop-writes-on-bgsave-error no");
+    other.run("CONFIG SET maxmemory 1");
+    check("OOM");
+    let allowed = argv!["EVAL", "#!lua flags=allow-oom\nreturn 1", "0"];
+    assert_eq!(integers(&exec(&mut other, &[allowed])), [1]);
+}

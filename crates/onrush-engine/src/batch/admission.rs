@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use onrush_lua::FunctionFlags;
 use onrush_store::Shard;
 
 use crate::batch::chunk::Planned;
@@ -18,6 +19,7 @@ use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::eviction::state::Memory;
+use crate::scripts::declared;
 use crate::settings::Pause;
 use crate::shared::Shared;
 
@@ -150,6 +152,10 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         error::OUT_OF_MEMORY
     } else if let Some(refusal) = ctx.engine.restriction(command, ctx.session) {
         refusal
+    } else if (full || ctx.engine.restricts())
+        && let Some(refusal) = program_refusal(ctx, command, full)
+    {
+        refusal
     } else if ctx.session.states.contains(States::SUBSCRIBED) && !may_subscriber(command) {
         not_for_subscribers(command)
     } else if ctx.session.monitor.is_some() && reaches_keys(ctx, command) {
@@ -159,6 +165,20 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
     };
     stats.commands[command.id as usize].rejected.add(1);
     Err(refused)
+}
+
+/// Why a command must not call its script or function: this declares flags, and by them it writes, which is refused now,
+/// or uses memory, which is `full`. One that declares nothing is refused at the first command that does so.
+#[cold]
+pub(crate) fn program_refusal(ctx: &Ctx<'_>, command: &Command, full: bool) -> Option<CommandError> {
+    let flags = declared(ctx.engine, command, &ctx.argv)?;
+    if flags.contains(FunctionFlags::NO_WRITES) {
+        None
+    } else if full && !flags.contains(FunctionFlags::ALLOW_OOM) {
+        Some(error::OUT_OF_MEMORY)
+    } else {
+        ctx.engine.write_restriction(ctx.session)
+    }
 }
 
 /// Ends a transaction because EXEC is refused with `error`; returns the reply.

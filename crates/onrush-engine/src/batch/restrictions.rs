@@ -49,16 +49,23 @@ impl Shared {
         }
         let queued = || session.transaction.as_ref().is_some_and(|queued| queued.flags().contains(Flags::WRITE));
         let is_ping = command.spec.name == "ping" && command.parent.is_none();
-        if is_ping || command.flags.contains(Flags::WRITE) || command.is_exec() && queued() {
-            let refusal = self.write_refusal.get();
-            if refusal.is_some() {
-                return refusal;
-            }
-            if session.durability == Wish::Always && !is_ping && !self.durability.is_on() {
-                return Some(NOT_DURABLE);
-            }
+        let refusal = if is_ping {
+            self.write_refusal.get()
+        } else if command.flags.contains(Flags::WRITE) || command.is_exec() && queued() {
+            self.write_restriction(session)
+        } else {
+            None
+        };
+        refusal.or_else(|| self.loading_refusal(command, session))
+    }
+
+    /// The error for writes of a session, if they are refused.
+    pub(crate) fn write_restriction(&self, session: &Session) -> Option<CommandError> {
+        if session.is_replay || !self.write_refusal.may_refuse() {
+            return None;
         }
-        self.loading_refusal(command, session)
+        let lacks_log = session.durability == Wish::Always && !self.durability.is_on();
+        self.write_refusal.get().or_else(|| lacks_log.then_some(NOT_DURABLE))
     }
 
     /// The error for a command that is refused while data is loaded.

@@ -210,7 +210,11 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             // A script that has begun to write is not torn in two, whatever happens to the disk meanwhile.
             return Ok(());
         }
-        if let Some(refusal) = self.ctx.engine.restriction(command, self.ctx.session) {
+        let writes = command.flags.contains(Flags::WRITE);
+        if writes && let Some(refusal) = self.ctx.engine.write_restriction(self.ctx.session) {
+            return Err(refusal);
+        }
+        if let Some(refusal) = self.ctx.engine.loading_refusal(command, self.ctx.session) {
             return Err(refusal);
         }
         if self.rules.is_full && command.is_denied_oom() {

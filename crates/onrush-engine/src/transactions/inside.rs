@@ -4,7 +4,7 @@ use std::hint::cold_path;
 
 use onrush_resp::parse_i64;
 
-use crate::batch::admission::{admit, refuse};
+use crate::batch::admission::{admit, program_refusal, refuse};
 use crate::batch::execute::note_timed;
 use crate::clients::session::States;
 use crate::command::find_keys::find_keys;
@@ -46,10 +46,9 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
 }
 
 fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> CommandResult {
-    let full = full && command.is_denied_oom();
-    if full || command.flags.contains(Flags::NO_MULTI) {
-        cold_path();
-        let error = if full { error::OUT_OF_MEMORY } else { NOT_IN_MULTI };
+    if (full || command.flags.contains(Flags::NO_MULTI))
+        && let Some(error) = queue_refusal(ctx, command, full)
+    {
         ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].rejected.add(1);
         return Err(refuse(ctx, error));
     }
@@ -61,6 +60,17 @@ fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> Co
     ctx.session.transaction = Some(transaction);
     ctx.out.simple("QUEUED");
     Ok(())
+}
+
+#[cold]
+fn queue_refusal(ctx: &Ctx<'_>, command: &Command, full: bool) -> Option<CommandError> {
+    if full && command.is_denied_oom() {
+        Some(error::OUT_OF_MEMORY)
+    } else if command.flags.contains(Flags::NO_MULTI) {
+        Some(NOT_IN_MULTI)
+    } else {
+        program_refusal(ctx, command, full)
+    }
 }
 
 /// Notes the keys that the present command, one of a transaction, may work on.
