@@ -95,6 +95,8 @@ pub struct Ctx<'a> {
     pub(crate) still_waits: bool,
     /// Whether a script calls the command.
     pub(crate) in_script: bool,
+    /// Whether scripts may write even if writes are refused by now: their transaction was admitted before.
+    pub(crate) admits_writes: bool,
     /// Set when the command was refused: it does not count as executed then.
     pub(crate) refused: bool,
     /// Set when the command must be tried again, because another thread holds its keys for long.
@@ -126,6 +128,7 @@ impl<'a> Ctx<'a> {
             serving: false,
             still_waits: false,
             in_script: false,
+            admits_writes: false,
             refused: false,
             is_held_back: false,
         }

@@ -340,6 +340,27 @@ fn with_failed_snapshot() -> (Server, TempDir) {
     (server, folder)
 }
 
+#[test]
+fn a_transaction_is_not_torn_when_writes_are_refused_from_its_middle_on() {
+    let (server, _folder) = with_failed_snapshot();
+    let mut conn = server.connect();
+    let refuse = argv!["CONFIG", "SET", "stop-writes-on-bgsave-error", "yes"];
+    let write = |key: &str| argv!["EVAL", "return redis.call('SET', KEYS[1], 1)", "1", key];
+    let declares = argv!["EVAL", "#!lua\nreturn redis.call('SET', KEYS[1], 1)", "1", "c"];
+    for first in [argv!["SET", "a", "1"], write("a"), argv!["PING"]] {
+        let reply = exec(&mut conn, &[first, refuse.clone(), write("b"), declares.clone()]);
+        assert!(
+            reply.items().expect("an array").iter().all(|reply| ["OK", "PONG"].contains(&&*reply.text())),
+            "{reply}"
+        );
+        // The next one is refused.
+        let reply = exec(&mut conn, &[argv!["SET", "a", "2"]]);
+        assert!(reply.text().starts_with("EXECABORT"), "{reply}");
+        assert!(conn.call(&write("b")).text().starts_with("MISCONF"));
+        assert_eq!(conn.run("CONFIG SET stop-writes-on-bgsave-error no").text(), "OK");
+    }
+}
+
 /// A program that declares to write is refused where a command that writes is, and so before its arguments are looked at.
 #[test]
 fn programs_that_declare_to_write_are_refused_while_they_are_queued() {

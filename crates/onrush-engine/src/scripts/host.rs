@@ -52,7 +52,9 @@ pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules
         if is_full && !has(FunctionFlags::ALLOW_OOM) {
             return Err(error::OUT_OF_MEMORY);
         }
-        if let Some(refusal) = ctx.engine.write_refusal() {
+        if !ctx.admits_writes
+            && let Some(refusal) = ctx.engine.write_refusal()
+        {
             return Err(refusal);
         }
     }
@@ -211,7 +213,10 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             return Ok(());
         }
         let writes = command.flags.contains(Flags::WRITE);
-        if writes && let Some(refusal) = self.ctx.engine.write_restriction(self.ctx.session) {
+        if writes
+            && !self.ctx.admits_writes
+            && let Some(refusal) = self.ctx.engine.write_restriction(self.ctx.session)
+        {
             return Err(refusal);
         }
         if let Some(refusal) = self.ctx.engine.loading_refusal(command, self.ctx.session) {

@@ -128,7 +128,10 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_
         ctx.commit.keep_way_back();
     }
     let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
+    // The disk is judged once, so that no transaction is torn in two.
+    let admits_writes = transaction.flags().contains(Flags::WRITE) || engine.write_restriction(&*ctx.session).is_none();
     let mut inner = Ctx::new(engine, thread, &mut *ctx.session, &mut *ctx.out, &mut *ctx.commit);
+    inner.admits_writes = admits_writes;
     let (mut changes, mut timed) = (0, Timed::default());
     let is_monitored = engine.messages.has_monitors();
     let mut stopped = None;
