@@ -62,7 +62,8 @@ impl Reader {
         let mut files = Vec::new();
         let base = manifest.base.iter().map(|file| (file, true));
         for (file, is_base) in base.chain(manifest.incrs.iter().map(|file| (file, false))) {
-            let len = storage.len(&dir.join(&file.name)).map_err(AofError::io(&file.name))?;
+            let path = dir.join(&file.name);
+            let len = storage.len(&path).map_err(AofError::io(path.display()))?;
             let len = len.ok_or_else(|| AofError::Missing { file: file.name.clone() })?;
             files.push(Entry { name: file.name.clone(), len, is_base });
         }
@@ -99,11 +100,11 @@ impl LogFile {
         is_last: bool,
     ) -> Result<LogFile, AofError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut input = storage.read(&path).map_err(AofError::io(&name))?;
+        let mut input = storage.read(&path).map_err(AofError::io(path.display()))?;
         let mut head = Vec::new();
         if is_base {
             let read = input.by_ref().take(RDB_MAGIC.len() as u64).read_to_end(&mut head);
-            read.map_err(AofError::io(&name))?;
+            read.map_err(AofError::io(path.display()))?;
         }
         let content = if head == RDB_MAGIC || is_base && name.ends_with(RDB_SUFFIX) {
             let whole: Input = Box::new(io::Cursor::new(head).chain(input));

@@ -132,7 +132,7 @@ impl Rewriting {
                 if storage.remove(&path).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
                     self.garbage.push(incr.name.clone());
                 }
-                Err(AofError::Io { file: incr.name, error })
+                Err(AofError::io(path.display())(error))
             }
         }
     }

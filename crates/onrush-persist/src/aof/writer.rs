@@ -338,7 +338,8 @@ impl Aof {
         if is_listed {
             let manifest = &rewriting.manifest;
             for file in manifest.files() {
-                let len = storage.len(&options.dir.join(&file.name)).map_err(AofError::io(&file.name))?;
+                let path = options.dir.join(&file.name);
+                let len = storage.len(&path).map_err(AofError::io(path.display()))?;
                 other_size += len.unwrap_or(0);
                 if manifest.base.as_ref() == Some(file) {
                     base_size = len.unwrap_or(0);

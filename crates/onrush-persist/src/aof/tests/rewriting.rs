@@ -201,3 +201,12 @@ fn no_log_begins_on_a_disk_that_takes_no_byte_and_one_without_a_base_leaves_noth
     aof.finish_copy(&save_base(&system, 0).unwrap(), false).unwrap();
     assert_eq!(names(&system), ["appendonly.aof.1.base.aof", "appendonly.aof.manifest"]);
 }
+
+#[test]
+fn a_file_that_cannot_be_made_is_told_with_its_folder() {
+    let system = Faulty::new();
+    let aof = create(&system);
+    system.set_fault(Some(Fault { at: system.operations() + 2, times: u64::MAX, kind: FaultKind::NoSpace }));
+    let error = aof.prepare_rewrite().unwrap_err().to_string();
+    assert!(error.starts_with("data/appendonlydir/appendonly.aof.2.incr.aof: "), "{error}");
+}
