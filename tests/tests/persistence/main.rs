@@ -9,4 +9,5 @@ mod log_reading;
 mod rdb;
 mod replay;
 mod snapshots;
+mod special_files;
 mod stuck_log;

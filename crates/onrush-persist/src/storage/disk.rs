@@ -11,6 +11,28 @@ use super::{Input, Storage, StorageFile};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
+/// Opens an existing file to read it.
+///
+/// # Errors
+/// The system's; or it is a fifo, a socket or a device, whose reader could wait for ever.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    refuse_special(path)?;
+    File::open(path)
+}
+
+/// Fails if `path` is a fifo, a socket or a device. What is not there, or is a folder, the system refuses by itself.
+fn refuse_special(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Err(not_a_file()),
+        _ => Ok(()),
+    }
+}
+
+/// The error for a fifo, a socket or a device in the place of a file.
+pub fn not_a_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file, but a fifo, a socket or a device")
+}
+
 /// Opened for appending, so every write goes to the end.
 struct DiskFile(File);
 
@@ -31,19 +53,22 @@ impl StorageFile for DiskFile {
 impl Storage for Disk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
         // Truncation and appending exclude each other for OpenOptions.
+        refuse_special(path)?;
         File::create(path)?;
         self.append(path)
     }
 
     fn append(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
+        refuse_special(path)?;
         Ok(Arc::new(DiskFile(OpenOptions::new().append(true).open(path)?)))
     }
 
     fn read(&self, path: &Path) -> io::Result<Input> {
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(open_file(path)?))
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        refuse_special(path)?;
         let file = OpenOptions::new().write(true).open(path)?;
         file.set_len(len)?;
         file.sync_all()

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-pub use disk::Disk;
+pub use disk::{Disk, not_a_file, open_file};
 
 /// A file that is written at its end.
 pub trait StorageFile: Send + Sync {

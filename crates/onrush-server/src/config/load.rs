@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::arguments::CommandLine;
@@ -130,7 +131,18 @@ pub fn load(command_line: &CommandLine, stdin: &mut dyn Read) -> Result<Loaded, 
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, StartError> {
-    std::fs::read(path).map_err(|error| StartError::Unreadable { path: path.to_owned(), reason: os_reason(&error) })
+    let unreadable = |reason| StartError::Unreadable { path: path.to_owned(), reason };
+    if is_fifo_on_disk(path) {
+        return Err(unreadable("a fifo; `-` reads a configuration from the standard input".to_owned()));
+    }
+    std::fs::read(path).map_err(|error| unreadable(os_reason(&error)))
+}
+
+/// Whether it is a fifo in a folder, for whose writer the start could wait for ever. Pipes that are open already, as
+/// `/dev/stdin` and those of a shell's `<(…)`, have a writer.
+fn is_fifo_on_disk(path: &Path) -> bool {
+    let is_fifo = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
+    is_fifo && path.canonicalize().is_ok()
 }
 
 /// Why reading stops: a reason whose line is not known yet, or the error of an included file.

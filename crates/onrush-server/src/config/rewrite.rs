@@ -11,6 +11,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use onrush_persist::storage::not_a_file;
+
 use super::directive::{Directive, Kind};
 use super::line::split_words;
 use super::text::os_reason;
@@ -60,6 +62,9 @@ impl Config {
         let file = file.ok_or(RewriteError::NoFile)?;
         // A link stays a link: its target is replaced.
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        if fs::metadata(&file).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(not_a_file().into());
+        }
         let old = match fs::read(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,

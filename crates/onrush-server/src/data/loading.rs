@@ -1,6 +1,5 @@
 //! Loading the data at start, on all cores, while clients get LOADING errors.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use onrush_engine::loading::load::{LoadError, Rules, check_batch, load_batch, lo
 use onrush_engine::observe::progress::Report;
 use onrush_persist::aof::{Chunk, Content, LogFile, Manifest, Reader};
 use onrush_persist::rdb::{self, Batch, FileReader};
-use onrush_persist::storage::Disk;
+use onrush_persist::storage::{Disk, open_file};
 use parking_lot::Mutex;
 
 use crate::data::append_only::{begin_log, continue_log, end_log, folder};
@@ -29,7 +28,7 @@ const THREADS_MAX: usize = 16;
 /// # Errors
 /// It cannot be read, or is malformed; keys loaded by then stay.
 pub fn load_file(server: &'static Server, path: &Path, rules: Rules) -> Result<(), LoadError> {
-    let file = File::open(path).map_err(onrush_persist::rdb::RdbError::from)?;
+    let file = open_file(path).map_err(onrush_persist::rdb::RdbError::from)?;
     load_rdb(server, FileReader::new(file)?, rules).map(drop)
 }
 
@@ -38,7 +37,7 @@ pub fn load_file(server: &'static Server, path: &Path, rules: Rules) -> Result<(
 /// # Errors
 /// As for [`load_file`].
 pub fn check_file(server: &'static Server, path: &Path) -> Result<(), LoadError> {
-    let file = File::open(path).map_err(onrush_persist::rdb::RdbError::from)?;
+    let file = open_file(path).map_err(onrush_persist::rdb::RdbError::from)?;
     check_rdb(server, FileReader::new(file)?).map(drop)
 }
 
