@@ -92,3 +92,13 @@ fn a_fifo_in_the_place_of_a_configuration_refuses_the_start_and_an_open_pipe_doe
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(text.contains("no-such-directive"), "{text}");
 }
+
+/// One more than may be.
+#[test]
+fn more_databases_than_may_be_refuse_the_start() {
+    let folder = TempDir::new();
+    let (status, log) = start(&folder.0, &["--databases", "1000001"]);
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("FATAL CONFIG FILE ERROR"), "{log}");
+    assert!(log.contains("argument must be between 1 and 1000000 inclusive"), "{log}");
+}
