@@ -18,6 +18,9 @@ const NO_REWRITE: &str =
     "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.";
 const MISCONF: &str = "MISCONF Errors writing to the AOF file: File too large";
 
+/// More than the time after which the log's thread writes what was changed.
+const TILL_WRITTEN: Duration = Duration::from_millis(200);
+
 fn start_on(folder: &Path, args: &[&str]) -> Server {
     let folder = folder.to_str().expect("a plain path").to_owned();
     Launch::onrush().args(&["--dir", &folder, "--enable-debug-command", "yes", "--save", ""]).args(args).start()
@@ -262,6 +265,8 @@ fn no_log_begins_behind_one_whose_disk_does_not_answer() {
     disk.set(Word::WriteDelayUs, FOR_EVER_US);
     writer.send(b"SET b 1\r\n").expect("sent");
     wait_until("it is set", || conn.run("GET b").text() == "1");
+    // The log's own thread has begun to write it by then, and not the one that ends the log.
+    std::thread::sleep(TILL_WRITTEN);
     conn.set_timeout(Duration::from_secs(30));
     assert_eq!(conn.run("CONFIG SET appendonly no").text(), "OK");
     let good = TempDir::new();
@@ -507,4 +512,28 @@ fn who_wants_each_write_on_the_disk_gets_no_ok_once_there_is_no_log() {
     assert_eq!(other.run("CONFIG SET appendonly yes").text(), "OK");
     assert_eq!(strict.run("CLIENT DURABILITY always").text(), "OK");
     assert_eq!(strict.run("SET a 5").text(), "OK");
+}
+
+/// The disk of the file before takes most of the time, and then that of the next takes no bytes either.
+#[test]
+fn turning_the_log_on_waits_for_one_time_however_many_steps_hang() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let dir = below.to_str().expect("a plain path");
+    let server = Launch::onrush().disk(&disk).args(&["--dir", dir, "--appendonly", "yes"]).start();
+    let (mut conn, mut writer) = (server.connect(), server.connect());
+    // Of these 14 s the end of the log takes 8, and its successor waits for 6. Then the next write hangs as long.
+    disk.set(Word::WriteDelayUs, 14_000_000);
+    writer.send(b"SET a 1\r\n").expect("sent");
+    wait_until("it is set", || conn.run("GET a").text() == "1");
+    std::thread::sleep(TILL_WRITTEN);
+    conn.set_timeout(Duration::from_secs(30));
+    assert_eq!(conn.run("CONFIG SET appendonly no").text(), "OK");
+    let started = Instant::now();
+    let reply = conn.run("CONFIG SET appendonly yes").text();
+    assert!(reply.contains("Unable to turn on AOF"), "{reply}");
+    assert!(started.elapsed() < Duration::from_secs(11), "{:?}", started.elapsed());
+    disk.heal();
 }

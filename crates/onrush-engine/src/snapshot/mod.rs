@@ -178,7 +178,12 @@ impl Snapshots {
     /// end within [`ABORT_WAIT_MAX`], because its disk does not answer. The caller has left the gate.
     #[must_use]
     pub fn abort_and_wait(&self, why: &str) -> bool {
-        let deadline = Instant::now() + ABORT_WAIT_MAX;
+        self.abort_until(why, Instant::now() + ABORT_WAIT_MAX)
+    }
+
+    /// As [`Snapshots::abort_and_wait`], with another end of the wait.
+    #[must_use]
+    pub fn abort_until(&self, why: &str, deadline: Instant) -> bool {
         while let Some(underway) = self.underway() {
             underway.abort(why);
             let mut state = self.state.lock();

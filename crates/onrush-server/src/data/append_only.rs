@@ -143,14 +143,15 @@ fn make_log(
     }
 }
 
-/// How long the files of a log that begins may take.
+/// How long a log may take to begin: to wait for the disk of the one before, and to make its files.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(8);
 
-/// Makes the files of a log that is to begin, within a bounded time: on a disk that takes no bytes none begins.
+/// Makes the files of a log that is to begin, until `deadline`: on a disk that takes no bytes none begins.
 fn make_log_in_time(
     server: &'static Server,
     config: &Config,
     making: Making,
+    deadline: Instant,
 ) -> Result<(Arc<Aof>, Box<dyn Output>), String> {
     // Nothing is buffered, so no result is in the channel when nobody waits for it any more.
     let (tell, told) = sync_channel(0);
@@ -164,7 +165,11 @@ fn make_log_in_time(
     };
     let thread = std::thread::Builder::new().name("log-begin".into()).spawn(make);
     thread.map_err(|error| error.to_string())?;
-    told.recv_timeout(BEGIN_WAIT_MAX).unwrap_or_else(|_| Err("its disk does not answer".to_owned()))
+    told.recv_timeout(time_until(deadline)).unwrap_or_else(|_| Err("its disk does not answer".to_owned()))
+}
+
+fn time_until(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }
 
 /// Has a log that begins get the records from here on. The caller has the whole keyspace.
@@ -215,10 +220,12 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
         return Err("the data is being loaded".to_owned());
     }
     tracing::info!("Turning the append-only file on");
-    if !server.log.answers_within(BEGIN_WAIT_MAX) {
+    let deadline = Instant::now() + BEGIN_WAIT_MAX;
+    if !server.log.answers_within(time_until(deadline)) {
         return Err("the disk of the file before does not answer".to_owned());
     }
-    let (aof, output) = make_log_in_time(server, config, take_files(server)?)?;
+    let making = take_files(server, deadline)?;
+    let (aof, output) = make_log_in_time(server, config, making, deadline)?;
     let output = Arc::new(Mutex::new(Some(output)));
     let (log, base) = (Arc::clone(&aof), Arc::clone(&output));
     let followed = with_keyspace(server, move || {
@@ -251,14 +258,13 @@ fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
 ///
 /// # Errors
 /// Its disk does not answer.
-fn take_files(server: &Server) -> Result<Making, String> {
-    let deadline = Instant::now() + END_WAIT_MAX;
+fn take_files(server: &Server, deadline: Instant) -> Result<Making, String> {
     loop {
         if let Some(making) = server.host.append_only.make() {
             return Ok(making);
         }
         let is_rewritten = server.snapshots.underway().is_some_and(|underway| underway.purpose == Purpose::LogBase);
-        let has_ended = is_rewritten && server.snapshots.abort_and_wait("another append-only file is begun");
+        let has_ended = is_rewritten && server.snapshots.abort_until("another append-only file is begun", deadline);
         if !has_ended && Instant::now() > deadline {
             return Err("a rewrite is under way and does not end".to_owned());
         }
