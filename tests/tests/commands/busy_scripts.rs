@@ -271,3 +271,21 @@ fn a_write_behind_a_pause_does_not_starve_beside_long_commands() {
         }
     }
 }
+
+/// Of several reasons to refuse a command, the one that redis-server finds first is told.
+#[test]
+fn a_subscriber_is_refused_as_such_also_while_a_script_takes_too_long() {
+    const LINES: [&str; 9] =
+        ["GET k", "SET k v", "PING", "EXEC", "MULTI", "NOSUCH", "GET", "PUBLISH a b", "UNSUBSCRIBE none"];
+    let replies = |server: &Server| {
+        let (mut conn, mut killer) = (server.connect(), server.connect());
+        conn.run("SUBSCRIBE ch");
+        let _busy = send(server, "while true do end");
+        wait_until_busy(&mut killer);
+        let replies = LINES.map(|line| conn.run(line).to_string());
+        assert_eq!(killer.run("SCRIPT KILL").text(), "OK");
+        replies
+    };
+    let oracle = Server::start_oracle(Oracle::Newer, &["--busy-reply-threshold", "100"]);
+    assert_eq!(replies(&start("1")), replies(&oracle));
+}

@@ -253,11 +253,11 @@ fn small_limits_hold_before_the_password() {
 #[test]
 fn lines_of_http_close_the_connection() {
     let server = Server::start_onrush(&[]);
-    for line in ["POST / HTTP/1.1", "Host: example"] {
+    for line in ["POST / HTTP/1.1", "Host: example", "MULTI\r\nPOST / HTTP/1.1"] {
         let stream = format!("PING\r\n{line}\r\nPING\r\nPING\r\n");
         // Redis itself drops the reply before that line or not, as reads fall; none may come after it.
         let got = stream::exchange(&server, stream.as_bytes(), None).expect("closed");
-        assert!(got.is_empty() || got == b"+PONG\r\n", "{}", String::from_utf8_lossy(&got));
+        assert!(b"+PONG\r\n+OK\r\n".starts_with(&got), "{}", String::from_utf8_lossy(&got));
     }
 }
 

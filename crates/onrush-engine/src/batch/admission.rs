@@ -1,8 +1,8 @@
 //! Whether a command may be executed now: only this module decides it.
 //!
 //! Before each command of a connection: unread replies, a shard that is held for long, CLIENT PAUSE
-//! ([`Conditions::stop`]). Then, for the command itself: its number of arguments, the password, memory ([`admit`]). A
-//! refusal after MULTI breaks the transaction ([`refuse`], [`abort`]).
+//! ([`Conditions::stop`]). Then, for the command itself: its number of arguments, the password, memory and more
+//! ([`admit`]). A refusal after MULTI breaks the transaction ([`refuse`], [`abort`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -134,7 +134,8 @@ fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
         && ctx.commit.has_entered()
 }
 
-/// Whether the session may execute a command with these arguments. `full`: memory is not within its limit.
+/// Whether the session may execute a command with these arguments. `full`: memory is not within its limit. If several
+/// reasons are against it, the error is that of redis-server, which looks for them in this order.
 ///
 /// # Errors
 /// The error to reply with, which is counted.
@@ -145,9 +146,6 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
     } else if !ctx.session.is_authenticated() && !command.flags.contains(Flags::NO_AUTH) {
         stats.auth_denied.add(1);
         error::NO_AUTH
-    } else if !ctx.commit.has_entered() && !command.flags.contains(Flags::ALLOW_BUSY) {
-        // A server that loads data is not merely busy, although that may have the whole keyspace for long.
-        ctx.engine.loading_refusal(command, ctx.session).unwrap_or_else(|| ctx.engine.busy_refusal())
     } else if full && command.is_denied_oom() {
         error::OUT_OF_MEMORY
     } else if let Some(refusal) = ctx.engine.restriction(command, ctx.session) {
@@ -158,6 +156,11 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         refusal
     } else if ctx.session.states.contains(States::SUBSCRIBED) && !may_subscriber(command) {
         not_for_subscribers(command)
+    } else if let Some(refusal) = ctx.engine.loading_refusal(command, ctx.session) {
+        refusal
+    } else if !ctx.commit.has_entered() && !command.flags.contains(Flags::ALLOW_BUSY) {
+        // A server that loads data is not merely busy, although that may have the whole keyspace for long.
+        ctx.engine.busy_refusal()
     } else if ctx.session.monitor.is_some() && reaches_keys(ctx, command) {
         error::NOT_FOR_MONITORS
     } else {

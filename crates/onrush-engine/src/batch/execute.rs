@@ -427,7 +427,7 @@ fn wants_held(ctx: &Ctx<'_>) -> bool {
 }
 
 /// Whether a word begins a line of HTTP that every request of a browser has.
-fn is_http(word: &[u8]) -> bool {
+pub(crate) fn is_http(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }
 

@@ -35,11 +35,11 @@ impl Shared {
         if self.write_refusal.is_on() { self.write_refusal.get() } else { None }
     }
 
-    /// The error for a command of a session, if it is refused. PING is refused, too, if writes are: so monitoring
+    /// The error for a command of a session, if it is refused because writes are. PING is refused, too, if writes are: so monitoring
     /// notices.
     #[inline]
     pub(crate) fn restriction(&self, command: &Command, session: &Session) -> Option<CommandError> {
-        if self.restricts() { self.find_restriction(command, session) } else { None }
+        if self.write_refusal.may_refuse() { self.find_restriction(command, session) } else { None }
     }
 
     #[cold]
@@ -49,14 +49,13 @@ impl Shared {
         }
         let queued = || session.transaction.as_ref().is_some_and(|queued| queued.flags().contains(Flags::WRITE));
         let is_ping = command.spec.name == "ping" && command.parent.is_none();
-        let refusal = if is_ping {
+        if is_ping {
             self.write_refusal.get()
         } else if command.flags.contains(Flags::WRITE) || command.is_exec() && queued() {
             self.write_restriction(session)
         } else {
             None
-        };
-        refusal.or_else(|| self.loading_refusal(command, session))
+        }
     }
 
     /// The error for writes of a session, if they are refused.

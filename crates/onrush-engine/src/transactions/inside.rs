@@ -5,7 +5,7 @@ use std::hint::cold_path;
 use onrush_resp::parse_i64;
 
 use crate::batch::admission::{admit, program_refusal, refuse};
-use crate::batch::execute::note_timed;
+use crate::batch::execute::{is_http, note_timed};
 use crate::clients::session::States;
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags};
@@ -27,6 +27,8 @@ const NOT_IN_MULTI: CommandError = CommandError::fixed("ERR Command not allowed 
 pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: bool) -> Option<CommandResult> {
     let command = match planned.map_or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv), Ok) {
         Ok(command) => command,
+        // This ends the connection.
+        Err(_) if is_http(ctx.arg(0)) => return None,
         Err(error) => return Some(Err(refuse(ctx, error))),
     };
     if command.flags.contains(Flags::NOT_QUEUED) {
