@@ -502,3 +502,57 @@ fn what_was_published_before_a_panic_is_told() {
     conn.send(b"PUBLISH c told\r\nDEBUG PANIC\r\n").expect("a connection");
     assert!(read(&mut listening).contains("told"));
 }
+
+#[test]
+fn a_client_gets_what_its_transaction_has_published_before_it_unsubscribes() {
+    // None leaves a subscription behind.
+    const TRANSACTIONS: &[&[&str]] = &[
+        &["MULTI", "SUBSCRIBE ch", "PUBLISH ch m", "UNSUBSCRIBE ch", "EXEC", "PING"],
+        &["MULTI", "SUBSCRIBE ch", "PUBLISH ch m", "UNSUBSCRIBE ch", "PUBLISH ch n", "EXEC", "PING", "PING"],
+        &["HELLO 3", "SUBSCRIBE ch", "MULTI", "PUBLISH ch m", "UNSUBSCRIBE", "PUBLISH ch n", "EXEC", "PING"],
+        &[
+            "HELLO 3",
+            "SUBSCRIBE ch",
+            "MULTI",
+            "PUBLISH ch m",
+            "UNSUBSCRIBE",
+            "SUBSCRIBE ch",
+            "EXEC",
+            "PUBLISH ch n",
+            "UNSUBSCRIBE",
+        ],
+        &[
+            "HELLO 3",
+            "SUBSCRIBE ch",
+            "PSUBSCRIBE c*",
+            "MULTI",
+            "PUBLISH ch m",
+            "PUNSUBSCRIBE",
+            "PUBLISH ch n",
+            "UNSUBSCRIBE",
+            "PUBLISH ch o",
+            "EXEC",
+            "PING",
+        ],
+        &["HELLO 3", "SUBSCRIBE ch", "MULTI", "EVAL \"redis.call('PUBLISH', 'ch', 'm')\" 0", "UNSUBSCRIBE", "EXEC"],
+    ];
+    let heard = |server: &Server| {
+        TRANSACTIONS
+            .iter()
+            .map(|lines| {
+                let mut conn = server.connect();
+                let mut bytes = Vec::new();
+                lines.iter().for_each(|line| Argv::parse(line).expect("balanced quotes").encode(&mut bytes));
+                conn.send(&bytes).expect("sent");
+                let mut heard = read_up_to_echo(&mut conn);
+                // The reply to HELLO tells versions.
+                heard.retain(|reply| !reply.starts_with(b"%"));
+                heard.iter().map(|reply| String::from_utf8_lossy(reply).replace("\r\n", " ")).collect::<Vec<_>>()
+            })
+            .collect::<Vec<_>>()
+    };
+    let oracle = heard(&Server::start_oracle(Oracle::Newer, &[]));
+    for workers in ["1", "2"] {
+        assert_eq!(heard(&Server::start_onrush(&["--workers", workers])), oracle);
+    }
+}

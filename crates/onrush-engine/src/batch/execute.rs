@@ -198,6 +198,10 @@ pub(crate) fn hear(ctx: &mut Ctx<'_>) {
         if ctx.session.handle.has_mail() {
             ctx.session.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
             ctx.session.owed.has_seen_data = true;
+            if ctx.session.subscriptions.is_none() {
+                // It may have heard its last.
+                ctx.session.note_subscriptions();
+            }
         }
     }
 }
