@@ -76,7 +76,7 @@ unit: testbuild ## unit and property tests beside the code
 
 blackbox: tools server testbuild ## the server against redis-server, the pipelining contract, life and death
 	rm -f $(TARGET)/skipped
-	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client
+	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client -- --test-threads=6
 	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
 	$(TARGET)/debug/onrush-sim --seed 1 --seconds 30
 	$(TARGET)/debug/onrush-sim --seconds 30

@@ -12,7 +12,7 @@ use super::directive::TextRule::{
 };
 use super::directive::{Directive, boolean, integer, memory, one_of, special, text};
 
-/// Most databases. One that was never used takes about 80 bytes, and each command about all of them passes over it.
+/// Most databases. One that was never used takes about 150 bytes, and each command about all of them passes over it.
 const DATABASES_MAX: i64 = 1_000_000;
 
 const I32_MIN: i64 = i32::MIN as i64;
