@@ -12,14 +12,14 @@ use crate::batch::planned_keys::PlannedKeys;
 use crate::clients::session::Session;
 use crate::command::table::{Command, CommandTable};
 use crate::commit::{Commit, Key};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 use crate::observe::stats::Executing;
 use crate::shared::{Parts, Shared};
 
 pub use crate::messages::events::EventClass;
 
-/// The result of a handler. An error becomes the command's reply; what the handler has appended is dropped.
-pub type CommandResult = Result<(), CommandError>;
+/// The result of a handler.
+pub type CommandResult = Result<(), Stop>;
 
 /// Runs a command. Its arity and permission have been checked.
 pub type Handler = fn(&mut Ctx<'_>) -> CommandResult;
@@ -91,16 +91,12 @@ pub struct Ctx<'a> {
     pub(crate) changes: u64,
     /// Whether the command is executed for a client that waits.
     pub(crate) serving: bool,
-    /// Set when such a command must keep waiting.
-    pub(crate) still_waits: bool,
     /// Whether a script calls the command.
     pub(crate) in_script: bool,
     /// Whether scripts may write even if writes are refused by now: their transaction was admitted before.
     pub(crate) admits_writes: bool,
     /// Set when the command was refused: it does not count as executed then.
     pub(crate) refused: bool,
-    /// Set when the command must be tried again, because another thread holds its keys for long.
-    pub(crate) is_held_back: bool,
 }
 
 impl<'a> Ctx<'a> {
@@ -126,11 +122,9 @@ impl<'a> Ctx<'a> {
             started: engine.started,
             changes: 0,
             serving: false,
-            still_waits: false,
             in_script: false,
             admits_writes: false,
             refused: false,
-            is_held_back: false,
         }
     }
 
@@ -383,8 +377,17 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// They are too many for a worker: the handler returns, and the command is executed elsewhere from its beginning.
-    pub fn expect_work(&mut self, elements: usize) -> CommandResult {
+    pub fn expect_work(&self, elements: usize) -> CommandResult {
         Ok(self.commit.expect_work(elements)?)
+    }
+
+    /// Announces that this command, which has changed nothing yet, may take long whatever it finds: a worker does not
+    /// execute it. O(1).
+    ///
+    /// # Errors
+    /// This is a worker: the handler returns, and the command is executed elsewhere from its beginning.
+    pub fn leave_worker(&self) -> CommandResult {
+        Ok(self.commit.leave_worker()?)
     }
 
     /// Calls `work`, which may wait for a disk, while this thread holds nothing that another one waits for; only inside of
@@ -405,7 +408,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// As of [`Ctx::expect_work`]; also if another thread holds shards for long.
-    pub fn expect_shards(&mut self, elements: usize) -> CommandResult {
+    pub fn expect_shards(&self, elements: usize) -> CommandResult {
         Ok(self.commit.expect_shards(elements)?)
     }
 

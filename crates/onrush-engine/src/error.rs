@@ -51,6 +51,43 @@ pub fn quoted(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
+/// Why a handler ends without a reply of its own. What it has appended is dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// This is the reply.
+    Error(CommandError),
+    /// Another thread holds what the command needs for long: it is executed again from its beginning when that is done.
+    Later,
+    /// It takes long: the thread for long commands executes it from its beginning.
+    Elsewhere,
+    /// It runs inside of another commit and needs a key that was not declared: the outer command handles this.
+    Undeclared,
+    /// It is executed for a client that waits, and that must keep waiting.
+    Waits,
+}
+
+impl Stop {
+    /// Whether the command is to be executed later, or elsewhere.
+    pub(crate) fn is_put_off(&self) -> bool {
+        matches!(self, Stop::Later | Stop::Elsewhere)
+    }
+
+    /// The error that stands for it.
+    pub fn error(&self) -> &CommandError {
+        match self {
+            Stop::Error(error) => error,
+            Stop::Undeclared => const { &UNDECLARED },
+            Stop::Later | Stop::Elsewhere | Stop::Waits => const { &PUT_OFF },
+        }
+    }
+}
+
+impl<E: Into<CommandError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Stop::Error(error.into())
+    }
+}
+
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
         $($(#[$doc])* pub const $name: CommandError = CommandError::fixed($text);)*
@@ -58,7 +95,7 @@ macro_rules! errors {
 }
 
 errors! {
-    /// A command inside of another commit asked for a key that was not declared; the outer command handles this.
+    /// A command inside of another commit asked for a key that was not declared; no client sees this.
     UNDECLARED = "ERR the key was not declared";
     /// A command was postponed; no client sees this.
     PUT_OFF = "ERR the command is executed later";

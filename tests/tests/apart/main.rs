@@ -7,3 +7,4 @@ mod large_log;
 mod memory;
 mod pipelining;
 mod siege;
+mod tracing;

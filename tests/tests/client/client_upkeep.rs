@@ -1,7 +1,5 @@
-//! Services around commands: timeouts of single ones, passwords that change, an orderly end, counters, and events for
-//! `tracing`.
+//! Services around commands: timeouts of single ones, passwords that change, an orderly end, and counters.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -269,52 +267,4 @@ fn counters_tell_of_losses_and_of_what_is_sent_again() {
         assert_eq!((counters.commands, counters.replies, counters.lost), (3, 1, 2));
         assert_eq!((counters.reconnects, counters.retries), (1, 1));
     });
-}
-
-/// Where the events are written to.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn tracing_sees_commands_connections_and_losses_and_no_secrets() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::DEBUG)
-        .with_ansi(false)
-        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let server = Server::start_onrush(&["--requirepass", "sesame"]);
-        let con = client(&server, "?pass=sesame").connect().await.unwrap();
-        let () = con.set("a-key", "a-value").await.unwrap();
-        pipe().get("a-key").get("b").exec_async(&con).await.unwrap();
-        let other = client(&server, "?pass=sesame").connect().await.unwrap();
-        let _ = con.client_id::<u64>().await.unwrap();
-        let _ = other.client_kill::<_, i32>(("TYPE", "normal")).await;
-        cmd("GET").arg("a-key").idempotent().exec_async(&con).await.unwrap();
-    });
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    for wanted in
-        ["connected", "command{name=SET}", "pipeline{commands=2 bytes=", "the connection is lost", "connected again"]
-    {
-        assert!(log.contains(wanted), "{wanted}\n{log}");
-    }
-    for secret in ["sesame", "a-value", "a-key"] {
-        assert!(!log.contains(secret), "{secret}\n{log}");
-    }
 }

@@ -15,9 +15,9 @@ use crate::clients::client::ClientHandle;
 use crate::clients::session::{ReplyMode, Session, States};
 use crate::command::find_keys::keys_of;
 use crate::command::{Command, Flags};
-use crate::commit::{Commit, Refused};
+use crate::commit::Commit;
 use crate::ctx::{CommandResult, Ctx, Engine};
-use crate::error::CommandError;
+use crate::error::{CommandError, Stop};
 use crate::long::offload;
 use crate::messages::show::show;
 use crate::observe::slow::{note_command, note_hot_keys, note_together};
@@ -35,7 +35,18 @@ pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Executes one command, at `place`; returns whether it was one that is not short, or was put off. `PLAIN`: see
+/// How a command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It was short, and timed with others.
+    Short,
+    /// It was timed by itself, or was refused, or another thread executes it.
+    Long,
+    /// Nothing was done: it is to be executed again when another thread no longer holds its keys.
+    Later,
+}
+
+/// Executes one command, at `place`; returns how it has ended. `PLAIN`: see
 /// [`Conditions::admit_all_short`](crate::batch::admission::Conditions::admit_all_short); `full`: memory is not within its
 /// limit; `following`: the runs from that of the command on.
 #[inline(always)]
@@ -45,26 +56,25 @@ pub(crate) fn execute<'p, const PLAIN: bool>(
     full: bool,
     place: Place,
     following: impl FnOnce() -> &'p [Planned],
-) -> bool {
+) -> End {
     let mark = ctx.out.mark();
-    let mut is_long = false;
-    match planned {
+    let end = match planned {
         Some(command) if admit_short(ctx, command, PLAIN, full) => {
             ctx.command = command;
             ctx.executing.note(command.id);
-            if let Err(error) = (command.handler)(ctx) {
-                cold_path();
-                if put_off(ctx, mark) {
-                    is_long = true;
-                } else {
-                    ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
-                    fail(ctx, mark, &error);
+            match (command.handler)(ctx) {
+                Ok(()) => End::Short,
+                Err(stop) => {
+                    cold_path();
+                    if let Stop::Error(_) = stop {
+                        ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].failed.add(1);
+                    }
+                    stopped(ctx, mark, &stop, End::Short)
                 }
             }
         }
         _ => {
             cold_path();
-            is_long = true;
             // The command's time is that of its start; later commands get their own.
             ctx.commit.watch().begin(&ctx.engine.clock, place);
             ctx.started = ctx.commit.watch().began();
@@ -76,31 +86,30 @@ pub(crate) fn execute<'p, const PLAIN: bool>(
                 end_row(ctx, executed, reply_at, result.is_err());
                 ctx.commit.watch().chain(place.next(following));
             }
-            match result {
-                Err(_) if put_off(ctx, mark) => {}
-                result => {
-                    ctx.session.owed.has_seen_data |= executed.is_some_and(Command::may_report_data);
-                    ctx.session.is_script_shown = false;
-                    if let Err(error) = result {
-                        fail(ctx, mark, &error);
-                    }
-                }
+            if !result.as_ref().is_err_and(Stop::is_put_off) {
+                ctx.session.owed.has_seen_data |= executed.is_some_and(Command::may_report_data);
+                ctx.session.is_script_shown = false;
             }
+            let end = match result {
+                Ok(()) => End::Long,
+                Err(stop) => stopped(ctx, mark, &stop, End::Long),
+            };
             ctx.commit.take_watch_time();
+            end
         }
-    }
-    if !PLAIN && ctx.session.states.contains(States::TRACKS) {
+    };
+    if !PLAIN && ctx.session.states.contains(States::TRACKS) && end != End::Later {
         note_tracked(ctx);
     }
     if ctx.commit.has_aftermath() {
         cold_path();
         finish(ctx);
     }
-    if ctx.session.reply_mode != ReplyMode::On && !ctx.is_held_back {
+    if ctx.session.reply_mode != ReplyMode::On && end != End::Later {
         cold_path();
         leave_out(ctx, mark);
     }
-    is_long
+    end
 }
 
 /// Whether the present command, which was executed, is timed together with the one that comes next.
@@ -152,26 +161,30 @@ pub(crate) fn count_earlier(ctx: &mut Ctx<'_>) {
     }
 }
 
-/// Postpones the present command if its commit was refused a lock: it goes to the thread for long commands, or is tried
-/// again when that thread is done. Returns whether it did.
+/// Ends a command that its handler has stopped: with an error as its reply, which is returned as `end`, or postponed.
 #[cold]
-fn put_off(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark) -> bool {
-    match ctx.commit.take_refused() {
-        None | Some(Refused::Undeclared) => return false,
-        Some(Refused::HeldLong) => ctx.is_held_back = true,
-        Some(Refused::TakesLong) => offload(ctx),
+fn stopped(ctx: &mut Ctx<'_>, mark: onrush_resp::Mark, stop: &Stop, end: End) -> End {
+    if !stop.is_put_off() {
+        fail(ctx, mark, stop.error());
+        return end;
     }
+    let end = match stop {
+        Stop::Later => End::Later,
+        _ => {
+            offload(ctx);
+            End::Long
+        }
+    };
     ctx.out.rewind(mark);
     ctx.commit.release();
-    true
+    end
 }
 
 /// Notes the keys that the present command has read, because its client tracks keys; its locks are held. A postponed
 /// command has read nothing.
 #[cold]
 fn note_tracked(ctx: &mut Ctx<'_>) {
-    let is_put_off = ctx.is_held_back || ctx.session.is_lent();
-    if !is_put_off {
+    if !ctx.session.is_lent() {
         if !ctx.refused {
             note_reads(ctx);
         }
@@ -198,8 +211,8 @@ pub(crate) fn hear(ctx: &mut Ctx<'_>) {
         if ctx.session.handle.has_mail() {
             ctx.session.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
             ctx.session.owed.has_seen_data = true;
-            if ctx.session.subscriptions.is_none() {
-                // It may have heard its last.
+            if ctx.session.subscriptions.is_none() && !ctx.session.handle.has_mail() {
+                // It has heard its last.
                 ctx.session.note_subscriptions();
             }
         }
@@ -259,15 +272,13 @@ pub(crate) fn execute_waiting(
     ctx.executing.note(command.id);
     let mark = ctx.out.mark();
     let waited = match (command.handler)(&mut ctx) {
-        Ok(()) if ctx.still_waits => Waited::On,
         Ok(()) => Waited::Enough,
-        Err(error) => match ctx.commit.take_refused() {
-            Some(_) => Waited::Longer,
-            None => {
-                fail(&mut ctx, mark, &error);
-                Waited::Enough
-            }
-        },
+        Err(Stop::Waits) => Waited::On,
+        Err(Stop::Error(error)) => {
+            fail(&mut ctx, mark, &error);
+            Waited::Enough
+        }
+        Err(Stop::Later | Stop::Elsewhere | Stop::Undeclared) => Waited::Longer,
     };
     if waited == Waited::Enough && ctx.session.states.contains(States::TRACKS) {
         note_tracked(&mut ctx);
@@ -309,10 +320,10 @@ pub(crate) fn execute_offloaded(
             ctx.session.owed.has_seen_data |= command.may_report_data();
             execute_timed(&mut ctx, command)
         }
-        Err(error) => Err(refused(&mut ctx, command, error)),
+        Err(error) => Err(refused(&mut ctx, command, error).into()),
     };
-    if let Err(error) = result {
-        fail(&mut ctx, mark, &error);
+    if let Err(stop) = result {
+        fail(&mut ctx, mark, stop.error());
     }
     ctx.session.is_script_shown = false;
     if ctx.engine.messages.has_monitors() && !ctx.refused {
@@ -376,7 +387,7 @@ fn execute_long(
     full: bool,
 ) -> (Option<&'static Command>, CommandResult) {
     let result = execute_admitted(ctx, planned, full);
-    let executed = (!ctx.refused && !ctx.commit.is_refused()).then_some(ctx.command);
+    let executed = (!ctx.refused && !result.as_ref().is_err_and(Stop::is_put_off)).then_some(ctx.command);
     (executed, result)
 }
 
@@ -395,12 +406,12 @@ fn execute_admitted(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         }
         Err(error) => {
             ctx.refused = true;
-            return Err(error);
+            return Err(error.into());
         }
     };
     ctx.command = command;
     if let Err(error) = admit(ctx, command, full) {
-        return Err(refused(ctx, command, error));
+        return Err(refused(ctx, command, error).into());
     }
     ctx.session.handle.activity.last_command.store(u32::from(command.id), Relaxed);
     ctx.executing.note(command.id);
@@ -409,10 +420,10 @@ fn execute_admitted(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
     ctx.commit.submit();
     let has_keys = command.plan.is_some() && !command.flags.contains(Flags::PUBSUB);
     if ctx.argc() > offload::ARGS_MAX && has_keys && ctx.commit.may_defer() {
-        return Err(ctx.commit.refuse(Refused::TakesLong).into());
+        return Err(Stop::Elsewhere);
     }
     if ctx.engine.offload.is_busy() && ctx.commit.has_entered() && wants_held(ctx) {
-        return Err(ctx.commit.refuse(Refused::HeldLong).into());
+        return Err(Stop::Later);
     }
     (command.handler)(ctx)
 }

@@ -11,7 +11,7 @@ use onrush_resp::{Decoder, Reply};
 use crate::batch::admission::Conditions;
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Chunk, Part, Planned, Tally};
-use crate::batch::execute::{count_earlier, encode, execute, fail, hear, leave_out};
+use crate::batch::execute::{End, count_earlier, encode, execute, fail, hear, leave_out};
 use crate::batch::planned_keys::PlannedKeys;
 use crate::batch::slice::SliceEnd;
 use crate::clients::session::{ReplyMode, Session, States};
@@ -224,9 +224,10 @@ impl Steps<'_> {
             return None;
         }
         let following = || &self.planned[at..];
-        if execute::<PLAIN>(ctx, run.command, self.conditions.full, Place { run: at, nth }, following) {
+        let end = execute::<PLAIN>(ctx, run.command, self.conditions.full, Place { run: at, nth }, following);
+        if end != End::Short {
             cold_path();
-            if std::mem::take(&mut ctx.is_held_back) {
+            if end == End::Later {
                 let requeue = self.spilled.then(|| encode(&ctx.argv).into());
                 return Some(Turn::EndsBefore(ChunkEnd::Stopped { end: SliceEnd::HeldLong, requeue }));
             }
@@ -301,8 +302,8 @@ impl Steps<'_> {
     fn queue(&self, ctx: &mut Ctx<'_>, planned: Option<&'static Command>) -> bool {
         let mark = ctx.out.mark();
         let Some(queued) = queue(ctx, planned, self.conditions.full) else { return false };
-        if let Err(error) = queued {
-            fail(ctx, mark, &error);
+        if let Err(stop) = queued {
+            fail(ctx, mark, stop.error());
         }
         if ctx.session.reply_mode != ReplyMode::On {
             leave_out(ctx, mark);

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use super::waiter::{Command, OnTimeout, ReplacedArg, State, Waiter, WaitsFor};
 use crate::command::Flags;
-use crate::ctx::Ctx;
-use crate::error::CommandError;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{CommandError, Stop};
 use crate::long::offload::Task;
 
 /// How a command waits.
@@ -32,14 +32,16 @@ impl Ctx<'_> {
     /// Makes the client wait for keys. The handler has found nothing to reply with, holds the locks of the keys, and
     /// returns without a reply after this. Where blocking is not allowed, the reply of a timeout comes at once. A
     /// command executed for a waiting client keeps waiting. O(keys).
-    pub fn block(&mut self, block: Block) {
+    ///
+    /// # Errors
+    /// [`Stop::Waits`] in that case.
+    pub fn block(&mut self, block: Block) -> CommandResult {
         if self.serving {
-            self.still_waits = true;
-            return;
+            return Err(Stop::Waits);
         }
         if self.session.deny_blocking {
             block.on_timeout.append_to(self.out);
-            return;
+            return Ok(());
         }
         let waiters = &self.engine.waiters;
         let command = Command::copy(&self.argv, &block.instead);
@@ -69,6 +71,17 @@ impl Ctx<'_> {
         waiters.count_begin();
         drop(known);
         self.session.waiter = Some(waiter);
+        Ok(())
+    }
+
+    /// Makes the client wait for no key: until another thread finishes its waiter, which is returned, or the time is over.
+    /// Where blocking is not allowed, the reply of a timeout comes at once.
+    ///
+    /// # Errors
+    /// As of [`Ctx::block`].
+    pub fn set_aside(&mut self, deadline_ms: Option<i64>, on_timeout: OnTimeout) -> Result<Option<Arc<Waiter>>, Stop> {
+        self.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() })?;
+        Ok(self.session.waiter.clone())
     }
 
     fn as_sent(&self, index: usize) -> ReplacedArg {

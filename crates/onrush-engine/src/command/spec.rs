@@ -349,7 +349,7 @@ constructors! {
 
 /// Handler of containers; their arity keeps it from being reached.
 pub(super) fn unreached(_: &mut Ctx<'_>) -> CommandResult {
-    Err(crate::error::SYNTAX)
+    Err(crate::error::SYNTAX.into())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::key::Key;
 use super::record::Recorder;
 use crate::batch::kept::shrink;
-use crate::error::{self, CommandError};
+use crate::error::Stop;
 use crate::gate::{Entered, Exclusive};
 use crate::shared::Shared;
 
@@ -57,12 +57,12 @@ pub enum Refused {
     TakesLong,
 }
 
-impl From<Refused> for CommandError {
-    /// A command inside of this commit has asked for too much. Only the outer command sees this.
+impl From<Refused> for Stop {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Undeclared => error::UNDECLARED,
-            Refused::HeldLong | Refused::TakesLong => error::PUT_OFF,
+            Refused::Undeclared => Stop::Undeclared,
+            Refused::HeldLong => Stop::Later,
+            Refused::TakesLong => Stop::Elsewhere,
         }
     }
 }

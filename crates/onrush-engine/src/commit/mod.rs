@@ -82,7 +82,6 @@ pub struct Commit {
     moment: Moment,
     watch: Stopwatch,
     left: Leftovers,
-    refused: Option<Refused>,
     /// The memory of the transaction that was executed last.
     spare: Option<Box<Transaction>>,
     /// What makes room when too much memory is in use.
@@ -113,7 +112,6 @@ impl Commit {
             moment: Moment::new(shared.draw_seed()),
             watch: Stopwatch::new(shared.started),
             left: Leftovers::default(),
-            refused: None,
             spare: None,
             evictor: None,
             is_paused: false,

@@ -1,4 +1,4 @@
-//! The keys that a commit has locked, and what it is refused.
+//! The keys that a commit has locked.
 
 use onrush_store::{Db, KeyHash};
 
@@ -17,8 +17,7 @@ impl Commit {
     /// The command runs inside of another commit, which has not declared one of the keys.
     pub fn lock_all(&mut self, keys: impl IntoIterator<Item = (u32, KeyHash)>) -> Result<(), Refused> {
         self.release();
-        let locked = self.locks.lock_all(keys.into_iter());
-        self.note(locked)
+        self.locks.lock_all(keys.into_iter())
     }
 
     /// Takes the whole keyspace for this command. References into tables must end before.
@@ -27,11 +26,6 @@ impl Commit {
     /// The command runs inside of another commit, which has declared only keys; or it would have to wait for a long
     /// command.
     pub fn lock_keyspace(&mut self) -> Result<(), Refused> {
-        let locked = self.take_keyspace();
-        self.note(locked)
-    }
-
-    fn take_keyspace(&mut self) -> Result<(), Refused> {
         self.release();
         // A thread that has the keyspace must not miss one of our records.
         self.record.submit();
@@ -46,22 +40,17 @@ impl Commit {
         self.locks.has_keyspace()
     }
 
-    fn note(&mut self, locked: Result<(), Refused>) -> Result<(), Refused> {
-        self.refused = self.refused.or(locked.err());
-        locked
-    }
-
     /// Announces that the present command, which has changed nothing yet, will go through this many elements.
     ///
     /// # Errors
     /// They are too many for a worker: the command is executed again from its beginning on the thread for long
     /// commands.
     #[inline]
-    pub fn expect_work(&mut self, elements: usize) -> Result<(), Refused> {
+    pub fn expect_work(&self, elements: usize) -> Result<(), Refused> {
         if elements <= self.shared.offload.elements_max || !self.may_defer() {
             return Ok(());
         }
-        self.note(Err(Refused::TakesLong))
+        Err(Refused::TakesLong)
     }
 
     /// A command may go through this many elements to find out whether there are too many for a worker.
@@ -70,13 +59,21 @@ impl Commit {
         if self.may_defer() { self.shared.offload.elements_max } else { usize::MAX }
     }
 
+    /// Announces that the present command, which has changed nothing yet, may take long whatever it finds.
+    ///
+    /// # Errors
+    /// As of [`Commit::expect_work`].
+    #[inline]
+    pub fn leave_worker(&self) -> Result<(), Refused> {
+        if self.may_defer() { Err(Refused::TakesLong) } else { Ok(()) }
+    }
+
     /// Announces that the present command, which has changed nothing yet, will look into shards one after the other.
     ///
     /// # Errors
     /// As of [`Commit::expect_work`]; also if another thread holds shards for long.
-    pub fn expect_shards(&mut self, elements: usize) -> Result<(), Refused> {
-        let is_busy = self.shared.offload.is_busy();
-        self.expect_work(if is_busy { usize::MAX } else { elements })
+    pub fn expect_shards(&self, elements: usize) -> Result<(), Refused> {
+        if self.shared.offload.is_busy() { self.leave_worker() } else { self.expect_work(elements) }
     }
 
     /// Whether commands may be postponed, or go to the thread for long commands. Inside of a script, that means the
@@ -96,21 +93,6 @@ impl Commit {
     pub(crate) fn is_held_long(&self, key: &[u8]) -> bool {
         let hash = self.shared.keyspace.hash(key);
         self.shared.keyspace.db(self.db as usize).is_some_and(|db| db.shard_of(hash).is_held_long())
-    }
-
-    /// Notes why the present command is refused.
-    pub(crate) fn refuse(&mut self, refused: Refused) -> Refused {
-        *self.refused.insert(refused)
-    }
-
-    /// Whether the present command did not get what it asked for.
-    pub(crate) fn is_refused(&self) -> bool {
-        matches!(self.refused, Some(Refused::HeldLong | Refused::TakesLong))
-    }
-
-    /// Why the present command did not get what it asked for, if so.
-    pub(crate) fn take_refused(&mut self) -> Option<Refused> {
-        self.refused.take()
     }
 
     /// Begins running commands inside of this commit, with its locks: several keys' or the whole keyspace. Until

@@ -14,7 +14,7 @@ use crate::batch::argv::Argv;
 use crate::blocking::serve::refuse_waiting;
 use crate::command::{Command, Flags};
 use crate::commit::Outside;
-use crate::ctx::{CommandResult, Ctx};
+use crate::ctx::Ctx;
 use crate::error::{self, CommandError};
 use crate::long::offload::Task;
 use crate::observe::errors::ErrorCounts;
@@ -198,7 +198,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
     }
 
     /// Whether the script may call a command.
-    fn admit(&self, command: &Command, argv: &Argv<'_>) -> CommandResult {
+    fn admit(&self, command: &Command, argv: &Argv<'_>) -> Result<(), CommandError> {
         if !command.accepts(argv.len()) {
             return Err(WRONG_ARITY);
         }
@@ -228,7 +228,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         Ok(())
     }
 
-    fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> CommandResult {
+    fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> Result<(), CommandError> {
         let Ok(command) = self.ctx.engine.commands.resolve(&argv) else {
             self.errors.error(UNKNOWN.code());
             return Err(UNKNOWN);

@@ -4,7 +4,6 @@ use onrush_resp::Reply;
 
 use crate::batch::argv::Argv;
 use crate::command::Command;
-use crate::commit::Refused;
 use crate::ctx::Ctx;
 use crate::messages::show::show_of_script;
 use crate::observe::errors::ErrorCounts;
@@ -25,14 +24,13 @@ pub(super) fn execute_called(
     let mut ctx = Ctx::new(outer.engine, outer.thread, &mut *outer.session, out, &mut *outer.commit);
     (ctx.argv, ctx.command, ctx.in_script) = (argv, command, true);
     ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].calls.add(1);
-    let failure = inside::execute_inside(&mut ctx, is_recorded);
-    if let Some(error) = &failure {
-        errors.error(error.code());
+    let stop = inside::execute_inside(&mut ctx, is_recorded);
+    if let Some(stop) = &stop {
+        errors.error(stop.error().code());
         errors.failed(command.id, 1);
     }
     *changes += ctx.changes;
-    let refused = ctx.commit.take_refused();
-    let takes_long = failure.is_some() && refused.is_some_and(|refused| refused != Refused::Undeclared);
+    let takes_long = stop.is_some_and(|stop| stop.is_put_off());
     // Only now, so that SELECT is shown in the database that it has selected. A command that takes long is shown where it
     // is executed.
     if ctx.engine.messages.has_monitors() && !takes_long {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::blocking::waiter::Waiter;
-use crate::error::CommandError;
+use crate::error::{CommandError, Stop};
 use crate::shared::Shared;
 
 const BUSY_SCRIPT: CommandError =
@@ -132,17 +132,21 @@ impl Running {
     ///
     /// # Errors
     /// No script is busy; the busy script is of the other kind; or it has written something.
-    pub(crate) fn kill(&self, function: bool, wait: impl FnOnce() -> Option<Arc<Waiter>>) -> Result<(), CommandError> {
+    pub(crate) fn kill(
+        &self,
+        function: bool,
+        wait: impl FnOnce() -> Result<Option<Arc<Waiter>>, Stop>,
+    ) -> Result<(), Stop> {
         let mut state = self.state.lock();
-        let Some(busy) = &mut state.busy else { return Err(NOT_BUSY) };
+        let Some(busy) = &mut state.busy else { return Err(NOT_BUSY.into()) };
         if busy.has_written {
-            return Err(UNKILLABLE);
+            return Err(UNKILLABLE.into());
         }
         if busy.what.function.is_some() != function {
-            return Err(self.refusal());
+            return Err(self.refusal().into());
         }
         busy.is_to_end = true;
-        state.killers.extend(wait());
+        state.killers.extend(wait()?);
         Ok(())
     }
 }
@@ -160,20 +164,20 @@ mod tests {
     #[test]
     fn a_script_that_is_to_end_writes_nothing_more() {
         let running = busy(false);
-        running.kill(false, || None).expect("it can be killed");
+        running.kill(false, || Ok(None)).expect("it can be killed");
         assert!(running.is_to_end() && !running.may_write());
         let running = busy(false);
         assert!(running.may_write());
-        assert_eq!(running.kill(false, || None), Err(UNKILLABLE));
-        assert_eq!(busy(true).kill(false, || None), Err(UNKILLABLE));
+        assert_eq!(running.kill(false, || Ok(None)), Err(UNKILLABLE.into()));
+        assert_eq!(busy(true).kill(false, || Ok(None)), Err(UNKILLABLE.into()));
     }
 
     #[test]
     fn a_late_kill_does_not_hit_the_next_script() {
         let running = busy(false);
-        running.kill(false, || None).expect("it can be killed");
+        running.kill(false, || Ok(None)).expect("it can be killed");
         running.end();
-        assert_eq!(running.kill(false, || None), Err(NOT_BUSY));
+        assert_eq!(running.kill(false, || Ok(None)), Err(NOT_BUSY.into()));
         running.take_too_long(false, What { function: None, command: Vec::new(), started: Instant::now() });
         assert!(!running.is_to_end());
     }

@@ -9,9 +9,9 @@ use crate::batch::execute::{is_http, note_timed};
 use crate::clients::session::States;
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags};
-use crate::commit::{Commit, Outside, Refused};
+use crate::commit::{Commit, Outside};
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 use crate::messages::show::show;
 use crate::observe::errors::ErrorCounts;
 use crate::observe::slow::{note_slow, one_of};
@@ -29,7 +29,7 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         Ok(command) => command,
         // This ends the connection.
         Err(_) if is_http(ctx.arg(0)) => return None,
-        Err(error) => return Some(Err(refuse(ctx, error))),
+        Err(error) => return Some(Err(refuse(ctx, error).into())),
     };
     if command.flags.contains(Flags::NOT_QUEUED) {
         return None;
@@ -42,7 +42,7 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
     if (planned.is_none() || is_limited)
         && let Err(error) = admit(ctx, command, false)
     {
-        return Some(Err(refuse(ctx, error)));
+        return Some(Err(refuse(ctx, error).into()));
     }
     Some(queue_command(ctx, command, full))
 }
@@ -52,7 +52,7 @@ fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> Co
         && let Some(error) = queue_refusal(ctx, command, full)
     {
         ctx.engine.stats.threads[ctx.thread].commands[command.id as usize].rejected.add(1);
-        return Err(refuse(ctx, error));
+        return Err(refuse(ctx, error).into());
     }
     let Some(mut transaction) = ctx.session.transaction.take() else { return Ok(()) };
     transaction.push(command.id, command.flags, &ctx.argv, ctx.planned);
@@ -140,17 +140,17 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_
     for (at, (id, argv, planned)) in transaction.commands().enumerate() {
         let command = engine.commands.command(id);
         (inner.command, inner.argv, inner.planned) = (command, argv, planned);
-        if command.is_short() && !engine.settings.timing.may_time_each() {
-            execute_queued(&mut inner);
+        let stop = if command.is_short() && !engine.settings.timing.may_time_each() {
+            execute_queued(&mut inner)
         } else {
             cold_path();
-            timed.execute(&mut inner, at);
-        }
+            timed.execute(&mut inner, at)
+        };
         if is_monitored {
             show(&mut inner);
         }
         changes += std::mem::take(&mut inner.changes);
-        if has_way_back && let Some(reason) = stops(inner.commit) {
+        if has_way_back && let Some(reason) = stops(inner.commit, stop) {
             stopped = Some(reason);
             break;
         }
@@ -173,12 +173,12 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_
 }
 
 /// Why a transaction with a way back must stop, if it must: the reason it went outside, or `None` if it takes long.
-fn stops(commit: &mut Commit) -> Option<Option<Outside>> {
-    match (commit.take_refused(), commit.went_outside()) {
+fn stops(commit: &Commit, stop: Option<Stop>) -> Option<Option<Outside>> {
+    match (stop, commit.went_outside()) {
         _ if commit.tells_too_much() => Some(None),
-        (Some(Refused::TakesLong | Refused::HeldLong), _) => Some(None),
-        (Some(Refused::Undeclared), outside) => Some(Some(outside.unwrap_or(Outside::Undeclared))),
-        (None, outside) => outside.map(Some),
+        (Some(Stop::Elsewhere | Stop::Later), _) => Some(None),
+        (Some(Stop::Undeclared), outside) => Some(Some(outside.unwrap_or(Outside::Undeclared))),
+        (_, outside) => outside.map(Some),
     }
 }
 
@@ -192,14 +192,15 @@ struct Timed {
 
 impl Timed {
     /// Executes the command of a context, at this place of its transaction.
-    fn execute(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+    fn execute(&mut self, ctx: &mut Ctx<'_>, at: usize) -> Option<Stop> {
         let (started, reply_at) = (ctx.engine.clock.now(), ctx.out.len());
         ctx.started = started;
-        execute_queued(ctx);
+        let stop = execute_queued(ctx);
         let nanos = (ctx.engine.clock.now() - started).as_nanos() as u64;
         note_timed(ctx, nanos, ctx.out.len().saturating_sub(reply_at));
         self.commands.push((at, nanos));
         self.nanos += nanos;
+        stop
     }
 
     /// Counts all commands of the transaction, which `ctx` has executed.
@@ -233,26 +234,27 @@ impl Timed {
     }
 }
 
-/// Executes the command of a context inside of the commit of EXEC.
-pub(crate) fn execute_queued(ctx: &mut Ctx<'_>) {
+/// Executes the command of a context inside of the commit of EXEC; returns what has stopped it, if something has.
+pub(crate) fn execute_queued(ctx: &mut Ctx<'_>) -> Option<Stop> {
     ctx.executing.note(ctx.command.id);
-    if let Some(error) = execute_inside(ctx, true) {
-        let mut errors = ErrorCounts::default();
-        errors.error(error.code());
-        errors.failed(ctx.command.id, 1);
-        ctx.commit.count_errors(errors);
-    }
+    let stop = execute_inside(ctx, true)?;
+    cold_path();
+    let mut errors = ErrorCounts::default();
+    errors.error(stop.error().code());
+    errors.failed(ctx.command.id, 1);
+    ctx.commit.count_errors(errors);
+    Some(stop)
 }
 
-/// Executes the command of a context inside of another commit, which records its effects if `is_recorded`. An error
-/// becomes its reply, and is returned; the caller counts it.
-pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<CommandError> {
+/// Executes the command of a context inside of another commit, which records its effects if `is_recorded`. What has
+/// stopped it becomes its reply, and is returned; the caller counts it.
+pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<Stop> {
     let mark = ctx.out.mark();
-    let error = (ctx.command.handler)(ctx).err();
-    if let Some(error) = &error {
+    let stop = (ctx.command.handler)(ctx).err();
+    if let Some(stop) = &stop {
         cold_path();
         ctx.out.rewind(mark);
-        ctx.out.error_bytes(error.as_bytes());
+        ctx.out.error_bytes(stop.error().as_bytes());
     }
     if ctx.session.states.contains(States::TRACKS) {
         note_reads(ctx);
@@ -262,5 +264,5 @@ pub(crate) fn execute_inside(ctx: &mut Ctx<'_>, is_recorded: bool) -> Option<Com
         ctx.log_by_original_name();
     }
     ctx.commit.end_inside(&ctx.argv, changes);
-    error
+    stop
 }

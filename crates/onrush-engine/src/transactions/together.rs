@@ -56,7 +56,6 @@ pub(crate) fn execute_together(ctx: &mut Ctx<'_>, conditions: &Conditions, rest:
     let hashes = &chunk.hashes[first.hashes.0 as usize..last.hashes.1 as usize];
     if ctx.commit.lock_all(hashes.iter().map(|&hash| (db, hash))).is_err() {
         // EXEC tries again.
-        ctx.commit.take_refused();
         return None;
     }
     if let Some(transaction) = ctx.session.end_transaction() {

@@ -39,7 +39,7 @@ pub fn acl_log(ctx: &mut Ctx<'_>) -> CommandResult {
     let count = match ctx.argc() {
         2 => TOLD,
         3 => ctx.int(2)?,
-        _ => return Err(ctx.wrong_subcommand()),
+        _ => return Err(ctx.wrong_subcommand().into()),
     };
     let now_ms = ctx.now_ms();
     ctx.engine.acl_log.latest(usize::try_from(count).unwrap_or(0), |len, denials| {

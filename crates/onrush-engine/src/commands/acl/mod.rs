@@ -106,12 +106,12 @@ pub fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
                 CATEGORY_NAMES.iter().find(|(_, name)| asked.eq_ignore_ascii_case(name.as_bytes()))
             else {
                 let shown = error::quoted(&asked[..asked.len().min(QUOTED_LEN_MAX)]);
-                return Err(CommandError::bytes([b"ERR Unknown category '", shown, b"'"].concat()));
+                return Err(CommandError::bytes([b"ERR Unknown category '", shown, b"'"].concat()).into());
             };
             let of_category = table.all().filter(|command| command.categories.contains(*category));
             of_category.map(|command| command.full_name.as_ref()).collect()
         }
-        _ => return Err(ctx.wrong_subcommand()),
+        _ => return Err(ctx.wrong_subcommand().into()),
     };
     ctx.out.array(names.len());
     for name in names {
@@ -124,14 +124,14 @@ pub fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn acl_dryrun(ctx: &mut Ctx<'_>) -> CommandResult {
     let user = ctx.arg(2);
     if user != DEFAULT_USER {
-        return Err(CommandError::bytes([b"ERR User '", error::quoted(user), b"' not found"].concat()));
+        return Err(CommandError::bytes([b"ERR User '", error::quoted(user), b"' not found"].concat()).into());
     }
     let call: Vec<&[u8]> = ctx.argv.iter().skip(3).collect();
     let Ok(command) = ctx.engine.commands.resolve(&call[..]) else {
-        return Err(CommandError::bytes([b"ERR Command '", error::quoted(call[0]), b"' not found"].concat()));
+        return Err(CommandError::bytes([b"ERR Command '", error::quoted(call[0]), b"' not found"].concat()).into());
     };
     if !command.accepts(call.len()) {
-        return Err(command.wrong_arity());
+        return Err(command.wrong_arity().into());
     }
     ctx.out.ok();
     Ok(())
@@ -142,10 +142,10 @@ pub fn acl_genpass(ctx: &mut Ctx<'_>) -> CommandResult {
     let bits = match ctx.argc() {
         2 => PASSWORD_BITS,
         3 => ctx.int(2)?,
-        _ => return Err(ctx.wrong_subcommand()),
+        _ => return Err(ctx.wrong_subcommand().into()),
     };
     if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
-        return Err(BAD_BITS);
+        return Err(BAD_BITS.into());
     }
     let mut bytes = [0; PASSWORD_BITS_MAX as usize / 8];
     ctx.engine.process.fill_with_random(&mut bytes).map_err(|_| NO_RANDOMNESS)?;
@@ -157,13 +157,13 @@ pub fn acl_genpass(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `ACL SETUSER username [rule [rule ...]]`: refused
 pub fn acl_setuser(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NO_USERS)
+    Err(NO_USERS.into())
 }
 
 /// `ACL DELUSER username [username ...]`: there is no user who can be deleted
 pub fn acl_deluser(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argv.iter().skip(2).any(|user| user == DEFAULT_USER) {
-        return Err(DEFAULT_STAYS);
+        return Err(DEFAULT_STAYS.into());
     }
     ctx.out.int(0);
     Ok(())
@@ -171,7 +171,7 @@ pub fn acl_deluser(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `ACL LOAD`, `ACL SAVE`: refused
 pub fn acl_file(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NO_ACL_FILE)
+    Err(NO_ACL_FILE.into())
 }
 
 /// `ACL HELP`

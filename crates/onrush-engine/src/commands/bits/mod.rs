@@ -74,7 +74,7 @@ pub fn setbit(ctx: &mut Ctx<'_>) -> CommandResult {
     let bad_bit = CommandError::fixed("ERR bit is not an integer or out of range");
     let value = match ctx.int_or(3, bad_bit.clone())? {
         bit @ (0 | 1) => bit == 1,
-        _ => return Err(bad_bit),
+        _ => return Err(bad_bit.into()),
     };
     let key = ctx.key(1);
     let (old, grew) = edit_string(ctx, &key, offset / 8 + 1, |bytes| {
@@ -130,7 +130,7 @@ pub fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
             let in_bits = if ctx.argc() == 5 { counts_bits(ctx, 4)? } else { false };
             Some((start, end, in_bits))
         }
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     };
     let key = ctx.key(1);
     let mut buffer = itoa::Buffer::new();
@@ -154,10 +154,10 @@ pub fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
     let bit = match ctx.int(2)? {
         bit @ (0 | 1) => bit == 1,
-        _ => return Err(CommandError::fixed("ERR The bit argument must be 1 or 0.")),
+        _ => return Err(CommandError::fixed("ERR The bit argument must be 1 or 0.").into()),
     };
     if ctx.argc() > 6 {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let start = if ctx.argc() > 3 { ctx.int(3)? } else { 0 };
     let in_bits = if ctx.argc() == 6 { counts_bits(ctx, 5)? } else { false };
@@ -211,11 +211,13 @@ const OPERATIONS: [(&str, BitOperation); 8] = [
 pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
     let (name, operation) = OPERATIONS.into_iter().find(|(word, _)| ctx.is(1, word)).ok_or(error::SYNTAX)?;
     if operation == BitOperation::Not && ctx.argc() != 4 {
-        return Err(CommandError::fixed("ERR BITOP NOT must be called with a single source key."));
+        return Err(CommandError::fixed("ERR BITOP NOT must be called with a single source key.").into());
     }
     let tells_first = matches!(operation, BitOperation::Diff | BitOperation::Diff1 | BitOperation::AndOr);
     if tells_first && ctx.argc() == 4 {
-        return Err(CommandError::text(format!("ERR BITOP {name} must be called with at least two source keys.")));
+        return Err(
+            CommandError::text(format!("ERR BITOP {name} must be called with at least two source keys.")).into()
+        );
     }
     let target = ctx.key(2);
     let db = ctx.commit.db();
@@ -227,7 +229,7 @@ pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
     for key in &keys {
         if let Some(entry) = ctx.commit.read(key) {
             if entry.ty() != Type::String {
-                return Err(error::WRONG_TYPE);
+                return Err(error::WRONG_TYPE.into());
             }
             len = len.max(entry.value().len());
         }

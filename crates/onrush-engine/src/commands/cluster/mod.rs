@@ -9,5 +9,5 @@ const NO_CLUSTER: CommandError = CommandError::fixed("ERR This instance has clus
 
 /// `CLUSTER …`, `READONLY`, `READWRITE`, `ASKING`
 pub fn disabled(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NO_CLUSTER)
+    Err(NO_CLUSTER.into())
 }

@@ -61,7 +61,7 @@ pub fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
             let ids = ids.collect::<Result<Vec<i64>, _>>()?;
             ids.into_iter().filter_map(|id| clients.get(u64::try_from(id).ok()?)).collect()
         }
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     };
     let now_ms = ctx.engine.clock.unix_ms();
     let mut lines = Vec::new();
@@ -196,7 +196,7 @@ pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     match (by_addr, killed) {
-        (true, 0) => return Err(NO_SUCH_CLIENT),
+        (true, 0) => return Err(NO_SUCH_CLIENT.into()),
         (true, _) => ctx.out.ok(),
         (false, killed) => ctx.out.int(killed),
     }
@@ -244,7 +244,8 @@ fn check_attribute(what: &[u8], text: &[u8]) -> CommandResult {
     if text.iter().all(u8::is_ascii_graphic) {
         return Ok(());
     }
-    Err(CommandError::bytes([b"ERR ", what, b" cannot contain spaces, newlines or special characters."].concat()))
+    Err(CommandError::bytes([b"ERR ", what, b" cannot contain spaces, newlines or special characters."].concat())
+        .into())
 }
 
 /// `CLIENT SETINFO LIB-NAME libname | LIB-VER libver`
@@ -252,7 +253,7 @@ pub fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
     let (attribute, text) = (ctx.arg(2), ctx.arg(3));
     let is_name = ctx.is(2, "LIB-NAME");
     if !is_name && !ctx.is(2, "LIB-VER") {
-        return Err(CommandError::bytes([b"ERR Unrecognized option '", error::quoted(attribute), b"'"].concat()));
+        return Err(CommandError::bytes([b"ERR Unrecognized option '", error::quoted(attribute), b"'"].concat()).into());
     }
     check_attribute(attribute, text)?;
     let mut names = ctx.session.handle.names.lock();
@@ -273,7 +274,7 @@ pub fn client_reply(ctx: &mut Ctx<'_>) -> CommandResult {
         b"off" => *mode = ReplyMode::Off,
         b"skip" if *mode != ReplyMode::Off => *mode = ReplyMode::SkipNext,
         b"skip" => {}
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     }
     Ok(())
 }
@@ -284,12 +285,12 @@ pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
         3 => Mode::All,
         4 if ctx.is(3, "WRITE") => Mode::Writes,
         4 if ctx.is(3, "ALL") => Mode::All,
-        4 => return Err(BAD_PAUSE_MODE),
-        _ => return Err(ctx.wrong_subcommand()),
+        4 => return Err(BAD_PAUSE_MODE.into()),
+        _ => return Err(ctx.wrong_subcommand().into()),
     };
     let timeout_ms = ctx.int_or(2, TIMEOUT_NOT_INTEGER)?;
     if timeout_ms < 0 {
-        return Err(TIMEOUT_NEGATIVE);
+        return Err(TIMEOUT_NEGATIVE.into());
     }
     let now_ms = ctx.engine.clock.unix_ms();
     // The end must be finite: a pause holds back CLIENT UNPAUSE too.
@@ -358,10 +359,10 @@ pub fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
         b"everysec" => Wish::EverySecond,
         b"no" => Wish::No,
         b"default" => Wish::Default,
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     };
     if wish == Wish::Always && !ctx.engine.durability.is_on() {
-        return Err(NOTHING_DURABLE);
+        return Err(NOTHING_DURABLE.into());
     }
     if wish == Wish::Always {
         ctx.engine.durability.want();
@@ -386,8 +387,8 @@ pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
         3 => {}
         4 if ctx.is(3, "TIMEOUT") || ctx.is(3, "ERROR") => {}
-        4 => return Err(BAD_UNBLOCK_REASON),
-        _ => return Err(ctx.wrong_subcommand()),
+        4 => return Err(BAD_UNBLOCK_REASON.into()),
+        _ => return Err(ctx.wrong_subcommand().into()),
     }
     let id = ctx.int(2)?;
     let client = u64::try_from(id).ok().and_then(|id| ctx.engine.clients.get(id));

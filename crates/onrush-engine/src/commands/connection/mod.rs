@@ -33,10 +33,10 @@ const NOT_I32: CommandError =
 /// `AUTH [username] password`
 pub fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
-        2 if !ctx.engine.settings.password_set.load(Relaxed) => return Err(NO_PASSWORD),
+        2 if !ctx.engine.settings.password_set.load(Relaxed) => return Err(NO_PASSWORD.into()),
         2 => authenticate(ctx, DEFAULT_USER, ctx.arg(1))?,
         3 => authenticate(ctx, ctx.arg(1), ctx.arg(2))?,
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     }
     ctx.out.ok();
     Ok(())
@@ -46,7 +46,7 @@ pub fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
 fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> CommandResult {
     if !ctx.engine.process.authenticates(user, password) {
         note_failed_login(ctx, user);
-        return Err(WRONG_PASSWORD);
+        return Err(WRONG_PASSWORD.into());
     }
     ctx.session.states.remove(States::LOGGED_OUT);
     ctx.session.handle.names.lock().user = DEFAULT_USER.to_vec();
@@ -60,7 +60,7 @@ pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
         _ => match ctx.int_or(1, PROTO_NOT_INTEGER)? {
             2 => Some(Proto::Resp2),
             3 => Some(Proto::Resp3),
-            _ => return Err(NO_PROTO),
+            _ => return Err(NO_PROTO.into()),
         },
     };
     let (mut login, mut name) = (None, None);
@@ -79,14 +79,15 @@ pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
             let option = ctx.arg(index);
             return Err(CommandError::bytes(
                 [b"ERR Syntax error in HELLO option '", error::quoted(option), b"'"].concat(),
-            ));
+            )
+            .into());
         }
     }
     if let Some((user, password)) = login {
         authenticate(ctx, user, password)?;
     }
     if !ctx.session.is_authenticated() {
-        return Err(HELLO_NO_AUTH);
+        return Err(HELLO_NO_AUTH.into());
     }
     if let Some(name) = name {
         set_name(ctx, name)?;
@@ -141,7 +142,7 @@ pub fn ping(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         1 => ctx.out.simple("PONG"),
         2 => ctx.out.bulk(ctx.arg(1)),
-        _ => return Err(ctx.command.wrong_arity()),
+        _ => return Err(ctx.command.wrong_arity().into()),
     }
     Ok(())
 }

@@ -64,15 +64,15 @@ impl<'a> Request<'a> {
         let wants = |mode: Mode| self.options.contains(mode);
         let is_on = now.contains(Mode::ON);
         if !self.prefixes.is_empty() && !wants(Mode::BCAST) {
-            Err(PREFIX_NEEDS_BCAST)
+            Err(PREFIX_NEEDS_BCAST.into())
         } else if is_on && wants(Mode::BCAST) != now.contains(Mode::BCAST) {
-            Err(BCAST_IS_FIXED)
+            Err(BCAST_IS_FIXED.into())
         } else if wants(Mode::BCAST) && self.options.intersects(Mode::OPTIN | Mode::OPTOUT) {
-            Err(BCAST_TAKES_NO_CHOICE)
+            Err(BCAST_TAKES_NO_CHOICE.into())
         } else if wants(Mode::OPTIN | Mode::OPTOUT) {
-            Err(TWO_CHOICES)
+            Err(TWO_CHOICES.into())
         } else if wants(Mode::OPTIN) && now.contains(Mode::OPTOUT) || wants(Mode::OPTOUT) && now.contains(Mode::OPTIN) {
-            Err(CHOICE_IS_FIXED)
+            Err(CHOICE_IS_FIXED.into())
         } else {
             Ok(())
         }
@@ -95,7 +95,7 @@ pub fn client_tracking(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.arg(2).to_ascii_lowercase().as_slice() {
         b"on" => begin(ctx, &request)?,
         b"off" => ctx.session.tracks = None,
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     }
     ctx.session.note_subscriptions();
     ctx.out.ok();
@@ -129,7 +129,8 @@ fn check_prefixes(found: Option<Overlap<'_>>) -> CommandResult {
     };
     let (new, other) = (error::quoted(new), error::quoted(other));
     let end = b"'. Prefixes for a single client must not overlap.";
-    Err(CommandError::bytes([b"ERR Prefix '", new, b"' overlaps with ", what.as_bytes(), b" '", other, end].concat()))
+    Err(CommandError::bytes([b"ERR Prefix '", new, b"' overlaps with ", what.as_bytes(), b" '", other, end].concat())
+        .into())
 }
 
 /// `CLIENT CACHING <YES | NO>`
@@ -137,15 +138,15 @@ pub fn client_caching(ctx: &mut Ctx<'_>) -> CommandResult {
     let tracking = &ctx.session.handle.tracking;
     let mode = tracking.mode();
     if !mode.contains(Mode::ON) {
-        return Err(CACHING_NEEDS_TRACKING);
+        return Err(CACHING_NEEDS_TRACKING.into());
     }
     let (needs, error) = match ctx.arg(2).to_ascii_lowercase().as_slice() {
         b"yes" => (Mode::OPTIN, CACHING_YES_NEEDS_OPTIN),
         b"no" => (Mode::OPTOUT, CACHING_NO_NEEDS_OPTOUT),
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     };
     if !mode.contains(needs) {
-        return Err(error);
+        return Err(error.into());
     }
     tracking.insert(Mode::CACHING);
     ctx.out.ok();

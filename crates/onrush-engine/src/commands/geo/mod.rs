@@ -68,7 +68,7 @@ pub fn geoadd(ctx: &mut Ctx<'_>) -> CommandResult {
         first += 1;
     }
     if !(ctx.argc() - first).is_multiple_of(3) || options.nx && options.xx {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let scores: SmallVec<[f64; 4]> = (first..ctx.argc())
         .step_by(3)
@@ -82,7 +82,7 @@ pub fn geodist(ctx: &mut Ctx<'_>) -> CommandResult {
     let metres = match ctx.argc() {
         4 => 1.0,
         5 => unit(ctx, 4)?,
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     };
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<SortedSet>(&key)?;

@@ -146,7 +146,7 @@ impl<'a> Query<'a> {
             } else if is("COUNT") && follow >= 1 {
                 let count = ctx.int(index + 1)?;
                 if count <= 0 {
-                    return Err(CommandError::fixed("ERR COUNT must be > 0"));
+                    return Err(CommandError::fixed("ERR COUNT must be > 0").into());
                 }
                 (self.count, has_count) = (count as usize, true);
                 index += 1;
@@ -173,7 +173,7 @@ impl<'a> Query<'a> {
                 (self.shape, self.unit) = (Some(shape), unit);
                 index += 3;
             } else {
-                return Err(error::SYNTAX);
+                return Err(error::SYNTAX.into());
             }
             index += 1;
         }
@@ -181,20 +181,21 @@ impl<'a> Query<'a> {
             let form = if form == Form::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
             return Err(CommandError::text(format!(
                 "ERR {form} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
-            )));
+            ))
+            .into());
         }
         let exactly_one = |what: &str| {
             let name = String::from_utf8_lossy(ctx.arg(0));
             CommandError::text(format!("ERR exactly one of {what} can be specified for {name}"))
         };
         if form.is_search() && !from_member && !from_position {
-            return Err(exactly_one("FROMMEMBER or FROMLONLAT"));
+            return Err(exactly_one("FROMMEMBER or FROMLONLAT").into());
         }
         if form.is_search() && self.shape.is_none() {
-            return Err(exactly_one("BYRADIUS and BYBOX"));
+            return Err(exactly_one("BYRADIUS and BYBOX").into());
         }
         if self.any && !has_count {
-            return Err(CommandError::fixed("ERR the ANY argument requires COUNT argument"));
+            return Err(CommandError::fixed("ERR the ANY argument requires COUNT argument").into());
         }
         if has_count && !self.any && self.order == Order::None {
             self.order = Order::Nearest;

@@ -63,7 +63,7 @@ impl Condition {
 fn check_type(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     match ctx.commit.peek(&key) {
-        Some(entry) if entry.ty() != Type::Hash => Err(error::WRONG_TYPE),
+        Some(entry) if entry.ty() != Type::Hash => Err(error::WRONG_TYPE.into()),
         _ => Ok(()),
     }
 }

@@ -323,7 +323,7 @@ pub fn hincrby(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     let increment = LongDouble::parse(ctx.arg(3)).ok_or(error::NOT_FLOAT)?;
     if increment.is_infinite() {
-        return Err(CommandError::fixed("ERR value is NaN or Infinity"));
+        return Err(CommandError::fixed("ERR value is NaN or Infinity").into());
     }
     let change = |old: Option<&[u8]>| {
         let old = match old {
@@ -397,11 +397,11 @@ pub fn hrandfield(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let count = random_count(ctx, 2)?;
     if ctx.argc() > 4 || (ctx.argc() == 4 && !ctx.is(3, "WITHVALUES")) {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let with_values = ctx.argc() == 4;
     if with_values && count.unsigned_abs() > (i64::MAX / 2) as u64 || count < -(REPEATED_COUNT_MAX as i64) {
-        return Err(error::OUT_OF_RANGE);
+        return Err(error::OUT_OF_RANGE.into());
     }
     remove_due(ctx, &key);
     let due_ms = ctx.due_ms();

@@ -172,14 +172,14 @@ pub fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     let Some(entry) = ctx.commit.look(&key) else {
-        return Err(CommandError::fixed("ERR The specified key does not exist"));
+        return Err(CommandError::fixed("ERR The specified key does not exist").into());
     };
     let mut bytes = bytes_of(entry)?.to_vec();
     if ctx.is(1, "ENCODING") {
         ctx.out.simple(if hyperloglog::is_dense(&bytes) { "dense" } else { "sparse" });
     } else if ctx.is(1, "DECODE") {
         if hyperloglog::is_dense(&bytes) {
-            return Err(CommandError::fixed("ERR HLL encoding is not sparse"));
+            return Err(CommandError::fixed("ERR HLL encoding is not sparse").into());
         }
         let runs: Vec<String> = hyperloglog::runs(&bytes)
             .map(|run| {
@@ -207,7 +207,8 @@ pub fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
     } else {
         return Err(CommandError::bytes(
             [b"ERR Unknown PFDEBUG subcommand '", error::quoted(ctx.arg(1)), b"'"].concat(),
-        ));
+        )
+        .into());
     }
     Ok(())
 }
@@ -223,7 +224,7 @@ pub fn pfselftest(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let error = Registers::of(&bytes)?.estimate().abs_diff(ELEMENTS);
     if error as f64 > error_max {
-        return Err(CommandError::text(format!("ERR TESTFAILED the estimate is off by {error} of {ELEMENTS}")));
+        return Err(CommandError::text(format!("ERR TESTFAILED the estimate is off by {error} of {ELEMENTS}")).into());
     }
     ctx.out.ok();
     Ok(())

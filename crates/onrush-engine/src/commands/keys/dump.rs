@@ -106,11 +106,11 @@ pub fn restore(ctx: &mut Ctx<'_>) -> CommandResult {
     let is_string = payload.first() == Some(&0);
     ctx.expect_work(payload.len() / if is_string { BYTES_PER_ELEMENT_OF_STRING } else { BYTES_PER_ELEMENT })?;
     if !options.replace && ctx.commit.write(&key).is_some() {
-        return Err(BUSY_KEY);
+        return Err(BUSY_KEY.into());
     }
     let ttl_ms = parse_i64(ctx.arg(2)).ok_or(error::NOT_INTEGER)?;
     if ttl_ms < 0 {
-        return Err(INVALID_TTL);
+        return Err(INVALID_TTL.into());
     }
     let value = value_of(ctx, payload)?;
     let removed = ctx.commit.write(&key).map(|slot| slot.remove());

@@ -33,7 +33,7 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>, is_all: bool) -> Co
         1 => ctx.engine.settings.lazy_flush.load(Relaxed),
         2 if ctx.is(1, "ASYNC") => true,
         2 if ctx.is(1, "SYNC") => false,
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     };
     ctx.commit.lock_keyspace()?;
     if is_all {

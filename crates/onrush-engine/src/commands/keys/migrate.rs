@@ -117,7 +117,7 @@ pub fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
     if keys.iter().any(|key| ctx.commit.held_entry(key).is_some()) {
         // It waits for another server, and workers must not wait.
-        ctx.expect_work(usize::MAX)?;
+        ctx.leave_worker()?;
     }
     keys.retain(|key| ctx.commit.read(key).is_some());
     if keys.is_empty() {
@@ -133,7 +133,7 @@ pub fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     // An error from the other server says more than a later failure of the connection.
     if let Some(error) = refused {
-        return Err(error);
+        return Err(error.into());
     }
     result?;
     ctx.out.ok();

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 use crate::settings::Pause;
 
 const INT_OUT_OF_RANGE: CommandError =
@@ -136,12 +136,12 @@ pub fn renamenx(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Renames the first key to the second; `overwrite`: the second may exist. Returns whether it did. Renaming a key to
 /// itself returns `overwrite`.
-fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, CommandError> {
+fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, Stop> {
     let (source, target) = (ctx.key(1), ctx.key(2));
     let db = ctx.commit.db();
     ctx.commit.lock_all([(db, source.hash), (db, target.hash)])?;
     if ctx.commit.write(&source).is_none() {
-        return Err(error::NO_SUCH_KEY);
+        return Err(error::NO_SUCH_KEY.into());
     }
     if source.bytes == target.bytes {
         return Ok(overwrite);
@@ -153,7 +153,7 @@ fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, CommandErr
         let removed = slot.remove();
         ctx.commit.discard(Some(removed));
     }
-    let Some(entry) = ctx.commit.remove(&source) else { return Err(error::NO_SUCH_KEY) };
+    let Some(entry) = ctx.commit.remove(&source) else { return Err(error::NO_SUCH_KEY.into()) };
     let (expire, clock) = (entry.expire_at(), entry.clock());
     let value = NewValue::Owned(entry.into_value());
     ctx.commit.insert_in(db, &target, value, expire, clock);
@@ -174,13 +174,13 @@ pub fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
             index += 1;
             target_db = db_argument(ctx, index)?;
         } else {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         index += 1;
     }
     let (source, target) = (ctx.key(1), ctx.key(2));
     if db == target_db && source.bytes == target.bytes {
-        return Err(error::SAME_OBJECT);
+        return Err(error::SAME_OBJECT.into());
     }
     let copied = copy_generic(ctx, &source, target_db, &target, replace)?;
     ctx.out.int(i64::from(copied));
@@ -193,7 +193,7 @@ fn copy_generic(
     target_db: u32,
     target: &Key<'_>,
     replace: bool,
-) -> Result<bool, CommandError> {
+) -> Result<bool, Stop> {
     if !lock_across(ctx, source, target_db, target)? {
         // It is not there.
         ctx.commit.read(source);
@@ -221,7 +221,7 @@ pub fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.commit.db();
     let target_db = db_argument(ctx, 2)?;
     if db == target_db {
-        return Err(error::SAME_OBJECT);
+        return Err(error::SAME_OBJECT.into());
     }
     let key = ctx.key(1);
     let moved = move_generic(ctx, &key, target_db)?;
@@ -229,7 +229,7 @@ pub fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool, CommandError> {
+fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool, Stop> {
     let db = ctx.commit.db();
     if !lock_across(ctx, key, target_db, key)?
         || ctx.commit.write(key).is_none()
@@ -248,7 +248,7 @@ fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool
 
 /// Locks a key of the present database and one of another. Does nothing and returns false if the first key does not
 /// exist and neither does the other database: it would be made for nothing.
-fn lock_across(ctx: &mut Ctx<'_>, source: &Key<'_>, target_db: u32, target: &Key<'_>) -> Result<bool, CommandError> {
+fn lock_across(ctx: &mut Ctx<'_>, source: &Key<'_>, target_db: u32, target: &Key<'_>) -> Result<bool, Stop> {
     if ctx.engine.keyspace.db(target_db as usize).is_none() && ctx.commit.peek(source).is_none() {
         return Ok(false);
     }
@@ -365,7 +365,7 @@ pub fn object_idletime(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     };
     if is_lfu(ctx) {
-        return Err(LFU_SELECTED);
+        return Err(LFU_SELECTED.into());
     }
     ctx.out.int(i64::from(clock::lru_idle_seconds(clock, ctx.now_ms())));
     Ok(())
@@ -379,7 +379,7 @@ pub fn object_freq(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     };
     if !is_lfu(ctx) {
-        return Err(LFU_NOT_SELECTED);
+        return Err(LFU_NOT_SELECTED.into());
     }
     let decay_minutes = ctx.engine.settings.lfu_decay_minutes.load(Relaxed);
     ctx.out.int(i64::from(clock::lfu_counter(clock, ctx.now_ms(), decay_minutes)));

@@ -44,7 +44,7 @@ pub fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut count = COUNT_DEFAULT;
     for index in (2..ctx.argc()).step_by(2) {
         if index + 1 == ctx.argc() {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         if ctx.is(index, "COUNT") {
             count = usize::try_from(ctx.int(index + 1)?).ok().filter(|&count| count > 0).ok_or(error::SYNTAX)?;
@@ -53,7 +53,7 @@ pub fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
         } else if ctx.is(index, "TYPE") {
             filter.type_name = Some(ctx.arg(index + 1));
         } else {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
     }
     ctx.commit.release();

@@ -10,7 +10,7 @@ use crate::commands::lists::{end_argument, pop_event, pop_to_reply, push_event, 
 use crate::commands::sets::delete_empty;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 
 /// `LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>`
 pub fn lmove(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -31,7 +31,7 @@ pub fn rpoplpush(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Moves an element from the list at argument 1 to the list at argument 2 and replies with it; returns whether there
 /// was one.
-fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, CommandError> {
+fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Stop> {
     let (source, target) = (ctx.key(1), ctx.key(2));
     let db = ctx.commit.db();
     ctx.commit.lock_all([(db, source.hash), (db, target.hash)])?;
@@ -83,14 +83,18 @@ fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, deadline_ms: Option<i64>)
         ctx.out.null();
         return Ok(());
     }
-    wait(ctx, 1..2, WaitsFor::List, deadline_ms);
-    Ok(())
+    wait(ctx, 1..2, WaitsFor::List, deadline_ms)
 }
 
 /// Waits until one of the keys among some arguments has the awaited kind of value.
-pub(crate) fn wait(ctx: &mut Ctx<'_>, keys: Range<usize>, waits_for: WaitsFor, deadline_ms: Option<i64>) {
+pub(crate) fn wait(
+    ctx: &mut Ctx<'_>,
+    keys: Range<usize>,
+    waits_for: WaitsFor,
+    deadline_ms: Option<i64>,
+) -> CommandResult {
     let on_timeout = OnTimeout::NullArray;
-    ctx.block(Block { keys, waits_for, deadline_ms, on_timeout, instead: Vec::new() });
+    ctx.block(Block { keys, waits_for, deadline_ms, on_timeout, instead: Vec::new() })
 }
 
 /// `BLPOP key [key …] timeout`
@@ -108,8 +112,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(last)?;
     let keys = lock_keys(ctx, 1..last)?;
     let Some(key) = first_list(ctx, &keys)? else {
-        wait(ctx, 1..last, WaitsFor::List, deadline_ms);
-        return Ok(());
+        return wait(ctx, 1..last, WaitsFor::List, deadline_ms);
     };
     let limits = ctx.engine.settings.encodings.list();
     let mut emptied = false;
@@ -131,7 +134,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
 }
 
 /// Locks the keys among some arguments together.
-pub(crate) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Result<Vec<Key<'a>>, CommandError> {
+pub(crate) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Result<Vec<Key<'a>>, Stop> {
     let db = ctx.commit.db();
     let keys: Vec<Key<'a>> = indexes.map(|index| ctx.key(index)).collect();
     ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
@@ -206,7 +209,7 @@ pub fn blmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(1)?;
     let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
-        wait(ctx, arguments.keys, WaitsFor::List, deadline_ms);
+        wait(ctx, arguments.keys, WaitsFor::List, deadline_ms)?;
     }
     Ok(())
 }

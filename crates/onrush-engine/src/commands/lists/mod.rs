@@ -127,7 +127,7 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
 
 fn pop_many(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     if ctx.argc() > 3 {
-        return Err(ctx.command.wrong_arity());
+        return Err(ctx.command.wrong_arity().into());
     }
     let count = usize::try_from(ctx.int_or(2, error::NOT_POSITIVE)?).map_err(|_| error::NOT_POSITIVE)?;
     let key = ctx.key(1);
@@ -238,7 +238,7 @@ pub fn linsert(ctx: &mut Ctx<'_>) -> CommandResult {
     let behind = match (ctx.is(2, "BEFORE"), ctx.is(2, "AFTER")) {
         (true, _) => 0,
         (_, true) => 1,
-        _ => return Err(error::SYNTAX),
+        _ => return Err(error::SYNTAX.into()),
     };
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();

@@ -27,7 +27,7 @@ const NO_SSUBSCRIBE: CommandError = CommandError::fixed("ERR SSUBSCRIBE isn't al
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
 pub fn ssubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.deny_blocking {
-        return Err(NO_SSUBSCRIBE);
+        return Err(NO_SSUBSCRIBE.into());
     }
     subscribe_generic(ctx, Kind::Shard)
 }
@@ -153,7 +153,7 @@ pub fn pubsub_shardchannels(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn list_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     if ctx.argc() > 3 {
-        return Err(wrong_subcommand(ctx));
+        return Err(wrong_subcommand(ctx).into());
     }
     let pattern = (ctx.argc() == 3).then(|| ctx.arg(2));
     let found = ctx.engine.messages.names(kind, pattern);

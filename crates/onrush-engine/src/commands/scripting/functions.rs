@@ -57,17 +57,17 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut policy = Policy::Append;
     for index in 2..last {
         if !ctx.is(index, "REPLACE") {
-            return Err(quoting("ERR Unknown option given: ", ctx.arg(index)));
+            return Err(quoting("ERR Unknown option given: ", ctx.arg(index)).into());
         }
         policy = Policy::Replace;
     }
     let text = ctx.arg(last);
     let name = Library::read_name(text)?;
     if policy == Policy::Append && ctx.engine.scripts.libraries.has(&name) {
-        return Err(CommandError::bytes([b"ERR Library '", name.as_slice(), b"' already exists"].concat()));
+        return Err(CommandError::bytes([b"ERR Library '", name.as_slice(), b"' already exists"].concat()).into());
     }
     // It runs the library's code.
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     let library = compile(ctx.engine, text)?;
     in_one_order(ctx)?;
     ctx.engine.scripts.libraries.add(vec![library], policy)?;
@@ -82,7 +82,7 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
     in_one_order(ctx)?;
     if !ctx.engine.scripts.libraries.remove(ctx.arg(2)) {
-        return Err(NO_LIBRARY);
+        return Err(NO_LIBRARY.into());
     }
     log_all(ctx);
     ctx.out.ok();
@@ -112,10 +112,10 @@ fn dump_all(ctx: &Ctx<'_>) -> Vec<u8> {
 /// `FUNCTION FLUSH [ASYNC | SYNC]`
 pub fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 3 {
-        return Err(wrong_number(ctx));
+        return Err(wrong_number(ctx).into());
     }
     if ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC") {
-        return Err(FLUSH_OPTION);
+        return Err(FLUSH_OPTION.into());
     }
     in_one_order(ctx)?;
     ctx.engine.scripts.libraries.clear();
@@ -147,11 +147,11 @@ pub fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
         } else if pattern.is_none() && ctx.is(index, "LIBRARYNAME") {
             index += 1;
             if index == ctx.argc() {
-                return Err(NO_PATTERN);
+                return Err(NO_PATTERN.into());
             }
             pattern = Some(ctx.arg(index));
         } else {
-            return Err(quoting("ERR Unknown argument ", ctx.arg(index)));
+            return Err(quoting("ERR Unknown argument ", ctx.arg(index)).into());
         }
         index += 1;
     }
@@ -232,11 +232,11 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
         4 if ctx.is(3, "APPEND") => Policy::Append,
         4 if ctx.is(3, "REPLACE") => Policy::Replace,
         4 if ctx.is(3, "FLUSH") => Policy::Flush,
-        4 => return Err(BAD_POLICY),
-        _ => return Err(wrong_number(ctx)),
+        4 => return Err(BAD_POLICY.into()),
+        _ => return Err(wrong_number(ctx).into()),
     };
     let (texts, bad) = restore(ctx.arg(2)).map_err(unreadable)?;
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     let restored = Libraries::default();
     let mut libraries = Vec::with_capacity(texts.len());
     for text in &texts {
@@ -245,14 +245,14 @@ pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
         libraries.push(library);
     }
     if let Some(bad) = bad {
-        return Err(unreadable(bad));
+        return Err(unreadable(bad).into());
     }
     in_one_order(ctx)?;
     let present = &ctx.engine.scripts.libraries;
     if policy == Policy::Append
         && let Some(library) = libraries.iter().find(|library| present.has(&library.name))
     {
-        return Err(CommandError::bytes([b"ERR Library ", library.name.as_slice(), b" already exists"].concat()));
+        return Err(CommandError::bytes([b"ERR Library ", library.name.as_slice(), b" already exists"].concat()).into());
     }
     present.add(libraries, policy)?;
     log_all(ctx);

@@ -11,12 +11,10 @@ use onrush_resp::{Reply, parse_i64};
 
 use crate::batch::argv::Argv;
 use crate::batch::execute::count_earlier;
-use crate::blocking::Block;
-use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::blocking::waiter::OnTimeout;
 use crate::command::replies;
-use crate::commit::Refused;
 use crate::ctx::{CommandResult, Ctx, Engine};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 use crate::messages::show::show_script;
 use crate::observe::errors::ErrorCounts;
 use crate::scripts::habit::{Habit, Known, Scope, TEXT_BYTES_MAX};
@@ -74,13 +72,15 @@ pub(super) fn number_of_keys(ctx: &Ctx<'_>, not_integer: CommandError) -> Result
 ///
 /// # Errors
 /// It is not Lua; or it is too long for a worker.
-fn add(ctx: &mut Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Rc<Found>, CommandError> {
+fn add(ctx: &mut Ctx<'_>, sha: Sha1Hex, text: &[u8], is_loaded: bool) -> Result<Rc<Found>, Stop> {
     if text.len() > TEXT_BYTES_MAX {
-        ctx.expect_work(usize::MAX)?;
+        ctx.leave_worker()?;
     }
     let script = Script::new(sha, text, is_loaded, &ctx.engine.commands)?;
-    thread::add(ctx.engine, script, ctx.now_ms()).map_err(|problem| {
-        CommandError::bytes([b"ERR Error compiling script (new function): ", problem.as_slice()].concat())
+    let added = thread::add(ctx.engine, script, ctx.now_ms());
+    added.map_err(|problem| {
+        let text = [b"ERR Error compiling script (new function): ", problem.as_slice()].concat();
+        CommandError::bytes(text).into()
     })
 }
 
@@ -165,14 +165,13 @@ pub(super) fn run_with_host<'a>(
             None => {}
             Some(again) if ctx.commit.is_nested() => {
                 // The transaction begins anew.
-                let refused = if again == Again::Here { Refused::Undeclared } else { Refused::TakesLong };
-                return Err(ctx.commit.refuse(refused).into());
+                return Err(if again == Again::Here { Stop::Undeclared } else { Stop::Elsewhere });
             }
             Some(Again::Here) => {
                 ctx.out.rewind(mark);
                 continue;
             }
-            Some(Again::Elsewhere) => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+            Some(Again::Elsewhere) => return Err(Stop::Elsewhere),
         }
         // The log records the effects of the commands inside as theirs.
         ctx.logs_itself();
@@ -186,7 +185,7 @@ pub(super) fn run_with_host<'a>(
                 ctx.commit.count_errors(errors);
                 Ok(())
             }
-            Ended::Failed { message, .. } | Ended::Aborted { message, .. } => Err(CommandError::bytes(message)),
+            Ended::Failed { message, .. } | Ended::Aborted { message, .. } => Err(CommandError::bytes(message).into()),
         };
     }
 }
@@ -195,7 +194,7 @@ pub(super) fn run_with_host<'a>(
 ///
 /// # Errors
 /// The script is to be executed later, or elsewhere.
-fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, CommandError> {
+fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, Stop> {
     if ctx.commit.is_nested() {
         // The transaction has locked the keys that its scripts are known to need.
         let has_way_back = ctx.commit.has_way_back();
@@ -212,7 +211,7 @@ fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, Comma
             ctx.commit.lock_all(keys.map(|key| (db, keyspace.hash(key))))?;
         }
         Scope::Keyspace { .. } => ctx.commit.lock_keyspace()?,
-        Scope::Elsewhere => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+        Scope::Elsewhere => return Err(Stop::Elsewhere),
     }
     Ok(scope)
 }
@@ -240,7 +239,7 @@ pub fn script_exists(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `SCRIPT FLUSH [ASYNC | SYNC]`
 pub fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 3 || (ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC")) {
-        return Err(FLUSH_OPTION);
+        return Err(FLUSH_OPTION.into());
     }
     ctx.engine.scripts.cache.clear();
     ctx.out.ok();
@@ -256,17 +255,9 @@ pub fn script_kill(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(super) fn kill(ctx: &mut Ctx<'_>, function: bool) -> CommandResult {
     let engine = ctx.engine;
     let waits = engine.offload.is_there() && !ctx.session.deny_blocking;
-    engine.scripts.running.kill(function, || {
-        if waits {
-            ctx.block(Block {
-                keys: 0..0,
-                waits_for: WaitsFor::List,
-                deadline_ms: None,
-                on_timeout: OnTimeout::Never,
-                instead: Vec::new(),
-            });
-        }
-        ctx.session.waiter.clone()
+    engine.scripts.running.kill(function, || match waits {
+        true => ctx.set_aside(None, OnTimeout::Never),
+        false => Ok(None),
     })?;
     if !waits {
         ctx.out.ok();
@@ -280,7 +271,7 @@ pub fn script_debug(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     }
-    Err(if ctx.is(2, "YES") || ctx.is(2, "SYNC") { NO_DEBUGGER } else { DEBUG_MODE })
+    Err(if ctx.is(2, "YES") || ctx.is(2, "SYNC") { NO_DEBUGGER.into() } else { DEBUG_MODE.into() })
 }
 
 /// `SCRIPT HELP`

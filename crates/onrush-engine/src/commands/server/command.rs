@@ -17,7 +17,7 @@ pub fn command_count(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// COMMAND LIST
 pub fn command_list(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::list(&ctx.engine.commands, &ctx.argv, ctx.out)
+    Ok(replies::list(&ctx.engine.commands, &ctx.argv, ctx.out)?)
 }
 
 /// COMMAND INFO
@@ -34,12 +34,12 @@ pub fn command_docs(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// COMMAND GETKEYS
 pub fn command_getkeys(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::getkeys(&ctx.engine.commands, &ctx.argv, ctx.out)
+    Ok(replies::getkeys(&ctx.engine.commands, &ctx.argv, ctx.out)?)
 }
 
 /// COMMAND GETKEYSANDFLAGS
 pub fn command_getkeysandflags(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::getkeysandflags(&ctx.engine.commands, &ctx.argv, ctx.out)
+    Ok(replies::getkeysandflags(&ctx.engine.commands, &ctx.argv, ctx.out)?)
 }
 
 /// COMMAND HELP

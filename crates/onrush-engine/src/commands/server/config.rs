@@ -1,7 +1,6 @@
 //! CONFIG: reading and changing the configuration of the running process.
 
-use crate::blocking::Block;
-use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::blocking::waiter::OnTimeout;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -21,13 +20,13 @@ pub fn config_get(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `CONFIG SET parameter value [parameter value ...]`: all of them or none
 pub fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.argc().is_multiple_of(2) {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let pairs: Vec<_> = (2..ctx.argc()).step_by(2).map(|index| (ctx.arg(index), ctx.arg(index + 1))).collect();
     let is_local = ctx.session.handle.is_local();
     if let Some(error) = ctx.engine.process.config_waits(&pairs) {
         if ctx.commit.is_nested() || ctx.session.deny_blocking {
-            return Err(error);
+            return Err(error.into());
         }
         let pairs = pairs.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
         return set_later(ctx, pairs, is_local);
@@ -39,9 +38,8 @@ pub fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Sets the connection aside until another thread has changed the configuration.
 fn set_later(ctx: &mut Ctx<'_>, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool) -> CommandResult {
-    let (engine, waits_for, on_timeout) = (ctx.engine, WaitsFor::List, OnTimeout::Never);
-    ctx.block(Block { keys: 0..0, waits_for, deadline_ms: None, on_timeout, instead: Vec::new() });
-    let Some(waiter) = ctx.session.waiter.clone() else { return Ok(()) };
+    let engine = ctx.engine;
+    let Some(waiter) = ctx.set_aside(None, OnTimeout::Never)? else { return Ok(()) };
     let done = move |result: Result<(), CommandError>| {
         waiter.finish(engine, |out| match result {
             Ok(()) => out.ok(),
@@ -65,7 +63,7 @@ pub fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `CONFIG REWRITE`
 pub fn config_rewrite(ctx: &mut Ctx<'_>) -> CommandResult {
     // It waits for the disk, so no worker must execute it.
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     ctx.outside_of_gate(|engine| engine.process.config_rewrite())?;
     ctx.out.ok();
     Ok(())

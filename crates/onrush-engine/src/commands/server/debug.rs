@@ -12,8 +12,7 @@ use std::time::Duration;
 use onrush_store::{Encoding, Entry, NewValue, Type, clock};
 
 use self::data_digest::Digest;
-use crate::blocking::Block;
-use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::blocking::waiter::OnTimeout;
 use crate::commands::keys::dump::with_payload;
 use crate::commands::keys::work_on;
 use crate::commands::server::persistence::{load_log, reload};
@@ -88,17 +87,17 @@ const HELP: &[&str] = &[
 /// `DEBUG subcommand [arg ...]`
 pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.engine.process.allows_debug(ctx.session.handle.is_local()) {
-        return Err(REFUSED);
+        return Err(REFUSED.into());
     }
     match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
         (b"change-repl-id", 2) => change_replid(ctx),
-        (b"client-eviction", 2) => Err(NO_CLIENT_EVICTION),
+        (b"client-eviction", 2) => Err(NO_CLIENT_EVICTION.into()),
         (b"command-log", 4) if ctx.is(2, "START") => command_log::start(ctx),
         (b"command-log", 3) if ctx.is(2, "STOP") => command_log::stop(ctx),
         (b"state-digest", 2) => state_digest(ctx),
         (b"digest", 2) => digest(ctx),
         (b"digest-value", 2..) => digest_value(ctx),
-        (b"error", 3) => Err(CommandError::bytes(ctx.arg(2).to_vec())),
+        (b"error", 3) => Err(CommandError::bytes(ctx.arg(2).to_vec()).into()),
         (b"help", 2) => help(ctx),
         (b"log", 3) => log(ctx),
         (b"object", 3) => object(ctx),
@@ -128,7 +127,8 @@ pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
                 b"'. Try DEBUG HELP.",
             ]
             .concat(),
-        )),
+        )
+        .into()),
     }
 }
 
@@ -154,7 +154,7 @@ fn for_each_entry(ctx: &Ctx<'_>, mut look: impl FnMut(usize, &Entry)) {
 }
 
 fn digest(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     ctx.commit.lock_keyspace()?;
     let (mut digest, mut last_db) = (Digest::default(), None);
     for_each_entry(ctx, |db, entry| {
@@ -168,7 +168,7 @@ fn digest(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn state_digest(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     ctx.commit.lock_keyspace()?;
     let mut digest = StateDigest::default();
     for_each_entry(ctx, |db, entry| digest.add(&state_digest::of_entry(db, entry)));
@@ -236,7 +236,7 @@ fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
     let prefix = if ctx.argc() > 3 { ctx.arg(3).to_vec() } else { b"key".to_vec() };
     let size = if ctx.argc() > 4 { Some(positive(4)? as usize) } else { None };
     if size.is_some_and(|size| size as u64 > ctx.string_len_max() as u64) {
-        return Err(error::STRING_TOO_LONG);
+        return Err(error::STRING_TOO_LONG.into());
     }
     ctx.expect_work(usize::try_from(count).unwrap_or(usize::MAX))?;
     for number in 0..count {
@@ -269,7 +269,7 @@ fn sds_len(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     let entry = ctx.commit.peek(&key).ok_or(error::NO_SUCH_KEY)?;
     if entry.ty() != Type::String || entry.encoding() == Encoding::Int {
-        return Err(NOT_SDS);
+        return Err(NOT_SDS.into());
     }
     let (key_len, value_len) = (key.bytes.len(), entry.value().len());
     // Key and value share the entry's allocation: its size is reported as the value's.
@@ -309,7 +309,7 @@ fn sleep(ctx: &mut Ctx<'_>) -> CommandResult {
     let ms = i64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
     let deadline_ms = Some(ctx.now_ms().saturating_add(ms));
     let on_timeout = OnTimeout::Awake(ctx.engine.clock.now());
-    ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
+    ctx.set_aside(deadline_ms, on_timeout)?;
     Ok(())
 }
 
@@ -330,7 +330,7 @@ fn change_replid(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn crash(ctx: &mut Ctx<'_>) -> CommandResult {
     let name = String::from_utf8_lossy(ctx.arg(1)).to_ascii_uppercase();
-    ctx.engine.process.crash(&format!("DEBUG {name} was called"))
+    Ok(ctx.engine.process.crash(&format!("DEBUG {name} was called"))?)
 }
 
 /// The number that `text` starts with, 0 if there is none, as C's `strtod` reads it.

@@ -36,7 +36,7 @@ pub fn time(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `MONITOR`: a second MONITOR has no reply
 pub fn monitor(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.deny_blocking {
-        return Err(NO_MONITOR);
+        return Err(NO_MONITOR.into());
     }
     if ctx.session.monitor.is_none() {
         ctx.session.monitor = Some(Box::new(Monitor::new(&ctx.engine.messages.monitors, &ctx.session.handle)));
@@ -84,16 +84,16 @@ impl Shutdown {
 pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Shutdown::read(ctx.argv.iter().skip(1))?;
     if options.abort {
-        return Err(NO_SHUTDOWN);
+        return Err(NO_SHUTDOWN.into());
     }
     if !options.force
         && let Some(reason) = ctx.engine.process.must_not_end()
     {
         tracing::error!("{reason}");
-        return Err(SHUTDOWN_FAILED);
+        return Err(SHUTDOWN_FAILED.into());
     }
     if !options.nosave && !ctx.commit.has_entered() {
-        return Err(ctx.engine.busy_refusal());
+        return Err(ctx.engine.busy_refusal().into());
     }
     let saves = options.save || !options.nosave && ctx.engine.process.saves_at_end();
     if saves && !ctx.engine.loading.is_on() {
@@ -103,7 +103,7 @@ pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
             ctx.engine.process.end();
         } else if !options.force {
             tracing::error!("Error trying to save the DB, can't exit.");
-            return Err(SHUTDOWN_FAILED);
+            return Err(SHUTDOWN_FAILED.into());
         }
     }
     ctx.session.states.insert(States::CLOSES);

@@ -14,7 +14,7 @@ pub fn module_list(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `MODULE LOAD`, `MODULE LOADEX`, `MODULE UNLOAD`: refused
 pub fn module_refused(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NO_MODULES)
+    Err(NO_MODULES.into())
 }
 
 /// `MODULE HELP`

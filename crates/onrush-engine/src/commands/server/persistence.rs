@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::blocking::Block;
-use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::blocking::waiter::OnTimeout;
 use crate::commands::keys::flush::outdate_all;
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 use crate::lazyfree::Garbage;
 use crate::loading::Present;
 use crate::process::NotBegun;
@@ -46,7 +45,7 @@ pub fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
     refuse_second(ctx)?;
     // It takes long, so no worker must execute it.
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     let underway = cut(ctx, Purpose::File, false)?;
     ctx.commit.leave();
     let thread = ctx.thread;
@@ -61,7 +60,7 @@ pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
     let schedules = ctx.argc() == 2 && ctx.is(1, "SCHEDULE");
     if ctx.argc() > 2 || ctx.argc() == 2 && !schedules {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
     // A snapshot in the middle of a transaction would save a part of it.
@@ -76,7 +75,7 @@ pub fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Refuses a snapshot while another one is under way.
 fn refuse_second(ctx: &Ctx<'_>) -> CommandResult {
-    ctx.engine.snapshots.underway().map_or(Ok(()), |underway| Err(refusal(Purpose::File, underway.purpose)))
+    ctx.engine.snapshots.underway().map_or(Ok(()), |underway| Err(refusal(Purpose::File, underway.purpose).into()))
 }
 
 /// The error of a snapshot for `wanted` beside one for `runs`.
@@ -97,7 +96,7 @@ fn failure(purpose: Purpose) -> CommandError {
 pub fn bgrewriteaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
     if runs == Some(Purpose::LogBase) {
-        return Err(REWRITE_IN_PROGRESS);
+        return Err(REWRITE_IN_PROGRESS.into());
     }
     if runs.is_some() || ctx.commit.is_nested() {
         ctx.engine.snapshots.schedule(Purpose::LogBase);
@@ -118,15 +117,7 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
         tracing::info!("{started}");
     };
     if engine.process.begins_snapshots() && !ctx.session.deny_blocking {
-        let block = Block {
-            keys: 0..0,
-            waits_for: WaitsFor::List,
-            deadline_ms: None,
-            on_timeout: OnTimeout::Never,
-            instead: Vec::new(),
-        };
-        ctx.block(block);
-        let Some(waiter) = ctx.session.waiter.clone() else { return Ok(()) };
+        let Some(waiter) = ctx.set_aside(None, OnTimeout::Never)? else { return Ok(()) };
         let done = move |result: Result<(), NotBegun>| {
             result.is_ok().then(begun);
             waiter.finish(engine, |out| match result {
@@ -143,7 +134,7 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
         engine.process.begin_snapshot(purpose, Box::new(done));
         return Ok(());
     }
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     cut(ctx, purpose, true)?;
     begun();
     ctx.out.simple(started);
@@ -151,7 +142,7 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
 }
 
 /// Begins a snapshot.
-fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>, CommandError> {
+fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>, Stop> {
     let output = match ctx.engine.process.create_snapshot(purpose) {
         Ok(output) => output,
         Err(error) => {
@@ -159,11 +150,11 @@ fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>
             if purpose == Purpose::File {
                 ctx.engine.snapshots.note(|facts| facts.failure = Some(error.to_string()));
             }
-            return Err(failure(purpose));
+            return Err(failure(purpose).into());
         }
     };
     if let Err(refused) = ctx.commit.lock_keyspace() {
-        output.abandon(&NoResult::Unwanted("the keyspace is not to be had".to_owned()));
+        output.abandon(&NoResult::Unwanted("the keyspace is busy".to_owned()));
         return Err(refused.into());
     }
     let underway = begin(ctx.engine, output, purpose, waits).ok_or(IN_PROGRESS)?;
@@ -172,8 +163,8 @@ fn cut(ctx: &mut Ctx<'_>, purpose: Purpose, waits: bool) -> Result<Arc<Underway>
 }
 
 /// As [`save_all`], because the process ends.
-pub(crate) fn save_at_end(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
-    ctx.expect_work(usize::MAX)?;
+pub(crate) fn save_at_end(ctx: &mut Ctx<'_>) -> Result<bool, Stop> {
+    ctx.leave_worker()?;
     lock_without_snapshot(ctx, "the server ends")?;
     ctx.engine.process.note_closing(true);
     let saved = save_locked(ctx);
@@ -185,13 +176,13 @@ pub(crate) fn save_at_end(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
 
 /// Saves all data, and keeps the whole keyspace locked from then on; returns whether it is saved. Ends the snapshot that is
 /// under way, if any. Runs on the thread for long commands, if there is one.
-fn save_all(ctx: &mut Ctx<'_>, why: &str) -> Result<bool, CommandError> {
-    ctx.expect_work(usize::MAX)?;
+fn save_all(ctx: &mut Ctx<'_>, why: &str) -> Result<bool, Stop> {
+    ctx.leave_worker()?;
     lock_without_snapshot(ctx, why)?;
     save_locked(ctx)
 }
 
-fn save_locked(ctx: &mut Ctx<'_>) -> Result<bool, CommandError> {
+fn save_locked(ctx: &mut Ctx<'_>) -> Result<bool, Stop> {
     let Ok(underway) = cut(ctx, Purpose::File, false) else { return Ok(false) };
     Ok(run(ctx.engine, &underway, At::Alone).is_ok())
 }
@@ -204,7 +195,7 @@ fn lock_without_snapshot(ctx: &mut Ctx<'_>, why: &str) -> CommandResult {
             let has_ended = ctx.engine.snapshots.abort_and_wait(why);
             ctx.commit.enter();
             if !has_ended {
-                return Err(DOES_NOT_END);
+                return Err(DOES_NOT_END.into());
             }
         }
         ctx.commit.lock_keyspace()?;
@@ -247,9 +238,9 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
     refuse_inside(ctx)?;
     let Reload { saves, flushes, present } = Reload::parse(ctx)?;
     if saves && !save_all(ctx, WHY)? {
-        return Err(FAILED);
+        return Err(FAILED.into());
     }
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     // Between what was saved and what is loaded nobody may write: the keyspace stays locked.
     match flushes {
         _ if saves => {}
@@ -280,7 +271,7 @@ pub(crate) fn reload(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `DEBUG LOADAOF`: deletes all data and loads the append-only file, while clients get LOADING errors
 pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
     refuse_inside(ctx)?;
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     ctx.commit.lock_keyspace()?;
     outdate_all(ctx);
     ctx.commit.leave();
@@ -295,13 +286,13 @@ pub(crate) fn load_log(ctx: &mut Ctx<'_>) -> CommandResult {
 /// Refuses to load data in the middle of a transaction: its other commands would be about other data, and its locks go
 /// back meanwhile.
 fn refuse_inside(ctx: &Ctx<'_>) -> CommandResult {
-    if ctx.commit.is_nested() { Err(NOT_INSIDE) } else { Ok(()) }
+    if ctx.commit.is_nested() { Err(NOT_INSIDE.into()) } else { Ok(()) }
 }
 
 fn reloaded(ctx: &mut Ctx<'_>, loaded: Result<(), String>, error: CommandError) -> CommandResult {
     if let Err(reason) = loaded {
         tracing::error!("Can't load the data: {reason}");
-        return Err(error);
+        return Err(error.into());
     }
     ctx.out.ok();
     Ok(())

@@ -4,8 +4,7 @@ use std::sync::{Arc, Weak};
 
 use onrush_resp::Reply;
 
-use crate::blocking::Block;
-use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::blocking::waiter::OnTimeout;
 use crate::clients::durability::Level;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -32,7 +31,7 @@ pub fn role(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
     if !(ctx.is(1, "NO") && ctx.is(2, "ONE")) {
         let port = ctx.int_or(2, BAD_PRIMARY_PORT)?;
-        return Err(if (0..=65535).contains(&port) { NO_REPLICATION } else { BAD_PRIMARY_PORT });
+        return Err(if (0..=65535).contains(&port) { NO_REPLICATION.into() } else { BAD_PRIMARY_PORT.into() });
     }
     ctx.out.ok();
     Ok(())
@@ -42,28 +41,26 @@ pub fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
     let wanted = ctx.int(1)?;
     let deadline_ms = ctx.deadline_from_ms(2)?;
-    wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zero);
-    Ok(())
+    wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zero)
 }
 
 /// `WAITAOF numlocal numreplicas timeout`: waits until what was written so far is on the disk; no replica ever acknowledges anything
 pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let of_this_server = ctx.int(1)?;
     if !(0..=1).contains(&of_this_server) {
-        return Err(NOT_A_FLAG);
+        return Err(NOT_A_FLAG.into());
     }
     let wanted = ctx.int_or(2, error::NOT_POSITIVE)?;
     if wanted < 0 {
-        return Err(error::NOT_POSITIVE);
+        return Err(error::NOT_POSITIVE.into());
     }
     let deadline_ms = ctx.deadline_from_ms(3)?;
     if of_this_server == 0 {
-        wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zeros);
-        return Ok(());
+        return wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zeros);
     }
     let durability = &ctx.engine.durability;
     if !durability.is_on() {
-        return Err(NOTHING_LOCAL);
+        return Err(NOTHING_LOCAL.into());
     }
     // What this client has written, and what others have written so far.
     let lsn = ctx.engine.log.last_lsn();
@@ -72,9 +69,9 @@ pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
         on_timeout.append_to(ctx.out);
         return Ok(());
     }
-    ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
+    let waiter = ctx.set_aside(deadline_ms, on_timeout)?;
     if wanted == 0
-        && let Some(waiter) = ctx.session.waiter.clone()
+        && let Some(waiter) = waiter
     {
         let (engine, late) = (ctx.engine, Arc::downgrade(&waiter));
         let waits = Weak::clone(&late);
@@ -96,13 +93,14 @@ pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, on_timeout: OnTimeout) {
-    if wanted <= 0 {
+fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, on_timeout: OnTimeout) -> CommandResult {
+    if wanted > 0 {
+        // Only the timeout or CLIENT UNBLOCK ends this.
+        ctx.set_aside(deadline_ms, on_timeout)?;
+    } else {
         on_timeout.append_to(ctx.out);
-        return;
     }
-    // It waits for no key, so only the timeout or CLIENT UNBLOCK ends this.
-    ctx.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() });
+    Ok(())
 }
 
 /// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is no replica to take over
@@ -113,7 +111,7 @@ pub fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
         let behind = ctx.argc() - at - 1;
         if ctx.is(at, "TIMEOUT") && behind >= 1 && !has_timeout {
             if ctx.int(at + 1)? <= 0 {
-                return Err(BAD_FAILOVER_TIMEOUT);
+                return Err(BAD_FAILOVER_TIMEOUT.into());
             }
             (has_timeout, at) = (true, at + 2);
         } else if ctx.is(at, "TO") && behind >= 2 && !has_host {
@@ -124,8 +122,8 @@ pub fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
         } else if ctx.is(at, "FORCE") && !is_forced {
             (is_forced, at) = (true, at + 1);
         } else {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
     }
-    Err(if aborts { NO_FAILOVER } else { NO_REPLICAS })
+    Err(if aborts { NO_FAILOVER.into() } else { NO_REPLICAS.into() })
 }

@@ -4,9 +4,9 @@
 use onrush_store::{Encoding, Member, Set, SetLimits};
 
 use crate::commands::sets::reply_member;
-use crate::commit::{Key, Refused};
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 
 /// Look-ups in the other sets before the limit is checked.
 const LIMITED_LEN: usize = 1024;
@@ -67,7 +67,7 @@ fn lock_sources<'a>(
     sources: std::ops::Range<usize>,
     target: Option<Key<'a>>,
     operation: Operation,
-) -> Result<Vec<Key<'a>>, CommandError> {
+) -> Result<Vec<Key<'a>>, Stop> {
     let db = ctx.commit.db();
     let keys: Vec<Key<'a>> = sources.map(|index| ctx.key(index)).collect();
     ctx.commit.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
@@ -151,13 +151,13 @@ pub fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
     let count = ctx.int_or(1, not_positive.clone())?;
     let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(not_positive)?;
     if count > ctx.argc() - 2 {
-        return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args"));
+        return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args").into());
     }
     let mut limit = usize::MAX;
     let mut index = 2 + count;
     while index < ctx.argc() {
         if !ctx.is(index, "LIMIT") || index + 1 == ctx.argc() {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         let negative = CommandError::fixed("ERR LIMIT can't be negative");
         limit = usize::try_from(ctx.int_or(index + 1, negative.clone())?).map_err(|_| negative)?;
@@ -172,7 +172,7 @@ pub fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let looks_max = ctx.commit.work_max();
     let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.commit.held(key)).collect();
-    let found = count_common(&sets, limit, looks_max).ok_or_else(|| ctx.commit.refuse(Refused::TakesLong))?;
+    let found = count_common(&sets, limit, looks_max).ok_or(Stop::Elsewhere)?;
     ctx.out.int(found as i64);
     Ok(())
 }

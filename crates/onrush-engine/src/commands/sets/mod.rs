@@ -8,7 +8,7 @@ use onrush_store::{Member, Random, Set};
 use crate::commands::keys::scan::{ElementScan, Found};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 
 /// The most elements for a negative count: elements may repeat, so the number of members is no bound.
 pub(super) const REPEATED_COUNT_MAX: u64 = 100_000_000;
@@ -162,7 +162,7 @@ pub fn spop(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
         2 => spop_one(ctx),
         3 => spop_many(ctx),
-        _ => Err(error::SYNTAX),
+        _ => Err(error::SYNTAX.into()),
     }
 }
 
@@ -260,7 +260,7 @@ pub fn srandmember(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     }
     if ctx.argc() > 3 {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let count = random_count(ctx, 2)?;
     let Some(set) = ctx.commit.read_as::<Set>(&key)? else {
@@ -289,14 +289,14 @@ pub fn srandmember(ctx: &mut Ctx<'_>) -> CommandResult {
 ///
 /// # Errors
 /// `ERR value is out of range…`
-pub(super) fn random_count(ctx: &mut Ctx<'_>, index: usize) -> Result<i64, CommandError> {
+pub(super) fn random_count(ctx: &mut Ctx<'_>, index: usize) -> Result<i64, Stop> {
     let count = ctx.int(index)?;
     if count == i64::MIN {
         let text = format!("ERR value is out of range, value must between {} and {}", -i64::MAX, i64::MAX);
-        return Err(CommandError::text(text));
+        return Err(CommandError::text(text).into());
     }
     if count < 0 && count.unsigned_abs() > REPEATED_COUNT_MAX {
-        return Err(error::OUT_OF_RANGE);
+        return Err(error::OUT_OF_RANGE.into());
     }
     if count < 0 {
         ctx.expect_work(count.unsigned_abs() as usize)?;

@@ -10,9 +10,9 @@ use crate::commands::keys::work_on;
 use crate::commands::sets::algebra::Operation;
 use crate::commands::sorted_sets::ranges::store_result;
 use crate::commands::sorted_sets::reply_members;
-use crate::commit::{Key, Refused};
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 
 /// How the scores of one member become one.
 #[derive(Clone, Copy)]
@@ -120,11 +120,11 @@ impl<'a> Query<'a> {
         target: Option<Key<'a>>,
         operation: Operation,
         options: Options,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Stop> {
         let count = ctx.int(at)?;
         if count < 1 {
             let name = &ctx.command.full_name;
-            return Err(CommandError::text(format!("ERR at least 1 input key is needed for '{name}' command")));
+            return Err(CommandError::text(format!("ERR at least 1 input key is needed for '{name}' command")).into());
         }
         let count = usize::try_from(count).ok().filter(|&count| count < ctx.argc() - at).ok_or(error::SYNTAX)?;
         let db = ctx.commit.db();
@@ -138,7 +138,7 @@ impl<'a> Query<'a> {
             if let Some(entry) = ctx.commit.read(key)
                 && !matches!(entry.ty(), Type::Set | Type::SortedSet)
             {
-                return Err(error::WRONG_TYPE);
+                return Err(error::WRONG_TYPE.into());
             }
         }
         let mut query =
@@ -180,7 +180,7 @@ impl<'a> Query<'a> {
                 self.limit = if limit == 0 { usize::MAX } else { limit };
                 index += 2;
             } else {
-                return Err(error::SYNTAX);
+                return Err(error::SYNTAX.into());
             }
         }
         Ok(())
@@ -337,7 +337,7 @@ pub fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, 1, None, Operation::Intersection, Options::Limit)?;
     let looks_max = ctx.commit.work_max();
     let sources: Vec<Source<'_>> = query.keys.iter().map(|key| Source::of(ctx, key)).collect();
-    let found = query.count_common(&sources, looks_max).ok_or_else(|| ctx.commit.refuse(Refused::TakesLong))?;
+    let found = query.count_common(&sources, looks_max).ok_or(Stop::Elsewhere)?;
     ctx.out.int(found as i64);
     Ok(())
 }

@@ -57,13 +57,13 @@ impl AddOptions {
 
     fn check(self, pairs: usize) -> CommandResult {
         if self.nx && self.xx {
-            return Err(CommandError::fixed("ERR XX and NX options at the same time are not compatible"));
+            return Err(CommandError::fixed("ERR XX and NX options at the same time are not compatible").into());
         }
         if self.nx && (self.gt || self.lt) || self.gt && self.lt {
-            return Err(CommandError::fixed("ERR GT, LT, and/or NX options at the same time are not compatible"));
+            return Err(CommandError::fixed("ERR GT, LT, and/or NX options at the same time are not compatible").into());
         }
         if self.incr && pairs > 1 {
-            return Err(CommandError::fixed("ERR INCR option supports a single increment-element pair"));
+            return Err(CommandError::fixed("ERR INCR option supports a single increment-element pair").into());
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ pub fn zincrby(ctx: &mut Ctx<'_>) -> CommandResult {
 fn add(ctx: &mut Ctx<'_>, options: AddOptions, first: usize) -> CommandResult {
     let rest = ctx.argc() - first;
     if rest == 0 || !rest.is_multiple_of(2) {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     options.check(rest / 2)?;
     let scores: SmallVec<[f64; 4]> = (first..ctx.argc())
@@ -156,7 +156,7 @@ pub(super) fn add_scored(
         ctx.commit.delete(&key);
     }
     if let Some(error) = failed {
-        return Err(error);
+        return Err(error.into());
     }
     match result {
         Some(score) if options.incr => ctx.out.double(score),
@@ -231,11 +231,11 @@ pub fn zrevrank(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn rank(ctx: &mut Ctx<'_>, reverse: bool) -> CommandResult {
     if ctx.argc() > 4 {
-        return Err(ctx.command.wrong_arity());
+        return Err(ctx.command.wrong_arity().into());
     }
     let with_score = ctx.argc() == 4;
     if with_score && !ctx.is(3, "WITHSCORE") {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let key = ctx.key(1);
     let member = ctx.arg(2);
@@ -294,11 +294,11 @@ pub fn zrandmember(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let count = random_count(ctx, 2)?;
     if ctx.argc() > 4 || (ctx.argc() == 4 && !ctx.is(3, "WITHSCORES")) {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let with_scores = ctx.argc() == 4;
     if with_scores && count.unsigned_abs() > (i64::MAX / 2) as u64 || count < -(REPEATED_COUNT_MAX as i64) {
-        return Err(error::OUT_OF_RANGE);
+        return Err(error::OUT_OF_RANGE.into());
     }
     let Some(set) = ctx.commit.read_as::<SortedSet>(&key)? else {
         ctx.out.array(0);

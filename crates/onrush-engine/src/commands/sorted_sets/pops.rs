@@ -22,7 +22,7 @@ pub fn zpopmax(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn pop(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     if ctx.argc() > 3 {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let has_count = ctx.argc() == 3;
     let count = if has_count { ctx.int_or(2, error::NOT_POSITIVE)? } else { 1 };
@@ -92,8 +92,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(last)?;
     let keys = lock_keys(ctx, 1..last)?;
     let Some(key) = first_set(ctx, &keys)? else {
-        wait(ctx, 1..last, WaitsFor::SortedSet, deadline_ms);
-        return Ok(());
+        return wait(ctx, 1..last, WaitsFor::SortedSet, deadline_ms);
     };
     ctx.out.array(3);
     ctx.out.bulk(key.bytes);
@@ -118,7 +117,7 @@ pub fn bzmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(1)?;
     let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
-        wait(ctx, arguments.keys, WaitsFor::SortedSet, deadline_ms);
+        wait(ctx, arguments.keys, WaitsFor::SortedSet, deadline_ms)?;
     }
     Ok(())
 }

@@ -86,15 +86,15 @@ pub fn create(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name) = (ctx.key(2), ctx.arg(3));
     let last = ctx.commit.read_as::<Stream>(&key)?.map(Stream::last_id);
     if last.is_none() && !options.mkstream {
-        return Err(KEY_MISSING);
+        return Err(KEY_MISSING.into());
     }
     if ctx.argc() > CREATE_ARGS_MAX {
-        return Err(wrong_options(ctx));
+        return Err(wrong_options(ctx).into());
     }
     let last_id = start_id(ctx.arg(4), last.unwrap_or(StreamId::MIN), false)?;
     let stream = ctx.commit.write_or_create::<Stream>(&key)?;
     if stream.groups().contains_key(name) {
-        return Err(CommandError::fixed("BUSYGROUP Consumer Group name already exists"));
+        return Err(CommandError::fixed("BUSYGROUP Consumer Group name already exists").into());
     }
     let entries_read = options.entries_read_of(stream.entries_added());
     stream.groups_mut().insert(name.to_vec(), Group { last_id, entries_read, ..Group::default() });
@@ -218,7 +218,7 @@ pub fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
                 quoted(name),
                 b"'. Try XINFO HELP.",
             ];
-            return Err(CommandError::bytes(text.concat()));
+            return Err(CommandError::bytes(text.concat()).into());
         }
         if has_count {
             count = usize::try_from(ctx.int(5)?).unwrap_or(FULL_COUNT_DEFAULT);

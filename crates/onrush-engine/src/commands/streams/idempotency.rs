@@ -112,17 +112,17 @@ pub fn xcfgset(ctx: &mut Ctx<'_>) -> CommandResult {
         let (number, range, invalid) = match () {
             () if ctx.is(index, "IDMP-DURATION") => (&mut duration_s, Idempotency::DURATIONS_S, INVALID_DURATION),
             () if ctx.is(index, "IDMP-MAXSIZE") => (&mut messages_max, Idempotency::MESSAGES_MAXES, INVALID_MAXSIZE),
-            () => return Err(error::SYNTAX),
+            () => return Err(error::SYNTAX.into()),
         };
         if index + 1 == ctx.argc() || number.is_some() {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         let given = ctx.int_or(index + 1, invalid.clone())?;
-        *number = Some(if range.contains(&given) { given } else { return Err(invalid) });
+        *number = Some(if range.contains(&given) { given } else { return Err(invalid.into()) });
         index += 2;
     }
     if duration_s.is_none() && messages_max.is_none() {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let key = ctx.key(1);
     let stream = ctx.commit.write_as::<Stream>(&key)?.ok_or(error::NO_SUCH_KEY)?;
@@ -139,20 +139,20 @@ pub fn xcfgset(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn xidmprecord(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, producer, name) = (ctx.key(1), ctx.arg(2), ctx.arg(3));
     if producer.is_empty() {
-        return Err(NO_PRODUCER);
+        return Err(NO_PRODUCER.into());
     }
     if name.is_empty() {
-        return Err(NO_MESSAGE);
+        return Err(NO_MESSAGE.into());
     }
     let id = parse_id(ctx.arg(4), 0)?;
     let now_ms = ctx.now_ms();
     let stream = ctx.commit.write_as::<Stream>(&key)?.ok_or(error::NO_SUCH_KEY)?;
     if stream.get(id).is_none() {
-        return Err(NO_ENTRY);
+        return Err(NO_ENTRY.into());
     }
     match stream.idempotency().and_then(|table| table.find(producer, name, now_ms)) {
         Some(found) if found == id => {}
-        Some(_) => return Err(OTHER_ENTRY),
+        Some(_) => return Err(OTHER_ENTRY.into()),
         None => {
             stream.idempotency_mut().record(producer, name, id, now_ms);
             ctx.changed_untold();

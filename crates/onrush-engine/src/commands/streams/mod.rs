@@ -253,15 +253,15 @@ impl NewId {
 pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let (options, at) = Options::parse(ctx, 2, true)?;
     if at >= ctx.argc() {
-        return Err(ctx.command.wrong_arity());
+        return Err(ctx.command.wrong_arity().into());
     }
     let new_id = NewId::parse(ctx.arg(at))?;
     let fields = ctx.argc() - at - 1;
     if fields < 2 || !fields.is_multiple_of(2) {
-        return Err(ctx.command.wrong_arity());
+        return Err(ctx.command.wrong_arity().into());
     }
     if matches!(new_id, NewId::Whole(StreamId::MIN)) {
-        return Err(CommandError::fixed("ERR The ID specified in XADD must be greater than 0-0"));
+        return Err(CommandError::fixed("ERR The ID specified in XADD must be greater than 0-0").into());
     }
     let message =
         options.message.map(|message| message.named(ctx, at + 1, matches!(new_id, NewId::Any))).transpose()?;
@@ -285,7 +285,7 @@ pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
             if is_new {
                 ctx.commit.delete(&key);
             }
-            return Err(error);
+            return Err(error.into());
         }
     };
     let argv = ctx.argv;
@@ -371,7 +371,7 @@ fn range(ctx: &mut Ctx<'_>, reverse: bool) -> CommandResult {
     let mut index = 4;
     while index < ctx.argc() {
         if !ctx.is(index, "COUNT") || index + 1 == ctx.argc() {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         count = ctx.int(index + 1)?.max(0);
         index += 2;
@@ -444,7 +444,7 @@ pub fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut index = 3;
     while index < ctx.argc() {
         if index + 1 == ctx.argc() {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         if ctx.is(index, "ENTRIESADDED") {
             let negative = CommandError::fixed("ERR entries_added must be positive");
@@ -454,30 +454,35 @@ pub fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
             if last_id < id {
                 return Err(CommandError::fixed(
                     "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
-                ));
+                )
+                .into());
             }
             max_deleted = Some(id);
         } else {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         index += 2;
     }
     let key = ctx.key(1);
     let stream = ctx.commit.write_as::<Stream>(&key)?.ok_or(error::NO_SUCH_KEY)?;
     if last_id < stream.max_deleted_id() {
-        return Err(CommandError::fixed("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"));
+        return Err(
+            CommandError::fixed("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id").into()
+        );
     }
     if !stream.is_empty() {
         let top = stream.iter_back_from(StreamId::MAX).next().map_or(StreamId::MIN, |entry| entry.id);
         if last_id < top {
             return Err(CommandError::fixed(
                 "ERR The ID specified in XSETID is smaller than the target stream top item",
-            ));
+            )
+            .into());
         }
         if entries_added.is_some_and(|added| added < stream.len() as u64) {
             return Err(CommandError::fixed(
                 "ERR The entries_added specified in XSETID is smaller than the target stream length",
-            ));
+            )
+            .into());
         }
     }
     stream.set_last_id(last_id, entries_added, max_deleted);

@@ -44,7 +44,7 @@ pub fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
     let argc = ctx.argc();
     if argc != 3 && !(6..=9).contains(&argc) {
-        return Err(error::SYNTAX);
+        return Err(error::SYNTAX.into());
     }
     let (key, name) = (ctx.key(1), ctx.arg(2));
     if argc == 3 {
@@ -54,7 +54,7 @@ pub fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.is(3, "IDLE") {
         idle_min = ctx.int(4)?;
         if argc < 8 {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         at = 5;
     }
@@ -166,7 +166,7 @@ pub fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name, consumer) = (ctx.key(1), ctx.arg(2), ctx.arg(3));
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     if !known {
-        return Err(no_group(key.bytes, name));
+        return Err(no_group(key.bytes, name).into());
     }
     let idle_min = ctx.int_or(4, CommandError::fixed("ERR Invalid min-idle-time argument for XCLAIM"))?.max(0);
     let mut ids = Vec::new();
@@ -310,13 +310,13 @@ pub fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
         } else if ctx.is(index, "JUSTID") {
             just_id = true;
         } else {
-            return Err(error::SYNTAX);
+            return Err(error::SYNTAX.into());
         }
         index += 1;
     }
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     if !known {
-        return Err(no_group(key.bytes, name));
+        return Err(no_group(key.bytes, name).into());
     }
     let now_ms = ctx.now_ms();
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };

@@ -9,7 +9,7 @@ use crate::blocking::waiter::{OnTimeout, ReplacedArg, WaitsFor, flatten};
 use crate::commands::streams::{count_argument, parse_id, reply_entry, reply_id};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 
 /// Where reading a stream starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    fn parse(ctx: &mut Ctx<'a>, in_group: bool) -> Result<Self, CommandError> {
+    fn parse(ctx: &mut Ctx<'a>, in_group: bool) -> Result<Self, Stop> {
         let mut query = Self {
             group: None,
             count: 0,
@@ -63,7 +63,8 @@ impl<'a> Query<'a> {
                 if !in_group {
                     return Err(CommandError::fixed(
                         "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
-                    ));
+                    )
+                    .into());
                 }
                 query.group = Some((ctx.arg(index + 1), ctx.arg(index + 2)));
                 index += 3;
@@ -71,12 +72,13 @@ impl<'a> Query<'a> {
                 if !in_group {
                     return Err(CommandError::fixed(
                         "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
-                    ));
+                    )
+                    .into());
                 }
                 query.no_ack = true;
                 index += 1;
             } else {
-                return Err(error::SYNTAX);
+                return Err(error::SYNTAX.into());
             }
         }
         let first = streams.ok_or(error::SYNTAX)?;
@@ -85,10 +87,11 @@ impl<'a> Query<'a> {
             let (name, kinds) = if in_group { ("xreadgroup", "an ID or '>'") } else { ("xread", "an ID, '+', or '$'") };
             return Err(CommandError::text(format!(
                 "ERR Unbalanced '{name}' list of streams: for each stream key {kinds} must be specified."
-            )));
+            ))
+            .into());
         }
         if in_group && query.group.is_none() {
-            return Err(CommandError::fixed("ERR Missing GROUP option for XREADGROUP"));
+            return Err(CommandError::fixed("ERR Missing GROUP option for XREADGROUP").into());
         }
         query.ids = first + rest / 2;
         let db = ctx.commit.db();
@@ -99,7 +102,7 @@ impl<'a> Query<'a> {
             if let Some((group, _)) = query.group
                 && !stream.is_some_and(|stream| stream.groups().contains_key(group))
             {
-                return Err(no_group(key.bytes, group));
+                return Err(no_group(key.bytes, group).into());
             }
             query.from.push(from_argument(ctx, query.ids + offset, in_group)?);
         }
@@ -203,14 +206,13 @@ fn wait(ctx: &mut Ctx<'_>, query: &Query<'_>, ids: &[String], waits_for: WaitsFo
         |(offset, id): (usize, &String)| ReplacedArg { index: query.ids + offset, arg: id.clone().into_bytes() };
     let instead = ids.iter().enumerate().map(replaced).collect();
     let keys = query.ids - query.keys.len()..query.ids;
-    ctx.block(Block { keys, waits_for, deadline_ms, on_timeout: OnTimeout::NullArray, instead });
-    Ok(())
+    ctx.block(Block { keys, waits_for, deadline_ms, on_timeout: OnTimeout::NullArray, instead })
 }
 
 /// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key …] id [id …]`
 pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, true)?;
-    let Some((group_name, consumer_name)) = query.group else { return Err(error::SYNTAX) };
+    let Some((group_name, consumer_name)) = query.group else { return Err(error::SYNTAX.into()) };
     let now_ms = ctx.now_ms();
     let count = if query.count == 0 { usize::MAX } else { query.count };
     // The number of streams with a reply is known only at the end.

@@ -77,7 +77,7 @@ pub fn xnack(ctx: &mut Ctx<'_>) -> CommandResult {
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     let request = Request::parse(ctx)?;
     if !known {
-        return Err(no_group(key.bytes, name));
+        return Err(no_group(key.bytes, name).into());
     }
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };
     let mut released = 0;

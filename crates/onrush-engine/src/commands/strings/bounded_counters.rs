@@ -133,7 +133,7 @@ fn add_int(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
     let increment = number(options.increment, 1)?;
     let (low, high) = (number(options.low, i64::MIN)?, number(options.high, i64::MAX)?);
     if low > high {
-        return Err(BOUNDS_CROSS);
+        return Err(BOUNDS_CROSS.into());
     }
     let expiry = expiry(ctx, options)?;
     let key = ctx.key(1);
@@ -182,7 +182,7 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
     let increment = options.increment.map_or(Ok(LongDouble::from_i64(1)), number)?;
     let (low, high) = (bound(options.low)?, bound(options.high)?);
     if low.zip(high).is_some_and(|(low, high)| high.is_less_than(low)) {
-        return Err(BOUNDS_CROSS);
+        return Err(BOUNDS_CROSS.into());
     }
     let expiry = expiry(ctx, options)?;
     let key = ctx.key(1);
@@ -204,7 +204,7 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
         return Ok(());
     }
     if bounded.is_infinite() {
-        return Err(NOT_FINITE);
+        return Err(NOT_FINITE.into());
     }
     let value = bounded.to_string();
     let expiries = ExpiryChange { before: found.expire, after: expiry(found.expire) };

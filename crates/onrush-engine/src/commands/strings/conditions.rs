@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::commands::strings::check_string;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 
 /// Hexadecimal digits of a digest.
 const DIGEST_LEN: usize = 16;
@@ -68,7 +68,7 @@ impl<'a> Condition<'a> {
     ///
     /// # Errors
     /// The digest is malformed, or the key's value is not a string.
-    pub(crate) fn is_met(self, entry: Option<&Entry>) -> Result<bool, CommandError> {
+    pub(crate) fn is_met(self, entry: Option<&Entry>) -> Result<bool, Stop> {
         match self {
             Self::Absent => Ok(entry.is_none()),
             Self::Present => Ok(entry.is_some()),
@@ -87,7 +87,7 @@ impl<'a> Condition<'a> {
 }
 
 /// The result of `look` on an entry's string.
-fn with_string(entry: Option<&Entry>, look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, CommandError> {
+fn with_string(entry: Option<&Entry>, look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Stop> {
     let Some(entry) = entry else { return Ok(look(None)) };
     check_string(entry)?;
     let mut buffer = itoa::Buffer::new();
@@ -128,7 +128,7 @@ pub fn delex(ctx: &mut Ctx<'_>) -> CommandResult {
     let condition = match ctx.argc() {
         2 => Condition::Present,
         4 => Condition::comparison(ctx, 2).ok_or(error::SYNTAX)?,
-        _ => return Err(ctx.command.wrong_arity()),
+        _ => return Err(ctx.command.wrong_arity().into()),
     };
     let key = ctx.key(1);
     let slot = ctx.commit.write(&key);

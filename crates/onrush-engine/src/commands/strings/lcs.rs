@@ -7,7 +7,7 @@ use onrush_resp::Reply;
 use onrush_store::{Type, ValueRef};
 
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 
 const NOT_STRINGS: CommandError = CommandError::fixed("ERR The specified keys must contain string values");
 const LEN_AND_IDX: CommandError =
@@ -65,7 +65,7 @@ pub fn lcs(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// Both strings as of one moment; a missing key counts as empty.
-fn read_both(ctx: &mut Ctx<'_>) -> Result<(Bytes, Bytes), CommandError> {
+fn read_both(ctx: &mut Ctx<'_>) -> Result<(Bytes, Bytes), Stop> {
     let db = ctx.commit.db();
     let keys = [ctx.key(1), ctx.key(2)];
     ctx.commit.lock_all(keys.map(|key| (db, key.hash)))?;
@@ -77,7 +77,7 @@ fn read_both(ctx: &mut Ctx<'_>) -> Result<(Bytes, Bytes), CommandError> {
         }),
         Some(_) => None,
     });
-    a.zip(b).ok_or(NOT_STRINGS)
+    a.zip(b).ok_or(NOT_STRINGS.into())
 }
 
 fn check_size(ctx: &Ctx<'_>, a_len: usize, b_len: usize) -> Result<(), CommandError> {

@@ -49,7 +49,7 @@ pub fn msetnx(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn check_pairs(ctx: &Ctx<'_>) -> CommandResult {
-    if ctx.argc().is_multiple_of(2) { Err(ctx.command.wrong_arity()) } else { Ok(()) }
+    if ctx.argc().is_multiple_of(2) { Err(ctx.command.wrong_arity().into()) } else { Ok(()) }
 }
 
 /// Locks the shards of every `step`-th argument.

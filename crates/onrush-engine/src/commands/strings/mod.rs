@@ -84,7 +84,7 @@ pub(super) fn reply_value(out: &mut Reply, value: ValueRef<'_>) -> CommandResult
         ValueRef::Bytes(bytes) => out.bulk(bytes),
         ValueRef::Int(value) => out.bulk_int(value),
         ValueRef::Shared(bytes) => out.bulk_shared(bytes),
-        _ => return Err(error::WRONG_TYPE),
+        _ => return Err(error::WRONG_TYPE.into()),
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn reply_entry(out: &mut Reply, entry: Option<&Entry>) -> CommandResult {
 }
 
 pub(super) fn check_string(entry: &Entry) -> CommandResult {
-    if entry.ty() == Type::String { Ok(()) } else { Err(error::WRONG_TYPE) }
+    if entry.ty() == Type::String { Ok(()) } else { Err(error::WRONG_TYPE.into()) }
 }
 
 /// Overwrites or creates a key, with its locks held; removes an old expiry.
@@ -352,7 +352,7 @@ pub fn getex(ctx: &mut Ctx<'_>) -> CommandResult {
             Ok(at) => at,
             Err(error) => {
                 ctx.out.rewind(mark);
-                return Err(error);
+                return Err(error.into());
             }
         };
         getex_expire(ctx, &key, at);
@@ -399,7 +399,7 @@ pub fn strlen(ctx: &mut Ctx<'_>) -> CommandResult {
 /// Refuses strings that would be longer than `proto-max-bulk-len`.
 fn check_length(ctx: &Ctx<'_>, len: u64) -> CommandResult {
     let len_max = ctx.string_len_max();
-    if len > len_max.max(0) as u64 { Err(error::STRING_TOO_LONG) } else { Ok(()) }
+    if len > len_max.max(0) as u64 { Err(error::STRING_TOO_LONG.into()) } else { Ok(()) }
 }
 
 /// `APPEND key value`

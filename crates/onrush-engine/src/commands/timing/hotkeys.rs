@@ -21,7 +21,7 @@ const COUNT_MAX: i64 = 64;
 pub fn hotkeys_start(ctx: &mut Ctx<'_>) -> CommandResult {
     let wanted = parse(ctx)?;
     if !ctx.engine.hotkeys.start(wanted, ctx.now_ms()) {
-        return Err(RUNS_ALREADY);
+        return Err(RUNS_ALREADY.into());
     }
     ctx.engine.settings.timing.sample_hot_keys(wanted.sample);
     ctx.out.ok();
@@ -81,7 +81,7 @@ pub fn hotkeys_stop(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `HOTKEYS RESET`
 pub fn hotkeys_reset(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.engine.hotkeys.reset(ctx.now_ms()) {
-        return Err(STILL_RUNS);
+        return Err(STILL_RUNS.into());
     }
     ctx.out.ok();
     Ok(())

@@ -95,7 +95,7 @@ fn family<'e>(engine: &'e Engine, command: &'e Command) -> impl Iterator<Item = 
 pub fn latency_graph(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(series) = series_of(ctx) else {
         let event = error::quoted(ctx.arg(2));
-        return Err(CommandError::bytes([b"ERR No samples available for event '", event, b"'"].concat()));
+        return Err(CommandError::bytes([b"ERR No samples available for event '", event, b"'"].concat()).into());
     };
     let name = String::from_utf8_lossy(ctx.arg(2)).into_owned();
     let text = draw(&name, &series, ctx.engine.clock.unix_us() / 1_000_000);

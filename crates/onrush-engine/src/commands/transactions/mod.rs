@@ -5,9 +5,9 @@ pub(crate) mod specs;
 use crate::batch::admission::abort;
 use crate::command::Flags;
 use crate::commands::scripting::{self, functions};
-use crate::commit::{Outside, Refused, WAY_BACK_KEYS_MAX};
+use crate::commit::{Outside, WAY_BACK_KEYS_MAX};
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 use crate::long::offload::ARGS_MAX;
 use crate::scripts::habit::{Habit, Known, Scope};
 use crate::transactions::inside::{Executed, execute_all};
@@ -23,7 +23,7 @@ const ABORTED: CommandError = CommandError::fixed("EXECABORT Transaction discard
 /// `MULTI`
 pub fn multi(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.transaction.is_some() {
-        return Err(NESTED_MULTI);
+        return Err(NESTED_MULTI.into());
     }
     let transaction = ctx.commit.new_transaction(ctx.session.db);
     ctx.session.resume_transaction(transaction);
@@ -43,7 +43,7 @@ pub fn discard(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `WATCH key [key ...]`
 pub fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.transaction.is_some() {
-        return Err(WATCH_IN_MULTI);
+        return Err(WATCH_IN_MULTI.into());
     }
     let (db, now_ms) = (ctx.commit.db(), ctx.now_ms());
     for index in 1..ctx.argc() {
@@ -68,14 +68,14 @@ pub fn unwatch(ctx: &mut Ctx<'_>) -> CommandResult {
 pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
     let transaction = ctx.session.end_transaction().ok_or(EXEC_WITHOUT_MULTI)?;
     if ctx.commit.is_stuck() && transaction.flags().contains(Flags::DENYOOM) {
-        return Err(abort(ctx, &error::OUT_OF_MEMORY));
+        return Err(abort(ctx, &error::OUT_OF_MEMORY).into());
     }
     if transaction.is_broken() {
         ctx.session.unwatch(ctx.engine);
-        return Err(ABORTED);
+        return Err(ABORTED.into());
     }
     let executed = execute_locked(ctx, &transaction);
-    if ctx.commit.is_refused() {
+    if executed.as_ref().is_err_and(Stop::is_put_off) {
         // The transaction is executed later, perhaps on another thread.
         ctx.session.resume_transaction(transaction);
     } else {
@@ -111,7 +111,7 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
             Executed::AsAWhole => return Ok(()),
             Executed::WithoutAKey => {
                 tracing::error!("A transaction has worked on a key that it has not locked");
-                return Err(error::UNDECLARED);
+                return Err(Stop::Undeclared);
             }
             Executed::NotAtAll(reason) => {
                 ctx.out.rewind(mark);
@@ -122,7 +122,7 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
                 }
                 match reason {
                     Some(outside) => may_go_back = outside == Outside::Undeclared,
-                    None => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+                    None => return Err(Stop::Elsewhere),
                 }
             }
         }
@@ -135,13 +135,13 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
 ///
 /// # Errors
 /// It is to be executed later, or elsewhere.
-fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Result<Scope, CommandError> {
+fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Result<Scope, Stop> {
     let takes_long = transaction.len() > ARGS_MAX
         || transaction.slow_len() > SLOW_COMMANDS_MAX
         || transaction.needs_keyspace()
         || transaction.flags().contains(Flags::REMOTE);
     if takes_long && ctx.commit.may_defer() {
-        return Err(ctx.commit.refuse(Refused::TakesLong).into());
+        return Err(Stop::Elsewhere);
     }
     if transaction.needs_keyspace() {
         ctx.commit.lock_keyspace()?;
@@ -151,7 +151,7 @@ fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Resu
     match scope {
         Scope::Declared { .. } => lock_keys(ctx, transaction)?,
         Scope::Keyspace { .. } => ctx.commit.lock_keyspace()?,
-        Scope::Elsewhere => return Err(ctx.commit.refuse(Refused::TakesLong).into()),
+        Scope::Elsewhere => return Err(Stop::Elsewhere),
     }
     Ok(scope)
 }

@@ -14,17 +14,17 @@ const IS_OFF: CommandError = CommandError::fixed("ERR the command log is not bei
 /// `DEBUG COMMAND-LOG START path`: writes all keys as commands, as of one moment, and then every change. The thread for
 /// long commands makes the commands while it has the whole keyspace; the log's thread writes them. O(data), also in memory.
 pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     let path = String::from_utf8_lossy(ctx.arg(3)).into_owned();
     if ctx.engine.debug_log.lock().is_some() {
-        return Err(IS_ON);
+        return Err(IS_ON.into());
     }
     let created = ctx.outside_of_gate(|engine| engine.process.create_file(Path::new(&path)));
     let file = created.map_err(|error| told(&path, &error))?;
     ctx.commit.lock_keyspace()?;
     let mut attached = ctx.engine.debug_log.lock();
     if attached.is_some() {
-        return Err(IS_ON);
+        return Err(IS_ON.into());
     }
     let mut file = CommandFile::new(file);
     write_all(ctx, &mut file);
@@ -36,7 +36,7 @@ pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `DEBUG COMMAND-LOG STOP`
 pub fn stop(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.expect_work(usize::MAX)?;
+    ctx.leave_worker()?;
     ctx.commit.lock_keyspace()?;
     let id = ctx.engine.debug_log.lock().take().ok_or(IS_OFF)?;
     let file = ctx.engine.log.detach(id);

@@ -72,5 +72,5 @@ pub fn reply(ctx: &mut Ctx<'_>, not_done: &'static NotDone) -> CommandResult {
         return Ok(());
     }
     let name = not_done.name.to_ascii_uppercase();
-    Err(CommandError::text(format!("ERR DEBUG {name} is not supported: {}", not_done.why)))
+    Err(CommandError::text(format!("ERR DEBUG {name} is not supported: {}", not_done.why)).into())
 }

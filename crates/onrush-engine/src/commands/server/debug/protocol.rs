@@ -39,7 +39,7 @@ pub fn protocol(ctx: &mut Ctx<'_>) -> CommandResult {
             }
             out.bulk(b"Some real reply following the attribute");
         }
-        b"push" if !out.is_resp3() => return Err(NO_RESP2),
+        b"push" if !out.is_resp3() => return Err(NO_RESP2.into()),
         b"push" => {
             // A message never comes before the reply of the command that has caused it.
             out.bulk(b"Some real reply following the push reply");
@@ -52,7 +52,7 @@ pub fn protocol(ctx: &mut Ctx<'_>) -> CommandResult {
         b"false" => out.bool(false),
         b"bignum" if out.is_resp3() => out.raw(b"(1234567999999999999999999999999999999\r\n"),
         b"bignum" => out.bulk(b"1234567999999999999999999999999999999"),
-        _ => return Err(BAD_PROTOCOL),
+        _ => return Err(BAD_PROTOCOL.into()),
     }
     Ok(())
 }
