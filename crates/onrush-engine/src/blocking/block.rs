@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use onrush_store::KeyHash;
 use parking_lot::Mutex;
 
-use super::waiter::{Command, OnTimeout, ReplacedArg, State, Waiter, WaitsFor};
+use super::waiter::{Awaited, Command, OnTimeout, ReplacedArg, State, Turn, Until, Waiter, Waits, WaitsFor};
 use crate::command::Flags;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{CommandError, Stop};
@@ -30,58 +30,56 @@ pub struct Block {
 
 impl Ctx<'_> {
     /// Makes the client wait for keys. The handler has found nothing to reply with, holds the locks of the keys, and
-    /// returns without a reply after this. Where blocking is not allowed, the reply of a timeout comes at once. A
-    /// command executed for a waiting client keeps waiting. O(keys).
+    /// returns without a reply after this. Where blocking is not allowed, the reply of a timeout comes at once. O(keys).
     ///
     /// # Errors
-    /// [`Stop::Waits`] in that case.
+    /// [`Stop::Waits`] if the command is executed for a client that waits: it keeps waiting.
     pub fn block(&mut self, block: Block) -> CommandResult {
+        let Block { keys, waits_for, deadline_ms, on_timeout, instead } = block;
+        let until = Until { deadline_ms, on_timeout };
+        if !self.may_wait(until)? {
+            return Ok(());
+        }
+        let sent = instead.iter().map(|replaced| self.as_sent(replaced.index)).collect();
+        let (db, ticket) = (self.commit.db(), self.engine.waiters.ticket());
+        let awaited = Awaited { db, range: keys, what: waits_for, ticket, sent };
+        self.wait(Waits::Keys(awaited, until), &instead);
+        Ok(())
+    }
+
+    /// Makes the client wait until another thread finishes its waiter, which is returned, or its time is over. Where
+    /// blocking is not allowed, the reply of a timeout comes at once.
+    ///
+    /// # Errors
+    /// As of [`Ctx::block`].
+    pub fn set_aside(&mut self, deadline_ms: Option<i64>, on_timeout: OnTimeout) -> Result<Option<Arc<Waiter>>, Stop> {
+        let until = Until { deadline_ms, on_timeout };
+        Ok(if self.may_wait(until)? { Some(self.wait(Waits::Finish(until), &[])) } else { None })
+    }
+
+    /// Whether the client may begin to wait; if not, it has its reply.
+    fn may_wait(&mut self, until: Until) -> Result<bool, Stop> {
         if self.serving {
             return Err(Stop::Waits);
         }
         if self.session.deny_blocking {
-            block.on_timeout.append_to(self.out);
-            return Ok(());
+            until.on_timeout.append_to(self.out);
+            return Ok(false);
         }
+        Ok(true)
+    }
+
+    fn wait(&mut self, waits: Waits, instead: &[ReplacedArg]) -> Arc<Waiter> {
         let waiters = &self.engine.waiters;
-        let command = Command::copy(&self.argv, &block.instead);
-        let waiter = Arc::new(Waiter {
-            client: Arc::clone(&self.session.handle),
-            db: self.commit.db(),
-            held_bytes: command.bytes_len(),
-            command,
-            sent: block.instead.iter().map(|replaced| self.as_sent(replaced.index)).collect(),
-            began_ns: AtomicU64::new(0),
-            keys: block.keys,
-            waits_for: block.waits_for,
-            ticket: waiters.ticket(),
-            proto: self.out.proto(),
-            on_timeout: block.on_timeout,
-            deadline_ms: block.deadline_ms,
-            is_offloaded: false,
-            is_urgent: false,
-            may_report_data: self.command.may_report_data(),
-            lent: Mutex::new(None),
-            state: Mutex::new(State::Waiting),
-        });
+        let waiter = new_waiter(self, waits, Command::copy(&self.argv, instead), 0);
         waiters.add(&waiter, |key| self.engine.keyspace.hash(key));
         let mut known = self.session.handle.waiter.lock();
         *known = Some(Arc::clone(&waiter));
         // It is in the handle before it is counted, so a thread that sees it counted finds it.
         waiters.count_begin();
         drop(known);
-        self.session.waiter = Some(waiter);
-        Ok(())
-    }
-
-    /// Makes the client wait for no key: until another thread finishes its waiter, which is returned, or the time is over.
-    /// Where blocking is not allowed, the reply of a timeout comes at once.
-    ///
-    /// # Errors
-    /// As of [`Ctx::block`].
-    pub fn set_aside(&mut self, deadline_ms: Option<i64>, on_timeout: OnTimeout) -> Result<Option<Arc<Waiter>>, Stop> {
-        self.block(Block { keys: 0..0, waits_for: WaitsFor::List, deadline_ms, on_timeout, instead: Vec::new() })?;
-        Ok(self.session.waiter.clone())
+        self.session.waiter = Some(Arc::clone(&waiter));
+        waiter
     }
 
     fn as_sent(&self, index: usize) -> ReplacedArg {
@@ -143,32 +141,28 @@ impl Ctx<'_> {
 /// meanwhile.
 pub(crate) fn offload(ctx: &mut Ctx<'_>) {
     let lent = ctx.session.lend();
-    let command = Command::copy(&ctx.argv, &[]);
     let queued_bytes = lent.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
     let is_urgent = ctx.command.flags.contains(Flags::URGENT);
-    let waiter = Arc::new(Waiter {
-        client: Arc::clone(&ctx.session.handle),
-        db: ctx.commit.db(),
-        held_bytes: command.bytes_len() + queued_bytes,
-        command,
-        sent: Vec::new(),
-        began_ns: AtomicU64::new(0),
-        keys: 0..0,
-        waits_for: WaitsFor::List,
-        ticket: 0,
-        proto: ctx.out.proto(),
-        on_timeout: OnTimeout::Null,
-        deadline_ms: None,
-        is_offloaded: true,
-        is_urgent,
-        may_report_data: ctx.command.may_report_data(),
-        lent: Mutex::new(Some(lent)),
-        state: Mutex::new(State::Waiting),
-    });
+    let turn = Turn { is_urgent, lent: Mutex::new(Some(lent)) };
+    let waiter = new_waiter(ctx, Waits::Turn(turn), Command::copy(&ctx.argv, &[]), queued_bytes);
     ctx.session.handle.set_aside(true);
     ctx.session.waiter = Some(Arc::clone(&waiter));
     if is_urgent {
         ctx.engine.process.refuse_peers(true);
     }
     ctx.engine.offload.post(Task::Execute(waiter));
+}
+
+/// A waiter for the present command. `queued_bytes`: see [`Waiter::held_bytes`].
+fn new_waiter(ctx: &Ctx<'_>, waits: Waits, command: Command, queued_bytes: usize) -> Arc<Waiter> {
+    Arc::new(Waiter {
+        client: Arc::clone(&ctx.session.handle),
+        held_bytes: command.bytes_len() + queued_bytes,
+        command,
+        waits,
+        proto: ctx.out.proto(),
+        began_ns: AtomicU64::new(0),
+        may_report_data: ctx.command.may_report_data(),
+        state: Mutex::new(State::Waiting),
+    })
 }

@@ -34,7 +34,7 @@ impl Waiter {
         *state = now;
         shared.waiters.count_end();
         let leaving = Leaving { shared, waiter: Arc::clone(self) };
-        if self.keys.len() > LEAVE_AT_ONCE_MAX {
+        if self.awaited().is_some_and(|awaited| awaited.range.len() > LEAVE_AT_ONCE_MAX) {
             shared.lazyfree.free_later(Box::new(leaving), 0, 0);
         }
         // Until its connection has a turn, the client is neither waiting nor idle.
@@ -79,7 +79,7 @@ impl Waiter {
 
     /// The time is over; returns whether the client still waited, and can get another reply than that of its command.
     pub fn time_out(self: &Arc<Self>, shared: &'static Shared) -> bool {
-        !self.is_certain() && self.finish(shared, |out| self.on_timeout.append_to(out))
+        !self.is_certain() && self.finish(shared, |out| self.on_timeout().append_to(out))
     }
 
     /// CLIENT UNBLOCK with ERROR, likewise.
@@ -90,7 +90,7 @@ impl Waiter {
     /// The client is gone, or will be closed: when this returns, nothing is executed for it any more. No shard may be
     /// locked.
     pub fn forget(self: &Arc<Self>, shared: &'static Shared) {
-        if self.is_offloaded {
+        if self.is_offloaded() {
             // The command is or will be executed whatever happens to the client, but it will not wait for keys then.
             let before = std::mem::replace(&mut *self.lock_state(), State::Gone);
             let lent = match before {

@@ -11,6 +11,7 @@ use super::waiters::Wanted;
 use crate::batch::admission::abort_session;
 use crate::batch::execute::{Waited, execute_offloaded, execute_waiting};
 use crate::batch::paused::is_held_back;
+use crate::clients::session::Session;
 use crate::commit::Key;
 use crate::ctx::{Ctx, Engine};
 use crate::error::CommandError;
@@ -22,11 +23,11 @@ impl Waiter {
     pub(crate) fn is_held_back(&self, engine: &'static Engine, pause: Pause) -> bool {
         let Ok(command) = engine.commands.resolve(&self.command.argv()) else { return false };
         // An earlier pause does not hold back another CLIENT PAUSE, and none the end of the server.
-        if self.is_urgent || &*command.full_name == "client|pause" {
+        if self.is_urgent() || &*command.full_name == "client|pause" {
             return false;
         }
-        let lent = self.lent.lock();
-        let transaction = lent.as_ref().and_then(|lent| lent.transaction.as_ref());
+        let lent = self.turn().map(|turn| turn.lent.lock());
+        let transaction = lent.as_ref().and_then(|lent| lent.as_ref()).and_then(|lent| lent.transaction.as_ref());
         is_held_back(engine, pause, command, &self.command.argv(), transaction.map(|transaction| &**transaction))
     }
 
@@ -34,7 +35,7 @@ impl Waiter {
     /// client. `full`: memory is not within its limit.
     pub(crate) fn execute(&self, outer: &mut Ctx<'_>, full: bool) {
         self.leave_queue(outer.engine);
-        let Some(mut lent) = self.lent.lock().take() else { return };
+        let Some(mut lent) = self.take_lent() else { return };
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         let executed = catch_unwind(AssertUnwindSafe(|| {
             execute_offloaded(outer, &mut lent, self.command.argv(), &mut out, full);
@@ -74,9 +75,13 @@ pub(crate) fn refuse_waiting(engine: &'static Engine) {
 }
 
 impl Waiter {
+    fn take_lent(&self) -> Option<Box<Session>> {
+        self.turn().and_then(|turn| turn.lent.lock().take())
+    }
+
     /// The thread for long commands has come to its command.
     fn leave_queue(&self, engine: &Engine) {
-        if self.is_urgent {
+        if self.is_urgent() {
             // See `offload`.
             engine.process.refuse_peers(false);
         }
@@ -85,7 +90,7 @@ impl Waiter {
     /// Replies with an error in place of the command, which is for the thread for long commands and has not begun.
     fn refuse(&self, engine: &'static Engine, error: &CommandError) {
         self.leave_queue(engine);
-        let Some(mut lent) = self.lent.lock().take() else { return };
+        let Some(mut lent) = self.take_lent() else { return };
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         match lent.transaction.is_some() {
             true => out.error_bytes(abort_session(&mut lent, engine, error).as_bytes()),
@@ -197,7 +202,8 @@ fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
     }
     let started = ctx.engine.clock.now();
     let mut out = Reply::with_buffer(Vec::new(), waiter.proto);
-    match execute_waiting(ctx, &waiter.client, waiter.db, waiter.command.argv(), &mut out) {
+    let Some(awaited) = waiter.awaited() else { return Served::Done };
+    match execute_waiting(ctx, &waiter.client, awaited.db, waiter.command.argv(), &mut out) {
         Waited::Enough => {}
         Waited::On => return Served::WaitsOn,
         Waited::Longer => return Served::PutOff,

@@ -131,31 +131,55 @@ impl Command {
 /// A client that waits.
 pub struct Waiter {
     pub(super) client: Arc<ClientHandle>,
-    pub(super) db: u32,
     pub(super) command: Command,
-    /// Arguments as they were sent where `command` has others.
-    pub(super) sent: Vec<ReplacedArg>,
+    pub(super) waits: Waits,
+    pub(super) proto: Proto,
     /// Nanoseconds that the command took before it began to wait, if the slow log may want them.
     pub(super) began_ns: AtomicU64,
-    pub(super) keys: Range<usize>,
-    pub(super) waits_for: WaitsFor,
-    /// The order of arrival.
-    pub(super) ticket: u64,
-    pub(super) proto: Proto,
-    pub(super) on_timeout: OnTimeout,
-    /// When it stops, in Unix milliseconds.
-    pub deadline_ms: Option<i64>,
-    /// Whether it waits for the thread for long commands to execute its command, not for keys.
-    pub is_offloaded: bool,
-    /// Whether its command goes before all others on that thread.
-    pub(crate) is_urgent: bool,
-    /// Bytes of the arguments of its command, and of what was queued since MULTI and is lent to that thread.
+    /// Bytes of the arguments of its command, and of what was queued since MULTI and is lent to another thread.
     pub held_bytes: usize,
     /// Whether its reply may report data, also what other clients have changed meanwhile.
     pub may_report_data: bool,
-    /// The state with which that thread executes the command.
-    pub(super) lent: Mutex<Option<Box<Session>>>,
     pub(super) state: Mutex<State>,
+}
+
+/// What a client waits for.
+pub(super) enum Waits {
+    /// Keys.
+    Keys(Awaited, Until),
+    /// Another thread, which finishes the waiter.
+    Finish(Until),
+    /// The thread for long commands, which executes its command.
+    Turn(Turn),
+}
+
+/// When waiting ends by itself.
+#[derive(Clone, Copy)]
+pub(super) struct Until {
+    /// In Unix milliseconds; `None` if never.
+    pub(super) deadline_ms: Option<i64>,
+    /// The reply then.
+    pub(super) on_timeout: OnTimeout,
+}
+
+/// The keys that a client waits for.
+pub(super) struct Awaited {
+    pub(super) db: u32,
+    /// The arguments that are keys.
+    pub(super) range: Range<usize>,
+    pub(super) what: WaitsFor,
+    /// The order of arrival.
+    pub(super) ticket: u64,
+    /// Arguments as they were sent where the command has others.
+    pub(super) sent: Vec<ReplacedArg>,
+}
+
+/// A command for the thread for long commands.
+pub(super) struct Turn {
+    /// Whether it goes before all others there.
+    pub(super) is_urgent: bool,
+    /// The client's whole state, with which it is executed.
+    pub(super) lent: Mutex<Option<Box<Session>>>,
 }
 
 pub(super) enum State {
@@ -169,9 +193,46 @@ pub(super) enum State {
 }
 
 impl Waiter {
-    /// The keys, with the indexes of their arguments.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.keys.clone().map(|index| (index as u32, self.key(index)))
+    /// The keys it waits for, if it does.
+    pub(super) fn awaited(&self) -> Option<&Awaited> {
+        if let Waits::Keys(awaited, _) = &self.waits { Some(awaited) } else { None }
+    }
+
+    fn until(&self) -> Option<&Until> {
+        match &self.waits {
+            Waits::Keys(_, until) | Waits::Finish(until) => Some(until),
+            Waits::Turn(_) => None,
+        }
+    }
+
+    /// What it waits for, if that is the thread for long commands.
+    pub(super) fn turn(&self) -> Option<&Turn> {
+        if let Waits::Turn(turn) = &self.waits { Some(turn) } else { None }
+    }
+
+    /// Whether it waits for the thread for long commands to execute its command.
+    pub fn is_offloaded(&self) -> bool {
+        self.turn().is_some()
+    }
+
+    /// Whether its command goes before all others on that thread.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.turn().is_some_and(|turn| turn.is_urgent)
+    }
+
+    /// When it stops to wait, in Unix milliseconds.
+    pub fn deadline_ms(&self) -> Option<i64> {
+        self.until().and_then(|until| until.deadline_ms)
+    }
+
+    /// The reply when its time is over.
+    pub(super) fn on_timeout(&self) -> OnTimeout {
+        self.until().map_or(OnTimeout::Never, |until| until.on_timeout)
+    }
+
+    /// Whether another thread is to do what its command says, and its reply comes for certain.
+    pub fn is_certain(&self) -> bool {
+        self.on_timeout() == OnTimeout::Never
     }
 
     pub(super) fn key(&self, index: usize) -> &[u8] {
@@ -180,9 +241,10 @@ impl Waiter {
 
     /// The group of a command that waits for a group's entries: XREADGROUP.
     pub(super) fn group(&self) -> Option<&[u8]> {
+        self.awaited().filter(|awaited| awaited.what == WaitsFor::Group)?;
         let argv = self.command.argv();
         let mut index = 1;
-        while self.waits_for == WaitsFor::Group && index + 1 < argv.len() {
+        while index + 1 < argv.len() {
             let word = argv.get(index);
             if word.eq_ignore_ascii_case(b"GROUP") {
                 return Some(argv.get(index + 1));
@@ -191,11 +253,6 @@ impl Waiter {
             index += if word.eq_ignore_ascii_case(b"NOACK") { 1 } else { 2 };
         }
         None
-    }
-
-    /// Whether another thread is to do what its command says, and its reply comes for certain.
-    pub fn is_certain(&self) -> bool {
-        self.is_offloaded || self.on_timeout == OnTimeout::Never
     }
 
     /// Notes what the command took before it began to wait for keys.
@@ -209,14 +266,15 @@ impl Waiter {
         let took_ns = self.began_ns.load(Relaxed) + nanos;
         note_slow(shared, &self.client, took_ns, || {
             let argv = self.command.argv();
-            let sent = |index: usize| self.sent.iter().find(|sent| sent.index == index).map(|sent| &sent.arg[..]);
+            let replaced = self.awaited().map_or(&[][..], |awaited| &awaited.sent);
+            let sent = |index: usize| replaced.iter().find(|sent| sent.index == index).map(|sent| &sent.arg[..]);
             cut(argv.len(), argv.iter().enumerate().map(|(index, arg)| sent(index).unwrap_or(arg)))
         });
     }
 
     /// How long it has slept so far, which no other client does.
     pub(super) fn slept(&self, shared: &Shared) -> Duration {
-        match self.on_timeout {
+        match self.on_timeout() {
             OnTimeout::Awake(since) => shared.clock.now().saturating_duration_since(since),
             _ => Duration::ZERO,
         }
@@ -234,7 +292,7 @@ impl Waiter {
     /// after the reply then.
     pub(crate) fn while_waiting(&self, take: impl FnOnce()) {
         // An offloaded command may be executed at any moment.
-        if self.is_offloaded {
+        if self.is_offloaded() {
             return;
         }
         let state = self.lock_state();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use onrush_store::KeyHash;
 use parking_lot::Mutex;
 
-use super::waiter::{Waiter, WaitsFor};
+use super::waiter::{Awaited, Waiter, WaitsFor};
 
 /// Counters of the filter. With fewer waited-for keys than that, it rules out most other keys.
 const FILTER_LEN: usize = 4096;
@@ -37,8 +37,8 @@ pub(super) struct Wanted<'k> {
 }
 
 impl<'k> Wanted<'k> {
-    fn of(waiter: &Waiter, key: &'k [u8], hash: KeyHash) -> Self {
-        Self { db: waiter.db, key, hash, what: waiter.waits_for }
+    fn of(awaited: &Awaited, key: &'k [u8], hash: KeyHash) -> Self {
+        Self { db: awaited.db, key, hash, what: awaited.what }
     }
 
     /// The number of its queue. Two keys may share a number.
@@ -57,7 +57,8 @@ impl<'k> Wanted<'k> {
     }
 
     fn is_wanted_by(&self, waiter: &Waiter, place: Place) -> bool {
-        waiter.waits_for == self.what && waiter.db == self.db && waiter.key(place.index as usize) == self.key
+        waiter.awaited().is_some_and(|awaited| awaited.what == self.what && awaited.db == self.db)
+            && waiter.key(place.index as usize) == self.key
     }
 }
 
@@ -236,9 +237,11 @@ impl Waiters {
 
     /// Adds a client to the queues of its keys, whose locks are held. O(keys).
     pub(super) fn add(&self, waiter: &Arc<Waiter>, hash: impl Fn(&[u8]) -> KeyHash) {
-        for (index, key) in waiter.keys() {
-            let wanted = Wanted::of(waiter, key, hash(key));
-            let place = Place { ticket: waiter.ticket, index };
+        let Some(awaited) = waiter.awaited() else { return };
+        for index in awaited.range.clone() {
+            let key = waiter.key(index);
+            let wanted = Wanted::of(awaited, key, hash(key));
+            let place = Place { ticket: awaited.ticket, index: index as u32 };
             self.counter(wanted.hash).fetch_add(1, Relaxed);
             let queue = wanted.queue();
             self.stripe(queue)
@@ -264,13 +267,15 @@ impl Waiters {
 
     /// Removes a client that has ended from all queues. O(keys × log waiters of a key).
     pub(super) fn remove(&self, waiter: &Waiter, hash: impl Fn(&[u8]) -> KeyHash) {
-        for (index, key) in waiter.keys() {
-            let wanted = Wanted::of(waiter, key, hash(key));
+        let Some(awaited) = waiter.awaited() else { return };
+        for index in awaited.range.clone() {
+            let key = waiter.key(index);
+            let wanted = Wanted::of(awaited, key, hash(key));
             self.counter(wanted.hash).fetch_sub(1, Relaxed);
             let queue = wanted.queue();
             let mut queues = self.stripe(queue).lock();
             let Some(waiters) = queues.get_mut(&queue) else { continue };
-            waiters.remove(Place { ticket: waiter.ticket, index });
+            waiters.remove(Place { ticket: awaited.ticket, index: index as u32 });
             if waiters.is_empty() {
                 queues.remove(&queue);
                 self.uncount_queue(&wanted);
@@ -298,7 +303,8 @@ impl Waiters {
                 // Most have the first one's key.
                 let mut last: Option<(u32, &[u8])> = None;
                 for (place, waiter) in queue.after(None) {
-                    let key = (waiter.db, waiter.key(place.index as usize));
+                    let Some(awaited) = waiter.awaited() else { continue };
+                    let key = (awaited.db, waiter.key(place.index as usize));
                     if last != Some(key) {
                         keys.push((key.0, key.1.to_vec()));
                         last = Some(key);

@@ -192,7 +192,7 @@ impl LocalClient {
             None => {
                 let now_ms = self.engine.clock.unix_ms();
                 let waiter = self.session.waiter.as_ref();
-                if let Some(waiter) = waiter.filter(|waiter| waiter.deadline_ms.is_some_and(|at| at <= now_ms)) {
+                if let Some(waiter) = waiter.filter(|waiter| waiter.deadline_ms().is_some_and(|at| at <= now_ms)) {
                     waiter.time_out(self.engine);
                 }
             }

@@ -191,7 +191,7 @@ impl Session {
 
     /// Whether another thread executes a command of this client with its state.
     pub(crate) fn is_lent(&self) -> bool {
-        self.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded)
+        self.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded())
     }
 
     /// What has come of the waiting, if it is over. The client may wait for something else then. `out` is for later
@@ -260,7 +260,7 @@ impl Session {
     }
 
     fn may_hold_mail_back(&self, waiter: &Waiter) -> bool {
-        waiter.is_offloaded || self.states.contains(States::TRACKS)
+        waiter.is_offloaded() || self.states.contains(States::TRACKS)
     }
 
     /// The connection ends: removes everything that it has registered.

@@ -65,7 +65,7 @@ pub struct Offload {
 impl Task {
     /// Whether it goes before all others.
     fn is_urgent(&self) -> bool {
-        matches!(self, Self::Execute(waiter) if waiter.is_urgent)
+        matches!(self, Self::Execute(waiter) if waiter.is_urgent())
     }
 }
 

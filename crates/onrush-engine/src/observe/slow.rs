@@ -21,7 +21,7 @@ const SECRET: &[u8] = b"(redacted)";
 pub(crate) fn note_command(ctx: &Ctx<'_>, nanos: u64) {
     if ctx.engine.settings.timing.is_long(nanos) {
         cold_path();
-        if let Some(waiter) = ctx.session.waiter.as_ref().filter(|waiter| !waiter.is_offloaded) {
+        if let Some(waiter) = ctx.session.waiter.as_ref().filter(|waiter| !waiter.is_offloaded()) {
             // It goes into the slow log once it has its reply.
             waiter.note_begin(nanos);
         } else if !ctx.command.flags.contains(Flags::SKIP_SLOWLOG) {

@@ -484,7 +484,7 @@ impl Connection {
             Some(Outcome::Reply(reply)) => reply,
             Some(Outcome::Waits(waiter)) => {
                 self.session.handle.set_aside(false);
-                if let Some(deadline_ms) = waiter.deadline_ms {
+                if let Some(deadline_ms) = waiter.deadline_ms() {
                     self.set_alarm(deadline_ms);
                 }
                 return self.is_unblocked();

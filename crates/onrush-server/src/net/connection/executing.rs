@@ -134,7 +134,7 @@ impl Connection {
                 false => Input::Pending,
             },
             SliceEnd::Blocked => {
-                if let Some(deadline_ms) = self.session.waiter.as_ref().and_then(|waiter| waiter.deadline_ms) {
+                if let Some(deadline_ms) = self.session.waiter.as_ref().and_then(|waiter| waiter.deadline_ms()) {
                     self.set_alarm(deadline_ms);
                 }
                 Input::Blocked
