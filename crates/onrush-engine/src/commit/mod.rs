@@ -19,7 +19,7 @@ mod scope;
 mod shards;
 mod telling;
 mod undo;
-mod way_back;
+mod undoing;
 
 use onrush_store::{Removed, schedule};
 
@@ -41,7 +41,7 @@ pub use moment::AccessClock;
 use moment::Moment;
 pub use rebuild::{rebuild, rebuild_value};
 use record::Recorder;
-pub(crate) use undo::{KEYS_MAX as WAY_BACK_KEYS_MAX, Outside};
+pub(crate) use undo::KEYS_MAX as UNDO_KEYS_MAX;
 
 /// Work that remains after the locks have gone back.
 #[derive(Default)]
@@ -314,7 +314,7 @@ impl Commit {
             self.record.sent(self.db, argv);
         }
         self.record.end_command();
-        if self.record.has_too_many_messages() && !self.has_way_back() {
+        if self.record.has_too_many_messages() && !self.has_undo() {
             self.record.send_messages();
         }
         self.locks.release_many();

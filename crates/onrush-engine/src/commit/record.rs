@@ -43,12 +43,12 @@ pub(super) struct Recorder {
     /// Whether the open record has effects.
     has_effects: bool,
     touched: Touched,
-    /// The way back, while there is one.
+    /// What is kept so that changes can be undone, while they can.
     pub(super) undo: Undo,
     /// The snapshot that does not have all entries yet, and its number.
     snapshot: Option<Arc<Underway>>,
     snapshot_number: u64,
-    /// Whether the log has a follower, there is a way back, or a snapshot is under way.
+    /// Whether the log has a follower, changes can be undone, or a snapshot is under way.
     sees_changes: bool,
     thread: usize,
     /// Messages to send when the record is closed.

@@ -77,7 +77,7 @@ impl Commit {
     }
 
     /// Whether commands may be postponed, or go to the thread for long commands. Inside of a script, that means the
-    /// whole script, which must have a way back.
+    /// whole script, which must have undo.
     #[inline]
     pub(crate) fn may_defer(&self) -> bool {
         self.locks.defers && self.shared.offload.is_there() && (!self.locks.is_lent() || self.record.undo.is_on())

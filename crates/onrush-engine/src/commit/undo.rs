@@ -1,4 +1,4 @@
-//! A way back: entries as they were before a script changed them.
+//! Undo: entries as they were before a script changed them.
 //!
 //! Each access for changing an entry calls [`Recorder::touch`](super::record::Recorder::touch), which keeps a copy here
 //! the first time. An entry that is too large to copy is not changed: the command works on an empty table instead, and
@@ -8,13 +8,13 @@ use onrush_store::{KeyHash, Removed, Table, Value, ValueRef};
 
 use crate::observe::errors::ErrorCounts;
 
-/// Most bytes of keys and values that one way back keeps.
+/// Most bytes of keys and values that are kept for one undo.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// Most keys that one way back keeps.
+/// Most keys that are kept for one undo.
 pub(crate) const KEYS_MAX: usize = 128;
 
-/// Most elements of a collection that a way back can keep.
+/// Most elements of a collection that can be kept for an undo.
 const ELEMENTS_MAX: usize = 512;
 
 /// Most bytes of lines for clients that monitor.
@@ -58,7 +58,7 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Whether changes can be taken back.
+    /// Whether changes can be undone.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.is_on
@@ -115,13 +115,4 @@ fn value_bytes(value: ValueRef<'_>) -> usize {
         ValueRef::Collection(collection) => collection.size_bytes(),
         value => value.len(),
     }
-}
-
-/// Why a command inside of a commit has worked on an empty table instead of the real one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outside {
-    /// It wanted a key that was not declared.
-    Undeclared,
-    /// It wanted to change an entry that is too large for a way back.
-    TooLarge,
 }

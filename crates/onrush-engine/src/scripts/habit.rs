@@ -1,15 +1,15 @@
 //! What earlier runs of a script have shown: which locks it needs, and where to execute it.
 //!
-//! On a worker a script begins with the locks of the keys that it was given, and with a way back. If it accesses another
+//! On a worker a script begins with the locks of the keys that it was given, and with undo. If it accesses another
 //! key, it is undone and executed again with the whole keyspace; later runs have the whole keyspace from the start. If
-//! it takes long, or changes entries too large for a way back, it is undone and goes to the thread for long commands,
-//! where its next runs go at once. So no script without a way back is ever on a worker, but for those whose text proves
+//! it takes long, or changes entries too large for undo, it is undone and goes to the thread for long commands,
+//! where its next runs go at once. So no script without undo is ever on a worker, but for those whose text proves
 //! that they keep to their keys and end soon: see [`super::proof`].
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use super::proof::Proof;
-use crate::commit::Outside;
+use crate::error::Stop;
 
 /// After a run that had to move to the thread for long commands, this many more runs go there at once. Then a worker
 /// tries again.
@@ -38,30 +38,30 @@ pub(crate) struct Known<'a> {
     pub(crate) habit: &'a Habit,
 }
 
-/// The locks and the way back that a script is executed with.
+/// The locks that a script is executed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// The locks of the keys that it was given, and a way back if `has_way_back`.
-    Declared { has_way_back: bool },
-    /// The whole keyspace, and a way back if `has_way_back`.
-    Keyspace { has_way_back: bool },
+    /// The locks of the keys that it was given, and undo if `has_undo`.
+    Declared { has_undo: bool },
+    /// The whole keyspace, and undo if `has_undo`.
+    Keyspace { has_undo: bool },
     /// None here: the script is executed on the thread for long commands.
     Elsewhere,
 }
 
 impl Scope {
     /// Whether a script executed with it can be undone.
-    pub(crate) fn has_way_back(self) -> bool {
-        matches!(self, Self::Declared { has_way_back: true } | Self::Keyspace { has_way_back: true })
+    pub(crate) fn has_undo(self) -> bool {
+        matches!(self, Self::Declared { has_undo: true } | Self::Keyspace { has_undo: true })
     }
 
     /// The scope for two scripts that are executed together.
     pub(crate) fn and(self, other: Self) -> Self {
-        let has_way_back = self.has_way_back() || other.has_way_back();
+        let has_undo = self.has_undo() || other.has_undo();
         match (self, other) {
             (Self::Elsewhere, _) | (_, Self::Elsewhere) => Self::Elsewhere,
-            (Self::Declared { .. }, Self::Declared { .. }) => Self::Declared { has_way_back },
-            (Self::Keyspace { .. }, _) | (_, Self::Keyspace { .. }) => Self::Keyspace { has_way_back },
+            (Self::Declared { .. }, Self::Declared { .. }) => Self::Declared { has_undo },
+            (Self::Keyspace { .. }, _) | (_, Self::Keyspace { .. }) => Self::Keyspace { has_undo },
         }
     }
 }
@@ -74,11 +74,11 @@ impl Habit {
 
     /// The scope of a script that is executed together with commands that cannot be undone. `may_go_elsewhere`: this
     /// thread can pass it to the thread for long commands.
-    pub(crate) fn scope_without_way_back(proof: Proof, may_go_elsewhere: bool) -> Scope {
+    pub(crate) fn scope_without_undo(proof: Proof, may_go_elsewhere: bool) -> Scope {
         if !may_go_elsewhere {
-            Scope::Keyspace { has_way_back: false }
+            Scope::Keyspace { has_undo: false }
         } else if proof.keeps_to_keys {
-            Scope::Declared { has_way_back: false }
+            Scope::Declared { has_undo: false }
         } else {
             Scope::Elsewhere
         }
@@ -89,13 +89,13 @@ impl Habit {
         if may_go_elsewhere && self.is_large {
             Scope::Elsewhere
         } else if !may_go_elsewhere || proof.keeps_to_keys {
-            Self::scope_without_way_back(proof, may_go_elsewhere)
+            Self::scope_without_undo(proof, may_go_elsewhere)
         } else if self.goes_elsewhere() {
             Scope::Elsewhere
         } else if self.goes_outside.load(Relaxed) {
-            Scope::Keyspace { has_way_back: true }
+            Scope::Keyspace { has_undo: true }
         } else {
-            Scope::Declared { has_way_back: true }
+            Scope::Declared { has_undo: true }
         }
     }
 
@@ -103,17 +103,12 @@ impl Habit {
         self.runs_elsewhere.fetch_update(Relaxed, Relaxed, |runs| runs.checked_sub(1)).is_ok()
     }
 
-    /// Notes that a run went outside of its scope.
-    pub(crate) fn note_outside(&self, outside: Outside) {
-        match outside {
-            Outside::Undeclared => self.goes_outside.store(true, Relaxed),
-            Outside::TooLarge => self.note_long(),
+    /// Notes why a run had to begin anew.
+    pub(crate) fn note(&self, stop: &Stop) {
+        match stop {
+            Stop::Undeclared => self.goes_outside.store(true, Relaxed),
+            _ => self.runs_elsewhere.store(RUNS_ELSEWHERE, Relaxed),
         }
-    }
-
-    /// Notes that a run took too long for a worker, or changed too much for a way back.
-    pub(crate) fn note_long(&self) {
-        self.runs_elsewhere.store(RUNS_ELSEWHERE, Relaxed);
     }
 }
 
@@ -121,8 +116,8 @@ impl Habit {
 mod tests {
     use super::*;
 
-    const DECLARED: Scope = Scope::Declared { has_way_back: true };
-    const ON_LONG_THREAD: Scope = Scope::Keyspace { has_way_back: false };
+    const DECLARED: Scope = Scope::Declared { has_undo: true };
+    const ON_LONG_THREAD: Scope = Scope::Keyspace { has_undo: false };
     const PROVEN: Proof = Proof { keeps_to_keys: true, keeps_lists: true, is_brief: true };
 
     fn scope(habit: &Habit, may_go_elsewhere: bool) -> Scope {
@@ -130,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_proven_needs_no_way_back() {
+    fn what_is_proven_needs_no_undo() {
         let habit = Habit::default();
-        habit.note_long();
-        assert_eq!(habit.scope(PROVEN, true), Scope::Declared { has_way_back: false });
+        habit.note(&Stop::Elsewhere);
+        assert_eq!(habit.scope(PROVEN, true), Scope::Declared { has_undo: false });
         assert_eq!(habit.scope(PROVEN, false), ON_LONG_THREAD);
     }
 
@@ -149,36 +144,31 @@ mod tests {
     fn a_script_keeps_to_its_keys_until_it_does_not() {
         let habit = Habit::default();
         assert_eq!([true, false].map(|may| scope(&habit, may)), [DECLARED, ON_LONG_THREAD]);
-        habit.note_outside(Outside::Undeclared);
-        assert_eq!(
-            [true, false].map(|may| scope(&habit, may)),
-            [Scope::Keyspace { has_way_back: true }, ON_LONG_THREAD]
-        );
+        habit.note(&Stop::Undeclared);
+        assert_eq!([true, false].map(|may| scope(&habit, may)), [Scope::Keyspace { has_undo: true }, ON_LONG_THREAD]);
     }
 
     #[test]
     fn what_takes_long_or_changes_much_goes_elsewhere_and_is_tried_again_later() {
-        for note in [|habit: &Habit| habit.note_long(), |habit: &Habit| habit.note_outside(Outside::TooLarge)] {
-            let habit = Habit::default();
-            note(&habit);
-            assert_eq!(scope(&habit, false), ON_LONG_THREAD);
-            assert!((0..RUNS_ELSEWHERE).all(|_| scope(&habit, true) == Scope::Elsewhere));
-            assert_eq!(scope(&habit, true), DECLARED);
-        }
+        let habit = Habit::default();
+        habit.note(&Stop::Elsewhere);
+        assert_eq!(scope(&habit, false), ON_LONG_THREAD);
+        assert!((0..RUNS_ELSEWHERE).all(|_| scope(&habit, true) == Scope::Elsewhere));
+        assert_eq!(scope(&habit, true), DECLARED);
     }
 
     #[test]
     fn beside_what_cannot_be_taken_back_only_a_proof_keeps_a_script_on_its_worker() {
-        assert_eq!(Habit::scope_without_way_back(PROVEN, true), Scope::Declared { has_way_back: false });
-        assert_eq!(Habit::scope_without_way_back(Proof::default(), true), Scope::Elsewhere);
-        assert_eq!(Habit::scope_without_way_back(PROVEN, false), ON_LONG_THREAD);
-        assert_eq!(Habit::scope_without_way_back(Proof::default(), false), ON_LONG_THREAD);
+        assert_eq!(Habit::scope_without_undo(PROVEN, true), Scope::Declared { has_undo: false });
+        assert_eq!(Habit::scope_without_undo(Proof::default(), true), Scope::Elsewhere);
+        assert_eq!(Habit::scope_without_undo(PROVEN, false), ON_LONG_THREAD);
+        assert_eq!(Habit::scope_without_undo(Proof::default(), false), ON_LONG_THREAD);
     }
 
     #[test]
     fn scripts_that_are_executed_together_need_what_each_of_them_needs() {
-        let keyspace = Scope::Keyspace { has_way_back: true };
-        let proven = Scope::Declared { has_way_back: false };
+        let keyspace = Scope::Keyspace { has_undo: true };
+        let proven = Scope::Declared { has_undo: false };
         assert_eq!([proven.and(proven), proven.and(DECLARED), DECLARED.and(proven)], [proven, DECLARED, DECLARED]);
         assert_eq!([keyspace.and(DECLARED), proven.and(keyspace)], [keyspace; 2]);
         assert_eq!([Scope::Elsewhere.and(proven), keyspace.and(Scope::Elsewhere)], [Scope::Elsewhere; 2]);

@@ -13,9 +13,8 @@ use super::inside::execute_called;
 use crate::batch::argv::Argv;
 use crate::blocking::serve::refuse_waiting;
 use crate::command::{Command, Flags};
-use crate::commit::Outside;
 use crate::ctx::Ctx;
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 use crate::long::offload::Task;
 use crate::observe::errors::ErrorCounts;
 
@@ -64,15 +63,6 @@ pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules
     })
 }
 
-/// Where a stopped script is executed again from its beginning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// Here, with more.
-    Here,
-    /// On the thread for long commands.
-    Elsewhere,
-}
-
 /// The host of a script. Its commit has the locks that the script is known to need.
 pub(crate) struct ScriptHost<'a, 'c> {
     ctx: &'a mut Ctx<'c>,
@@ -93,8 +83,8 @@ pub(crate) struct ScriptHost<'a, 'c> {
     errors: ErrorCounts,
     /// Whether its reply has an error that no command has answered.
     returns_own_error: bool,
-    /// Set when the script was stopped in order to execute it again.
-    again: Option<Again>,
+    /// Why the script was stopped in order to execute it again: [`Stop::Undeclared`] or [`Stop::Elsewhere`].
+    again: Option<Stop>,
     /// Whether it is marked as busy.
     is_told: bool,
     /// Whether it must end because it was about to write after SCRIPT KILL.
@@ -124,8 +114,8 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         let is_scoped = matches!(scope, Scope::Declared { .. });
         if is_outermost {
             ctx.commit.begin_nested();
-            if let Scope::Declared { has_way_back: true } | Scope::Keyspace { has_way_back: true } = scope {
-                ctx.commit.keep_way_back();
+            if let Scope::Declared { has_undo: true } | Scope::Keyspace { has_undo: true } = scope {
+                ctx.commit.begin_undo();
             }
         }
         Self {
@@ -150,15 +140,15 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
     }
 
     /// Ends the script and gives the commit back to the outer command. If the script must be executed again, its
-    /// effects have been undone; returns where.
-    pub(crate) fn finish(mut self) -> Option<Again> {
+    /// effects have been undone; returns why.
+    pub(crate) fn finish(mut self) -> Option<Stop> {
         let errors = std::mem::take(&mut self.errors);
         let ctx = &mut *self.ctx;
         if self.is_outermost {
-            if self.again.is_some() && ctx.commit.has_way_back() {
-                ctx.commit.go_back();
+            if self.again.is_some() && ctx.commit.has_undo() {
+                ctx.commit.undo();
             }
-            ctx.commit.give_up_way_back();
+            ctx.commit.end_undo();
             // A script that went outside is executed again.
             let _ = ctx.commit.end_nested();
         }
@@ -176,7 +166,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
                 ctx.commit.count_errors(errors);
             }
         }
-        self.again
+        self.again.take()
     }
 
     /// The end of a script that SCRIPT KILL or FUNCTION KILL has asked for.
@@ -256,29 +246,31 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         let takes_long = execute_called(self.ctx, command, argv, self.is_recorded, changes, errors, reply);
         if takes_long || self.ctx.commit.tells_too_much() {
             cold_path();
-            self.habit.note_long();
-            self.again = Some(Again::Elsewhere);
+            self.stop(Stop::Elsewhere);
         } else if let Some(outside) = self.ctx.commit.went_outside() {
-            self.habit.note_outside(outside);
-            if has_changed && !self.ctx.commit.has_way_back() {
+            if has_changed && !self.ctx.commit.has_undo() {
                 // The proof does not hold.
-                tracing::error!("A script has worked on a key that it was not given, and cannot be taken back");
+                tracing::error!("A script has worked on a key that it was not given, and cannot be undone");
                 reply.rewind(mark);
                 return Err(error::UNDECLARED);
             }
-            self.again = Some(Again::Here);
+            self.stop(outside);
         }
         Ok(())
     }
 
+    /// The script begins anew.
+    fn stop(&mut self, stop: Stop) {
+        self.habit.note(&stop);
+        self.again = Some(stop);
+    }
+
     /// Whether the script may go on with a command that may work on keys that it does not name.
     fn goes_on_uncovered(&mut self, writes: bool) -> bool {
-        let has_way_back = self.ctx.commit.has_way_back();
-        if self.is_scoped || writes && has_way_back {
-            // A way back keeps only entries that are changed one by one.
-            let outside = if writes { Outside::TooLarge } else { Outside::Undeclared };
-            self.habit.note_outside(outside);
-            self.again = Some(Again::Here);
+        let has_undo = self.ctx.commit.has_undo();
+        if self.is_scoped || writes && has_undo {
+            // For an undo only entries are kept that are changed one by one.
+            self.stop(if writes { Stop::Elsewhere } else { Stop::Undeclared });
         }
         self.again.is_none()
     }
@@ -351,11 +343,10 @@ impl Host for ScriptHost<'_, '_> {
         let ctx = &*self.ctx;
         let running = &ctx.engine.scripts.running;
         let took = ctx.engine.clock.now() - ctx.started;
-        let may_restart = ctx.commit.has_way_back() || (self.is_outermost && !self.has_effects);
+        let may_restart = ctx.commit.has_undo() || (self.is_outermost && !self.has_effects);
         if may_restart && ctx.commit.may_go_elsewhere() {
             if took > ON_WORKER_MAX {
-                self.habit.note_long();
-                self.again = Some(Again::Elsewhere);
+                self.stop(Stop::Elsewhere);
                 return Interrupt::Abort(Vec::new());
             }
             return Interrupt::GoOn;

@@ -9,7 +9,7 @@ use crate::batch::execute::{is_http, note_timed};
 use crate::clients::session::States;
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags};
-use crate::commit::{Commit, Outside};
+use crate::commit::Commit;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError, Stop};
 use crate::messages::show::show;
@@ -114,20 +114,20 @@ pub(crate) enum Executed {
     AsAWhole,
     /// A command asked for a key that was not locked. What it did to the key is dropped.
     WithoutAKey,
-    /// It was undone. `Some`: one of its scripts needs more than the transaction has, or an entry that is too large for
-    /// a way back had to be changed. `None`: it takes long.
-    NotAtAll(Option<Outside>),
+    /// It was undone: it needs more than it has ([`Stop::Undeclared`]), or takes long, or changes an entry that is too
+    /// large to be kept ([`Stop::Elsewhere`]).
+    NotAtAll(Stop),
 }
 
 /// Executes the commands of a transaction and appends an array of their replies. Its locks must be held.
-/// `has_way_back`: it can be undone until its end.
-pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_back: bool) -> Executed {
+/// `has_undo`: it can be undone until its end.
+pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_undo: bool) -> Executed {
     let (engine, thread) = (ctx.engine, ctx.thread);
     let stats = &engine.stats.threads[thread];
     ctx.out.array(transaction.len());
     ctx.commit.begin_nested();
-    if has_way_back {
-        ctx.commit.keep_way_back();
+    if has_undo {
+        ctx.commit.begin_undo();
     }
     let denied_blocking = std::mem::replace(&mut ctx.session.deny_blocking, true);
     // The disk is judged once, so that no transaction is torn in two.
@@ -150,20 +150,20 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_
             show(&mut inner);
         }
         changes += std::mem::take(&mut inner.changes);
-        if has_way_back && let Some(reason) = stops(inner.commit, stop) {
+        if has_undo && let Some(reason) = stops(inner.commit, stop) {
             stopped = Some(reason);
             break;
         }
     }
     ctx.session.deny_blocking = denied_blocking;
     if let Some(reason) = stopped {
-        ctx.commit.go_back();
-        ctx.commit.give_up_way_back();
+        ctx.commit.undo();
+        ctx.commit.end_undo();
         // A transaction that went outside is executed again.
         let _ = ctx.commit.end_nested();
         return Executed::NotAtAll(reason);
     }
-    ctx.commit.give_up_way_back();
+    ctx.commit.end_undo();
     let ended = ctx.commit.end_nested();
     ctx.executing.note(ctx.command.id);
     stats.changes.add(changes);
@@ -172,13 +172,12 @@ pub(crate) fn execute_all(ctx: &mut Ctx<'_>, transaction: &Transaction, has_way_
     if ended.is_ok() { Executed::AsAWhole } else { Executed::WithoutAKey }
 }
 
-/// Why a transaction with a way back must stop, if it must: the reason it went outside, or `None` if it takes long.
-fn stops(commit: &Commit, stop: Option<Stop>) -> Option<Option<Outside>> {
-    match (stop, commit.went_outside()) {
-        _ if commit.tells_too_much() => Some(None),
-        (Some(Stop::Elsewhere | Stop::Later), _) => Some(None),
-        (Some(Stop::Undeclared), outside) => Some(Some(outside.unwrap_or(Outside::Undeclared))),
-        (_, outside) => outside.map(Some),
+/// Why a transaction that can be undone must begin anew, if it must.
+fn stops(commit: &Commit, stop: Option<Stop>) -> Option<Stop> {
+    match stop {
+        _ if commit.tells_too_much() => Some(Stop::Elsewhere),
+        Some(Stop::Elsewhere | Stop::Later) => Some(Stop::Elsewhere),
+        stop => commit.went_outside().or(stop.filter(|stop| *stop == Stop::Undeclared)),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::error::{self, CommandError, Stop};
 use crate::messages::show::show_script;
 use crate::observe::errors::ErrorCounts;
 use crate::scripts::habit::{Habit, Known, Scope, TEXT_BYTES_MAX};
-use crate::scripts::host::{Again, Rules, ScriptHost, rules};
+use crate::scripts::host::{Rules, ScriptHost, rules};
 use crate::scripts::proof::Proof;
 use crate::scripts::thread::{self, Found};
 use crate::scripts::{Script, read_sha};
@@ -163,15 +163,12 @@ pub(super) fn run_with_host<'a>(
         *ctx.out = out;
         match again {
             None => {}
-            Some(again) if ctx.commit.is_nested() => {
-                // The transaction begins anew.
-                return Err(if again == Again::Here { Stop::Undeclared } else { Stop::Elsewhere });
-            }
-            Some(Again::Here) => {
+            Some(Stop::Undeclared) if !ctx.commit.is_nested() => {
                 ctx.out.rewind(mark);
                 continue;
             }
-            Some(Again::Elsewhere) => return Err(Stop::Elsewhere),
+            // If it is in a transaction, that begins anew.
+            Some(stop) => return Err(stop),
         }
         // The log records the effects of the commands inside as theirs.
         ctx.logs_itself();
@@ -197,10 +194,10 @@ pub(super) fn run_with_host<'a>(
 fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, Stop> {
     if ctx.commit.is_nested() {
         // The transaction has locked the keys that its scripts are known to need.
-        let has_way_back = ctx.commit.has_way_back();
+        let has_undo = ctx.commit.has_undo();
         return Ok(match ctx.commit.has_keyspace() {
-            true => Scope::Keyspace { has_way_back },
-            false => Scope::Declared { has_way_back },
+            true => Scope::Keyspace { has_undo },
+            false => Scope::Declared { has_undo },
         });
     }
     let scope = known.habit.scope(known.proof, ctx.commit.may_go_elsewhere());

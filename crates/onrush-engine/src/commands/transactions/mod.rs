@@ -5,7 +5,7 @@ pub(crate) mod specs;
 use crate::batch::admission::abort;
 use crate::command::Flags;
 use crate::commands::scripting::{self, functions};
-use crate::commit::{Outside, WAY_BACK_KEYS_MAX};
+use crate::commit::UNDO_KEYS_MAX;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError, Stop};
 use crate::long::offload::ARGS_MAX;
@@ -98,31 +98,29 @@ const ATTEMPTS_MAX: usize = 3;
 /// It is to be executed later, or elsewhere.
 fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult {
     let (mark, db) = (ctx.out.mark(), ctx.session.db);
-    let mut may_go_back = true;
     for attempt in 1.. {
-        let scope = lock(ctx, transaction, may_go_back && attempt <= ATTEMPTS_MAX)?;
+        let scope = lock(ctx, transaction, attempt <= ATTEMPTS_MAX)?;
         let outdated = is_outdated(ctx);
         let watched = ctx.session.unwatch(ctx.engine);
         if outdated {
             ctx.out.null_array();
             return Ok(());
         }
-        match execute_all(ctx, transaction, scope.has_way_back()) {
+        match execute_all(ctx, transaction, scope.has_undo()) {
             Executed::AsAWhole => return Ok(()),
             Executed::WithoutAKey => {
                 tracing::error!("A transaction has worked on a key that it has not locked");
                 return Err(Stop::Undeclared);
             }
-            Executed::NotAtAll(reason) => {
+            Executed::NotAtAll(stop) => {
                 ctx.out.rewind(mark);
                 ctx.select(db);
                 // Its own changes were undone and do not count as changes of watched keys; the locks are still held.
                 if !watched.is_empty() {
                     ctx.session.watch(ctx.engine, watched);
                 }
-                match reason {
-                    Some(outside) => may_go_back = outside == Outside::Undeclared,
-                    None => return Err(Stop::Elsewhere),
+                if stop != Stop::Undeclared {
+                    return Err(stop);
                 }
             }
         }
@@ -130,12 +128,12 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
     Ok(())
 }
 
-/// Locks the keys that a transaction is known to need. Unless it `may_go_back`, a script that may need more than its keys
+/// Locks the keys that a transaction is known to need. Unless it `may_undo`, a script that may need more than its keys
 /// is executed elsewhere.
 ///
 /// # Errors
 /// It is to be executed later, or elsewhere.
-fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Result<Scope, Stop> {
+fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_undo: bool) -> Result<Scope, Stop> {
     let takes_long = transaction.len() > ARGS_MAX
         || transaction.slow_len() > SLOW_COMMANDS_MAX
         || transaction.needs_keyspace()
@@ -145,9 +143,9 @@ fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Resu
     }
     if transaction.needs_keyspace() {
         ctx.commit.lock_keyspace()?;
-        return Ok(Scope::Keyspace { has_way_back: false });
+        return Ok(Scope::Keyspace { has_undo: false });
     }
-    let scope = scope(ctx, transaction, may_go_back);
+    let scope = scope(ctx, transaction, may_undo);
     match scope {
         Scope::Declared { .. } => lock_keys(ctx, transaction)?,
         Scope::Keyspace { .. } => ctx.commit.lock_keyspace()?,
@@ -157,19 +155,19 @@ fn lock(ctx: &mut Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Resu
 }
 
 /// The scope that all scripts and functions of a transaction together are known to need.
-fn scope(ctx: &Ctx<'_>, transaction: &Transaction, may_go_back: bool) -> Scope {
-    let no_scripts = Scope::Declared { has_way_back: false };
+fn scope(ctx: &Ctx<'_>, transaction: &Transaction, may_undo: bool) -> Scope {
+    let no_scripts = Scope::Declared { has_undo: false };
     if !transaction.has_programs() {
         return no_scripts;
     }
-    let keys_len = transaction.keys().take(WAY_BACK_KEYS_MAX + 1).count();
-    let has_way_back = may_go_back && keys_len <= WAY_BACK_KEYS_MAX;
+    let keys_len = transaction.keys().take(UNDO_KEYS_MAX + 1).count();
+    let has_undo = may_undo && keys_len <= UNDO_KEYS_MAX;
     let may_go_elsewhere = ctx.commit.may_go_elsewhere();
     let scopes = transaction.programs().map(|(id, argv)| {
         let name = ctx.engine.commands.command(id).spec.name;
-        let choose = |known: Known<'_>| match has_way_back {
+        let choose = |known: Known<'_>| match has_undo {
             true => known.habit.scope(known.proof, may_go_elsewhere),
-            false => Habit::scope_without_way_back(known.proof, may_go_elsewhere),
+            false => Habit::scope_without_undo(known.proof, may_go_elsewhere),
         };
         if name.starts_with("fcall") {
             functions::with_known(ctx.engine, &argv, choose)

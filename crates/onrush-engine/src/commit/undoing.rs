@@ -1,18 +1,19 @@
-//! The commands of a commit can be taken back: scripts and transactions begin anew with other locks.
+//! The commands of a commit can be undone: scripts and transactions begin anew with other locks.
 
 use std::hint::cold_path;
 
 use onrush_store::NewValue;
 
 use super::undo::{Image, SHOWN_BYTES_MAX, Was};
-use super::{Commit, Key, Outside};
+use super::{Commit, Key};
+use crate::error::Stop;
 use crate::lazyfree::Garbage;
 use crate::messages::show::show_line;
 use crate::observe::errors::ErrorCounts;
 
 impl Commit {
-    /// From now on [`Commit::go_back`] can undo the commands that run inside of this commit.
-    pub(crate) fn keep_way_back(&mut self) {
+    /// From now on [`Commit::undo`] can undo the commands that run inside of this commit.
+    pub(crate) fn begin_undo(&mut self) {
         let ready_before = self.record.ready.len();
         let undo = &mut self.record.undo;
         debug_assert!(!undo.is_on && undo.images.is_empty());
@@ -21,7 +22,7 @@ impl Commit {
         self.record.look_for_changes();
     }
 
-    /// Shows a line to all clients that monitor: at once, or when the way back ends.
+    /// Shows a line to all clients that monitor: at once, or when undo ends.
     pub(crate) fn show(&mut self, line: String) {
         let undo = &mut self.record.undo;
         if undo.is_on {
@@ -32,7 +33,7 @@ impl Commit {
         }
     }
 
-    /// Counts errors of commands inside of this commit: at once, or when the way back ends.
+    /// Counts errors of commands inside of this commit: at once, or when undo ends.
     #[cold]
     pub(crate) fn count_errors(&mut self, errors: ErrorCounts) {
         let undo = &mut self.record.undo;
@@ -51,14 +52,14 @@ impl Commit {
         undo.shown_bytes > SHOWN_BYTES_MAX || undo.is_on && self.record.has_too_many_messages()
     }
 
-    /// Whether there is a way back.
+    /// Whether the commands inside of this commit can be undone.
     #[inline]
-    pub(crate) fn has_way_back(&self) -> bool {
+    pub(crate) fn has_undo(&self) -> bool {
         self.record.undo.is_on
     }
 
-    /// Ends the way back: changes so far stay.
-    pub(crate) fn give_up_way_back(&mut self) {
+    /// From now on nothing can be undone: changes so far stay.
+    pub(crate) fn end_undo(&mut self) {
         let undo = &mut self.record.undo;
         if undo.is_on {
             if !undo.expired.is_empty() {
@@ -76,20 +77,21 @@ impl Commit {
         }
     }
 
-    /// Whether a command inside got an empty table instead of the one it wanted.
+    /// Why a command inside got an empty table instead of the one it wanted, if so: the key was not declared, or its entry
+    /// is too large to be kept.
     #[inline]
-    pub(crate) fn went_outside(&self) -> Option<Outside> {
+    pub(crate) fn went_outside(&self) -> Option<Stop> {
         if !self.locks.went_outside() {
             return None;
         }
         cold_path();
-        Some(if self.record.undo.is_full { Outside::TooLarge } else { Outside::Undeclared })
+        Some(if self.record.undo.is_full { Stop::Elsewhere } else { Stop::Undeclared })
     }
 
-    /// Restores all keys to their state when the way back began, and drops messages about their changes. Their locks
+    /// Restores all keys to their state when undo began, and drops messages about their changes. Their locks
     /// are still held. O(what was kept).
     #[cold]
-    pub(crate) fn go_back(&mut self) {
+    pub(crate) fn undo(&mut self) {
         let mut undo = std::mem::take(&mut self.record.undo);
         for at in 0..undo.images.len() {
             let was = undo.images[at].was.take();
