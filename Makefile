@@ -25,7 +25,7 @@ FUZZ_SECONDS ?= 30
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run server testbuild installed test lint lintmore unit blackbox clients programs release bench book docs audit experiments fuzz siege chaos nightly browser shapes sim tools packages
+.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit experiments fuzz siege chaos nightly browser shapes sim tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,10 +45,12 @@ run: server ## start the server with defaults; more options through ARGS="--port
 	$(ONRUSH_SERVER_BIN) $(ARGS)
 
 test: ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
-	@# What is fetched and what is built wait for different things.
+	@# What is fetched and what is built wait for different things, and so do the suites and the clients.
 	command -v cc >/dev/null || scripts/install-tools.sh
 	@$(MAKE) installed & installed=$$!; $(MAKE) server testbuild || { kill $$installed; exit 1; }; wait $$installed
-	$(MAKE) lint book testbuild unit blackbox programs clients
+	$(MAKE) lint book unit
+	@$(MAKE) suites & suites=$$!; $(MAKE) programs clients || { kill $$suites; exit 1; }; wait $$suites
+	$(MAKE) apart summary
 
 lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
 	cargo fmt --all --check
@@ -74,12 +76,15 @@ unit: testbuild ## unit and property tests beside the code
 	$(CARGO_TEST) --lib --bins --examples $(addprefix --test ,$(UNIT_TESTS))
 	$(CARGO_TEST) --doc
 
-blackbox: tools server testbuild ## the server against redis-server, the pipelining contract, life and death
+blackbox: suites apart ## the server against redis-server, the pipelining contract, life and death
+
+suites: tools server testbuild # the black-box tests that any machine can run beside others
 	rm -f $(TARGET)/skipped
-	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client -- --test-threads=6
+	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test client -- --test-threads=4
+
+apart: tools server testbuild # those that measure, or use the whole machine
 	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
-	$(TARGET)/debug/onrush-sim --seed 1 --seconds 30
-	$(TARGET)/debug/onrush-sim --seconds 30
+	$(TARGET)/debug/onrush-sim --seed 1 --seconds 30 & fixed=$$!; $(TARGET)/debug/onrush-sim --seconds 30 && wait $$fixed
 	python3 benchmarks/shapes.py --scale 0.001 --no-record
 
 clients: tools server testbuild $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
@@ -88,6 +93,9 @@ clients: tools server testbuild $(VENV)/.installed $(NODE_FOLDER)/.installed ## 
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
 		--test-reporter=tap --test-reporter-destination=$(TARGET)/results/node.tap $(CLIENTS)
 	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
+	$(MAKE) summary
+
+summary: # what was skipped, and why
 	python3 scripts/test-summary.py $(TARGET)
 
 browser: server testbuild $(VENV)/.installed ## a report of onrush-benchmark in Chromium, which is installed

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use onrush_sim::simulation::run;
 
 /// How long seeds are run.
-const TIME: Duration = Duration::from_secs(15);
+const TIME: Duration = Duration::from_secs(6);
 
 #[test]
 fn the_same_seed_makes_the_same_history() {
