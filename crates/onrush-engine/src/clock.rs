@@ -56,7 +56,7 @@ impl Clock {
 
     /// Unix time in microseconds at `instant`.
     #[inline]
-    pub fn unix_us_at(&self, instant: Instant) -> i64 {
+    pub(crate) fn unix_us_at(&self, instant: Instant) -> i64 {
         let since = instant - self.base;
         let since_us = since.as_secs() as i64 * 1_000_000 + i64::from(since.subsec_micros());
         since_us + self.offset_us.load(Relaxed)

@@ -16,18 +16,18 @@ use crate::error::{self, CommandError, Stop};
 use crate::observe::stats::Executing;
 use crate::shared::{Parts, Shared};
 
-pub use crate::messages::events::EventClass;
+pub(crate) use crate::messages::events::EventClass;
 
 /// The result of a handler.
-pub type CommandResult = Result<(), Stop>;
+pub(crate) type CommandResult = Result<(), Stop>;
 
 /// Runs a command. Its arity and permission have been checked.
-pub type Handler = fn(&mut Ctx<'_>) -> CommandResult;
+pub(crate) type Handler = fn(&mut Ctx<'_>) -> CommandResult;
 
 /// Executes up to this many equal commands in a row and appends their replies; returns how many it has executed. The
 /// command's [`Handler`] executes the rest, which fail or are not as simple. No client can wait for changes of such
 /// commands.
-pub type RunHandler = fn(&mut Ctx<'_>, times: u32) -> u32;
+pub(crate) type RunHandler = fn(&mut Ctx<'_>, times: u32) -> u32;
 
 /// Everything the threads share: the data, the commands, the state of all clients.
 pub struct Engine {
@@ -102,7 +102,7 @@ pub struct Ctx<'a> {
 impl<'a> Ctx<'a> {
     /// For commands of a session on one thread. The command and its arguments are set later.
     #[inline(always)]
-    pub(crate) fn new(
+    pub fn new(
         engine: &'static Engine,
         thread: usize,
         session: &'a mut Session,
@@ -130,7 +130,7 @@ impl<'a> Ctx<'a> {
 
     /// Number of arguments, the command's name included.
     #[inline]
-    pub fn argc(&self) -> usize {
+    pub(crate) fn argc(&self) -> usize {
         self.argv.len()
     }
 
@@ -176,7 +176,7 @@ impl<'a> Ctx<'a> {
     /// # Errors
     /// The one given.
     #[inline]
-    pub fn int_or(&self, index: usize, error: CommandError) -> Result<i64, CommandError> {
+    pub(crate) fn int_or(&self, index: usize, error: CommandError) -> Result<i64, CommandError> {
         parse_i64(self.argv.get(index)).ok_or(error)
     }
 
@@ -195,14 +195,14 @@ impl<'a> Ctx<'a> {
     /// Keys due at this time, in Unix milliseconds, have expired: the present time, or the beginning of time while a
     /// log is replayed.
     #[inline]
-    pub fn due_ms(&self) -> i64 {
+    pub(crate) fn due_ms(&self) -> i64 {
         self.commit.due_ms()
     }
 
     /// Notes a change of `key` in the present database: every write calls this once per changed key, while it still
     /// holds the key's lock. The command is logged as it was sent unless [`Ctx::log_instead`] is called too.
     #[inline]
-    pub fn changed(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+    pub(crate) fn changed(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         let db = self.commit.db();
         self.changed_in(db, class, event, key);
     }
@@ -210,14 +210,14 @@ impl<'a> Ctx<'a> {
     /// As [`Ctx::changed`], for a further key of a change that counts once: where an element went, or a key that has
     /// become empty.
     #[inline]
-    pub fn changed_too(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+    pub(crate) fn changed_too(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         self.changed(class, event, key);
         self.changes -= 1;
     }
 
     /// As [`Ctx::changed`], for a change that no waiting client waits for.
     #[inline]
-    pub fn changed_quietly(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+    pub(crate) fn changed_quietly(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes += 1;
         if !self.engine.watched.is_unobserved() | self.commit.tells_events() {
             cold_path();
@@ -228,7 +228,7 @@ impl<'a> Ctx<'a> {
     /// Notes a change of a stream's consumer groups. Clients that watch the stream are not notified; clients that wait
     /// for it may be served.
     #[inline]
-    pub fn changed_groups(&mut self, event: &'static str, key: &[u8]) {
+    pub(crate) fn changed_groups(&mut self, event: &'static str, key: &[u8]) {
         self.changes += 1;
         if !self.engine.waiters.is_empty() {
             cold_path();
@@ -239,14 +239,14 @@ impl<'a> Ctx<'a> {
 
     /// As [`Ctx::changed_groups`], for a change that no waiting client waits for.
     #[inline]
-    pub fn changed_groups_quietly(&mut self, event: &'static str, key: &[u8]) {
+    pub(crate) fn changed_groups_quietly(&mut self, event: &'static str, key: &[u8]) {
         self.changes += 1;
         self.notify(EventClass::Stream, event, key);
     }
 
     /// As [`Ctx::changed`], for a change that the present command did not make but found to be due. It does not count
     /// as the command's own: a command that changes nothing else is not logged.
-    pub fn changed_before(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+    pub(crate) fn changed_before(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         let own = self.changes;
         self.changed(class, event, key);
         self.changes = own;
@@ -255,14 +255,14 @@ impl<'a> Ctx<'a> {
 
     /// As [`Ctx::changed_quietly`], for `times` equal commands at once.
     #[inline]
-    pub fn changed_by_run(&mut self, times: u32, class: EventClass, event: &'static str, key: &[u8]) {
+    pub(crate) fn changed_by_run(&mut self, times: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.changed_quietly(class, event, key);
         self.changes += u64::from(times) - 1;
     }
 
     /// As [`Ctx::changed`] for a key in database `db`.
     #[inline]
-    pub fn changed_in(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
+    pub(crate) fn changed_in(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes += 1;
         if !self.engine.waiters.is_empty() | !self.engine.watched.is_unobserved() | self.commit.tells_events() {
             cold_path();
@@ -291,14 +291,14 @@ impl<'a> Ctx<'a> {
     }
 
     /// As [`Ctx::changed_quietly`], for a change without an event.
-    pub fn changed_without_event(&mut self, key: &[u8]) {
+    pub(crate) fn changed_without_event(&mut self, key: &[u8]) {
         self.changes += 1;
         self.tell_observers(self.commit.db(), key);
     }
 
     /// Counts a change that no client watches or waits for and that has no event, unless a key is new.
     #[inline]
-    pub fn changed_untold(&mut self) {
+    pub(crate) fn changed_untold(&mut self) {
         self.changes += 1;
         if self.commit.tells_events() {
             cold_path();
@@ -308,7 +308,7 @@ impl<'a> Ctx<'a> {
 
     /// Publishes another event for a change of `key` in the present database, which is noted separately.
     #[inline]
-    pub fn notify(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+    pub(crate) fn notify(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         if self.commit.tells_events() {
             cold_path();
             self.commit.notify(self.commit.db(), class, event, key);
@@ -317,7 +317,7 @@ impl<'a> Ctx<'a> {
 
     /// Notes a change that belongs to no key (FLUSHALL, SWAPDB).
     #[inline]
-    pub fn changed_keyspace(&mut self, changes: u64) {
+    pub(crate) fn changed_keyspace(&mut self, changes: u64) {
         self.changes += changes.max(1);
         self.all_are_ready();
     }
@@ -345,18 +345,18 @@ impl<'a> Ctx<'a> {
     }
 
     /// Logs, in place of this command, that `command` has removed members of a key.
-    pub fn log_removed<M: AsRef<[u8]>>(&mut self, command: &'static [u8], key: &[u8], members: &[M]) {
+    pub(crate) fn log_removed<M: AsRef<[u8]>>(&mut self, command: &'static [u8], key: &[u8], members: &[M]) {
         self.commit.logs_itself();
         self.commit.log_removed(command, key, members);
     }
 
     /// Logs something that happened before this command's effects, which are logged as well.
-    pub fn log_also(&mut self, args: &[&[u8]]) {
+    pub(crate) fn log_also(&mut self, args: &[&[u8]]) {
         self.commit.log_also(args);
     }
 
     /// The most bytes that a string may have: `proto-max-bulk-len`, but what is in a log was allowed before.
-    pub fn string_len_max(&self) -> i64 {
+    pub(crate) fn string_len_max(&self) -> i64 {
         if self.session.is_replay { i64::MAX } else { self.engine.settings.bulk_len_max.load(Relaxed) }
     }
 
@@ -369,7 +369,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// This command is not logged as it was sent, even if it does not call [`Ctx::log_instead`].
-    pub fn logs_itself(&mut self) {
+    pub(crate) fn logs_itself(&mut self) {
         self.commit.logs_itself();
     }
 
@@ -392,7 +392,7 @@ impl<'a> Ctx<'a> {
 
     /// Calls `work`, which may wait for a disk, while this thread holds nothing that another one waits for; only inside of
     /// another command's commit it keeps what that one holds. Nothing has been changed yet.
-    pub fn outside_of_gate<R>(&mut self, work: impl FnOnce(&'static Engine) -> R) -> R {
+    pub(crate) fn outside_of_gate<R>(&mut self, work: impl FnOnce(&'static Engine) -> R) -> R {
         let leaves = !self.commit.is_nested();
         if leaves {
             self.commit.leave();
@@ -408,7 +408,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// As of [`Ctx::expect_work`]; also if another thread holds shards for long.
-    pub fn expect_shards(&self, elements: usize) -> CommandResult {
+    pub(crate) fn expect_shards(&self, elements: usize) -> CommandResult {
         Ok(self.commit.expect_shards(elements)?)
     }
 
@@ -419,7 +419,7 @@ impl<'a> Ctx<'a> {
 
     /// The error of a subcommand that takes fewer arguments than it got.
     #[cold]
-    pub fn wrong_subcommand(&self) -> CommandError {
+    pub(crate) fn wrong_subcommand(&self) -> CommandError {
         let container = self.command.parent.map_or(self.command, |id| self.engine.commands.command(id));
         let try_help = format!("'. Try {} HELP.", container.spec.name.to_ascii_uppercase());
         let name = error::quoted(self.arg(1));

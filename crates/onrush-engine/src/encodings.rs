@@ -37,7 +37,7 @@ impl Default for EncodingLimits {
 
 /// The thresholds as atomics.
 #[derive(Default)]
-pub struct Encodings {
+pub(crate) struct Encodings {
     list_listpack_size: AtomicI64,
     set_intset_entries: AtomicUsize,
     set_listpack_entries: AtomicUsize,
@@ -53,7 +53,7 @@ pub struct Encodings {
 
 impl Encodings {
     /// Takes over changed thresholds.
-    pub fn store(&self, limits: &EncodingLimits) {
+    pub(crate) fn store(&self, limits: &EncodingLimits) {
         let EncodingLimits { list, set, hash, sorted_set, stream, hll_sparse_bytes_max } = *limits;
         self.list_listpack_size.store(list.listpack_size.into(), Relaxed);
         for (to, from) in [
@@ -74,13 +74,13 @@ impl Encodings {
 
     /// `list-max-listpack-size`.
     #[inline]
-    pub fn list(&self) -> ListLimits {
+    pub(crate) fn list(&self) -> ListLimits {
         ListLimits { listpack_size: self.list_listpack_size.load(Relaxed) as i32 }
     }
 
     /// `set-max-*`.
     #[inline]
-    pub fn set(&self) -> SetLimits {
+    pub(crate) fn set(&self) -> SetLimits {
         SetLimits {
             intset_entries_max: self.set_intset_entries.load(Relaxed),
             listpack_entries_max: self.set_listpack_entries.load(Relaxed),
@@ -90,7 +90,7 @@ impl Encodings {
 
     /// `hash-max-listpack-*`.
     #[inline]
-    pub fn hash(&self) -> PairLimits {
+    pub(crate) fn hash(&self) -> PairLimits {
         PairLimits {
             listpack_entries_max: self.hash_listpack_entries.load(Relaxed),
             listpack_value_len_max: self.hash_listpack_value.load(Relaxed),
@@ -99,7 +99,7 @@ impl Encodings {
 
     /// `zset-max-listpack-*`.
     #[inline]
-    pub fn sorted_set(&self) -> PairLimits {
+    pub(crate) fn sorted_set(&self) -> PairLimits {
         PairLimits {
             listpack_entries_max: self.zset_listpack_entries.load(Relaxed),
             listpack_value_len_max: self.zset_listpack_value.load(Relaxed),
@@ -108,7 +108,7 @@ impl Encodings {
 
     /// `stream-node-max-*`.
     #[inline]
-    pub fn stream(&self) -> StreamLimits {
+    pub(crate) fn stream(&self) -> StreamLimits {
         StreamLimits {
             node_bytes_max: self.stream_node_bytes.load(Relaxed),
             node_entries_max: self.stream_node_entries.load(Relaxed),
@@ -117,7 +117,7 @@ impl Encodings {
 
     /// `hll-sparse-max-bytes`.
     #[inline]
-    pub fn hll_sparse_bytes_max(&self) -> usize {
+    pub(crate) fn hll_sparse_bytes_max(&self) -> usize {
         self.hll_sparse_bytes.load(Relaxed)
     }
 }

@@ -70,7 +70,7 @@ impl Now {
 }
 
 /// Proof that a thread is in the keyspace together with others.
-pub type Entered<'a> = MutexGuard<'a, ()>;
+pub(crate) type Entered<'a> = MutexGuard<'a, ()>;
 
 /// A place in the order of threads that want the whole keyspace. It must be used: later turns wait for it.
 #[must_use]

@@ -88,7 +88,7 @@ impl LazyFree {
     }
 
     /// Drops a value: here if that is quick, otherwise in the background.
-    pub fn free(&self, garbage: Garbage) {
+    pub(crate) fn free(&self, garbage: Garbage) {
         if garbage.is_expensive() {
             let bytes = garbage.size_bytes();
             self.free_later(Box::new(garbage), 1, bytes);
@@ -108,22 +108,22 @@ impl LazyFree {
     }
 
     /// Objects waiting to be freed.
-    pub fn pending(&self) -> u64 {
+    pub(crate) fn pending(&self) -> u64 {
         self.counts.pending.load(Relaxed)
     }
 
     /// Their memory in bytes, as far as it is known.
-    pub fn pending_bytes(&self) -> u64 {
+    pub(crate) fn pending_bytes(&self) -> u64 {
         self.counts.pending_bytes.load(Acquire)
     }
 
     /// Objects freed in the background so far.
-    pub fn freed(&self) -> u64 {
+    pub(crate) fn freed(&self) -> u64 {
         self.counts.freed.load(Relaxed)
     }
 
     /// CONFIG RESETSTAT.
-    pub fn reset_freed(&self) {
+    pub(crate) fn reset_freed(&self) {
         self.counts.freed.store(0, Relaxed);
     }
 }

@@ -112,7 +112,7 @@ pub struct Settings {
     /// See [`Options::bulk_len_max`].
     pub bulk_len_max: AtomicI64,
     /// See [`Options::encodings`].
-    pub encodings: Encodings,
+    pub(crate) encodings: Encodings,
     /// Whether entries count their uses.
     pub lfu: AtomicBool,
     /// Whether the access clock tells the last change.
@@ -214,7 +214,7 @@ impl Settings {
 
     /// What CLIENT PAUSE holds back at a time.
     #[inline]
-    pub fn client_pause(&self, now_ms: i64) -> Pause {
+    pub(crate) fn client_pause(&self, now_ms: i64) -> Pause {
         match self.pause_mode.load(Relaxed) & !LOG_IS_FULL {
             0 => Pause::None,
             _ if self.is_pause_over(now_ms) => Pause::None,
@@ -236,12 +236,12 @@ impl Settings {
     }
 
     /// When CLIENT PAUSE ends, in Unix milliseconds; 0 if there is none.
-    pub fn client_pause_until_ms(&self) -> i64 {
+    pub(crate) fn client_pause_until_ms(&self) -> i64 {
         self.pause_until_ms.load(Relaxed)
     }
 
     /// Sets what CLIENT PAUSE holds back, and until when.
-    pub fn pause_clients(&self, pause: Pause, until_ms: i64) {
+    pub(crate) fn pause_clients(&self, pause: Pause, until_ms: i64) {
         let mode = match pause {
             Pause::None => 0,
             Pause::Changes | Pause::Writes => PAUSE_WRITES,

@@ -95,21 +95,21 @@ pub struct Shared {
     /// Keys that clients watch.
     pub watched: Watched,
     /// Those that keep copies of what they read.
-    pub tracking: Tracking,
+    pub(crate) tracking: Tracking,
     /// Those that listen to channels.
     pub messages: Messages,
     /// Counters.
     pub stats: Stats,
     /// Denied attempts, the latest ones.
-    pub acl_log: AclLog,
+    pub(crate) acl_log: AclLog,
     /// Commands that took long.
-    pub slowlog: SlowLog,
+    pub(crate) slowlog: SlowLog,
     /// Which keys are hot.
     pub hotkeys: HotKeys,
     /// Batches that took long.
-    pub slow_batches: BatchLog,
+    pub(crate) slow_batches: BatchLog,
     /// Events that took long.
-    pub latency: Monitor,
+    pub(crate) latency: Monitor,
     /// Scripts and libraries of functions.
     pub scripts: Scripts,
     /// The log of effects.
@@ -149,7 +149,7 @@ pub struct Shared {
 
 impl Shared {
     /// With no data and no clients. `commands`: how many commands there are.
-    pub(crate) fn new(parts: &Parts, commands: usize) -> Self {
+    pub fn new(parts: &Parts, commands: usize) -> Self {
         let threads = threads(parts.workers);
         let keyspace = KeyspaceOptions { databases: parts.databases, shards: parts.shards, seed: parts.hash_seed };
         let clock = Clock::new(parts.time);
@@ -203,7 +203,7 @@ impl Shared {
     }
 
     /// A random number, as a seed or for a single choice.
-    pub fn draw_seed(&self) -> u64 {
+    pub(crate) fn draw_seed(&self) -> u64 {
         self.random.lock().next()
     }
 
@@ -250,7 +250,7 @@ impl Shared {
     }
 
     /// Whether a script takes too long for other clients.
-    pub fn is_script_busy(&self) -> bool {
+    pub(crate) fn is_script_busy(&self) -> bool {
         self.scripts.running.is_busy()
     }
 
@@ -270,7 +270,7 @@ impl Shared {
     }
 
     /// What identifies the history of the data.
-    pub fn replid(&self) -> String {
+    pub(crate) fn replid(&self) -> String {
         self.replid.lock().clone()
     }
 
@@ -302,7 +302,7 @@ impl Shared {
     }
 
     /// Number of the thread for long commands, likewise.
-    pub fn long_thread(&self) -> usize {
+    pub(crate) fn long_thread(&self) -> usize {
         self.workers + 1
     }
 

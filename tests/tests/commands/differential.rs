@@ -35,7 +35,12 @@ fn random_sequences(family: &Family) {
         let (protocol, mode) = family.travel(seed);
         let sequence = generator.sequence(&mut rng, protocol, COMMANDS_PER_SEQUENCE);
         let name = format!("{} ONRUSH_TEST_SEED={seed}", family.name);
-        runner.check(&name, &sequence, mode).unwrap_or_else(|difference| panic!("{difference}"));
+        // On a busy machine a command may take as long as a slow one; not twice the same.
+        let tries = if family.name == families::TIMING.name { 3 } else { 1 };
+        let mut checks = (0..tries).map(|_| runner.check(&name, &sequence, mode));
+        if !checks.any(|checked| checked.inspect_err(|difference| eprintln!("{difference}")).is_ok()) {
+            panic!("{name} differs");
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) const SHORT_ARGS_MAX: usize = 128;
 
 impl Conditions {
     /// The present conditions; evicts if too much memory is in use. No locks may be held.
-    pub fn now(engine: &Engine, commit: &mut Commit) -> Self {
+    pub(crate) fn now(engine: &Engine, commit: &mut Commit) -> Self {
         commit.note_pause(engine.pause(commit.now_ms()));
         let pause = engine.holds_back(commit.now_ms());
         let waits_for_script = !commit.has_entered() && engine.settings.busy_reply_ms.load(Relaxed) == 0;

@@ -16,7 +16,7 @@ use crate::command::table::Command;
 use crate::observe::stats::ThreadStats;
 
 /// Commands planned together; equal short ones that follow each other count once.
-pub const CHUNK_LEN_MAX: usize = 32;
+pub(crate) const CHUNK_LEN_MAX: usize = 32;
 
 /// Equal commands that are planned as one.
 pub(crate) const RUN_LEN_MAX: u32 = 128;
@@ -207,7 +207,7 @@ impl Part {
 pub(crate) struct ShortCommand {
     pub(crate) command: &'static Command,
     /// The index of its run in the chunk.
-    pub(crate) run: usize,
+    pub run: usize,
     /// How often it was executed.
     pub(crate) times: u64,
 }

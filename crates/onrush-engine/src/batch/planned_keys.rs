@@ -4,7 +4,7 @@ use onrush_store::{KeyHash, Shard};
 
 /// The keys of the present command that the planner has hashed.
 #[derive(Clone, Copy, Default)]
-pub struct PlannedKeys<'a> {
+pub(crate) struct PlannedKeys<'a> {
     /// Index of the first key.
     pub first: u32,
     /// Distance between keys.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::error::CommandError;
 
 /// The error for writes after a snapshot has failed.
-pub const SNAPSHOT_FAILED: CommandError = CommandError::fixed(
+pub(crate) const SNAPSHOT_FAILED: CommandError = CommandError::fixed(
     "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that \
      may modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
      snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \

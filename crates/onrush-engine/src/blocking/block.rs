@@ -14,7 +14,7 @@ use crate::error::{CommandError, Stop};
 use crate::long::offload::Task;
 
 /// How a command waits.
-pub struct Block {
+pub(crate) struct Block {
     /// Arguments that are the keys it waits for, in the present database. Their locks are held.
     pub keys: Range<usize>,
     /// The kind of value it waits for.
@@ -34,7 +34,7 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// [`Stop::Waits`] if the command is executed for a client that waits: it keeps waiting.
-    pub fn block(&mut self, block: Block) -> CommandResult {
+    pub(crate) fn block(&mut self, block: Block) -> CommandResult {
         let Block { keys, waits_for, deadline_ms, on_timeout, instead } = block;
         let until = Until { deadline_ms, on_timeout };
         if !self.may_wait(until)? {
@@ -90,7 +90,7 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// `ERR timeout is not a float or out of range`, `ERR timeout is negative`, `ERR timeout is out of range`
-    pub fn deadline_from_seconds(&self, index: usize) -> Result<Option<i64>, CommandError> {
+    pub(crate) fn deadline_from_seconds(&self, index: usize) -> Result<Option<i64>, CommandError> {
         let seconds = onrush_resp::parse_f64(self.arg(index))
             .ok_or(CommandError::fixed("ERR timeout is not a float or out of range"))?;
         let ms = (seconds * 1000.0).ceil();
@@ -104,7 +104,7 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// `ERR timeout is not an integer or out of range`, `ERR timeout is negative`, `ERR timeout is out of range`
-    pub fn deadline_from_ms(&self, index: usize) -> Result<Option<i64>, CommandError> {
+    pub(crate) fn deadline_from_ms(&self, index: usize) -> Result<Option<i64>, CommandError> {
         let ms = self.int_or(index, CommandError::fixed("ERR timeout is not an integer or out of range"))?;
         self.deadline(ms)
     }

@@ -83,7 +83,7 @@ impl Waiter {
     }
 
     /// CLIENT UNBLOCK with ERROR, likewise.
-    pub fn unblock_with_error(self: &Arc<Self>, shared: &'static Shared) -> bool {
+    pub(crate) fn unblock_with_error(self: &Arc<Self>, shared: &'static Shared) -> bool {
         !self.is_certain() && self.finish(shared, |out| out.error_bytes(UNBLOCKED.as_bytes()))
     }
 

@@ -16,6 +16,6 @@ pub(crate) mod serve;
 pub mod waiter;
 pub mod waiters;
 
-pub use block::Block;
+pub(crate) use block::Block;
 pub(crate) use block::offload;
 pub use ending::kill;

@@ -40,7 +40,7 @@ pub enum OnTimeout {
 
 impl OnTimeout {
     /// Appends it to a reply.
-    pub fn append_to(self, out: &mut Reply) {
+    pub(crate) fn append_to(self, out: &mut Reply) {
         match self {
             Self::NullArray => out.null_array(),
             Self::Null | Self::Never => out.null(),
@@ -57,7 +57,7 @@ impl OnTimeout {
 
 /// What a client waits for a key to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitsFor {
+pub(crate) enum WaitsFor {
     /// A list.
     List,
     /// A sorted set.
@@ -89,7 +89,7 @@ pub(super) struct Command {
 }
 
 /// An argument that takes the place of one that was sent.
-pub struct ReplacedArg {
+pub(crate) struct ReplacedArg {
     /// Its index among the arguments.
     pub index: usize,
     /// The argument.
@@ -211,7 +211,7 @@ impl Waiter {
     }
 
     /// Whether it waits for the thread for long commands to execute its command.
-    pub fn is_offloaded(&self) -> bool {
+    pub(crate) fn is_offloaded(&self) -> bool {
         self.turn().is_some()
     }
 

@@ -180,12 +180,12 @@ impl Waiters {
     }
 
     /// Number of keys that clients wait for.
-    pub fn keys_len(&self) -> usize {
+    pub(crate) fn keys_len(&self) -> usize {
         self.keys_len.load(Relaxed)
     }
 
     /// Number of keys whose end clients wait for, too: those that are waited for by XREADGROUP.
-    pub fn keys_with_groups_len(&self) -> usize {
+    pub(crate) fn keys_with_groups_len(&self) -> usize {
         self.groups_len.load(Relaxed)
     }
 
@@ -296,7 +296,7 @@ impl Waiters {
     }
 
     /// Every key that clients wait for, with its database: for changes of whole databases. O(waiters).
-    pub fn all_keys(&self) -> Vec<(u32, Vec<u8>)> {
+    pub(crate) fn all_keys(&self) -> Vec<(u32, Vec<u8>)> {
         let mut keys = Vec::with_capacity(self.keys_len());
         for stripe in &self.stripes {
             for queue in stripe.lock().values() {

@@ -71,13 +71,13 @@ pub struct ClientHandle {
     /// How many keys it watches.
     pub watched_len: AtomicU32,
     /// Whether a key that it watches has changed.
-    pub watcher: Mutex<Option<Arc<Watcher>>>,
+    pub(crate) watcher: Mutex<Option<Arc<Watcher>>>,
     /// How many channels, patterns and shard channels it has subscribed to, by [`Kind`].
     pub subscriptions: [AtomicU32; 3],
     /// MONITOR.
     pub is_monitor: AtomicBool,
     /// CLIENT TRACKING.
-    pub tracking: TrackingState,
+    pub(crate) tracking: TrackingState,
     /// Messages for it.
     pub(crate) outbox: Outbox,
     /// What it waits for.
@@ -224,24 +224,24 @@ impl ClientHandle {
     }
 
     /// Whether it speaks RESP3.
-    pub fn is_resp3(&self) -> bool {
+    pub(crate) fn is_resp3(&self) -> bool {
         self.resp.load(Relaxed) == 3
     }
 
     /// Whether it has subscribed to anything.
-    pub fn has_subscriptions(&self) -> bool {
+    pub(crate) fn has_subscriptions(&self) -> bool {
         self.subscriptions.iter().any(|count| count.load(Relaxed) > 0)
     }
 
     /// Memory of its buffers in bytes, without messages that it shares with others.
-    pub fn buffer_bytes(&self) -> u64 {
+    pub(crate) fn buffer_bytes(&self) -> u64 {
         let query = self.query_bytes.load(Relaxed) + self.query_free_bytes.load(Relaxed);
         let reply = self.reply_capacity_bytes.load(Relaxed).max(self.reply_bytes.load(Relaxed));
         query + reply + self.transaction_bytes.load(Relaxed)
     }
 
     /// Its line in CLIENT LIST, with the line end. `command_name` tells the name of a command by its number.
-    pub fn info_line<'c>(&self, command_name: impl Fn(usize) -> Option<&'c str>, now_ms: i64) -> Vec<u8> {
+    pub(crate) fn info_line<'c>(&self, command_name: impl Fn(usize) -> Option<&'c str>, now_ms: i64) -> Vec<u8> {
         let names = self.names.lock().clone();
         let waiting = self.waiting();
         let subscribed = |kind: Kind| self.subscriptions[kind as usize].load(Relaxed);

@@ -47,7 +47,7 @@ pub type Ask = Box<dyn Fn(u64) + Send + Sync>;
 pub type Wake = Box<dyn FnOnce() + Send>;
 
 /// Returns whether anything still waits for the call.
-pub type IsWanted = Box<dyn Fn() -> bool + Send>;
+pub(crate) type IsWanted = Box<dyn Fn() -> bool + Send>;
 
 /// From this many on, entries that no longer wait are looked for and removed.
 const LOOK_MIN: usize = 1024;
@@ -328,7 +328,7 @@ impl Durability {
     /// Calls a function when an LSN is durable, or will never be ([`Durability::has_given_up`]); returns false, without the
     /// call, if that is so already. Once `is_wanted`
     /// returns false, the call may be left out.
-    pub fn call_at(&self, lsn: u64, wake: Wake, is_wanted: IsWanted) -> bool {
+    pub(crate) fn call_at(&self, lsn: u64, wake: Wake, is_wanted: IsWanted) -> bool {
         self.add(Level::Durable, lsn, || Who::Other(wake, is_wanted))
     }
 

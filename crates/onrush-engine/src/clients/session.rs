@@ -18,7 +18,7 @@ use crate::transactions::watched::{WatchedKey, Watching};
 
 /// CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReplyMode {
+pub(crate) enum ReplyMode {
     /// Replies are sent.
     #[default]
     On,
@@ -83,7 +83,7 @@ pub struct Session {
     /// Why its commands are not simply executed.
     pub states: States,
     /// CLIENT REPLY.
-    pub reply_mode: ReplyMode,
+    pub(crate) reply_mode: ReplyMode,
     /// CLIENT NO-TOUCH.
     pub no_touch: bool,
     /// CLIENT DURABILITY.
@@ -95,7 +95,7 @@ pub struct Session {
     /// What was queued since MULTI.
     pub transaction: Option<Box<Transaction>>,
     /// The keys that it watches.
-    pub watching: Option<Box<Watching>>,
+    pub(crate) watching: Option<Box<Watching>>,
     /// What the client waits for.
     pub waiter: Option<Arc<Waiter>>,
     /// Whether the reply to the command that waits is to be left out.
@@ -139,7 +139,7 @@ impl Session {
     }
 
     /// Watches nothing any more; returns what was watched.
-    pub fn unwatch(&mut self, shared: &Shared) -> Vec<WatchedKey> {
+    pub(crate) fn unwatch(&mut self, shared: &Shared) -> Vec<WatchedKey> {
         let Some(watching) = self.watching.take() else { return Vec::new() };
         *self.handle.watcher.lock() = None;
         self.handle.watched_len.store(0, Relaxed);

@@ -77,7 +77,7 @@ impl Argument {
     }
 
     /// Whether it is a group of others.
-    pub fn is_group(&self) -> bool {
+    pub(crate) fn is_group(&self) -> bool {
         matches!(self.kind, Kind::OneOf | Kind::Block)
     }
 }
@@ -86,7 +86,7 @@ impl Argument {
 ///
 /// # Errors
 /// The syntax line is not in the notation that [`syntax`] describes.
-pub fn arguments(spec: &Spec) -> Result<Vec<Argument>, SyntaxError> {
+pub(crate) fn arguments(spec: &Spec) -> Result<Vec<Argument>, SyntaxError> {
     let mut arguments = syntax::parse(spec.syntax)?;
     set_kinds(&mut arguments, spec);
     KeySpecs::new(spec.key_specs()).assign(&mut arguments, None);

@@ -7,20 +7,20 @@ use crate::batch::argv::{Arguments, Argv};
 use crate::error::CommandError;
 
 /// The reply of COMMAND GETKEYS for a command without keys.
-pub const NO_KEY_ARGUMENTS: CommandError = CommandError::fixed("ERR The command has no key arguments");
+pub(crate) const NO_KEY_ARGUMENTS: CommandError = CommandError::fixed("ERR The command has no key arguments");
 /// The reply of COMMAND GETKEYS for an unknown command.
-pub const INVALID_COMMAND: CommandError = CommandError::fixed("ERR Invalid command specified");
+pub(crate) const INVALID_COMMAND: CommandError = CommandError::fixed("ERR Invalid command specified");
 /// The reply of COMMAND GETKEYS for a number of arguments that the command does not accept.
-pub const INVALID_NUMBER_OF_ARGUMENTS: CommandError =
+pub(crate) const INVALID_NUMBER_OF_ARGUMENTS: CommandError =
     CommandError::fixed("ERR Invalid number of arguments specified for command");
 /// The reply of COMMAND GETKEYS for arguments that contradict the key specs.
-pub const INVALID_ARGUMENTS: CommandError = CommandError::fixed("ERR Invalid arguments specified for command");
+pub(crate) const INVALID_ARGUMENTS: CommandError = CommandError::fixed("ERR Invalid arguments specified for command");
 
 /// The keys of a call, in the order of the key specs. Linear in the arguments.
 ///
 /// # Errors
 /// [`Invalid`] if no spec could be followed to its end.
-pub fn find_keys<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<Vec<KeyRef>, Invalid> {
+pub(crate) fn find_keys<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<Vec<KeyRef>, Invalid> {
     let mut found = Vec::new();
     if let Some(get_keys) = command.spec.get_keys {
         get_keys(&argv, &mut found)?;
@@ -43,7 +43,7 @@ pub(crate) fn keys_of<'a>(command: &Command, argv: Argv<'a>) -> impl ExactSizeIt
 ///
 /// # Errors
 /// The error to answer: the command is unknown, has no keys, or does not take these arguments.
-pub fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A) -> Result<Vec<KeyRef>, CommandError> {
+pub(crate) fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A) -> Result<Vec<KeyRef>, CommandError> {
     let command = table.resolve(argv).map_err(|_| INVALID_COMMAND)?;
     if !command.has_keys() {
         return Err(NO_KEY_ARGUMENTS);

@@ -70,7 +70,7 @@ bitflags::bitflags! {
 }
 
 /// Names of the flags that COMMAND shows, in its order.
-pub const FLAG_NAMES: &[(Flags, &str)] = &[
+pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::WRITE, "write"),
     (Flags::READONLY, "readonly"),
     (Flags::DENYOOM, "denyoom"),
@@ -189,7 +189,7 @@ bitflags::bitflags! {
 }
 
 /// Names of the categories without `@`, in the order ACL CAT and COMMAND show them.
-pub const CATEGORY_NAMES: &[(Categories, &str)] = &[
+pub(crate) const CATEGORY_NAMES: &[(Categories, &str)] = &[
     (Categories::KEYSPACE, "keyspace"),
     (Categories::READ, "read"),
     (Categories::WRITE, "write"),
@@ -218,7 +218,7 @@ pub const CATEGORY_NAMES: &[(Categories, &str)] = &[
 ///
 /// # Panics
 /// On a word that is no category.
-pub const fn categories(words: &str) -> Categories {
+pub(crate) const fn categories(words: &str) -> Categories {
     let mut bits = 0;
     let mut rest = words.as_bytes();
     while !rest.is_empty() {

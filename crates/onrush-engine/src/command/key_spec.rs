@@ -37,7 +37,7 @@ bitflags::bitflags! {
 }
 
 /// Names of the key flags in the order COMMAND shows them.
-pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
+pub(crate) const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
     (KeyFlags::RO, "RO"),
     (KeyFlags::RW, "RW"),
     (KeyFlags::OW, "OW"),
@@ -55,7 +55,7 @@ pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
 ///
 /// # Panics
 /// On a word that is no key flag.
-pub const fn key_flags(words: &str) -> KeyFlags {
+pub(crate) const fn key_flags(words: &str) -> KeyFlags {
     let mut bits = 0;
     let mut rest = words.as_bytes();
     while !rest.is_empty() {
@@ -73,7 +73,7 @@ pub const fn key_flags(words: &str) -> KeyFlags {
 
 /// Where the search for keys begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BeginSearch {
+pub(crate) enum BeginSearch {
     /// At this argument; the command's name is 0 (and a subcommand's 1).
     Index(u16),
     /// Behind a keyword.
@@ -89,7 +89,7 @@ pub enum BeginSearch {
 
 /// Which of the following arguments are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FindKeys {
+pub(crate) enum FindKeys {
     /// Every `step`-th argument up to a last one.
     Range {
         /// Relative to the first key; negative counts from the end, -1 is the last argument.
@@ -114,7 +114,7 @@ pub enum FindKeys {
 
 /// Where some of a command's keys are and what happens to them, in the model of Redis 7.
 #[derive(Clone, Copy, Debug)]
-pub struct KeySpec {
+pub(crate) struct KeySpec {
     /// What happens to them.
     pub flags: KeyFlags,
     /// Where to begin.
@@ -127,39 +127,39 @@ pub struct KeySpec {
 
 impl KeySpec {
     /// The first argument is a key: the usual case.
-    pub const fn key(words: &str) -> Self {
+    pub(crate) const fn key(words: &str) -> Self {
         Self::keys(words, 1, 0, 1)
     }
 
     /// Keys from argument `first` up to `last` (relative to `first`, or from the end if negative), every `step`-th.
-    pub const fn keys(words: &str, first: u16, last: i16, step: u16) -> Self {
+    pub(crate) const fn keys(words: &str, first: u16, last: i16, step: u16) -> Self {
         Self::new(words, BeginSearch::Index(first), FindKeys::Range { last, step, limit: 0 })
     }
 
     /// Argument `num_index` tells the number of the keys that follow it.
-    pub const fn numkeys(words: &str, num_index: u16) -> Self {
+    pub(crate) const fn numkeys(words: &str, num_index: u16) -> Self {
         let find = FindKeys::KeyNum { num_index: 0, first: 1, step: 1 };
         Self::new(words, BeginSearch::Index(num_index), find)
     }
 
     /// The argument behind `keyword`, looked for from `start_from` on.
-    pub const fn keyword(words: &str, keyword: &'static str, start_from: i16) -> Self {
+    pub(crate) const fn keyword(words: &str, keyword: &'static str, start_from: i16) -> Self {
         let begin = BeginSearch::Keyword { keyword, start_from };
         Self::new(words, begin, FindKeys::Range { last: 0, step: 1, limit: 0 })
     }
 
     /// Keys whose place depends on the arguments in ways that a spec cannot express.
-    pub const fn unknown(words: &str) -> Self {
+    pub(crate) const fn unknown(words: &str) -> Self {
         Self::new(words, BeginSearch::Unknown, FindKeys::Unknown)
     }
 
     /// A spec from its parts; `words` are key flags.
-    pub const fn new(words: &str, begin: BeginSearch, find: FindKeys) -> Self {
+    pub(crate) const fn new(words: &str, begin: BeginSearch, find: FindKeys) -> Self {
         Self { flags: key_flags(words), begin, find, notes: "" }
     }
 
     /// The same with a remark.
-    pub const fn notes(mut self, notes: &'static str) -> Self {
+    pub(crate) const fn notes(mut self, notes: &'static str) -> Self {
         self.notes = notes;
         self
     }
@@ -178,7 +178,7 @@ pub struct KeyRef {
 ///
 /// # Errors
 /// [`Invalid`] if the arguments do not form a call.
-pub type GetKeys = fn(&dyn Arguments, &mut Vec<KeyRef>) -> Result<(), Invalid>;
+pub(crate) type GetKeys = fn(&dyn Arguments, &mut Vec<KeyRef>) -> Result<(), Invalid>;
 
 /// The arguments contradict the key specs: the number of keys is not a number, or too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ pub struct Invalid;
 
 /// Keys at fixed places, by the numbers of their arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyRange {
+pub(crate) struct KeyRange {
     /// The first key; at least 1.
     pub first: i32,
     /// The last key; a negative number counts from the end, -1 is the last argument.
@@ -198,13 +198,13 @@ pub struct KeyRange {
 impl KeyRange {
     /// The argument of the only key, if every call has exactly one.
     #[inline]
-    pub fn only(self) -> Option<usize> {
+    pub(crate) fn only(self) -> Option<usize> {
         (self.first == self.last).then_some(self.first as usize)
     }
 
     /// The arguments that are keys, in a call of `argc` arguments.
     #[inline]
-    pub fn indexes(self, argc: usize) -> StepBy<Range<usize>> {
+    pub(crate) fn indexes(self, argc: usize) -> StepBy<Range<usize>> {
         let last = if self.last < 0 { (argc as i32 + self.last).max(0) } else { self.last };
         (self.first as usize..(last as usize + 1).min(argc)).step_by(self.step as usize)
     }

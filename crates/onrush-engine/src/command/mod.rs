@@ -16,6 +16,6 @@ pub mod table;
 mod words;
 
 pub use flags::Flags;
-pub use key_spec::KeyRange;
-pub use spec::{Group, KeySpec, Spec};
+pub(crate) use key_spec::KeyRange;
+pub(crate) use spec::{Group, Spec};
 pub use table::{Command, CommandTable};

@@ -1,7 +1,7 @@
 //! From a name to a command's number: one hash, usually one comparison, no allocation.
 
 /// Number of a command in its table: dense, from 0, containers and subcommands included.
-pub type CommandId = u16;
+pub(crate) type CommandId = u16;
 
 /// What the index finds by name.
 pub(super) trait Named {

@@ -109,7 +109,11 @@ impl<'a> Filter<'a> {
 ///
 /// # Errors
 /// See [`find_keys::keys_of_call`].
-pub fn getkeys<A: Arguments + ?Sized>(table: &CommandTable, argv: &A, out: &mut Reply) -> Result<(), CommandError> {
+pub(crate) fn getkeys<A: Arguments + ?Sized>(
+    table: &CommandTable,
+    argv: &A,
+    out: &mut Reply,
+) -> Result<(), CommandError> {
     let call = Call(argv);
     let keys = find_keys::keys_of_call(table, &call)?;
     out.array(keys.len());
@@ -123,7 +127,7 @@ pub fn getkeys<A: Arguments + ?Sized>(table: &CommandTable, argv: &A, out: &mut 
 ///
 /// # Errors
 /// See [`find_keys::keys_of_call`].
-pub fn getkeysandflags<A: Arguments + ?Sized>(
+pub(crate) fn getkeysandflags<A: Arguments + ?Sized>(
     table: &CommandTable,
     argv: &A,
     out: &mut Reply,

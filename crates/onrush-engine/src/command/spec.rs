@@ -15,10 +15,10 @@
 //!
 //! Flags, categories and key flags are words that the compiler reads: a misspelt word does not build.
 
-pub use super::flags::{CATEGORY_NAMES, Categories, FLAG_NAMES, Flags};
+pub(crate) use super::flags::{CATEGORY_NAMES, Categories, FLAG_NAMES, Flags};
 use super::flags::{categories, flags};
 use super::key_spec::GetKeys;
-pub use super::key_spec::{BeginSearch, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, key_flags};
+pub(crate) use super::key_spec::{BeginSearch, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, key_flags};
 use crate::ctx::{CommandResult, Ctx, Handler, RunHandler};
 
 /// The part of the documentation that has a command.
@@ -178,7 +178,7 @@ impl Spec {
     }
 
     /// The row of a container: a command that is only there for its subcommands.
-    pub const fn container(
+    pub(crate) const fn container(
         group: Group,
         name: &'static str,
         since: &'static str,
@@ -190,43 +190,43 @@ impl Spec {
     }
 
     /// With arguments, in the usual notation.
-    pub const fn syntax(mut self, syntax: &'static str) -> Self {
+    pub(crate) const fn syntax(mut self, syntax: &'static str) -> Self {
         self.syntax = syntax;
         self
     }
 
     /// With what it does, in one line.
-    pub const fn summary(mut self, summary: &'static str) -> Self {
+    pub(crate) const fn summary(mut self, summary: &'static str) -> Self {
         self.summary = summary;
         self
     }
 
     /// With another complexity than O(1).
-    pub const fn complexity(mut self, complexity: &'static str) -> Self {
+    pub(crate) const fn complexity(mut self, complexity: &'static str) -> Self {
         self.complexity = complexity;
         self
     }
 
     /// With the first argument as the only key. `words` are key flags.
-    pub const fn key(mut self, words: &str) -> Self {
+    pub(crate) const fn key(mut self, words: &str) -> Self {
         self.keys = Keys::One(KeySpec::key(words));
         self
     }
 
     /// With keys elsewhere than in the first argument only.
-    pub const fn keys(mut self, specs: &'static [KeySpec]) -> Self {
+    pub(crate) const fn keys(mut self, specs: &'static [KeySpec]) -> Self {
         self.keys = Keys::Many(specs);
         self
     }
 
     /// With a function that finds the keys.
-    pub const fn get_keys(mut self, get_keys: GetKeys) -> Self {
+    pub(crate) const fn get_keys(mut self, get_keys: GetKeys) -> Self {
         self.get_keys = Some(get_keys);
         self
     }
 
     /// With the argument that is a member or field of a collection.
-    pub const fn member(mut self, argument: u16) -> Self {
+    pub(crate) const fn member(mut self, argument: u16) -> Self {
         self.member = argument;
         self
     }
@@ -238,43 +238,43 @@ impl Spec {
     }
 
     /// In further categories. `words` are their names.
-    pub const fn categories(mut self, words: &str) -> Self {
+    pub(crate) const fn categories(mut self, words: &str) -> Self {
         self.categories = categories(words);
         self
     }
 
     /// With hints, separated by spaces.
-    pub const fn tips(mut self, words: &'static str) -> Self {
+    pub(crate) const fn tips(mut self, words: &'static str) -> Self {
         self.tips = words;
         self
     }
 
     /// With versions that changed it, and how.
-    pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
+    pub(crate) const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
         self.history = history;
         self
     }
 
     /// Not to be used any more since a version, but something else.
-    pub const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
+    pub(crate) const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
         self.deprecated = Some(Deprecated { since, replaced_by });
         self
     }
 
     /// Not meant for applications.
-    pub const fn syscmd(mut self) -> Self {
+    pub(crate) const fn syscmd(mut self) -> Self {
         self.syscmd = true;
         self
     }
 
     /// With subcommands, although it can be called without one.
-    pub const fn subcommands(mut self, subcommands: &'static [Self]) -> Self {
+    pub(crate) const fn subcommands(mut self, subcommands: &'static [Self]) -> Self {
         self.subcommands = subcommands;
         self
     }
 
     /// Where its keys are.
-    pub const fn key_specs(&self) -> &[KeySpec] {
+    pub(crate) const fn key_specs(&self) -> &[KeySpec] {
         match &self.keys {
             Keys::One(spec) => std::slice::from_ref(spec),
             Keys::Many(specs) => specs,
@@ -282,7 +282,7 @@ impl Spec {
     }
 
     /// All ACL categories: its own and those that its flags and group imply.
-    pub fn all_categories(&self) -> Categories {
+    pub(crate) fn all_categories(&self) -> Categories {
         let mut all = self.categories.difference(Categories::NOT_OF_GROUP);
         let implied = [
             (self.flags.contains(Flags::WRITE), Categories::WRITE),
@@ -314,7 +314,7 @@ macro_rules! constructors {
         impl Spec {
             $(
                 #[doc = concat!("The row of a command of [`Group::", stringify!($group), "`]. `words` are its flags.")]
-                pub const fn $name(
+                pub(crate) const fn $name(
                     name: &'static str,
                     since: &'static str,
                     arity: i32,

@@ -40,37 +40,6 @@ pub fn parse(line: &str) -> Result<Vec<Argument>, SyntaxError> {
     }
 }
 
-/// The line for a tree of arguments.
-pub fn render(arguments: &[Argument]) -> String {
-    join(arguments, " ")
-}
-
-fn join(arguments: &[Argument], between: &str) -> String {
-    arguments.iter().map(render_one).collect::<Vec<_>>().join(between)
-}
-
-fn render_one(argument: &Argument) -> String {
-    let token = argument.token.as_deref().unwrap_or("");
-    let body = match argument.kind {
-        Kind::PureToken => token.to_owned(),
-        Kind::OneOf => {
-            let choices = join(&argument.children, " | ");
-            let bracketed = argument.optional && argument.token.is_none() && !argument.multiple;
-            if bracketed { choices } else { format!("<{choices}>") }
-        }
-        Kind::Block => join(&argument.children, " "),
-        _ => argument.name.clone(),
-    };
-    let tokened =
-        if argument.kind == Kind::PureToken || token.is_empty() { body.clone() } else { format!("{token} {body}") };
-    let whole = match (argument.multiple, argument.multiple_token) {
-        (false, _) => tokened,
-        (true, false) => format!("{tokened} [{body} ...]"),
-        (true, true) => format!("{tokened} [{tokened} ...]"),
-    };
-    if argument.optional { format!("[{whole}]") } else { whole }
-}
-
 /// What the line says literally.
 enum Node<'l> {
     Word(&'l str),
@@ -300,9 +269,40 @@ fn joined_names(children: &[Argument]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The line for a tree of arguments.
+    pub(crate) fn render(arguments: &[Argument]) -> String {
+        join(arguments, " ")
+    }
+
+    fn join(arguments: &[Argument], between: &str) -> String {
+        arguments.iter().map(render_one).collect::<Vec<_>>().join(between)
+    }
+
+    fn render_one(argument: &Argument) -> String {
+        let token = argument.token.as_deref().unwrap_or("");
+        let body = match argument.kind {
+            Kind::PureToken => token.to_owned(),
+            Kind::OneOf => {
+                let choices = join(&argument.children, " | ");
+                let bracketed = argument.optional && argument.token.is_none() && !argument.multiple;
+                if bracketed { choices } else { format!("<{choices}>") }
+            }
+            Kind::Block => join(&argument.children, " "),
+            _ => argument.name.clone(),
+        };
+        let tokened =
+            if argument.kind == Kind::PureToken || token.is_empty() { body.clone() } else { format!("{token} {body}") };
+        let whole = match (argument.multiple, argument.multiple_token) {
+            (false, _) => tokened,
+            (true, false) => format!("{tokened} [{body} ...]"),
+            (true, true) => format!("{tokened} [{tokened} ...]"),
+        };
+        if argument.optional { format!("[{whole}]") } else { whole }
+    }
 
     #[test]
     fn rendering_gives_the_line_back() {

@@ -24,13 +24,13 @@ pub struct Command {
     /// The argument that is the first key, 0 if there is none at a fixed place.
     pub first_key: u8,
     /// The keys at fixed places, for the planner. Of a command with [`Flags::MOVABLEKEYS`] there may be more.
-    pub plan: Option<KeyRange>,
+    pub(crate) plan: Option<KeyRange>,
     /// Whether it works only on the keys that its key specs name, and on nothing else of the keyspace.
     pub names_all_keys: bool,
     /// Whether it is short, works only on keys at fixed places, and is allowed in any transaction.
     pub is_simple: bool,
     /// ACL categories, implied ones included.
-    pub categories: Categories,
+    pub(crate) categories: Categories,
     /// The container of a subcommand.
     pub parent: Option<CommandId>,
     /// Subcommands have consecutive numbers.
@@ -41,7 +41,7 @@ pub struct Command {
     /// Its name in this table, in lower case and without its container's name; `None` if `rename-command` removed it.
     pub(super) name: Option<Box<[u8]>>,
     /// The spec.
-    pub spec: &'static Spec,
+    pub(crate) spec: &'static Spec,
 }
 
 impl Command {
@@ -81,7 +81,7 @@ impl Command {
 
     /// Whether it is refused while memory is over its limit.
     #[inline]
-    pub fn is_denied_oom(&self) -> bool {
+    pub(crate) fn is_denied_oom(&self) -> bool {
         self.flags.contains(Flags::DENYOOM)
     }
 
@@ -93,7 +93,7 @@ impl Command {
 
     /// Whether it names keys, and all of them are at fixed places: the planner finds and hashes them.
     #[inline]
-    pub fn has_only_fixed_keys(&self) -> bool {
+    pub(crate) fn has_only_fixed_keys(&self) -> bool {
         self.plan.is_some() && !self.flags.contains(Flags::MOVABLEKEYS)
     }
 
@@ -105,23 +105,23 @@ impl Command {
     }
 
     /// Whether it names keys in its arguments.
-    pub fn has_keys(&self) -> bool {
+    pub(crate) fn has_keys(&self) -> bool {
         has_keys(self.spec)
     }
 
     /// Whether it runs a script or a function.
-    pub fn runs_program(&self) -> bool {
+    pub(crate) fn runs_program(&self) -> bool {
         self.spec.group == Group::Scripting && self.has_keys()
     }
 
     /// Whether it executes a transaction.
-    pub fn is_exec(&self) -> bool {
+    pub(crate) fn is_exec(&self) -> bool {
         self.flags.contains(Flags::EXEC)
     }
 
     /// Whether it has subcommands.
     #[inline]
-    pub fn is_container(&self) -> bool {
+    pub(crate) fn is_container(&self) -> bool {
         self.subcommand_count > 0
     }
 
@@ -132,7 +132,7 @@ impl Command {
 
     /// The error for a number of arguments it does not accept.
     #[cold]
-    pub fn wrong_arity(&self) -> CommandError {
+    pub(crate) fn wrong_arity(&self) -> CommandError {
         CommandError::text(format!("ERR wrong number of arguments for '{}' command", self.full_name))
     }
 }
@@ -205,7 +205,7 @@ impl CommandTable {
 
     /// Whether any command has another name than its original one.
     #[inline]
-    pub fn is_renamed(&self) -> bool {
+    pub(crate) fn is_renamed(&self) -> bool {
         self.original.is_some()
     }
 
@@ -257,7 +257,7 @@ impl CommandTable {
     }
 
     /// Commands that are no subcommands, by ascending number.
-    pub fn top_level(&self) -> impl Iterator<Item = &Command> + Clone {
+    pub(crate) fn top_level(&self) -> impl Iterator<Item = &Command> + Clone {
         self.commands.iter().take_while(|command| command.parent.is_none())
     }
 
@@ -269,12 +269,12 @@ impl CommandTable {
 
     /// A container's subcommand by its name, in any case. Constant time, no allocation.
     #[inline]
-    pub fn lookup_subcommand(&self, container: &Command, name: &[u8]) -> Option<&Command> {
+    pub(crate) fn lookup_subcommand(&self, container: &Command, name: &[u8]) -> Option<&Command> {
         self.names.find(&self.commands, name, container.id).map(|id| self.command(id))
     }
 
     /// A command or subcommand by its full name, as in `config|get`.
-    pub fn lookup_full(&self, name: &[u8]) -> Option<&Command> {
+    pub(crate) fn lookup_full(&self, name: &[u8]) -> Option<&Command> {
         match memchr::memchr(b'|', name) {
             None => self.lookup(name),
             Some(bar) => self.lookup_subcommand(self.lookup(&name[..bar])?, &name[bar + 1..]),

@@ -2,24 +2,24 @@
 
 use crate::command::Spec;
 
-pub mod acl;
-pub mod bits;
-pub mod cluster;
-pub mod connection;
-pub mod geo;
-pub mod hashes;
-pub mod hyperloglog;
-pub mod keys;
-pub mod lists;
-pub mod pubsub;
-pub mod scripting;
-pub mod server;
-pub mod sets;
-pub mod sorted_sets;
-pub mod streams;
-pub mod strings;
-pub mod timing;
-pub mod transactions;
+pub(crate) mod acl;
+pub(crate) mod bits;
+pub(crate) mod cluster;
+pub(crate) mod connection;
+pub(crate) mod geo;
+pub(crate) mod hashes;
+pub(crate) mod hyperloglog;
+pub(crate) mod keys;
+pub(crate) mod lists;
+pub(crate) mod pubsub;
+pub(crate) mod scripting;
+pub(crate) mod server;
+pub(crate) mod sets;
+pub(crate) mod sorted_sets;
+pub(crate) mod streams;
+pub(crate) mod strings;
+pub(crate) mod timing;
+pub(crate) mod transactions;
 
 /// The specs of all families, in the order in which COMMAND shows them.
 pub static FAMILIES: &[&[Spec]] = &[

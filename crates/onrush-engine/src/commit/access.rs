@@ -57,13 +57,13 @@ impl Commit {
 
     /// A key's entry in database `db`, without a trace of the access; `None` if it has expired.
     #[inline]
-    pub fn peek_in(&mut self, db: u32, key: &Key<'_>) -> Option<&Entry> {
+    pub(crate) fn peek_in(&mut self, db: u32, key: &Key<'_>) -> Option<&Entry> {
         let due_ms = self.moment.due_ms;
         self.table(db, key).get(key.bytes, key.hash).filter(|entry| !entry.is_expired(due_ms))
     }
 
     /// Whether a key of the present database has expired and is not deleted yet.
-    pub fn peek_expired(&mut self, key: &Key<'_>, now_ms: i64) -> bool {
+    pub(crate) fn peek_expired(&mut self, key: &Key<'_>, now_ms: i64) -> bool {
         let db = self.db;
         self.table(db, key).get(key.bytes, key.hash).is_some_and(|entry| entry.is_expired(now_ms))
     }
@@ -90,13 +90,13 @@ impl Commit {
 
     /// As [`Commit::write`] in database `db`.
     #[inline]
-    pub fn write_in(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
+    pub(crate) fn write_in(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
         self.find::<true, false>(db, key)
     }
 
     /// The entry, for changing it, of a key that the same command has found before.
     #[inline]
-    pub fn write_again(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
+    pub(crate) fn write_again(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
         self.table_for_change(self.db, key).find(key.bytes, key.hash)
     }
 
@@ -105,7 +105,7 @@ impl Commit {
     /// # Errors
     /// `WRONGTYPE …` when the key holds something else.
     #[inline]
-    pub fn read_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&T>, CommandError> {
+    pub(crate) fn read_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&T>, CommandError> {
         self.read(key).map(|entry| entry.collection().ok_or(error::WRONG_TYPE)).transpose()
     }
 
@@ -114,7 +114,7 @@ impl Commit {
     /// # Errors
     /// `WRONGTYPE …` when the key holds something else.
     #[inline]
-    pub fn look_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&T>, CommandError> {
+    pub(crate) fn look_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<&T>, CommandError> {
         self.look(key).map(|entry| entry.collection().ok_or(error::WRONG_TYPE)).transpose()
     }
 
@@ -124,7 +124,7 @@ impl Commit {
     /// # Errors
     /// `WRONGTYPE …` when the key holds something else.
     #[inline]
-    pub fn write_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<T::Mut<'_>>, CommandError> {
+    pub(crate) fn write_as<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<Option<T::Mut<'_>>, CommandError> {
         self.write(key).map(|slot| slot.into_collection_mut::<T>().ok_or(error::WRONG_TYPE)).transpose()
     }
 
@@ -133,7 +133,7 @@ impl Commit {
     /// # Errors
     /// `WRONGTYPE …` when the key holds something else.
     #[inline(always)]
-    pub fn write_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<T::Mut<'_>, CommandError> {
+    pub(crate) fn write_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Result<T::Mut<'_>, CommandError> {
         self.open_or_create::<T>(key).ok_or(error::WRONG_TYPE)
     }
 
@@ -168,7 +168,7 @@ impl Commit {
     }
 
     /// As [`Commit::held`], but the whole entry.
-    pub fn held_entry(&self, key: &Key<'_>) -> Option<&Entry> {
+    pub(crate) fn held_entry(&self, key: &Key<'_>) -> Option<&Entry> {
         let entry = self.locks.held(self.db, key.hash)?.get(key.bytes, key.hash)?;
         (!entry.is_expired(self.moment.due_ms)).then_some(entry)
     }
@@ -194,7 +194,7 @@ impl Commit {
 
     /// As [`Commit::insert`] in database `db`, with an expiry and an access clock.
     #[inline(always)]
-    pub fn insert_in(&mut self, db: u32, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>, clock: u32) {
+    pub(crate) fn insert_in(&mut self, db: u32, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>, clock: u32) {
         if self.record.tells_new() {
             cold_path();
             self.record.note_new(db, key.bytes);
@@ -216,7 +216,7 @@ impl Commit {
     }
 
     /// Adds an entry that [`Commit::remove`] took out to database `db`, which must not have the key.
-    pub fn insert_entry(&mut self, db: u32, key: &Key<'_>, entry: Removed) {
+    pub(crate) fn insert_entry(&mut self, db: u32, key: &Key<'_>, entry: Removed) {
         if self.record.tells_new() {
             self.record.note_new(db, key.bytes);
         }

@@ -9,7 +9,7 @@ use crate::observe::latency::Event;
 
 impl Commit {
     /// The same commit, which evicts with `evictor` when too much memory is in use.
-    pub fn with_evictor(mut self, evictor: Box<dyn Evicts>) -> Self {
+    pub(crate) fn with_evictor(mut self, evictor: Box<dyn Evicts>) -> Self {
         self.evictor = Some(evictor);
         self
     }
@@ -25,7 +25,7 @@ impl Commit {
 
     /// Whether commands that use memory are refused, as of the last [`Commit::keep_within_memory`].
     #[inline]
-    pub fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck
     }
 

@@ -37,9 +37,9 @@ use crate::transactions::transaction::Transaction;
 pub use key::Key;
 use locks::Locks;
 pub use locks::Refused;
-pub use moment::AccessClock;
+pub(crate) use moment::AccessClock;
 use moment::Moment;
-pub use rebuild::{rebuild, rebuild_value};
+pub(crate) use rebuild::{rebuild, rebuild_value};
 use record::Recorder;
 pub(crate) use undo::KEYS_MAX as UNDO_KEYS_MAX;
 
@@ -196,7 +196,7 @@ impl Commit {
 
     /// Changes the database, in step with the session.
     #[inline]
-    pub fn set_db(&mut self, db: u32) {
+    pub(crate) fn set_db(&mut self, db: u32) {
         self.db = db;
     }
 
@@ -208,7 +208,7 @@ impl Commit {
 
     /// Keys due at this time, in Unix milliseconds, have expired for the present command.
     #[inline(always)]
-    pub fn due_ms(&self) -> i64 {
+    pub(crate) fn due_ms(&self) -> i64 {
         self.moment.due_ms
     }
 
@@ -219,7 +219,7 @@ impl Commit {
 
     /// The access clock of a new entry.
     #[inline(always)]
-    pub fn fresh_clock(&self) -> u32 {
+    pub(crate) fn fresh_clock(&self) -> u32 {
         self.moment.clock.fresh()
     }
 
@@ -301,7 +301,7 @@ impl Commit {
     }
 
     /// Calls `look` without leaving a trace of the access in the entries it reads.
-    pub fn untouched<R>(&mut self, look: impl FnOnce(&mut Self) -> R) -> R {
+    pub(crate) fn untouched<R>(&mut self, look: impl FnOnce(&mut Self) -> R) -> R {
         let clock = std::mem::replace(&mut self.moment.clock, AccessClock::Untouched(0));
         let result = look(self);
         self.moment.clock = clock;

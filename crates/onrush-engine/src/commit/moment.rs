@@ -21,7 +21,7 @@ pub(crate) struct Moment {
 
 /// How an access is noted in an entry.
 #[derive(Clone, Copy, Debug)]
-pub enum AccessClock {
+pub(crate) enum AccessClock {
     /// The LRU clock ([`clock::lru`], [`clock::lru_fine`]).
     Lru(u32),
     /// The same, but only changes leave a trace.
@@ -41,7 +41,7 @@ pub enum AccessClock {
 
 impl AccessClock {
     /// The access clock at a time.
-    pub fn at(settings: &Settings, now_ms: i64, no_touch: bool) -> Self {
+    pub(crate) fn at(settings: &Settings, now_ms: i64, no_touch: bool) -> Self {
         if !settings.lfu.load(Relaxed) {
             let is_fine = settings.fine_clock.load(Relaxed);
             let time = if is_fine { clock::lru_fine(now_ms) } else { clock::lru(now_ms) };
@@ -63,7 +63,7 @@ impl AccessClock {
 
     /// The clock of a new entry.
     #[inline]
-    pub fn fresh(&self) -> u32 {
+    pub(crate) fn fresh(&self) -> u32 {
         match *self {
             Self::Lru(time) | Self::Lrm(time) | Self::Untouched(time) => time,
             Self::Lfu { now_ms, .. } => clock::lfu(clock::LFU_INIT, now_ms),

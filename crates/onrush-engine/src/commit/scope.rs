@@ -25,7 +25,7 @@ impl Commit {
     /// # Errors
     /// The command runs inside of another commit, which has declared only keys; or it would have to wait for a long
     /// command.
-    pub fn lock_keyspace(&mut self) -> Result<(), Refused> {
+    pub(crate) fn lock_keyspace(&mut self) -> Result<(), Refused> {
         self.release();
         // A thread that has the keyspace must not miss one of our records.
         self.record.submit();
@@ -36,7 +36,7 @@ impl Commit {
     }
 
     /// Whether the whole keyspace is locked.
-    pub fn has_keyspace(&self) -> bool {
+    pub(crate) fn has_keyspace(&self) -> bool {
         self.locks.has_keyspace()
     }
 
@@ -55,7 +55,7 @@ impl Commit {
 
     /// A command may go through this many elements to find out whether there are too many for a worker.
     #[inline]
-    pub fn work_max(&self) -> usize {
+    pub(crate) fn work_max(&self) -> usize {
         if self.may_defer() { self.shared.offload.elements_max } else { usize::MAX }
     }
 
@@ -72,7 +72,7 @@ impl Commit {
     ///
     /// # Errors
     /// As of [`Commit::expect_work`]; also if another thread holds shards for long.
-    pub fn expect_shards(&self, elements: usize) -> Result<(), Refused> {
+    pub(crate) fn expect_shards(&self, elements: usize) -> Result<(), Refused> {
         if self.shared.offload.is_busy() { self.leave_worker() } else { self.expect_work(elements) }
     }
 

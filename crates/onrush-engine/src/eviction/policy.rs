@@ -52,7 +52,7 @@ impl Policy {
     }
 
     /// Whether it uses the access clock of entries.
-    pub fn reads_clock(self) -> bool {
+    pub(crate) fn reads_clock(self) -> bool {
         matches!(self, Self::Evicts(_, Order::Lru | Order::Lfu))
     }
 

@@ -69,7 +69,7 @@ pub struct Eviction {
 
 /// How long memory in use was over the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub(crate) struct Exceeded {
     /// In total, in milliseconds.
     pub total_ms: u64,
     /// Since it last passed the limit, in milliseconds; 0 while it is within the limit.
@@ -78,7 +78,7 @@ pub struct Exceeded {
 
 impl Eviction {
     /// Takes over changed settings.
-    pub fn store(&self, options: &EvictionOptions, lazyfree: &LazyFree) {
+    pub(crate) fn store(&self, options: &EvictionOptions, lazyfree: &LazyFree) {
         if self.maxmemory.swap(options.maxmemory, Relaxed) != options.maxmemory {
             let (used, allocated) = (Self::used_bytes(lazyfree), alloc::allocated_bytes());
             self.allowance.restart(options.maxmemory, Look { used, allocated, resident: alloc::resident_bytes() });
@@ -97,7 +97,7 @@ impl Eviction {
 
     /// Memory that does not count, in bytes: values about to be freed, and records and snapshots on their way to files, of
     /// which evicting would only make more.
-    pub fn not_counted_bytes(lazyfree: &LazyFree) -> u64 {
+    pub(crate) fn not_counted_bytes(lazyfree: &LazyFree) -> u64 {
         lazyfree.pending_bytes() + held_bytes() as u64
     }
 
@@ -161,7 +161,7 @@ impl Eviction {
     }
 
     /// How long more memory was in use than allowed, until `now_us` in Unix microseconds.
-    pub fn exceeded(&self, now_us: i64) -> Exceeded {
+    pub(crate) fn exceeded(&self, now_us: i64) -> Exceeded {
         let since_us = self.exceeded_since_us.load(Relaxed);
         let current_us = if since_us == 0 { 0 } else { (now_us - since_us).max(0) as u64 };
         let total_us = self.exceeded_us.load(Relaxed) + current_us;

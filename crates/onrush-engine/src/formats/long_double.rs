@@ -31,7 +31,7 @@ impl LongDouble {
     const ZERO: Self = Self { negative: false, infinite: false, mantissa: 0, exponent: 0 };
 
     /// An integer.
-    pub fn from_i64(value: i64) -> Self {
+    pub(crate) fn from_i64(value: i64) -> Self {
         Self::round(value < 0, BigUint::from(value.unsigned_abs()), 0, false)
     }
 
@@ -63,12 +63,12 @@ impl LongDouble {
     }
 
     /// The number with the other sign.
-    pub fn negated(self) -> Self {
+    pub(crate) fn negated(self) -> Self {
         Self { negative: !self.negative, ..self }
     }
 
     /// Whether it is less than another one. Both zeros are the same.
-    pub fn is_less_than(self, other: Self) -> bool {
+    pub(crate) fn is_less_than(self, other: Self) -> bool {
         self.checked_add(other.negated()).is_some_and(|rest| rest.negative && (rest.infinite || rest.mantissa > 0))
     }
 

@@ -20,10 +20,10 @@ use crate::blocking::waiter::Waiter;
 use crate::clients::client::ClientHandle;
 
 /// By default, a command that goes through more elements than this is executed on the thread for long commands.
-pub const ELEMENTS_MAX: usize = 20_000;
+pub(crate) const ELEMENTS_MAX: usize = 20_000;
 
 /// A command on keys with more arguments than this is executed on the thread for long commands.
-pub const ARGS_MAX: usize = 10_000;
+pub(crate) const ARGS_MAX: usize = 10_000;
 
 /// Looks after which the thread gives memory back: by then other threads have freed their parts of it.
 const TEND_LOOKS: u32 = 5;
@@ -71,17 +71,17 @@ impl Task {
 
 impl Offload {
     /// Sets from how many elements on commands come here.
-    pub(crate) fn new(elements_max: usize) -> Self {
+    pub fn new(elements_max: usize) -> Self {
         Self { elements_max, ..Self::default() }
     }
 
     /// From now on there is such a thread; returns false the second time.
-    pub(crate) fn open(&self) -> bool {
+    pub fn open(&self) -> bool {
         !self.is_open.swap(true, Relaxed)
     }
 
     /// Whether there is such a thread.
-    pub fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         self.is_open.load(Relaxed)
     }
 

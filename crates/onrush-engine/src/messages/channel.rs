@@ -13,7 +13,7 @@ use crate::clients::client::ClientHandle;
 use crate::formats::glob::glob_match;
 
 /// A channel or a pattern with subscribers.
-pub struct Channel {
+pub(crate) struct Channel {
     pub(super) kind: Kind,
     /// Its name, or the pattern.
     pub name: Arc<[u8]>,

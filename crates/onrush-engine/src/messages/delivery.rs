@@ -15,7 +15,7 @@ use crate::settings::OutputLimits;
 use crate::shared::Shared;
 
 /// Messages move from the outbox while a client has at most this many bytes of unread replies.
-pub const TAKEN_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const TAKEN_BYTES_MAX: usize = 64 * 1024;
 
 /// An outbox that is empty and has room for more parcels than this gives its memory back.
 const KEPT_PARCELS_MAX: usize = 64;

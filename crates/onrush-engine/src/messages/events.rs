@@ -95,9 +95,9 @@ impl fmt::Display for EventClasses {
     }
 }
 
-/// The class of one event, by the letter that `notify-keyspace-events` has for it.
+/// The class of one event, by the letter that `notify-keyspace-events` has for it. New keys (`n`) are told by the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventClass {
+pub(crate) enum EventClass {
     /// `g`: commands that are not about one type.
     Generic,
     /// `$`: strings.
@@ -116,8 +116,6 @@ pub enum EventClass {
     Expired,
     /// `e`: eviction.
     Evicted,
-    /// `n`: new keys.
-    New,
     /// `m`: look-ups of missing keys.
     KeyMiss,
 }
@@ -135,7 +133,6 @@ impl EventClass {
             Self::Stream => EventClasses::STREAM,
             Self::Expired => EventClasses::EXPIRED,
             Self::Evicted => EventClasses::EVICTED,
-            Self::New => EventClasses::NEW,
             Self::KeyMiss => EventClasses::KEY_MISS,
         }
     }

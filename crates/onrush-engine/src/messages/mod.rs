@@ -57,7 +57,7 @@ pub struct Messages {
 impl Messages {
     /// No subscriptions. `seed` hashes the names of channels: somebody who knows it could choose names that make a
     /// table slow.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let hash = NameHash(seed);
         Self {
             channels: Directory::new(hash),
@@ -88,12 +88,12 @@ impl Messages {
 
     /// Whether any client sees every command (MONITOR).
     #[inline]
-    pub fn has_monitors(&self) -> bool {
+    pub(crate) fn has_monitors(&self) -> bool {
         !self.monitors.is_empty()
     }
 
     /// How many clients have subscriptions.
-    pub fn clients_len(&self) -> usize {
+    pub(crate) fn clients_len(&self) -> usize {
         self.clients.load(Relaxed)
     }
 
@@ -103,7 +103,7 @@ impl Messages {
     }
 
     /// Names of channels of a kind that match a pattern, of all if there is none. O(channels).
-    pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Arc<Channel>> {
+    pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Arc<Channel>> {
         let mut found = Vec::new();
         let look = |channel: &Arc<Channel>| {
             if pattern.is_none_or(|pattern| glob_match(pattern, &channel.name, false)) {
@@ -119,7 +119,7 @@ impl Messages {
     }
 
     /// How many clients have subscribed to a channel by its name. O(1).
-    pub fn subscribers_len(&self, kind: Kind, name: &[u8]) -> usize {
+    pub(crate) fn subscribers_len(&self, kind: Kind, name: &[u8]) -> usize {
         self.find(kind, name).map_or(0, |channel| channel.subscribers.lock().len())
     }
 

@@ -9,7 +9,7 @@ use crate::clients::client::ClientHandle;
 
 /// Clients that see every command.
 #[derive(Default)]
-pub struct Monitors {
+pub(crate) struct Monitors {
     pub(super) clients: RwLock<Vec<Arc<ClientHandle>>>,
     len: AtomicUsize,
 }

@@ -9,7 +9,7 @@ const SAME_MS_MAX: i64 = 60_000;
 
 /// The denials, the latest first.
 #[derive(Default)]
-pub struct AclLog(Mutex<Entries>);
+pub(crate) struct AclLog(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {

@@ -64,7 +64,7 @@ pub struct Distribution {
 
 /// How many of the measured times are below a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountBelow {
+pub(crate) struct CountBelow {
     /// The limit, in microseconds.
     pub micros: u64,
     /// How many times are below it.
@@ -97,7 +97,7 @@ impl Distribution {
 
     /// How many times are below each power of two, from 1,024 ns on; powers at which the count does not grow are left out. The
     /// microseconds are those of the histograms that Redis keeps, which round 32,768 ns up to 33.
-    pub fn by_powers(&self) -> Vec<CountBelow> {
+    pub(crate) fn by_powers(&self) -> Vec<CountBelow> {
         const FIRST_BITS: u32 = 10;
         /// Redis's buckets are 128 to a power.
         const THEIR_STEP_BITS: u32 = 7;

@@ -15,7 +15,7 @@ const KEY_LEN_MAX: usize = 1024;
 
 /// What a session measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Time of commands.
     pub cpu: bool,
     /// Bytes of commands and replies.
@@ -84,7 +84,7 @@ pub struct Found {
     /// Whether it still runs.
     pub is_active: bool,
     /// What it measures.
-    pub wanted: Wanted,
+    pub(crate) wanted: Wanted,
     /// Unix time in milliseconds.
     pub started_ms: i64,
     /// How long it has run.
@@ -105,7 +105,7 @@ pub struct HotKeys(Mutex<Option<Session>>);
 
 impl HotKeys {
     /// Begins a session; false if one runs.
-    pub fn start(&self, wanted: Wanted, now_ms: i64) -> bool {
+    pub(crate) fn start(&self, wanted: Wanted, now_ms: i64) -> bool {
         let mut session = self.0.lock();
         if session.as_ref().is_some_and(|session| !session.is_over(now_ms)) {
             return false;
@@ -137,7 +137,7 @@ impl HotKeys {
     }
 
     /// Whether the session that was started last still runs; `None` if there was none, or it was reset.
-    pub fn is_active(&self, now_ms: i64) -> Option<bool> {
+    pub(crate) fn is_active(&self, now_ms: i64) -> Option<bool> {
         self.0.lock().as_ref().map(|session| !session.is_over(now_ms))
     }
 

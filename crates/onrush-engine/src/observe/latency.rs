@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 /// Samples kept of an event, at most one for each second.
-pub const SAMPLES_MAX: usize = 160;
+pub(crate) const SAMPLES_MAX: usize = 160;
 
 /// Events that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +43,7 @@ impl Event {
 
 /// The longest of an event within a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Unix time in seconds.
     pub at_s: i64,
     /// Milliseconds.
@@ -52,7 +52,7 @@ pub struct Sample {
 
 /// The samples of an event, the latest last.
 #[derive(Clone, Debug, Default)]
-pub struct Series {
+pub(crate) struct Series {
     /// The latest ones.
     pub samples: VecDeque<Sample>,
     /// The longest ever, in milliseconds.
@@ -76,26 +76,26 @@ impl Series {
 
 /// See the module's text.
 #[derive(Default)]
-pub struct Monitor(Mutex<BTreeMap<Event, Series>>);
+pub(crate) struct Monitor(Mutex<BTreeMap<Event, Series>>);
 
 impl Monitor {
     /// Adds an event. The caller has seen that it took as long as `latency-monitor-threshold` says.
-    pub fn add(&self, event: Event, at_s: i64, took: Duration) {
+    pub(crate) fn add(&self, event: Event, at_s: i64, took: Duration) {
         self.0.lock().entry(event).or_default().add(Sample { at_s, took_ms: took.as_millis() as u64 });
     }
 
     /// The samples of all events that have some.
-    pub fn all(&self) -> Vec<(Event, Series)> {
+    pub(crate) fn all(&self) -> Vec<(Event, Series)> {
         self.0.lock().iter().map(|(event, series)| (*event, series.clone())).collect()
     }
 
     /// The samples of one.
-    pub fn of(&self, event: Event) -> Option<Series> {
+    pub(crate) fn of(&self, event: Event) -> Option<Series> {
         self.0.lock().get(&event).cloned()
     }
 
     /// Forgets an event; returns whether there was one.
-    pub fn reset(&self, event: Event) -> bool {
+    pub(crate) fn reset(&self, event: Event) -> bool {
         self.0.lock().remove(&event).is_some()
     }
 }

@@ -80,7 +80,7 @@ impl PipelineStats {
     }
 
     /// CONFIG RESETSTAT.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.exchanges.reset();
         self.reads.reset();
         self.writes.reset();
@@ -133,28 +133,28 @@ impl Summary {
     }
 
     /// Commands of a read, on average.
-    pub fn mean_depth(&self) -> f64 {
+    pub(crate) fn mean_depth(&self) -> f64 {
         mean_depth(self.commands, self.batches())
     }
 
     /// Saved round trips: all commands of a read but the first needed none.
-    pub fn round_trips_saved(&self) -> u64 {
+    pub(crate) fn round_trips_saved(&self) -> u64 {
         self.commands.saturating_sub(self.batches())
     }
 
     /// How many reads brought how many commands: `1=5,2=7,4=1`, where 4 stands for 4 to 7.
-    pub fn commands_per_read(&self) -> String {
+    pub(crate) fn commands_per_read(&self) -> String {
         tell(&self.reads)
     }
 
     /// How many writes took how many replies, likewise.
-    pub fn replies_per_write(&self) -> String {
+    pub(crate) fn replies_per_write(&self) -> String {
         tell(&self.writes)
     }
 }
 
 /// Commands of a batch on average; 0 if there was none.
-pub fn mean_depth(commands: u64, batches: u64) -> f64 {
+pub(crate) fn mean_depth(commands: u64, batches: u64) -> f64 {
     commands as f64 / batches.max(1) as f64
 }
 

@@ -32,7 +32,7 @@ impl BatchTimes {
 }
 
 /// A batch that took long.
-pub struct SlowBatch {
+pub(crate) struct SlowBatch {
     /// Ascending, never used twice.
     pub id: u64,
     /// Unix time in seconds.
@@ -53,7 +53,7 @@ struct Batches {
 
 /// Batches that took long, the latest first.
 #[derive(Default)]
-pub struct BatchLog(Mutex<Batches>);
+pub(crate) struct BatchLog(Mutex<Batches>);
 
 impl BatchLog {
     pub(crate) fn add(&self, client: &ClientHandle, times: BatchTimes, at_s: i64, len_max: usize) {
@@ -66,12 +66,12 @@ impl BatchLog {
     }
 
     /// Forgets all batches.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.0.lock().list = VecDeque::new();
     }
 
     /// Calls `tell` with how many there are of the latest `count` batches, and with each of them.
-    pub fn latest(&self, count: usize, tell: impl FnOnce(usize, &mut dyn Iterator<Item = &SlowBatch>)) {
+    pub(crate) fn latest(&self, count: usize, tell: impl FnOnce(usize, &mut dyn Iterator<Item = &SlowBatch>)) {
         let batches = self.0.lock();
         let len = batches.list.len().min(count);
         tell(len, &mut batches.list.iter().take(len));

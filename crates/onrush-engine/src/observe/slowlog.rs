@@ -50,11 +50,11 @@ impl Entries {
 
 /// See the module's text.
 #[derive(Default)]
-pub struct SlowLog(Mutex<Entries>);
+pub(crate) struct SlowLog(Mutex<Entries>);
 
 impl SlowLog {
     /// Adds a command of `client`; of more than `len_max` entries the oldest go.
-    pub fn add(&self, client: &ClientHandle, args: Vec<Vec<u8>>, at_s: i64, took_us: u64, len_max: usize) {
+    pub(crate) fn add(&self, client: &ClientHandle, args: Vec<Vec<u8>>, at_s: i64, took_us: u64, len_max: usize) {
         let name = client.names.lock().name.clone();
         let mut entries = self.0.lock();
         let id = entries.next_id;
@@ -64,27 +64,22 @@ impl SlowLog {
     }
 
     /// Of more than `len_max` entries the oldest go.
-    pub fn trim(&self, len_max: usize) {
+    pub(crate) fn trim(&self, len_max: usize) {
         self.0.lock().trim(len_max);
     }
 
     /// How many entries there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.lock().list.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Forgets all entries.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.0.lock().list = VecDeque::new();
     }
 
     /// Calls `tell` with how many there are of the latest `count` entries, and with each of them.
-    pub fn latest(&self, count: usize, tell: impl FnOnce(usize, &mut dyn Iterator<Item = &Entry>)) {
+    pub(crate) fn latest(&self, count: usize, tell: impl FnOnce(usize, &mut dyn Iterator<Item = &Entry>)) {
         let entries = self.0.lock();
         let len = entries.list.len().min(count);
         tell(len, &mut entries.list.iter().take(len));
@@ -135,7 +130,7 @@ mod tests {
         (0..5).for_each(|at| log.add(&client, Vec::new(), at, 1, 3));
         assert_eq!(ids(&log), [4, 3, 2]);
         log.reset();
-        assert!(log.is_empty());
+        assert!(log.len() == 0);
         log.add(&client, Vec::new(), 5, 1, 3);
         assert_eq!(ids(&log), [5]);
         log.add(&client, Vec::new(), 6, 1, 0);

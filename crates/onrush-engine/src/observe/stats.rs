@@ -74,7 +74,7 @@ impl Executing {
 
 /// The counters of one command, for INFO's commandstats.
 #[derive(Default)]
-pub struct CommandCounters {
+pub(crate) struct CommandCounters {
     /// Times executed.
     pub calls: Counter,
     /// Nanoseconds spent executing.
@@ -90,7 +90,7 @@ pub struct CommandCounters {
 impl CommandCounters {
     /// Counts executions and their total time in nanoseconds. `tracks`: the time of each goes into the histogram.
     #[inline]
-    pub fn count(&self, calls: u64, nanos: u64, tracks: bool) {
+    pub(crate) fn count(&self, calls: u64, nanos: u64, tracks: bool) {
         self.calls.add(calls);
         self.nanos.add(nanos);
         if tracks && calls > 0 {
@@ -104,7 +104,7 @@ impl CommandCounters {
     }
 
     /// The histogram of its times, if there is one.
-    pub fn latency(&self) -> Option<&Histogram> {
+    pub(crate) fn latency(&self) -> Option<&Histogram> {
         self.latency.get().map(|histogram| &**histogram)
     }
 }
@@ -126,7 +126,7 @@ macro_rules! counters {
             /// How its connections pipeline.
             pub pipeline: PipelineStats,
             /// By command id.
-            pub commands: Box<[CommandCounters]>,
+            pub(crate) commands: Box<[CommandCounters]>,
         }
 
         impl ThreadStats {
@@ -289,7 +289,7 @@ impl Stats {
     }
 
     /// Counts an error reply under its code.
-    pub fn count_error(&self, code: &[u8]) {
+    pub(crate) fn count_error(&self, code: &[u8]) {
         self.count_errors(code, 1);
     }
 

@@ -13,7 +13,7 @@ const ROW_MAX: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The index of its run.
-    pub(crate) run: usize,
+    pub run: usize,
     /// Its number in the run, from 0.
     pub(crate) nth: u32,
 }

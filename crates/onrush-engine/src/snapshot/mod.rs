@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex};
 
 use facts::Facts;
 use output::Purpose;
-pub use underway::{Beginning, Underway};
+pub(crate) use underway::Underway;
 
 /// The snapshot under way, and facts about earlier ones.
 #[derive(Default)]
@@ -38,13 +38,13 @@ pub struct Snapshots {
 }
 
 /// A snapshot is given up when commands are held back for it, and the disk has taken nothing for this long.
-pub const STALL_TIME_MAX: Duration = Duration::from_secs(10);
+pub(crate) const STALL_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long a snapshot may take to end when it is not wanted any more.
-pub const ABORT_WAIT_MAX: Duration = Duration::from_secs(8);
+pub(crate) const ABORT_WAIT_MAX: Duration = Duration::from_secs(8);
 
 /// How long a command that is held back for a snapshot waits until it looks again, in milliseconds.
-pub const BEHIND_LOOK_MS: i64 = 10;
+pub(crate) const BEHIND_LOOK_MS: i64 = 10;
 
 const STALLED: &str = "the disk has taken nothing for 10 seconds, and clients had to wait for it";
 
@@ -205,10 +205,5 @@ impl Snapshots {
     /// Whether a requested one has not begun.
     pub fn is_scheduled(&self, purpose: Purpose) -> bool {
         self.state.lock().scheduled.contains(&purpose)
-    }
-
-    /// Withdraws the request.
-    pub fn unschedule(&self, purpose: Purpose) {
-        self.state.lock().scheduled.retain(|scheduled| *scheduled != purpose);
     }
 }

@@ -31,7 +31,7 @@ pub(super) enum Usage {
 }
 
 /// How a snapshot begins.
-pub struct Beginning {
+pub(crate) struct Beginning {
     /// What it is for.
     pub purpose: Purpose,
     /// Where it goes.
@@ -457,7 +457,7 @@ impl Underway {
     }
 
     /// The most of them so far.
-    pub fn held_bytes_max(&self) -> usize {
+    pub(crate) fn held_bytes_max(&self) -> usize {
         self.backlog.bytes_max()
     }
 }

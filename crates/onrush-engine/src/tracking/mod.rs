@@ -31,7 +31,7 @@ use crate::clients::client::ClientHandle;
 
 /// Which clients track which keys. See the module's text.
 #[derive(Default)]
-pub struct Tracking {
+pub(crate) struct Tracking {
     members: Members,
     table: Table,
     prefixes: Prefixes<ClientHandle>,
@@ -42,27 +42,27 @@ pub struct Tracking {
 impl Tracking {
     /// Whether any client tracks keys.
     #[inline]
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.clients_len() > 0
     }
 
     /// How many clients track keys.
-    pub fn clients_len(&self) -> usize {
+    pub(crate) fn clients_len(&self) -> usize {
         self.members.len()
     }
 
     /// How many keys are in the table.
-    pub fn keys_len(&self) -> usize {
+    pub(crate) fn keys_len(&self) -> usize {
         self.table.keys_len()
     }
 
     /// The sum of the clients of all these keys.
-    pub fn items_len(&self) -> usize {
+    pub(crate) fn items_len(&self) -> usize {
         self.table.items_len()
     }
 
     /// How many prefixes clients track.
-    pub fn prefixes_len(&self) -> usize {
+    pub(crate) fn prefixes_len(&self) -> usize {
         self.prefixes.len()
     }
 
@@ -72,7 +72,7 @@ impl Tracking {
     }
 
     /// Whether the table has more keys than it may.
-    pub fn is_over_limit(&self) -> bool {
+    pub(crate) fn is_over_limit(&self) -> bool {
         let keys_max = self.keys_max.load(Relaxed);
         keys_max > 0 && self.keys_len() > keys_max
     }

@@ -27,7 +27,7 @@ bitflags! {
 
 impl Mode {
     /// Whether the keys that the client reads now are tracked.
-    pub fn tracks_reads(self) -> bool {
+    pub(crate) fn tracks_reads(self) -> bool {
         let is_chosen = match (self.contains(Self::OPTIN), self.contains(Self::OPTOUT)) {
             (true, _) => self.contains(Self::CACHING),
             (_, true) => !self.contains(Self::CACHING),
@@ -39,7 +39,7 @@ impl Mode {
 
 /// The mode of a client. Its own session sets it; threads that send messages read it.
 #[derive(Default)]
-pub struct TrackingState {
+pub(crate) struct TrackingState {
     mode: AtomicU8,
     /// The client that gets the messages; 0 is the client itself.
     redirect: AtomicU64,
@@ -48,17 +48,17 @@ pub struct TrackingState {
 impl TrackingState {
     /// The present mode.
     #[inline]
-    pub fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         Mode::from_bits_retain(self.mode.load(Relaxed))
     }
 
     /// The id of the client that gets the messages; 0 if that is the client itself.
-    pub fn redirect(&self) -> u64 {
+    pub(crate) fn redirect(&self) -> u64 {
         self.redirect.load(Relaxed)
     }
 
     /// As [`redirect`](Self::redirect), as clients are told: -1 while tracking is off.
-    pub fn shown_redirect(&self) -> i64 {
+    pub(crate) fn shown_redirect(&self) -> i64 {
         if self.mode().contains(Mode::ON) { self.redirect() as i64 } else { -1 }
     }
 

@@ -130,7 +130,7 @@ impl Transaction {
     }
 
     /// Whether a command was refused.
-    pub fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.is_broken
     }
 
@@ -140,7 +140,7 @@ impl Transaction {
     }
 
     /// The flags that each of the commands has.
-    pub fn common_flags(&self) -> Flags {
+    pub(crate) fn common_flags(&self) -> Flags {
         self.common_flags
     }
 
@@ -159,12 +159,12 @@ impl Transaction {
     }
 
     /// How many of its commands are not short.
-    pub fn slow_len(&self) -> u32 {
+    pub(crate) fn slow_len(&self) -> u32 {
         self.slow
     }
 
     /// Whether it needs the whole keyspace.
-    pub fn needs_keyspace(&self) -> bool {
+    pub(crate) fn needs_keyspace(&self) -> bool {
         self.needs_keyspace
     }
 

@@ -25,14 +25,14 @@ const STRIPES: usize = 64;
 const KEPT_KEYS_MAX: usize = 256;
 
 /// A client that watches keys.
-pub struct Watcher {
+pub(crate) struct Watcher {
     client: u64,
     is_outdated: AtomicBool,
 }
 
 impl Watcher {
     /// Whether one of its keys has changed.
-    pub fn is_outdated(&self) -> bool {
+    pub(crate) fn is_outdated(&self) -> bool {
         self.is_outdated.load(Relaxed)
     }
 }
@@ -72,7 +72,7 @@ impl Watched {
     /// Whether no client watches or tracks any key, so that changes need not be noted. A thread that holds a key's lock
     /// sees every client that watches it, or that has read it and tracks keys.
     #[inline]
-    pub fn is_unobserved(&self) -> bool {
+    pub(crate) fn is_unobserved(&self) -> bool {
         self.observers.load(Relaxed) == 0
     }
 
@@ -210,7 +210,7 @@ fn shrink(keys: &mut Keys) {
 }
 
 /// A key that a client watches.
-pub struct WatchedKey {
+pub(crate) struct WatchedKey {
     /// Its database.
     pub db: u32,
     /// Its name.
@@ -222,46 +222,41 @@ pub struct WatchedKey {
 }
 
 /// What one client watches.
-pub struct Watching {
+pub(crate) struct Watching {
     watcher: Arc<Watcher>,
     keys: Vec<WatchedKey>,
 }
 
 impl Watching {
     /// Nothing yet, of the client with this number.
-    pub fn new(client: u64) -> Self {
+    pub(crate) fn new(client: u64) -> Self {
         let watcher = Arc::new(Watcher { client, is_outdated: AtomicBool::new(false) });
         Self { watcher, keys: Vec::new() }
     }
 
     /// How many keys there are. O(1).
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
     /// The keys.
-    pub fn keys(&self) -> &[WatchedKey] {
+    pub(crate) fn keys(&self) -> &[WatchedKey] {
         &self.keys
     }
 
     /// The client's watcher, which shows others whether it is outdated.
-    pub fn watcher(&self) -> &Arc<Watcher> {
+    pub(crate) fn watcher(&self) -> &Arc<Watcher> {
         &self.watcher
     }
 
     /// Whether one of the keys has changed.
-    pub fn is_outdated(&self) -> bool {
+    pub(crate) fn is_outdated(&self) -> bool {
         self.watcher.is_outdated()
     }
 
     /// Watches one more key, whose lock is held, unless it is already watched or a watched key has changed: then more
     /// keys make no difference.
-    pub fn add(&mut self, watched: &Watched, key: WatchedKey) {
+    pub(crate) fn add(&mut self, watched: &Watched, key: WatchedKey) {
         if self.is_outdated() {
             return;
         }
@@ -272,7 +267,7 @@ impl Watching {
     }
 
     /// Watches nothing any more; returns what it watched. O(keys).
-    pub fn end(self, watched: &Watched) -> Vec<WatchedKey> {
+    pub(crate) fn end(self, watched: &Watched) -> Vec<WatchedKey> {
         for key in &self.keys {
             watched.remove(key.db, &key.key, key.hash, self.watcher.client);
         }

@@ -4,7 +4,7 @@
 const ELEMENTS_MAX: usize = 64;
 
 /// Takes a command.
-pub type Emit<'e> = &'e mut dyn FnMut(&[&[u8]]);
+pub(crate) type Emit<'e> = &'e mut dyn FnMut(&[&[u8]]);
 
 /// Gathers elements into commands of up to [`ELEMENTS_MAX`].
 pub struct Batch<'a, 'e> {

@@ -29,7 +29,7 @@ impl fmt::Display for Digest {
 }
 
 /// Mixes a sequence of byte strings, two of which are told apart by their bytes and their lengths.
-pub struct Mixer([u64; WORDS]);
+pub(crate) struct Mixer([u64; WORDS]);
 
 impl Default for Mixer {
     fn default() -> Self {
@@ -39,7 +39,7 @@ impl Default for Mixer {
 
 impl Mixer {
     /// The next byte string.
-    pub fn part(&mut self, bytes: &[u8]) {
+    pub(crate) fn part(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
@@ -49,7 +49,7 @@ impl Mixer {
     }
 
     /// What has no order: the digests of its parts add up.
-    pub fn unordered(&mut self, tell: impl FnOnce(&mut dyn FnMut(&[&[u8]]))) {
+    pub(crate) fn unordered(&mut self, tell: impl FnOnce(&mut dyn FnMut(&[&[u8]]))) {
         let mut sum = Digest::default();
         tell(&mut |parts| {
             let mut element = Mixer::default();
@@ -60,26 +60,26 @@ impl Mixer {
     }
 
     /// An identifier of a stream.
-    pub fn id(&mut self, id: StreamId) {
+    pub(crate) fn id(&mut self, id: StreamId) {
         self.word(id.ms);
         self.word(id.seq);
     }
 
     /// A number that may not be there.
-    pub fn number(&mut self, number: Option<i64>) {
+    pub(crate) fn number(&mut self, number: Option<i64>) {
         self.word(u64::from(number.is_some()));
         self.word(number.unwrap_or(0) as u64);
     }
 
     /// A word.
-    pub fn word(&mut self, word: u64) {
+    pub(crate) fn word(&mut self, word: u64) {
         for lane in &mut self.0 {
             *lane = scramble(*lane ^ word).wrapping_mul(*lane | 1);
         }
     }
 
     /// The digest of all of it.
-    pub fn finish(self) -> Digest {
+    pub(crate) fn finish(self) -> Digest {
         Digest(self.0.map(|lane| (scramble(lane) >> 32) as u32))
     }
 }

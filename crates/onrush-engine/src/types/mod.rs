@@ -16,7 +16,7 @@ use self::batch::Emit;
 use self::digest::Mixer;
 
 /// A type of data.
-pub trait DataType {
+pub(crate) trait DataType {
     /// Emits the commands that make it, as the value of a key that is not there. O(size).
     fn rebuild(&self, key: &[u8], emit: Emit<'_>);
 
@@ -28,7 +28,7 @@ pub trait DataType {
 }
 
 /// What the engine knows of a collection's type.
-pub fn of(collection: CollectionRef<'_>) -> &dyn DataType {
+pub(crate) fn of(collection: CollectionRef<'_>) -> &dyn DataType {
     match collection {
         CollectionRef::List(list) => list,
         CollectionRef::Set(set) => set,

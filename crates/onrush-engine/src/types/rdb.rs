@@ -9,8 +9,8 @@ use onrush_persist::rdb::{
 };
 use onrush_resp::parse_i64;
 use onrush_store::{
-    CollectionRef, Consumer, Encoding, End, Filling, Frozen, Group, Hash, List, ListLimits, Member, NewValue,
-    PairLimits, Pending, Set, SetLimits, SortedSet, Stream, StreamId, StreamLimits, ValueRef,
+    CollectionRef, Consumer, Encoding, End, Filling, Group, Hash, List, ListLimits, Member, NewValue, PairLimits,
+    Pending, Set, SetLimits, SortedSet, Stream, StreamId, StreamLimits, ValueRef,
 };
 use smallvec::SmallVec;
 
@@ -33,7 +33,7 @@ const LONG_NAMES: Refused = Refused("a stream whose entries share names that are
 const NOT_EXPECTED: Refused = Refused("a piece of another type of value");
 
 /// Makes a value of the store from what a decoder reads. Encodings follow from the thresholds, whatever the payload had.
-pub struct Restorer<'l> {
+pub(crate) struct Restorer<'l> {
     limits: &'l Encodings,
     value: Restored,
     filling: Filling,
@@ -52,12 +52,12 @@ enum Restored {
 
 impl<'l> Restorer<'l> {
     /// Nothing yet.
-    pub fn new(limits: &'l Encodings) -> Self {
+    pub(crate) fn new(limits: &'l Encodings) -> Self {
         Restorer { limits, value: Restored::Nothing, filling: Filling::default() }
     }
 
     /// The value, once it has been decoded.
-    pub fn into_value(self) -> Option<NewValue<'static>> {
+    pub(crate) fn into_value(self) -> Option<NewValue<'static>> {
         Some(match self.value {
             Restored::Nothing => return None,
             Restored::Int(number) => NewValue::Int(number),
@@ -303,11 +303,6 @@ pub fn encode(value: ValueRef<'_>, encoder: ValueEncoder<'_>) {
     }
 }
 
-/// Encodes a large collection as it was when it was frozen: the same bytes as [`encode`] would have made then. O(bytes).
-pub fn encode_frozen(frozen: &Frozen, encoder: ValueEncoder<'_>) {
-    encode(ValueRef::Collection(frozen.as_ref()), encoder);
-}
-
 fn encode_set(set: &Set, encoder: ValueEncoder<'_>) {
     if let Some((width, ints)) = set.as_intset() {
         return encoder.intset(width, ints);
@@ -497,7 +492,7 @@ mod tests {
             change(&mut collection);
             assert_ne!(encoded(collection.as_ref()), before);
             let mut encoder = Encoder::new(true);
-            encode_frozen(&frozen, encoder.payload());
+            encode(ValueRef::Collection(frozen.as_ref()), encoder.payload());
             assert!(encoder.take() == before, "{:?}", collection.ty());
         }
     }

@@ -15,7 +15,7 @@ const USERNAME_LEN_MAX: usize = 1024;
 const TOLD: i64 = 10;
 
 /// Notes that the client failed to log in as `username`.
-pub fn note_failed_login(ctx: &Ctx<'_>, username: &[u8]) {
+pub(crate) fn note_failed_login(ctx: &Ctx<'_>, username: &[u8]) {
     let now_ms = ctx.now_ms();
     let denial = Denial {
         id: 0,
@@ -30,7 +30,7 @@ pub fn note_failed_login(ctx: &Ctx<'_>, username: &[u8]) {
 }
 
 /// `ACL LOG [count | RESET]`
-pub fn acl_log(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_log(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() == 3 && ctx.is(2, "RESET") {
         ctx.engine.acl_log.reset();
         ctx.out.ok();

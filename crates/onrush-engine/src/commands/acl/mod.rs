@@ -1,6 +1,6 @@
 //! ACL, with the only user: `default`, who may do everything.
 
-pub mod log;
+pub(crate) mod log;
 pub(crate) mod specs;
 
 use crate::command::replies;
@@ -10,7 +10,7 @@ use crate::error::{self, CommandError};
 use crate::formats::sha256;
 
 /// The only user there is.
-pub const DEFAULT_USER: &[u8] = b"default";
+pub(crate) const DEFAULT_USER: &[u8] = b"default";
 
 const NO_USERS: CommandError = CommandError::fixed(
     "ERR users are not supported yet: there is only the default one, whose password is requirepass",
@@ -40,20 +40,20 @@ fn password_digest(ctx: &Ctx<'_>) -> Option<String> {
 }
 
 /// `ACL WHOAMI`
-pub fn acl_whoami(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_whoami(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.bulk(&ctx.session.handle.names.lock().user);
     Ok(())
 }
 
 /// `ACL USERS`
-pub fn acl_users(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_users(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.array(1);
     ctx.out.bulk(DEFAULT_USER);
     Ok(())
 }
 
 /// `ACL LIST`: users as the configuration file describes them
-pub fn acl_list(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_list(ctx: &mut Ctx<'_>) -> CommandResult {
     let password = password_digest(ctx).map_or_else(|| "nopass".to_owned(), |digest| format!("#{digest}"));
     let line = if password == "nopass" {
         "user default on nopass sanitize-payload ~* &* +@all".to_owned()
@@ -66,7 +66,7 @@ pub fn acl_list(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ACL GETUSER username`
-pub fn acl_getuser(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_getuser(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.arg(2) != DEFAULT_USER {
         ctx.out.null();
         return Ok(());
@@ -96,7 +96,7 @@ pub fn acl_getuser(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ACL CAT [category]`: the categories, or the commands of one
-pub fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
     let table = &ctx.engine.commands;
     let names: Vec<&str> = match ctx.argc() {
         2 => CATEGORY_NAMES.iter().map(|(_, name)| *name).collect(),
@@ -121,7 +121,7 @@ pub fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ACL DRYRUN username command [arg [arg ...]]`: the default user may do everything
-pub fn acl_dryrun(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_dryrun(ctx: &mut Ctx<'_>) -> CommandResult {
     let user = ctx.arg(2);
     if user != DEFAULT_USER {
         return Err(CommandError::bytes([b"ERR User '", error::quoted(user), b"' not found"].concat()).into());
@@ -138,7 +138,7 @@ pub fn acl_dryrun(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ACL GENPASS [bits]`: a password in hexadecimal digits
-pub fn acl_genpass(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_genpass(ctx: &mut Ctx<'_>) -> CommandResult {
     let bits = match ctx.argc() {
         2 => PASSWORD_BITS,
         3 => ctx.int(2)?,
@@ -156,12 +156,12 @@ pub fn acl_genpass(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ACL SETUSER username [rule [rule ...]]`: refused
-pub fn acl_setuser(_: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_setuser(_: &mut Ctx<'_>) -> CommandResult {
     Err(NO_USERS.into())
 }
 
 /// `ACL DELUSER username [username ...]`: there is no user who can be deleted
-pub fn acl_deluser(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_deluser(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argv.iter().skip(2).any(|user| user == DEFAULT_USER) {
         return Err(DEFAULT_STAYS.into());
     }
@@ -170,12 +170,12 @@ pub fn acl_deluser(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ACL LOAD`, `ACL SAVE`: refused
-pub fn acl_file(_: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_file(_: &mut Ctx<'_>) -> CommandResult {
     Err(NO_ACL_FILE.into())
 }
 
 /// `ACL HELP`
-pub fn acl_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn acl_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::commands::acl::{self, log};
 use crate::commands::server::modules;
 
 /// The commands about users, and about modules.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::container(Group::Server, "acl", "6.0.0", ACL)
         .summary("Container of commands about users and what they may do."),
     Spec::container(Group::Server, "module", "4.0.0", MODULE).summary("Container of commands about modules."),

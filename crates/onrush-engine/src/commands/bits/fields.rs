@@ -120,7 +120,7 @@ fn parse(ctx: &Ctx<'_>, read_only: bool) -> Result<Vec<Step>, CommandError> {
 }
 
 /// `BITFIELD key [GET type offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET type offset value | INCRBY type offset increment> …]`
-pub fn bitfield(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bitfield(ctx: &mut Ctx<'_>) -> CommandResult {
     let steps = parse(ctx, false)?;
     let writes = |step: &&Step| !matches!(step.action, Action::Get);
     let end = steps.iter().filter(writes).map(|step| step.at + step.width.bits as usize).max();
@@ -153,7 +153,7 @@ pub fn bitfield(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `BITFIELD_RO key [GET type offset …]`
-pub fn bitfield_ro(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bitfield_ro(ctx: &mut Ctx<'_>) -> CommandResult {
     let steps = parse(ctx, true)?;
     read_fields(ctx, &steps)
 }

@@ -1,6 +1,6 @@
 //! Bits of strings: single ones, counts, positions, combinations. Bit fields are in `bit_fields`.
 
-pub mod fields;
+pub(crate) mod fields;
 pub(crate) mod specs;
 
 use std::ops::RangeInclusive;
@@ -69,7 +69,7 @@ pub(super) fn edit_string<R>(
 }
 
 /// `SETBIT key offset value`
-pub fn setbit(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn setbit(ctx: &mut Ctx<'_>) -> CommandResult {
     let offset = bit_offset(ctx, 2, 0)?;
     let bad_bit = CommandError::fixed("ERR bit is not an integer or out of range");
     let value = match ctx.int_or(3, bad_bit.clone())? {
@@ -90,7 +90,7 @@ pub fn setbit(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `GETBIT key offset`
-pub fn getbit(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn getbit(ctx: &mut Ctx<'_>) -> CommandResult {
     let offset = bit_offset(ctx, 2, 0)?;
     let key = ctx.key(1);
     let mut buffer = itoa::Buffer::new();
@@ -122,7 +122,7 @@ fn bit_range(start: i64, end: i64, bytes_len: usize, in_bits: bool) -> Option<Ra
 }
 
 /// `BITCOUNT key [start end [BYTE | BIT]]`
-pub fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
     let range = match ctx.argc() {
         2 => None,
         4 | 5 => {
@@ -151,7 +151,7 @@ pub fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `BITPOS key bit [start [end [BYTE | BIT]]]`
-pub fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
     let bit = match ctx.int(2)? {
         bit @ (0 | 1) => bit == 1,
         _ => return Err(CommandError::fixed("ERR The bit argument must be 1 or 0.").into()),
@@ -208,7 +208,7 @@ const OPERATIONS: [(&str, BitOperation); 8] = [
 ];
 
 /// `BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key …]`
-pub fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
     let (name, operation) = OPERATIONS.into_iter().find(|(word, _)| ctx.is(1, word)).ok_or(error::SYNTAX)?;
     if operation == BitOperation::Not && ctx.argc() != 4 {
         return Err(CommandError::fixed("ERR BITOP NOT must be called with a single source key.").into());

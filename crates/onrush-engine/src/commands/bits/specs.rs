@@ -6,7 +6,7 @@ use crate::command::spec::{KeySpec, Spec, key_flags};
 use crate::commands::bits::{self, fields};
 
 /// The bit commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::bitmap("setbit", "2.2.0", 4, "write denyoom", bits::setbit)
         .syntax("key offset value")
         .summary("Sets a bit of a string and returns the old one.")

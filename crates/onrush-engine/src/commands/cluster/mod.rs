@@ -8,6 +8,6 @@ use crate::error::CommandError;
 const NO_CLUSTER: CommandError = CommandError::fixed("ERR This instance has cluster support disabled");
 
 /// `CLUSTER …`, `READONLY`, `READWRITE`, `ASKING`
-pub fn disabled(_: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn disabled(_: &mut Ctx<'_>) -> CommandResult {
     Err(NO_CLUSTER.into())
 }

@@ -4,7 +4,7 @@ use crate::command::spec::{Group, Spec};
 use crate::commands::cluster::disabled;
 
 /// The commands about clusters.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::container(Group::Cluster, "cluster", "3.0.0", CLUSTER).summary("Container of commands about the cluster."),
     Spec::cluster("readonly", "3.0.0", 1, "loading stale fast", disabled)
         .summary("Lets the connection read from a replica of a cluster.")

@@ -28,13 +28,13 @@ const BAD_PAUSE_MODE: CommandError = CommandError::fixed("ERR CLIENT PAUSE mode 
 const BAD_UNBLOCK_REASON: CommandError = CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 
 /// `CLIENT ID`
-pub fn client_id(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_id(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.int(ctx.session.handle.id as i64);
     Ok(())
 }
 
 /// `CLIENT INFO`
-pub fn client_info(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_info(ctx: &mut Ctx<'_>) -> CommandResult {
     let line = info_line(ctx);
     ctx.out.verbatim("txt", &line);
     Ok(())
@@ -47,7 +47,7 @@ pub(crate) fn info_line(ctx: &Ctx<'_>) -> Vec<u8> {
 }
 
 /// `CLIENT LIST [TYPE type | ID id [id ...]]`
-pub fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
     publish_self(ctx);
     let clients = &ctx.engine.clients;
     let listed: Vec<Arc<ClientHandle>> = match ctx.argc() {
@@ -178,7 +178,7 @@ fn yes_or_no(word: &[u8]) -> Result<bool, CommandError> {
 }
 
 /// `CLIENT KILL ip:port` or `CLIENT KILL filter value [filter value ...]`
-pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
     let by_addr = ctx.argc() == 3;
     let filter =
         if by_addr { KillFilter { addr: Some(ctx.arg(2)), ..KillFilter::default() } } else { KillFilter::read(ctx)? };
@@ -204,7 +204,7 @@ pub fn client_kill(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT GETNAME`
-pub fn client_getname(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_getname(ctx: &mut Ctx<'_>) -> CommandResult {
     let names = ctx.session.handle.names.lock();
     if names.name.is_empty() {
         ctx.out.null();
@@ -215,7 +215,7 @@ pub fn client_getname(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT SETNAME name`
-pub fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
     set_name(ctx, ctx.arg(2))?;
     ctx.out.ok();
     Ok(())
@@ -249,7 +249,7 @@ fn check_attribute(what: &[u8], text: &[u8]) -> CommandResult {
 }
 
 /// `CLIENT SETINFO LIB-NAME libname | LIB-VER libver`
-pub fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
     let (attribute, text) = (ctx.arg(2), ctx.arg(3));
     let is_name = ctx.is(2, "LIB-NAME");
     if !is_name && !ctx.is(2, "LIB-VER") {
@@ -264,7 +264,7 @@ pub fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`
-pub fn client_reply(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_reply(ctx: &mut Ctx<'_>) -> CommandResult {
     let mode = &mut ctx.session.reply_mode;
     match ctx.argv.get(2).to_ascii_lowercase().as_slice() {
         b"on" => {
@@ -280,7 +280,7 @@ pub fn client_reply(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT PAUSE timeout [WRITE | ALL]`, the timeout in milliseconds
-pub fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     let mode = match ctx.argc() {
         3 => Mode::All,
         4 if ctx.is(3, "WRITE") => Mode::Writes,
@@ -325,7 +325,7 @@ fn merge(now_ms: i64, old: Pause, new: Pause) -> Pause {
 }
 
 /// `CLIENT UNPAUSE`
-pub fn client_unpause(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_unpause(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.settings.pause_clients(Mode::None, 0);
     for client in ctx.engine.clients.all() {
         client.wake();
@@ -335,7 +335,7 @@ pub fn client_unpause(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT NO-EVICT ON | OFF`
-pub fn client_no_evict(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_no_evict(ctx: &mut Ctx<'_>) -> CommandResult {
     let on = on_or_off(ctx.arg(2))?;
     ctx.session.handle.no_evict.store(on, Relaxed);
     ctx.out.ok();
@@ -343,7 +343,7 @@ pub fn client_no_evict(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT NO-TOUCH ON | OFF`
-pub fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
     let on = on_or_off(ctx.arg(2))?;
     ctx.session.no_touch = on;
     ctx.session.handle.no_touch.store(on, Relaxed);
@@ -353,7 +353,7 @@ pub fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT DURABILITY ALWAYS | EVERYSEC | NO | DEFAULT`: how this connection's writes are made durable from here on
-pub fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
     let wish = match ctx.arg(2).to_ascii_lowercase().as_slice() {
         b"always" => Wish::Always,
         b"everysec" => Wish::EverySecond,
@@ -383,7 +383,7 @@ fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
 }
 
 /// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
-pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
         3 => {}
         4 if ctx.is(3, "TIMEOUT") || ctx.is(3, "ERROR") => {}
@@ -404,7 +404,7 @@ pub fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT HELP`
-pub fn client_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

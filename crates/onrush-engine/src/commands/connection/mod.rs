@@ -1,8 +1,8 @@
 //! The connection itself: protocol, database, authentication, its end.
 
-pub mod client;
+pub(crate) mod client;
 pub(crate) mod specs;
-pub mod tracking;
+pub(crate) mod tracking;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,7 +31,7 @@ const NOT_I32: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
 
 /// `AUTH [username] password`
-pub fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
         2 if !ctx.engine.settings.password_set.load(Relaxed) => return Err(NO_PASSWORD.into()),
         2 => authenticate(ctx, DEFAULT_USER, ctx.arg(1))?,
@@ -54,7 +54,7 @@ fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> CommandResul
 }
 
 /// `HELLO [protover [AUTH username password] [SETNAME clientname]]`: nothing takes effect before all options are read
-pub fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
     let proto = match ctx.argc() {
         1 => None,
         _ => match ctx.int_or(1, PROTO_NOT_INTEGER)? {
@@ -133,7 +133,7 @@ fn set_proto(ctx: &mut Ctx<'_>, proto: Proto) {
 }
 
 /// `PING [message]`
-pub fn ping(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn ping(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
         1 | 2 if ctx.session.states.contains(States::SUBSCRIBED) => {
             ctx.out.array(2);
@@ -148,7 +148,7 @@ pub fn ping(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ECHO message`
-pub fn echo(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn echo(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argv.owned(1) {
         Some(message) => ctx.out.bulk_shared(message),
         None => ctx.out.bulk(ctx.arg(1)),
@@ -157,7 +157,7 @@ pub fn echo(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SELECT index`
-pub fn select(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn select(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = parse_db(ctx.arg(1), ctx.engine.keyspace.databases())?;
     ctx.select(db);
     ctx.out.ok();
@@ -171,14 +171,14 @@ fn parse_db(text: &[u8], databases: usize) -> Result<u32, CommandError> {
 }
 
 /// `QUIT`
-pub fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.states.insert(States::CLOSES);
     ctx.out.ok();
     Ok(())
 }
 
 /// `RESET`
-pub fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
     let authenticated = !ctx.engine.settings.password_set.load(Relaxed);
     ctx.session.reset(ctx.engine, authenticated);
     ctx.select(0);

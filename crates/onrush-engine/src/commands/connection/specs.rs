@@ -7,7 +7,7 @@ use crate::commands::connection::{self, client, tracking};
 const AT_ANY_TIME: &str = "noscript loading stale fast no_auth allow_busy not_queued for_subscribers";
 
 /// The commands about connections.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::connection("auth", "1.0.0", -2, "noscript loading stale fast no_auth allow_busy", connection::auth)
         .syntax("[username] password")
         .summary("Authenticates the connection.")

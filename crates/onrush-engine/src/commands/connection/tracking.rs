@@ -90,7 +90,7 @@ fn option(word: &[u8]) -> Result<Mode, CommandError> {
 }
 
 /// `CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
-pub fn client_tracking(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_tracking(ctx: &mut Ctx<'_>) -> CommandResult {
     let request = Request::read(ctx)?;
     match ctx.arg(2).to_ascii_lowercase().as_slice() {
         b"on" => begin(ctx, &request)?,
@@ -134,7 +134,7 @@ fn check_prefixes(found: Option<Overlap<'_>>) -> CommandResult {
 }
 
 /// `CLIENT CACHING <YES | NO>`
-pub fn client_caching(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_caching(ctx: &mut Ctx<'_>) -> CommandResult {
     let tracking = &ctx.session.handle.tracking;
     let mode = tracking.mode();
     if !mode.contains(Mode::ON) {
@@ -154,13 +154,13 @@ pub fn client_caching(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CLIENT GETREDIR`
-pub fn client_getredir(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_getredir(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.int(ctx.session.handle.tracking.shown_redirect());
     Ok(())
 }
 
 /// `CLIENT TRACKINGINFO`
-pub fn client_trackinginfo(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn client_trackinginfo(ctx: &mut Ctx<'_>) -> CommandResult {
     let (session, out) = (&*ctx.session, &mut *ctx.out);
     let tracking = &session.handle.tracking;
     let mode = tracking.mode();

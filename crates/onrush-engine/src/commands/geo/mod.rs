@@ -1,6 +1,6 @@
 //! Geo indexes: sorted sets whose scores are geohashes. Searches are in `geo_search`.
 
-pub mod search;
+pub(crate) mod search;
 pub(crate) mod specs;
 
 use onrush_resp::{Reply, parse_f64};
@@ -58,7 +58,7 @@ pub(super) fn reply_position(out: &mut Reply, position: Position) {
 }
 
 /// `GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member …]`
-pub fn geoadd(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn geoadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut options = AddOptions::default();
     let mut first = 2;
     while first < ctx.argc() {
@@ -78,7 +78,7 @@ pub fn geoadd(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `GEODIST key member1 member2 [M | KM | FT | MI]`
-pub fn geodist(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn geodist(ctx: &mut Ctx<'_>) -> CommandResult {
     let metres = match ctx.argc() {
         4 => 1.0,
         5 => unit(ctx, 4)?,
@@ -95,7 +95,7 @@ pub fn geodist(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `GEOHASH key member [member …]`
-pub fn geohash(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn geohash(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<SortedSet>(&key)?;
     ctx.out.array(ctx.argv.len() - 2);
@@ -109,7 +109,7 @@ pub fn geohash(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `GEOPOS key member [member …]`
-pub fn geopos(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn geopos(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<SortedSet>(&key)?;
     ctx.out.array(ctx.argv.len() - 2);

@@ -304,27 +304,27 @@ fn search_radius(ctx: &mut Ctx<'_>, by_member: bool, may_store: bool) -> Command
 }
 
 /// `GEORADIUS key longitude latitude radius <M | KM | FT | MI> [options]`
-pub fn georadius(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn georadius(ctx: &mut Ctx<'_>) -> CommandResult {
     search_radius(ctx, false, true)
 }
 
 /// `GEORADIUS_RO key longitude latitude radius <M | KM | FT | MI> [options]`
-pub fn georadius_ro(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn georadius_ro(ctx: &mut Ctx<'_>) -> CommandResult {
     search_radius(ctx, false, false)
 }
 
 /// `GEORADIUSBYMEMBER key member radius <M | KM | FT | MI> [options]`
-pub fn georadiusbymember(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn georadiusbymember(ctx: &mut Ctx<'_>) -> CommandResult {
     search_radius(ctx, true, true)
 }
 
 /// `GEORADIUSBYMEMBER_RO key member radius <M | KM | FT | MI> [options]`
-pub fn georadiusbymember_ro(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn georadiusbymember_ro(ctx: &mut Ctx<'_>) -> CommandResult {
     search_radius(ctx, true, false)
 }
 
 /// `GEOSEARCH key <FROMMEMBER … | FROMLONLAT …> <BYRADIUS … | BYBOX …> [options]`
-pub fn geosearch(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn geosearch(ctx: &mut Ctx<'_>) -> CommandResult {
     let source = ctx.key(1);
     ctx.commit.read_as::<SortedSet>(&source)?;
     let mut query = Query::new();
@@ -333,7 +333,7 @@ pub fn geosearch(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `GEOSEARCHSTORE destination source <FROMMEMBER … | FROMLONLAT …> <BYRADIUS … | BYBOX …> [options]`
-pub fn geosearchstore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn geosearchstore(ctx: &mut Ctx<'_>) -> CommandResult {
     let (target, source) = (ctx.key(1), ctx.key(2));
     let db = ctx.commit.db();
     ctx.commit.lock_all([(db, target.hash), (db, source.hash)])?;

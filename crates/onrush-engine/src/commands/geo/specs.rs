@@ -4,7 +4,7 @@ use crate::command::spec::{KeySpec, Spec};
 use crate::commands::geo::{self, search};
 
 /// The geo commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::geo("geoadd", "3.2.0", -5, "write denyoom short", geo::geoadd)
         .syntax("key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]")
         .summary("Adds members with longitude and latitude to a geo index; it is made if it is not there.")

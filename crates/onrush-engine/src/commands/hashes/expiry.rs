@@ -108,22 +108,22 @@ fn field_values_at(ctx: &Ctx<'_>, at: usize) -> Result<usize, CommandError> {
 }
 
 /// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field …]`
-pub fn hexpire(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hexpire(ctx: &mut Ctx<'_>) -> CommandResult {
     expire(ctx, ExpiryUnit::Ex)
 }
 
 /// `HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field …]`
-pub fn hpexpire(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hpexpire(ctx: &mut Ctx<'_>) -> CommandResult {
     expire(ctx, ExpiryUnit::Px)
 }
 
 /// `HEXPIREAT key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field …]`
-pub fn hexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
     expire(ctx, ExpiryUnit::ExAt)
 }
 
 /// `HPEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field …]`
-pub fn hpexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hpexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
     expire(ctx, ExpiryUnit::PxAt)
 }
 
@@ -228,22 +228,22 @@ fn reply_no_fields(ctx: &mut Ctx<'_>, first: usize) -> CommandResult {
 }
 
 /// `HTTL key FIELDS numfields field [field …]`
-pub fn httl(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn httl(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_times(ctx, |at, now_ms| (at - now_ms + 999) / 1000)
 }
 
 /// `HPTTL key FIELDS numfields field [field …]`
-pub fn hpttl(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hpttl(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_times(ctx, |at, now_ms| at - now_ms)
 }
 
 /// `HEXPIRETIME key FIELDS numfields field [field …]`
-pub fn hexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_times(ctx, |at, _| (at + 999) / 1000)
 }
 
 /// `HPEXPIRETIME key FIELDS numfields field [field …]`
-pub fn hpexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hpexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_times(ctx, |at, _| at)
 }
 
@@ -268,7 +268,7 @@ fn reply_times(ctx: &mut Ctx<'_>, show: fn(i64, i64) -> i64) -> CommandResult {
 }
 
 /// `HPERSIST key FIELDS numfields field [field …]`
-pub fn hpersist(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hpersist(ctx: &mut Ctx<'_>) -> CommandResult {
     check_type(ctx)?;
     let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
@@ -295,7 +295,7 @@ pub fn hpersist(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HGETDEL key FIELDS numfields field [field …]`
-pub fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
     check_type(ctx)?;
     let first = fields_at(ctx, 2)?;
     let key = ctx.key(1);
@@ -343,7 +343,7 @@ enum Lifetime {
 
 /// `HGETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] FIELDS
 /// numfields field [field …]`
-pub fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
     check_type(ctx)?;
     let (lifetime, at) = match ExpiryUnit::from_option(ctx.arg(2)) {
         Some(unit) => (Lifetime::At(read_time(ctx, unit, 3)?), 4),
@@ -448,7 +448,7 @@ impl SetOptions {
 
 /// `HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]
 /// FIELDS numfields field value [field value …]`
-pub fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let SetOptions { wants_found, lifetime, fields } = SetOptions::parse(ctx)?;
     let first = field_values_at(ctx, fields)?;
     let key = ctx.key(1);

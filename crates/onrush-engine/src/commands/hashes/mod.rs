@@ -4,7 +4,7 @@
 //! that they name, so that only they need not look at times. Beside that, each command that changes a hash or reads all of
 //! it deletes a few, and passes over the rest.
 
-pub mod expiry;
+pub(crate) mod expiry;
 pub(crate) mod specs;
 
 use onrush_resp::{Reply, parse_i64};
@@ -115,14 +115,14 @@ fn live<'a>(hash: &'a Hash, name: &[u8], due_ms: i64) -> Option<&'a [u8]> {
 }
 
 /// `HSET key field value [field value …]`
-pub fn hset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hset(ctx: &mut Ctx<'_>) -> CommandResult {
     let added = set_pairs(ctx)?;
     ctx.out.int(added);
     Ok(())
 }
 
 /// `HMSET key field value [field value …]`
-pub fn hmset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hmset(ctx: &mut Ctx<'_>) -> CommandResult {
     set_pairs(ctx)?;
     ctx.out.ok();
     Ok(())
@@ -157,7 +157,7 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<i64, CommandError> {
 }
 
 /// `HSETNX key field value`
-pub fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let limits = ctx.engine.settings.encodings.hash();
@@ -181,7 +181,7 @@ pub fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HGET key field`
-pub fn hget(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hget(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.read_as::<Hash>(&key)?;
@@ -193,7 +193,7 @@ pub fn hget(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HMGET key field [field …]`
-pub fn hmget(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hmget(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.read_as::<Hash>(&key)?;
@@ -208,7 +208,7 @@ pub fn hmget(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HEXISTS key field`
-pub fn hexists(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hexists(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.read_as::<Hash>(&key)?;
@@ -218,7 +218,7 @@ pub fn hexists(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HSTRLEN key field`
-pub fn hstrlen(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hstrlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.read_as::<Hash>(&key)?;
@@ -228,7 +228,7 @@ pub fn hstrlen(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HDEL key field [field …]`
-pub fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let due_ms = ctx.due_ms();
     let (mut deleted, mut emptied, mut removed) = (0, false, Vec::new());
@@ -252,7 +252,7 @@ pub fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HLEN key`: counts expired fields that are not deleted yet, if there are many
-pub fn hlen(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     remove_due(ctx, &key);
     let len = ctx.commit.read_as::<Hash>(&key)?.map_or(0, Hash::len);
@@ -261,7 +261,7 @@ pub fn hlen(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HGETALL key`
-pub fn hgetall(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hgetall(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_all(ctx, Reply::map, |out, field| {
         out.bulk(field.name);
         out.bulk(field.value);
@@ -269,12 +269,12 @@ pub fn hgetall(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HKEYS key`
-pub fn hkeys(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hkeys(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_all(ctx, Reply::array, |out, field| out.bulk(field.name))
 }
 
 /// `HVALS key`
-pub fn hvals(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hvals(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_all(ctx, Reply::array, |out, field| out.bulk(field.value))
 }
 
@@ -303,7 +303,7 @@ fn reply_all(
 }
 
 /// `HINCRBY key field increment`
-pub fn hincrby(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hincrby(ctx: &mut Ctx<'_>) -> CommandResult {
     let increment = ctx.int(3)?;
     let change = |old: Option<&[u8]>| {
         let old = match old {
@@ -320,7 +320,7 @@ pub fn hincrby(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HINCRBYFLOAT key field increment`
-pub fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     let increment = LongDouble::parse(ctx.arg(3)).ok_or(error::NOT_FLOAT)?;
     if increment.is_infinite() {
         return Err(CommandError::fixed("ERR value is NaN or Infinity").into());
@@ -383,7 +383,7 @@ fn update<V>(
 }
 
 /// `HRANDFIELD key [count [WITHVALUES]]`
-pub fn hrandfield(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hrandfield(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let mut random = Random::new(ctx.random());
     if ctx.argc() == 2 {
@@ -485,7 +485,7 @@ fn sample<'a>(hash: &'a Hash, count: usize, random: &mut Random) -> Vec<Field<'a
 }
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
-pub fn hscan(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hscan(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(scan) = ElementScan::parse::<Hash>(ctx, Some("NOVALUES"))? else {
         Found::default().reply(ctx.out, 0);
         return Ok(());

@@ -4,7 +4,7 @@ use crate::command::spec::Spec;
 use crate::commands::hashes::{self, expiry};
 
 /// The hash commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::hash("hset", "2.0.0", -4, "write denyoom fast short", hashes::hset)
         .syntax("key field value [field value ...]")
         .summary("Sets fields of a hash; the hash is made if it is not there.")

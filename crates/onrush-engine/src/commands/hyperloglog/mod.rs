@@ -55,7 +55,7 @@ fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, bytes: Vec<u8>) {
 }
 
 /// `PFADD key [element …]`
-pub fn pfadd(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pfadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let argv = ctx.argv;
     let elements = || argv.iter().skip(2);
@@ -96,7 +96,7 @@ pub fn pfadd(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `PFCOUNT key [key …]`
-pub fn pfcount(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pfcount(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() == 2 {
         return count_one(ctx);
     }
@@ -139,7 +139,7 @@ fn count_one(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `PFMERGE destkey [sourcekey …]`
-pub fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.commit.db();
     let keys: Vec<Key<'_>> = (1..ctx.argc()).map(|index| ctx.key(index)).collect();
     ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
@@ -169,7 +169,7 @@ pub fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `PFDEBUG <GETREG | DECODE | ENCODING | TODENSE> key`
-pub fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     let Some(entry) = ctx.commit.look(&key) else {
         return Err(CommandError::fixed("ERR The specified key does not exist").into());
@@ -214,7 +214,7 @@ pub fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `PFSELFTEST`: checks whether estimates are as exact as they should be.
-pub fn pfselftest(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pfselftest(ctx: &mut Ctx<'_>) -> CommandResult {
     const ELEMENTS: u64 = 100_000;
     // Five standard errors of 1.04 / sqrt(registers).
     let error_max = ELEMENTS as f64 * 5.0 * 1.04 / (hyperloglog::REGISTERS as f64).sqrt();

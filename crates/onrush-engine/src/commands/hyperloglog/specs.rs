@@ -4,7 +4,7 @@ use crate::command::spec::{KeySpec, Spec};
 use crate::commands::hyperloglog;
 
 /// The HyperLogLog commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::hyperloglog("pfadd", "2.8.9", -2, "write denyoom fast short", hyperloglog::pfadd)
         .syntax("key [element [element ...]]")
         .summary("Shows a HyperLogLog elements; it is made if it is not there.")

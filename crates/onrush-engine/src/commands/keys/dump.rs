@@ -30,7 +30,7 @@ thread_local! {
 }
 
 /// `DUMP key`
-pub fn dump(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn dump(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let work = ctx.commit.peek(&key).map_or(0, work_on);
     ctx.expect_work(work)?;
@@ -100,7 +100,7 @@ impl Options {
 }
 
 /// `RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
-pub fn restore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn restore(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx)?;
     let (key, payload) = (ctx.key(1), ctx.arg(3));
     let is_string = payload.first() == Some(&0);

@@ -39,22 +39,22 @@ impl Unit {
 }
 
 /// `EXPIRE key seconds [NX | XX | GT | LT]`
-pub fn expire(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn expire(ctx: &mut Ctx<'_>) -> CommandResult {
     expire_generic(ctx, ctx.now_ms(), Unit::Seconds)
 }
 
 /// `PEXPIRE key milliseconds [NX | XX | GT | LT]`
-pub fn pexpire(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pexpire(ctx: &mut Ctx<'_>) -> CommandResult {
     expire_generic(ctx, ctx.now_ms(), Unit::Milliseconds)
 }
 
 /// `EXPIREAT key unix-time-seconds [NX | XX | GT | LT]`
-pub fn expireat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn expireat(ctx: &mut Ctx<'_>) -> CommandResult {
     expire_generic(ctx, 0, Unit::Seconds)
 }
 
 /// `PEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT]`
-pub fn pexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
     expire_generic(ctx, 0, Unit::Milliseconds)
 }
 
@@ -148,22 +148,22 @@ impl Condition {
 }
 
 /// `TTL key`
-pub fn ttl(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn ttl(ctx: &mut Ctx<'_>) -> CommandResult {
     ttl_generic(ctx, ctx.now_ms(), Unit::Seconds)
 }
 
 /// `PTTL key`
-pub fn pttl(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pttl(ctx: &mut Ctx<'_>) -> CommandResult {
     ttl_generic(ctx, ctx.now_ms(), Unit::Milliseconds)
 }
 
 /// `EXPIRETIME key`
-pub fn expiretime(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn expiretime(ctx: &mut Ctx<'_>) -> CommandResult {
     ttl_generic(ctx, 0, Unit::Seconds)
 }
 
 /// `PEXPIRETIME key`
-pub fn pexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
     ttl_generic(ctx, 0, Unit::Milliseconds)
 }
 
@@ -180,7 +180,7 @@ fn ttl_generic(ctx: &mut Ctx<'_>, base_ms: i64, unit: Unit) -> CommandResult {
 }
 
 /// `PERSIST key`
-pub fn persist(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn persist(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let persisted = match ctx.commit.write(&key) {
         Some(mut slot) if slot.expire_at().is_some() => {

@@ -15,13 +15,13 @@ const INVALID_FIRST_DB: CommandError = CommandError::fixed("ERR invalid first DB
 const INVALID_SECOND_DB: CommandError = CommandError::fixed("ERR invalid second DB index");
 
 /// `FLUSHDB [ASYNC | SYNC]`
-pub fn flushdb(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn flushdb(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.commit.db();
     flush(ctx, db..db + 1, false)
 }
 
 /// `FLUSHALL [ASYNC | SYNC]`
-pub fn flushall(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn flushall(ctx: &mut Ctx<'_>) -> CommandResult {
     let databases = ctx.engine.keyspace.databases() as u32;
     flush(ctx, 0..databases, true)
 }
@@ -92,7 +92,7 @@ fn is_there(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) -> bool {
 }
 
 /// `SWAPDB index1 index2`
-pub fn swapdb(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn swapdb(ctx: &mut Ctx<'_>) -> CommandResult {
     let number = |index, error| parse_i64(ctx.arg(index)).and_then(|number| i32::try_from(number).ok()).ok_or(error);
     let (first, second) = (number(1, INVALID_FIRST_DB)?, number(2, INVALID_SECOND_DB)?);
     let (first, second) = (check_db(ctx, first)?, check_db(ctx, second)?);

@@ -110,7 +110,7 @@ impl<'a> Request<'a> {
 }
 
 /// `MIGRATE host port key|"" destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [KEYS key ...]`
-pub fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
     let (request, named) = Request::parse(ctx)?;
     let mut keys: Vec<Key<'_>> = named.map(|index| ctx.key(index)).collect();
     let db = ctx.commit.db();

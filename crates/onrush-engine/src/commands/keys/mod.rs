@@ -1,11 +1,11 @@
 //! Commands about keys of any type: deleting, renaming, copying, looking at them.
 
-pub mod dump;
-pub mod expire;
-pub mod flush;
-pub mod migrate;
-pub mod scan;
-pub mod sort;
+pub(crate) mod dump;
+pub(crate) mod expire;
+pub(crate) mod flush;
+pub(crate) mod migrate;
+pub(crate) mod scan;
+pub(crate) mod sort;
 pub(crate) mod sort_specs;
 pub(crate) mod specs;
 
@@ -32,7 +32,7 @@ const LFU_NOT_SELECTED: CommandError = CommandError::fixed(
 );
 
 /// `DEL key [key …]`
-pub fn del(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn del(ctx: &mut Ctx<'_>) -> CommandResult {
     lock_arguments(ctx)?;
     let mut deleted = 0;
     for index in 1..ctx.argc() {
@@ -44,7 +44,7 @@ pub fn del(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `UNLINK key [key …]`: DEL frees large values in the background as well.
-pub fn unlink(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn unlink(ctx: &mut Ctx<'_>) -> CommandResult {
     del(ctx)
 }
 
@@ -58,7 +58,7 @@ fn delete(ctx: &mut Ctx<'_>, db: u32, key: &Key<'_>) -> bool {
 }
 
 /// `EXISTS key [key …]`: a key named twice counts twice.
-pub fn exists(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn exists(ctx: &mut Ctx<'_>) -> CommandResult {
     lock_arguments(ctx)?;
     let mut found = 0;
     for index in 1..ctx.argc() {
@@ -70,7 +70,7 @@ pub fn exists(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `TOUCH key [key …]`
-pub fn touch(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn touch(ctx: &mut Ctx<'_>) -> CommandResult {
     lock_arguments(ctx)?;
     let mut found = 0;
     for index in 1..ctx.argc() {
@@ -82,7 +82,7 @@ pub fn touch(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `TYPE key`
-pub fn type_(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn type_(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let name = inspect(ctx, &key, |entry| entry.ty().name());
     ctx.out.simple(name.unwrap_or("none"));
@@ -120,7 +120,7 @@ pub(super) fn work_on(entry: &Entry) -> usize {
 }
 
 /// `RENAME key newkey`
-pub fn rename(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn rename(ctx: &mut Ctx<'_>) -> CommandResult {
     if rename_generic(ctx, true)? {
         ctx.out.ok();
     }
@@ -128,7 +128,7 @@ pub fn rename(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `RENAMENX key newkey`
-pub fn renamenx(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn renamenx(ctx: &mut Ctx<'_>) -> CommandResult {
     let renamed = rename_generic(ctx, false)?;
     ctx.out.int(i64::from(renamed));
     Ok(())
@@ -163,7 +163,7 @@ fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, Stop> {
 }
 
 /// `COPY source destination [DB destination-db] [REPLACE]`
-pub fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.commit.db();
     let (mut target_db, mut replace) = (db, false);
     let mut index = 3;
@@ -217,7 +217,7 @@ fn copy_generic(
 }
 
 /// `MOVE key db`
-pub fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.commit.db();
     let target_db = db_argument(ctx, 2)?;
     if db == target_db {
@@ -276,7 +276,7 @@ const PAUSED_DRAWS_MAX: usize = 100;
 /// `RANDOMKEY`
 ///
 /// Deletes the expired keys that it draws, so each of them costs only one draw.
-pub fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.release();
     ctx.expect_shards(0)?;
     let now_ms = ctx.now_ms();
@@ -315,7 +315,7 @@ pub fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `DBSIZE`: counts expired keys that are not deleted yet.
-pub fn dbsize(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn dbsize(ctx: &mut Ctx<'_>) -> CommandResult {
     // A shard's number of keys is published when its lock goes back.
     ctx.commit.release();
     let db = ctx.engine.keyspace.db(ctx.commit.db() as usize);
@@ -324,7 +324,7 @@ pub fn dbsize(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `OBJECT ENCODING key`
-pub fn object_encoding(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn object_encoding(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     match inspect_object(ctx, &key, Entry::encoding) {
         Some(encoding) => ctx.out.bulk(encoding.name().as_bytes()),
@@ -337,7 +337,7 @@ pub fn object_encoding(ctx: &mut Ctx<'_>) -> CommandResult {
 ///
 /// Values have one reference. Redis shares small integers and returns a special number for them, which tools know,
 /// unless eviction needs a clock for each key.
-pub fn object_refcount(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn object_refcount(ctx: &mut Ctx<'_>) -> CommandResult {
     const SHARED: i64 = i32::MAX as i64;
     const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
 
@@ -358,7 +358,7 @@ fn evicts_by_clock(ctx: &Ctx<'_>) -> bool {
 }
 
 /// `OBJECT IDLETIME key`
-pub fn object_idletime(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn object_idletime(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     let Some(clock) = inspect_object(ctx, &key, Entry::clock) else {
         ctx.out.null();
@@ -372,7 +372,7 @@ pub fn object_idletime(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `OBJECT FREQ key`
-pub fn object_freq(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn object_freq(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     let Some(clock) = inspect_object(ctx, &key, Entry::clock) else {
         ctx.out.null();
@@ -391,7 +391,7 @@ pub(super) fn is_lfu(ctx: &Ctx<'_>) -> bool {
 }
 
 /// `OBJECT HELP`: the lines are Redis's.
-pub fn object_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn object_help(ctx: &mut Ctx<'_>) -> CommandResult {
     const LINES: &[&str] = &[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",

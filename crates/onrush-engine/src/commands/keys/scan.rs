@@ -15,7 +15,7 @@ const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
 const COUNT_DEFAULT: usize = 10;
 
 /// `KEYS pattern`
-pub fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
     let pattern = ctx.arg(1);
     if memchr::memchr3(b'*', b'?', b'[', pattern).is_none() && !pattern.contains(&b'\\') {
         let key = ctx.commit.key(pattern);
@@ -38,7 +38,7 @@ pub fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 ///
 /// COUNT bounds the entries that are looked at, expired ones included. A type that does not exist matches nothing.
-pub fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
     let cursor = parse_cursor(ctx.arg(1)).ok_or(INVALID_CURSOR)?;
     let mut filter = Filter { now_ms: ctx.now_ms(), pattern: None, type_name: None };
     let mut count = COUNT_DEFAULT;

@@ -88,13 +88,13 @@ impl<'a> Options<'a> {
 }
 
 /// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern …]] [ASC | DESC] [ALPHA] [STORE destination]`
-pub fn sort(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sort(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx, true)?;
     run(ctx, &options)
 }
 
 /// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern …]] [ASC | DESC] [ALPHA]`
-pub fn sort_ro(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sort_ro(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx, false)?;
     run(ctx, &options)
 }

@@ -6,7 +6,7 @@ use crate::command::spec::{KeySpec, Spec, key_flags};
 use crate::commands::keys::sort;
 
 /// The sort commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::generic("sort", "1.0.0", -2, "write denyoom other_keys", sort::sort)
         .syntax(
             "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] \

@@ -5,7 +5,7 @@ use crate::command::spec::{Group, KeySpec, Spec};
 use crate::commands::keys::{self, dump, expire, flush, migrate, scan};
 
 /// The commands on keys of any type and on whole databases.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::generic("del", "1.0.0", -2, "write", keys::del)
         .syntax("key [key ...]")
         .summary("Deletes keys.")

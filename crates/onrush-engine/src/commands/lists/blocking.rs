@@ -13,7 +13,7 @@ use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError, Stop};
 
 /// `LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>`
-pub fn lmove(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lmove(ctx: &mut Ctx<'_>) -> CommandResult {
     let (from, to) = (end_argument(ctx, 3)?, end_argument(ctx, 4)?);
     if !move_element(ctx, from, to)? {
         ctx.out.null();
@@ -22,7 +22,7 @@ pub fn lmove(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `RPOPLPUSH source destination`
-pub fn rpoplpush(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn rpoplpush(ctx: &mut Ctx<'_>) -> CommandResult {
     if !move_element(ctx, End::Back, End::Front)? {
         ctx.out.null();
     }
@@ -60,14 +60,14 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Stop> {
 }
 
 /// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`
-pub fn blmove(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn blmove(ctx: &mut Ctx<'_>) -> CommandResult {
     let (from, to) = (end_argument(ctx, 3)?, end_argument(ctx, 4)?);
     let deadline_ms = ctx.deadline_from_seconds(5)?;
     move_or_wait(ctx, from, to, deadline_ms)
 }
 
 /// `BRPOPLPUSH source destination timeout`
-pub fn brpoplpush(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn brpoplpush(ctx: &mut Ctx<'_>) -> CommandResult {
     let deadline_ms = ctx.deadline_from_seconds(3)?;
     move_or_wait(ctx, End::Back, End::Front, deadline_ms)
 }
@@ -98,12 +98,12 @@ pub(crate) fn wait(
 }
 
 /// `BLPOP key [key …] timeout`
-pub fn blpop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn blpop(ctx: &mut Ctx<'_>) -> CommandResult {
     pop_or_wait(ctx, End::Front)
 }
 
 /// `BRPOP key [key …] timeout`
-pub fn brpop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn brpop(ctx: &mut Ctx<'_>) -> CommandResult {
     pop_or_wait(ctx, End::Back)
 }
 
@@ -194,7 +194,7 @@ impl PopArguments {
 }
 
 /// `LMPOP numkeys key [key …] <LEFT | RIGHT> [COUNT count]`
-pub fn lmpop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let arguments = PopArguments::parse(ctx, 1, |ctx, index| end_argument(ctx, index).is_ok())?;
     let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
@@ -204,7 +204,7 @@ pub fn lmpop(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `BLMPOP timeout numkeys key [key …] <LEFT | RIGHT> [COUNT count]`
-pub fn blmpop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn blmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let arguments = PopArguments::parse(ctx, 2, |ctx, index| end_argument(ctx, index).is_ok())?;
     let deadline_ms = ctx.deadline_from_seconds(1)?;
     let keys = lock_keys(ctx, arguments.keys.clone())?;

@@ -1,6 +1,6 @@
 //! Lists: pushing, popping, reading, editing. What blocks is in `lists_blocking`.
 
-pub mod blocking;
+pub(crate) mod blocking;
 pub(crate) mod specs;
 
 use std::ops::Range;
@@ -46,12 +46,12 @@ pub(super) fn reply_element(out: &mut Reply, element: Element<'_>) {
 }
 
 /// `LPUSH key element [element …]`
-pub fn lpush(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lpush(ctx: &mut Ctx<'_>) -> CommandResult {
     push(ctx, End::Front)
 }
 
 /// `RPUSH key element [element …]`
-pub fn rpush(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn rpush(ctx: &mut Ctx<'_>) -> CommandResult {
     push(ctx, End::Back)
 }
 
@@ -72,12 +72,12 @@ fn push(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
 }
 
 /// `LPUSHX key element [element …]`
-pub fn lpushx(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lpushx(ctx: &mut Ctx<'_>) -> CommandResult {
     pushx(ctx, End::Front)
 }
 
 /// `RPUSHX key element [element …]`
-pub fn rpushx(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn rpushx(ctx: &mut Ctx<'_>) -> CommandResult {
     pushx(ctx, End::Back)
 }
 
@@ -91,12 +91,12 @@ fn pushx(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
 }
 
 /// `LPOP key [count]`
-pub fn lpop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lpop(ctx: &mut Ctx<'_>) -> CommandResult {
     pop(ctx, End::Front)
 }
 
 /// `RPOP key [count]`
-pub fn rpop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn rpop(ctx: &mut Ctx<'_>) -> CommandResult {
     pop(ctx, End::Back)
 }
 
@@ -166,7 +166,7 @@ pub(super) fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, end: End, count: us
 }
 
 /// `LLEN key`
-pub fn llen(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn llen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = ctx.commit.read_as::<List>(&key)?.map_or(0, List::len);
     ctx.out.int(len as i64);
@@ -182,7 +182,7 @@ pub(super) fn clamp_range(start: i64, stop: i64, len: usize) -> Range<usize> {
 }
 
 /// `LRANGE key start stop`
-pub fn lrange(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lrange(ctx: &mut Ctx<'_>) -> CommandResult {
     let (start, stop) = (ctx.int(2)?, ctx.int(3)?);
     let key = ctx.key(1);
     let Some(list) = ctx.commit.read_as::<List>(&key)? else {
@@ -204,7 +204,7 @@ fn position(index: i64, len: usize) -> Option<usize> {
 }
 
 /// `LINDEX key index`
-pub fn lindex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lindex(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let Some(list) = ctx.commit.read_as::<List>(&key)? else {
         ctx.out.null();
@@ -219,7 +219,7 @@ pub fn lindex(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `LSET key index element`
-pub fn lset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lset(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();
     let mut list = ctx.commit.write_as::<List>(&key)?.ok_or(error::NO_SUCH_KEY)?;
@@ -234,7 +234,7 @@ pub fn lset(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `LINSERT key <BEFORE | AFTER> pivot element`
-pub fn linsert(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn linsert(ctx: &mut Ctx<'_>) -> CommandResult {
     let behind = match (ctx.is(2, "BEFORE"), ctx.is(2, "AFTER")) {
         (true, _) => 0,
         (_, true) => 1,
@@ -261,7 +261,7 @@ pub fn linsert(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `LREM key count element`
-pub fn lrem(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lrem(ctx: &mut Ctx<'_>) -> CommandResult {
     let count = ctx.int(2)?;
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();
@@ -283,7 +283,7 @@ pub fn lrem(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `LTRIM key start stop`
-pub fn ltrim(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn ltrim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (start, stop) = (ctx.int(2)?, ctx.int(3)?);
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();
@@ -355,7 +355,7 @@ impl Positions {
 }
 
 /// `LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]`
-pub fn lpos(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lpos(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Positions::parse(ctx)?;
     let key = ctx.key(1);
     let Some(list) = ctx.commit.read_as::<List>(&key)? else {

@@ -4,7 +4,7 @@ use crate::command::spec::{KeySpec, Spec};
 use crate::commands::lists::{self, blocking};
 
 /// The list commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::list("lpush", "1.0.0", -3, "write denyoom fast short", lists::lpush)
         .syntax("key element [element ...]")
         .summary("Adds elements at the left end of a list; the list is made if it is not there.")

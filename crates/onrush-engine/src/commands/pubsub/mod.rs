@@ -13,19 +13,19 @@ use crate::messages::kind::Kind;
 use crate::messages::subscriptions::Subscriptions;
 
 /// `SUBSCRIBE channel [channel ...]`
-pub fn subscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn subscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     subscribe_generic(ctx, Kind::Channel)
 }
 
 /// `PSUBSCRIBE pattern [pattern ...]`
-pub fn psubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn psubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     subscribe_generic(ctx, Kind::Pattern)
 }
 
 const NO_SSUBSCRIBE: CommandError = CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
 
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
-pub fn ssubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn ssubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.deny_blocking {
         return Err(NO_SSUBSCRIBE.into());
     }
@@ -33,17 +33,17 @@ pub fn ssubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `UNSUBSCRIBE [channel [channel ...]]`
-pub fn unsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn unsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     unsubscribe_generic(ctx, Kind::Channel)
 }
 
 /// `PUNSUBSCRIBE [pattern [pattern ...]]`
-pub fn punsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn punsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     unsubscribe_generic(ctx, Kind::Pattern)
 }
 
 /// `SUNSUBSCRIBE [shardchannel [shardchannel ...]]`
-pub fn sunsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sunsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     unsubscribe_generic(ctx, Kind::Shard)
 }
 
@@ -126,12 +126,12 @@ fn confirm(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
 }
 
 /// `PUBLISH channel message`
-pub fn publish(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn publish(ctx: &mut Ctx<'_>) -> CommandResult {
     publish_generic(ctx, Kind::Channel)
 }
 
 /// `SPUBLISH shardchannel message`
-pub fn spublish(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn spublish(ctx: &mut Ctx<'_>) -> CommandResult {
     publish_generic(ctx, Kind::Shard)
 }
 
@@ -142,12 +142,12 @@ fn publish_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
 }
 
 /// `PUBSUB CHANNELS [pattern]`
-pub fn pubsub_channels(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pubsub_channels(ctx: &mut Ctx<'_>) -> CommandResult {
     list_generic(ctx, Kind::Channel)
 }
 
 /// `PUBSUB SHARDCHANNELS [pattern]`
-pub fn pubsub_shardchannels(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pubsub_shardchannels(ctx: &mut Ctx<'_>) -> CommandResult {
     list_generic(ctx, Kind::Shard)
 }
 
@@ -163,12 +163,12 @@ fn list_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
 }
 
 /// `PUBSUB NUMSUB [channel [channel ...]]`
-pub fn pubsub_numsub(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pubsub_numsub(ctx: &mut Ctx<'_>) -> CommandResult {
     count_generic(ctx, Kind::Channel)
 }
 
 /// `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
-pub fn pubsub_shardnumsub(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pubsub_shardnumsub(ctx: &mut Ctx<'_>) -> CommandResult {
     count_generic(ctx, Kind::Shard)
 }
 
@@ -182,13 +182,13 @@ fn count_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
 }
 
 /// `PUBSUB NUMPAT`
-pub fn pubsub_numpat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pubsub_numpat(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.int(ctx.engine.messages.len(Kind::Pattern) as i64);
     Ok(())
 }
 
 /// `PUBSUB HELP`
-pub fn pubsub_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pubsub_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::command::spec::{Group, KeySpec, Spec};
 use crate::commands::pubsub;
 
 /// The commands of pub/sub.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::pubsub("subscribe", "2.0.0", -2, "pubsub noscript loading stale", pubsub::subscribe)
         .syntax("channel [channel ...]")
         .summary("Subscribes the connection to channels.")

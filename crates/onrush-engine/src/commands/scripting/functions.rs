@@ -30,7 +30,7 @@ const PRE_GA: CommandError = CommandError::fixed("ERR Pre-GA function format not
 const BAD_TEXT: CommandError = CommandError::fixed("ERR Failed loading library payload");
 
 /// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and FCALL_RO
-pub fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn fcall(ctx: &mut Ctx<'_>) -> CommandResult {
     show_script(ctx);
     let (library, function) = ctx.engine.scripts.libraries.function(ctx.arg(1)).ok_or(NOT_FOUND)?;
     let keys = number_of_keys(ctx, BAD_KEYS)?;
@@ -52,7 +52,7 @@ pub(crate) fn with_known<R>(engine: &'static Engine, argv: &Argv<'_>, choose: im
 }
 
 /// `FUNCTION LOAD [REPLACE] function-code`
-pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let last = ctx.argc() - 1;
     let mut policy = Policy::Append;
     for index in 2..last {
@@ -79,7 +79,7 @@ pub fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `FUNCTION DELETE library-name`
-pub fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
     in_one_order(ctx)?;
     if !ctx.engine.scripts.libraries.remove(ctx.arg(2)) {
         return Err(NO_LIBRARY.into());
@@ -110,7 +110,7 @@ fn dump_all(ctx: &Ctx<'_>) -> Vec<u8> {
 }
 
 /// `FUNCTION FLUSH [ASYNC | SYNC]`
-pub fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 3 {
         return Err(wrong_number(ctx).into());
     }
@@ -138,7 +138,7 @@ fn wrong_number(ctx: &Ctx<'_>) -> CommandError {
 }
 
 /// `FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]`
-pub fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mut pattern, mut with_code) = (None, false);
     let mut index = 2;
     while index < ctx.argc() {
@@ -190,7 +190,7 @@ fn describe(ctx: &mut Ctx<'_>, function: &Registered) {
 }
 
 /// `FUNCTION STATS`: a script runs alone, so no script runs while this is executed.
-pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     let LibraryCounts { libraries, functions, .. } = ctx.engine.scripts.libraries.count();
     ctx.out.map(2);
     ctx.out.bulk(b"running_script");
@@ -219,14 +219,14 @@ pub fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `FUNCTION DUMP`
-pub fn function_dump(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_dump(ctx: &mut Ctx<'_>) -> CommandResult {
     let payload = dump_all(ctx);
     ctx.out.bulk(&payload);
     Ok(())
 }
 
 /// `FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]`
-pub fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
     let policy = match ctx.argc() {
         3 => Policy::Append,
         4 if ctx.is(3, "APPEND") => Policy::Append,
@@ -270,12 +270,12 @@ fn unreadable(bad: Bad) -> CommandError {
 }
 
 /// `FUNCTION KILL`: works as SCRIPT KILL does.
-pub fn function_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_kill(ctx: &mut Ctx<'_>) -> CommandResult {
     kill(ctx, true)
 }
 
 /// `FUNCTION HELP`
-pub fn function_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn function_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

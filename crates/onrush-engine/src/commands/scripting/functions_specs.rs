@@ -5,7 +5,7 @@ use crate::commands::scripting::functions;
 use crate::commands::scripting::specs::{PROGRAM, READING_PROGRAM};
 
 /// The commands about functions.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::scripting("fcall", "7.0.0", -3, PROGRAM, functions::fcall)
         .syntax("function numkeys [key [key ...]] [arg [arg ...]]")
         .summary("Calls a function of a library.")

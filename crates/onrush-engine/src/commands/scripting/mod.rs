@@ -1,6 +1,6 @@
 //! EVAL and its variants, SCRIPT.
 
-pub mod functions;
+pub(crate) mod functions;
 pub(crate) mod functions_specs;
 pub(crate) mod specs;
 
@@ -34,7 +34,7 @@ const DEBUG_MODE: CommandError = CommandError::fixed("ERR Use SCRIPT DEBUG YES/S
 const NUMKEYS: usize = 2;
 
 /// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, and EVAL_RO
-pub fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
     show_script(ctx);
     let keys = number_of_keys(ctx, error::NOT_INTEGER)?;
     let text = ctx.arg(1);
@@ -47,7 +47,7 @@ pub fn eval(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and EVALSHA_RO
-pub fn evalsha(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn evalsha(ctx: &mut Ctx<'_>) -> CommandResult {
     show_script(ctx);
     // An argument that cannot be a SHA-1 is refused first, as in Redis.
     let sha = read_sha(ctx.arg(1)).ok_or(NO_SCRIPT)?;
@@ -214,7 +214,7 @@ fn lock(ctx: &mut Ctx<'_>, known: Known<'_>, keys: usize) -> Result<Scope, Stop>
 }
 
 /// `SCRIPT LOAD script`
-pub fn script_load(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn script_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let text = ctx.arg(2);
     let sha = sha1_hex(text);
     add(ctx, sha, text, true)?;
@@ -223,7 +223,7 @@ pub fn script_load(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SCRIPT EXISTS sha1 [sha1 ...]`
-pub fn script_exists(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn script_exists(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.array(ctx.argc() - 2);
     for index in 2..ctx.argc() {
         let sha = read_sha(ctx.arg(index));
@@ -234,7 +234,7 @@ pub fn script_exists(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SCRIPT FLUSH [ASYNC | SYNC]`
-pub fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 3 || (ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC")) {
         return Err(FLUSH_OPTION.into());
     }
@@ -244,7 +244,7 @@ pub fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SCRIPT KILL`
-pub fn script_kill(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn script_kill(ctx: &mut Ctx<'_>) -> CommandResult {
     kill(ctx, false)
 }
 
@@ -263,7 +263,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, function: bool) -> CommandResult {
 }
 
 /// `SCRIPT DEBUG <YES | SYNC | NO>`
-pub fn script_debug(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn script_debug(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.is(2, "NO") {
         ctx.out.ok();
         return Ok(());
@@ -272,7 +272,7 @@ pub fn script_debug(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SCRIPT HELP`
-pub fn script_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn script_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

@@ -10,7 +10,7 @@ pub(super) const PROGRAM: &str = "noscript stale skip_monitor no_mandatory_keys 
 pub(super) const READING_PROGRAM: &str = "readonly noscript stale skip_monitor no_mandatory_keys other_keys";
 
 /// The commands about scripts.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::scripting("eval", "2.6.0", -3, PROGRAM, scripting::eval)
         .syntax("script numkeys [key [key ...]] [arg [arg ...]]")
         .summary("Runs a Lua script.")

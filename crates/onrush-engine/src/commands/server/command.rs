@@ -4,46 +4,46 @@ use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 
 /// COMMAND
-pub fn command(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn command(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::command(&ctx.engine.commands, ctx.out);
     Ok(())
 }
 
 /// COMMAND COUNT
-pub fn command_count(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn command_count(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::count(&ctx.engine.commands, ctx.out);
     Ok(())
 }
 
 /// COMMAND LIST
-pub fn command_list(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn command_list(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(replies::list(&ctx.engine.commands, &ctx.argv, ctx.out)?)
 }
 
 /// COMMAND INFO
-pub fn command_info(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn command_info(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::info(&ctx.engine.commands, &ctx.argv, ctx.out);
     Ok(())
 }
 
 /// COMMAND DOCS
-pub fn command_docs(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn command_docs(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::docs(&ctx.engine.commands, &ctx.argv, ctx.out);
     Ok(())
 }
 
 /// COMMAND GETKEYS
-pub fn command_getkeys(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn command_getkeys(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(replies::getkeys(&ctx.engine.commands, &ctx.argv, ctx.out)?)
 }
 
 /// COMMAND GETKEYSANDFLAGS
-pub fn command_getkeysandflags(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn command_getkeysandflags(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(replies::getkeysandflags(&ctx.engine.commands, &ctx.argv, ctx.out)?)
 }
 
 /// COMMAND HELP
-pub fn command_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn command_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }
@@ -63,7 +63,7 @@ mod tests {
             let line = command.spec.syntax;
             let arguments =
                 argument::arguments(command.spec).unwrap_or_else(|error| panic!("{}: {error}", command.full_name));
-            assert_eq!(syntax::render(&arguments), line, "{}", command.full_name);
+            assert_eq!(syntax::tests::render(&arguments), line, "{}", command.full_name);
         }
     }
 

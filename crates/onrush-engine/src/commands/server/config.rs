@@ -6,7 +6,7 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
 /// `CONFIG GET parameter [parameter ...]`
-pub fn config_get(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn config_get(ctx: &mut Ctx<'_>) -> CommandResult {
     let patterns: Vec<&[u8]> = ctx.argv.iter().skip(2).collect();
     let found = ctx.engine.process.config_matching(&patterns);
     ctx.out.map(found.len());
@@ -18,7 +18,7 @@ pub fn config_get(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CONFIG SET parameter value [parameter value ...]`: all of them or none
-pub fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.argc().is_multiple_of(2) {
         return Err(error::SYNTAX.into());
     }
@@ -51,7 +51,7 @@ fn set_later(ctx: &mut Ctx<'_>, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool) 
 }
 
 /// `CONFIG RESETSTAT`
-pub fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
     let engine = ctx.engine;
     engine.stats.reset();
     engine.lazyfree.reset_freed();
@@ -61,7 +61,7 @@ pub fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CONFIG REWRITE`
-pub fn config_rewrite(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn config_rewrite(ctx: &mut Ctx<'_>) -> CommandResult {
     // It waits for the disk, so no worker must execute it.
     ctx.leave_worker()?;
     ctx.outside_of_gate(|engine| engine.process.config_rewrite())?;
@@ -70,7 +70,7 @@ pub fn config_rewrite(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `CONFIG HELP`
-pub fn config_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn config_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

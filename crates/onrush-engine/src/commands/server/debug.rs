@@ -85,7 +85,7 @@ const HELP: &[&str] = &[
 ];
 
 /// `DEBUG subcommand [arg ...]`
-pub fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.engine.process.allows_debug(ctx.session.handle.is_local()) {
         return Err(REFUSED.into());
     }

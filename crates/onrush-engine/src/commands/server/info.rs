@@ -53,7 +53,7 @@ const SECTIONS: &[Section] = &[
 ];
 
 /// `INFO [section [section ...]]`
-pub fn info(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn info(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.stats.threads[ctx.thread].note_cpu_time(ctx.engine.process.thread_cpu_nanos());
     let mut text = Text::default();
     for section in SECTIONS {

@@ -20,7 +20,7 @@ const DOCTOR_BYTES_MIN: u64 = 5 << 20;
 
 /// The memory of one database beside its entries.
 #[derive(Clone, Copy, Debug)]
-pub struct DbOverhead {
+pub(crate) struct DbOverhead {
     /// Its number.
     pub db: usize,
     /// Entries.
@@ -31,7 +31,7 @@ pub struct DbOverhead {
 
 /// Where the memory is; all in bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Overview {
+pub(crate) struct Overview {
     /// Allocated.
     pub used: u64,
     /// Most allocated so far.
@@ -50,7 +50,7 @@ pub struct Overview {
 
 impl Overview {
     /// Takes stock. O(databases in use × shards + clients).
-    pub fn of(shared: &Shared) -> Self {
+    pub(crate) fn of(shared: &Shared) -> Self {
         let used = shared.used_memory();
         let dbs = (0..shared.keyspace.databases()).filter_map(|index| {
             let db = shared.keyspace.db(index)?;
@@ -71,37 +71,37 @@ impl Overview {
     }
 
     /// Bytes other than data.
-    pub fn overhead(&self) -> u64 {
+    pub(crate) fn overhead(&self) -> u64 {
         self.startup + self.clients + self.records + self.dbs.iter().map(|db| db.main_bytes).sum::<u64>()
     }
 
     /// Bytes of data.
-    pub fn dataset(&self) -> u64 {
+    pub(crate) fn dataset(&self) -> u64 {
         self.used.saturating_sub(self.overhead())
     }
 
     /// Entries in all databases.
-    pub fn keys(&self) -> u64 {
+    pub(crate) fn keys(&self) -> u64 {
         self.dbs.iter().map(|db| db.keys).sum()
     }
 
     /// Share of the data in the bytes allocated since the start, in percent.
-    pub fn dataset_percent(&self) -> f64 {
+    pub(crate) fn dataset_percent(&self) -> f64 {
         percent(self.dataset(), self.used.saturating_sub(self.startup))
     }
 
     /// Share of the present in the most allocated so far, in percent.
-    pub fn peak_percent(&self) -> f64 {
+    pub(crate) fn peak_percent(&self) -> f64 {
         percent(self.used, self.peak)
     }
 
     /// Resident bytes for each byte allocated.
-    pub fn fragmentation(&self) -> f64 {
+    pub(crate) fn fragmentation(&self) -> f64 {
         self.rss as f64 / self.used.max(1) as f64
     }
 
     /// Resident bytes minus allocated bytes; negative if pages were never touched or are swapped out.
-    pub fn fragmentation_bytes(&self) -> i64 {
+    pub(crate) fn fragmentation_bytes(&self) -> i64 {
         self.rss as i64 - self.used as i64
     }
 }
@@ -111,7 +111,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// `MEMORY USAGE key [SAMPLES count]`
-pub fn memory_usage(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn memory_usage(ctx: &mut Ctx<'_>) -> CommandResult {
     check_samples(ctx)?;
     let key = ctx.key(2);
     match ctx.commit.peek(&key) {
@@ -144,7 +144,7 @@ enum Figure {
 }
 
 /// `MEMORY STATS`
-pub fn memory_stats(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn memory_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     use Figure::{Int, Ratio};
     let memory = Overview::of(ctx.engine);
     let scripts = &ctx.engine.scripts;
@@ -206,7 +206,7 @@ fn put(ctx: &mut Ctx<'_>, (name, figure): (&str, Figure)) {
 }
 
 /// `MEMORY DOCTOR`
-pub fn memory_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn memory_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
     let report = diagnose(&Overview::of(ctx.engine), ctx.engine.clients.len() as u64);
     ctx.out.verbatim("txt", report.as_bytes());
     Ok(())
@@ -247,7 +247,7 @@ fn diagnose(memory: &Overview, clients: u64) -> String {
 }
 
 /// `MEMORY MALLOC-STATS`
-pub fn memory_malloc_stats(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn memory_malloc_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     let memory = Overview::of(ctx.engine);
     let mut report = format!(
         "allocator: {}\nallocated bytes: {}\nmost allocated bytes: {}\nresident bytes: {}\n",
@@ -272,14 +272,14 @@ pub fn memory_malloc_stats(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `MEMORY PURGE`: every worker gives free memory back to the system within a moment
-pub fn memory_purge(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn memory_purge(ctx: &mut Ctx<'_>) -> CommandResult {
     alloc::ask_to_give_back();
     ctx.out.ok();
     Ok(())
 }
 
 /// `MEMORY HELP`
-pub fn memory_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn memory_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

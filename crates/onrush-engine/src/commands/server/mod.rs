@@ -1,13 +1,13 @@
 //! The server as a whole: its clock, its end, and LOLWUT.
 
-pub mod command;
-pub mod config;
-pub mod debug;
-pub mod info;
-pub mod memory;
-pub mod modules;
-pub mod persistence;
-pub mod replication;
+pub(crate) mod command;
+pub(crate) mod config;
+pub(crate) mod debug;
+pub(crate) mod info;
+pub(crate) mod memory;
+pub(crate) mod modules;
+pub(crate) mod persistence;
+pub(crate) mod replication;
 pub(crate) mod replication_specs;
 pub(crate) mod specs;
 
@@ -25,7 +25,7 @@ const NO_SHUTDOWN: CommandError = CommandError::fixed("ERR No shutdown in progre
 const SHUTDOWN_FAILED: CommandError = CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
 
 /// `TIME`: Unix seconds and the microseconds in the present second
-pub fn time(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn time(ctx: &mut Ctx<'_>) -> CommandResult {
     let now_us = ctx.engine.clock.unix_us();
     ctx.out.array(2);
     ctx.out.bulk_int(now_us / 1_000_000);
@@ -34,7 +34,7 @@ pub fn time(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `MONITOR`: a second MONITOR has no reply
-pub fn monitor(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn monitor(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.deny_blocking {
         return Err(NO_MONITOR.into());
     }
@@ -81,7 +81,7 @@ impl Shutdown {
 }
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: no reply when it succeeds, the connection ends with the server
-pub fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Shutdown::read(ctx.argv.iter().skip(1))?;
     if options.abort {
         return Err(NO_SHUTDOWN.into());
@@ -116,7 +116,7 @@ const LOLWUT_COLUMNS_MAX: i64 = 1000;
 const LOLWUT_ROWS_MAX: i64 = 200;
 
 /// `LOLWUT [VERSION version [columns [rows [waves]]]]`: draws waves for the versions that draw in Redis
-pub fn lolwut(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lolwut(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut text = String::new();
     if ctx.argc() > 2 && ctx.is(1, "VERSION") && matches!(ctx.int(2)?, 5 | 6) {
         let number = |index: usize, default: i64, max: i64| match index < ctx.argc() {

@@ -35,14 +35,14 @@ const FAILED: CommandError = CommandError::fixed("ERR");
 const REWRITE_SCHEDULED: &str = "Background append only file rewriting scheduled";
 
 /// `LASTSAVE`: when the data was last saved; before that, when the server started
-pub fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
     let saved_at_s = ctx.engine.snapshots.facts().saved_at_s;
     ctx.out.int(if saved_at_s > 0 { saved_at_s } else { ctx.engine.started_unix_s() });
     Ok(())
 }
 
 /// `SAVE`: other clients are served meanwhile
-pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn save(ctx: &mut Ctx<'_>) -> CommandResult {
     refuse_second(ctx)?;
     // It takes long, so no worker must execute it.
     ctx.leave_worker()?;
@@ -57,7 +57,7 @@ pub fn save(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `BGSAVE [SCHEDULE]`
-pub fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
     let schedules = ctx.argc() == 2 && ctx.is(1, "SCHEDULE");
     if ctx.argc() > 2 || ctx.argc() == 2 && !schedules {
         return Err(error::SYNTAX.into());
@@ -93,7 +93,7 @@ fn failure(purpose: Purpose) -> CommandError {
 }
 
 /// `BGREWRITEAOF`: without an append-only file it writes the base of one, which counts at a start with one
-pub fn bgrewriteaof(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bgrewriteaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
     if runs == Some(Purpose::LogBase) {
         return Err(REWRITE_IN_PROGRESS.into());

@@ -19,7 +19,7 @@ const NO_REPLICAS: CommandError = CommandError::fixed("ERR FAILOVER requires con
 const BAD_FAILOVER_TIMEOUT: CommandError = CommandError::fixed("ERR FAILOVER timeout must be greater than 0");
 
 /// `ROLE`: a primary without replicas
-pub fn role(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn role(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.array(3);
     ctx.out.bulk(b"master");
     ctx.out.int(0);
@@ -28,7 +28,7 @@ pub fn role(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `REPLICAOF host port | NO ONE`, also as SLAVEOF: the server stays a primary
-pub fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
     if !(ctx.is(1, "NO") && ctx.is(2, "ONE")) {
         let port = ctx.int_or(2, BAD_PRIMARY_PORT)?;
         return Err(if (0..=65535).contains(&port) { NO_REPLICATION.into() } else { BAD_PRIMARY_PORT.into() });
@@ -38,14 +38,14 @@ pub fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `WAIT numreplicas timeout`: no replica ever acknowledges a write, so the client waits until the timeout
-pub fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
     let wanted = ctx.int(1)?;
     let deadline_ms = ctx.deadline_from_ms(2)?;
     wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zero)
 }
 
 /// `WAITAOF numlocal numreplicas timeout`: waits until what was written so far is on the disk; no replica ever acknowledges anything
-pub fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let of_this_server = ctx.int(1)?;
     if !(0..=1).contains(&of_this_server) {
         return Err(NOT_A_FLAG.into());
@@ -104,7 +104,7 @@ fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, o
 }
 
 /// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is no replica to take over
-pub fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mut has_host, mut has_timeout, mut is_forced, mut aborts) = (false, false, false, false);
     let mut at = 1;
     while at < ctx.argc() {

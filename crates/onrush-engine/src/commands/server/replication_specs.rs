@@ -4,7 +4,7 @@ use crate::command::spec::Spec;
 use crate::commands::server::{persistence, replication};
 
 /// The commands about replication and persistence.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::generic("wait", "3.0.0", 3, "blocking", replication::wait)
         .syntax("numreplicas timeout")
         .summary("Waits until replicas have acknowledged the connection's writes; returns how many have.")

@@ -4,7 +4,7 @@ use crate::command::spec::{Group, KeySpec, Spec};
 use crate::commands::server::{self, command, config, debug, info, memory};
 
 /// The commands about the server.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::server("info", "1.0.0", -1, "loading stale", info::info)
         .syntax("[section [section ...]]")
         .summary("Tells about the server's state, with statistics.")

@@ -32,32 +32,32 @@ impl Operation {
 }
 
 /// `SINTER key [key …]`
-pub fn sinter(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sinter(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Intersection)
 }
 
 /// `SUNION key [key …]`
-pub fn sunion(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sunion(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Union)
 }
 
 /// `SDIFF key [key …]`
-pub fn sdiff(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sdiff(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Difference)
 }
 
 /// `SINTERSTORE destination key [key …]`
-pub fn sinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
     store_combined(ctx, Operation::Intersection, "sinterstore")
 }
 
 /// `SUNIONSTORE destination key [key …]`
-pub fn sunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
     store_combined(ctx, Operation::Union, "sunionstore")
 }
 
 /// `SDIFFSTORE destination key [key …]`
-pub fn sdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
     store_combined(ctx, Operation::Difference, "sdiffstore")
 }
 
@@ -146,7 +146,7 @@ fn is_intset(sets: &[Option<&Set>], members: &[&[u8]], limits: &SetLimits) -> bo
 }
 
 /// `SINTERCARD numkeys key [key …] [LIMIT limit]`
-pub fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
     let not_positive = CommandError::fixed("ERR numkeys should be greater than 0");
     let count = ctx.int_or(1, not_positive.clone())?;
     let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(not_positive)?;

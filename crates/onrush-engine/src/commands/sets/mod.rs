@@ -1,6 +1,6 @@
 //! Sets: single members, random ones, scans. What combines several sets is in `set_algebra`.
 
-pub mod algebra;
+pub(crate) mod algebra;
 pub(crate) mod specs;
 
 use onrush_store::{Member, Random, Set};
@@ -14,7 +14,7 @@ use crate::error::{self, CommandError, Stop};
 pub(super) const REPEATED_COUNT_MAX: u64 = 100_000_000;
 
 /// `SADD key member [member …]`
-pub fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.set();
     let mut entry = ctx.commit.write_or_create::<Set>(&key)?;
@@ -40,7 +40,7 @@ pub fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SREM key member [member …]`
-pub fn srem(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn srem(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let mut removed = 0;
     let mut emptied = false;
@@ -76,7 +76,7 @@ pub(super) fn replace_by_nothing(ctx: &mut Ctx<'_>, key: &Key<'_>) {
 }
 
 /// `SMOVE source destination member`
-pub fn smove(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn smove(ctx: &mut Ctx<'_>) -> CommandResult {
     let (source, target, member) = (ctx.key(1), ctx.key(2), ctx.arg(3));
     let db = ctx.commit.db();
     ctx.commit.lock_all([(db, source.hash), (db, target.hash)])?;
@@ -108,7 +108,7 @@ pub fn smove(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SISMEMBER key member`
-pub fn sismember(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sismember(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<Set>(&key)?;
     ctx.out.int(i64::from(set.is_some_and(|set| set.contains(ctx.argv.get(2)))));
@@ -116,7 +116,7 @@ pub fn sismember(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SMISMEMBER key member [member …]`
-pub fn smismember(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn smismember(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<Set>(&key)?;
     ctx.out.array(ctx.argv.len() - 2);
@@ -127,7 +127,7 @@ pub fn smismember(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SCARD key`
-pub fn scard(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn scard(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = ctx.commit.read_as::<Set>(&key)?.map_or(0, Set::len);
     ctx.out.int(len as i64);
@@ -135,7 +135,7 @@ pub fn scard(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SMEMBERS key`
-pub fn smembers(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn smembers(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<Set>(&key)?;
     ctx.out.set(set.map_or(0, Set::len));
@@ -158,7 +158,7 @@ fn to_vec(member: Member<'_>) -> Vec<u8> {
 }
 
 /// `SPOP key [count]`
-pub fn spop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn spop(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
         2 => spop_one(ctx),
         3 => spop_many(ctx),
@@ -249,7 +249,7 @@ fn sample<'a>(set: &'a Set, count: usize, random: &mut Random) -> Vec<Member<'a>
 }
 
 /// `SRANDMEMBER key [count]`
-pub fn srandmember(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn srandmember(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let mut random = Random::new(ctx.random());
     if ctx.argc() == 2 {
@@ -305,7 +305,7 @@ pub(super) fn random_count(ctx: &mut Ctx<'_>, index: usize) -> Result<i64, Stop>
 }
 
 /// `SSCAN key cursor [MATCH pattern] [COUNT count]`
-pub fn sscan(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn sscan(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(scan) = ElementScan::parse::<Set>(ctx, None)? else {
         Found::default().reply(ctx.out, 0);
         return Ok(());

@@ -4,7 +4,7 @@ use crate::command::spec::{KeySpec, Spec};
 use crate::commands::sets::{self, algebra};
 
 /// The set commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::set("sadd", "1.0.0", -3, "write denyoom fast short", sets::sadd)
         .syntax("key member [member ...]")
         .summary("Adds members to a set; the set is made if it is not there.")

@@ -303,37 +303,37 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options, eve
 }
 
 /// `ZINTER numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`
-pub fn zinter(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zinter(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Intersection, Options::Weights { with_scores: true })
 }
 
 /// `ZUNION numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`
-pub fn zunion(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zunion(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Union, Options::Weights { with_scores: true })
 }
 
 /// `ZDIFF numkeys key [key …] [WITHSCORES]`
-pub fn zdiff(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zdiff(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_combined(ctx, Operation::Difference, Options::OnlyScores)
 }
 
 /// `ZINTERSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`
-pub fn zinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
     store_combined(ctx, Operation::Intersection, Options::Weights { with_scores: false }, "zinterstore")
 }
 
 /// `ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`
-pub fn zunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
     store_combined(ctx, Operation::Union, Options::Weights { with_scores: false }, "zunionstore")
 }
 
 /// `ZDIFFSTORE destination numkeys key [key …]`
-pub fn zdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
     store_combined(ctx, Operation::Difference, Options::Nothing, "zdiffstore")
 }
 
 /// `ZINTERCARD numkeys key [key …] [LIMIT limit]`
-pub fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, 1, None, Operation::Intersection, Options::Limit)?;
     let looks_max = ctx.commit.work_max();
     let sources: Vec<Source<'_>> = query.keys.iter().map(|key| Source::of(ctx, key)).collect();

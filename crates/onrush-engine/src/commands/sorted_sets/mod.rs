@@ -1,8 +1,8 @@
 //! Sorted sets: adding, removing, scores, ranks, random members, scans.
 
-pub mod algebra;
-pub mod pops;
-pub mod ranges;
+pub(crate) mod algebra;
+pub(crate) mod pops;
+pub(crate) mod ranges;
 pub(crate) mod specs;
 
 use onrush_resp::{Reply, parse_f64};
@@ -84,13 +84,13 @@ impl AddOptions {
 }
 
 /// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member …]`
-pub fn zadd(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let (options, first) = AddOptions::parse(ctx);
     add(ctx, options, first)
 }
 
 /// `ZINCRBY key increment member`
-pub fn zincrby(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zincrby(ctx: &mut Ctx<'_>) -> CommandResult {
     add(ctx, AddOptions { incr: true, ..AddOptions::default() }, 2)
 }
 
@@ -167,7 +167,7 @@ pub(super) fn add_scored(
 }
 
 /// `ZREM key member [member …]`
-pub fn zrem(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrem(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let (mut removed, mut emptied) = (0, false);
     if let Some(mut set) = ctx.commit.write_as::<SortedSet>(&key)? {
@@ -187,7 +187,7 @@ pub fn zrem(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ZCARD key`
-pub fn zcard(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zcard(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = ctx.commit.read_as::<SortedSet>(&key)?.map_or(0, SortedSet::len);
     ctx.out.int(len as i64);
@@ -195,7 +195,7 @@ pub fn zcard(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ZSCORE key member`
-pub fn zscore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zscore(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<SortedSet>(&key)?;
     match set.and_then(|set| set.score(ctx.argv.get(2))) {
@@ -206,7 +206,7 @@ pub fn zscore(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ZMSCORE key member [member …]`
-pub fn zmscore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zmscore(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<SortedSet>(&key)?;
     ctx.out.array(ctx.argv.len() - 2);
@@ -220,12 +220,12 @@ pub fn zmscore(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `ZRANK key member [WITHSCORE]`
-pub fn zrank(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrank(ctx: &mut Ctx<'_>) -> CommandResult {
     rank(ctx, false)
 }
 
 /// `ZREVRANK key member [WITHSCORE]`
-pub fn zrevrank(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrevrank(ctx: &mut Ctx<'_>) -> CommandResult {
     rank(ctx, true)
 }
 
@@ -281,7 +281,7 @@ pub(super) fn reply_members<'a>(
 }
 
 /// `ZRANDMEMBER key [count [WITHSCORES]]`
-pub fn zrandmember(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrandmember(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let mut random = Random::new(ctx.random());
     if ctx.argc() == 2 {
@@ -337,7 +337,7 @@ fn distinct_below(len: usize, count: usize, random: &mut Random) -> Vec<usize> {
 }
 
 /// `ZSCAN key cursor [MATCH pattern] [COUNT count] [NOSCORES]`
-pub fn zscan(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zscan(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(scan) = ElementScan::parse::<SortedSet>(ctx, Some("NOSCORES"))? else {
         Found::default().reply(ctx.out, 0);
         return Ok(());

@@ -11,12 +11,12 @@ use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
 /// `ZPOPMIN key [count]`
-pub fn zpopmin(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zpopmin(ctx: &mut Ctx<'_>) -> CommandResult {
     pop(ctx, false)
 }
 
 /// `ZPOPMAX key [count]`
-pub fn zpopmax(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zpopmax(ctx: &mut Ctx<'_>) -> CommandResult {
     pop(ctx, true)
 }
 
@@ -78,12 +78,12 @@ fn log_pop(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize) {
 }
 
 /// `BZPOPMIN key [key …] timeout`
-pub fn bzpopmin(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bzpopmin(ctx: &mut Ctx<'_>) -> CommandResult {
     pop_or_wait(ctx, false)
 }
 
 /// `BZPOPMAX key [key …] timeout`
-pub fn bzpopmax(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bzpopmax(ctx: &mut Ctx<'_>) -> CommandResult {
     pop_or_wait(ctx, true)
 }
 
@@ -102,7 +102,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
 }
 
 /// `ZMPOP numkeys key [key …] <MIN | MAX> [COUNT count]`
-pub fn zmpop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let arguments = PopArguments::parse(ctx, 1, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"))?;
     let keys = lock_keys(ctx, arguments.keys.clone())?;
     if !pop_first(ctx, &arguments, &keys)? {
@@ -112,7 +112,7 @@ pub fn zmpop(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `BZMPOP timeout numkeys key [key …] <MIN | MAX> [COUNT count]`
-pub fn bzmpop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn bzmpop(ctx: &mut Ctx<'_>) -> CommandResult {
     let arguments = PopArguments::parse(ctx, 2, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"))?;
     let deadline_ms = ctx.deadline_from_seconds(1)?;
     let keys = lock_keys(ctx, arguments.keys.clone())?;

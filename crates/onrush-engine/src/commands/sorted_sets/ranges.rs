@@ -221,37 +221,37 @@ fn reply_range(ctx: &mut Ctx<'_>, fixed: Option<Fixed>, may_have_scores: bool) -
 }
 
 /// `ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`
-pub fn zrange(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrange(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_range(ctx, None, true)
 }
 
 /// `ZREVRANGE key start stop [WITHSCORES]`
-pub fn zrevrange(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrevrange(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_range(ctx, Some(Fixed { by: By::Rank, reverse: true }), true)
 }
 
 /// `ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]`
-pub fn zrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_range(ctx, Some(Fixed { by: By::Score, reverse: false }), true)
 }
 
 /// `ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]`
-pub fn zrevrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrevrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_range(ctx, Some(Fixed { by: By::Score, reverse: true }), true)
 }
 
 /// `ZRANGEBYLEX key min max [LIMIT offset count]`
-pub fn zrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_range(ctx, Some(Fixed { by: By::Lex, reverse: false }), true)
 }
 
 /// `ZREVRANGEBYLEX key max min [LIMIT offset count]`
-pub fn zrevrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrevrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
     reply_range(ctx, Some(Fixed { by: By::Lex, reverse: true }), true)
 }
 
 /// `ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
-pub fn zrangestore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zrangestore(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, 3, None, false)?;
     let (target, source) = (ctx.key(1), ctx.key(2));
     let db = ctx.commit.db();
@@ -280,12 +280,12 @@ pub(crate) fn store_result(ctx: &mut Ctx<'_>, target: &crate::commit::Key<'_>, r
 }
 
 /// `ZCOUNT key min max`
-pub fn zcount(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zcount(ctx: &mut Ctx<'_>) -> CommandResult {
     count(ctx, By::Score)
 }
 
 /// `ZLEXCOUNT key min max`
-pub fn zlexcount(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zlexcount(ctx: &mut Ctx<'_>) -> CommandResult {
     count(ctx, By::Lex)
 }
 
@@ -298,17 +298,17 @@ fn count(ctx: &mut Ctx<'_>, by: By) -> CommandResult {
 }
 
 /// `ZREMRANGEBYRANK key start stop`
-pub fn zremrangebyrank(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zremrangebyrank(ctx: &mut Ctx<'_>) -> CommandResult {
     remove(ctx, By::Rank, "zremrangebyrank")
 }
 
 /// `ZREMRANGEBYSCORE key min max`
-pub fn zremrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zremrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
     remove(ctx, By::Score, "zremrangebyscore")
 }
 
 /// `ZREMRANGEBYLEX key min max`
-pub fn zremrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn zremrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
     remove(ctx, By::Lex, "zremrangebylex")
 }
 

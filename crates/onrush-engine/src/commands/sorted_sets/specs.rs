@@ -4,7 +4,7 @@ use crate::command::spec::{KeySpec, Spec};
 use crate::commands::sorted_sets::{self, algebra, pops, ranges};
 
 /// The sorted-set commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::sorted_set("zadd", "1.2.0", -4, "write denyoom fast short", sorted_sets::zadd)
         .syntax("key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]")
         .summary("Adds members to a sorted set or changes their scores; the set is made if it is not there.")

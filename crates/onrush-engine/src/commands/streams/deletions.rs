@@ -68,7 +68,7 @@ fn reply(ctx: &mut Ctx<'_>, outcomes: &[i64]) {
 }
 
 /// `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id …]`
-pub fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let is_there = ctx.commit.read_as::<Stream>(&key)?.is_some();
     let request = Request::parse(ctx, 2)?;
@@ -90,7 +90,7 @@ pub fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id …]`
-pub fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name) = (ctx.key(1), ctx.arg(2));
     let is_known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     let request = Request::parse(ctx, 3)?;

@@ -81,7 +81,7 @@ fn start_id(argument: &[u8], last: StreamId, may_be_bound: bool) -> Result<Strea
 }
 
 /// `XGROUP CREATE key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]`
-pub fn create(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn create(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx, true)?;
     let (key, name) = (ctx.key(2), ctx.arg(3));
     let last = ctx.commit.read_as::<Stream>(&key)?.map(Stream::last_id);
@@ -120,7 +120,7 @@ fn with_group<R>(
 }
 
 /// `XGROUP SETID key group <id | $> [ENTRIESREAD entries-read]`
-pub fn setid(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn setid(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx, false)?;
     let argument = ctx.arg(4);
     let too_many = (ctx.argc() > SETID_ARGS_MAX).then(|| wrong_options(ctx));
@@ -139,7 +139,7 @@ pub fn setid(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XGROUP DESTROY key group`
-pub fn destroy(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn destroy(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     let stream = ctx.commit.write_as::<Stream>(&key)?.ok_or(KEY_MISSING)?;
     let destroyed = stream.groups_mut().remove(ctx.argv.get(3)).is_some();
@@ -151,7 +151,7 @@ pub fn destroy(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XGROUP CREATECONSUMER key group consumer`
-pub fn createconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn createconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     let (now_ms, name) = (ctx.now_ms(), ctx.arg(4));
     let created = with_group(ctx, |group, _, _| Ok(group.consumer(name, now_ms)))?;
     let key = ctx.key(2);
@@ -163,7 +163,7 @@ pub fn createconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XGROUP DELCONSUMER key group consumer`
-pub fn delconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn delconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     let name = ctx.arg(4);
     let had = with_group(ctx, |group, _, _| Ok(group.remove_consumer(name)))?;
     let key = ctx.key(2);
@@ -175,7 +175,7 @@ pub fn delconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XGROUP HELP`, `XINFO HELP`
-pub fn help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }
@@ -204,7 +204,7 @@ fn lag(stream: &Stream, group: &Group) -> Option<i64> {
 }
 
 /// `XINFO STREAM key [FULL [COUNT count]]`
-pub fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     ctx.commit.read_as::<Stream>(&key)?.ok_or(error::NO_SUCH_KEY)?;
     let full = ctx.argc() > 3;
@@ -334,7 +334,7 @@ fn reply_progress(out: &mut Reply, stream: &Stream, group: &Group) {
 }
 
 /// `XINFO GROUPS key`
-pub fn info_groups(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn info_groups(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
     let stream = ctx.commit.read_as::<Stream>(&key)?.ok_or(error::NO_SUCH_KEY)?;
     let out = &mut *ctx.out;
@@ -353,7 +353,7 @@ pub fn info_groups(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XINFO CONSUMERS key group`
-pub fn info_consumers(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn info_consumers(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name, now_ms) = (ctx.key(2), ctx.arg(3), ctx.now_ms());
     let stream = ctx.commit.read_as::<Stream>(&key)?.ok_or(error::NO_SUCH_KEY)?;
     let group = stream.groups().get(name).ok_or_else(|| no_group(key.bytes, name))?;

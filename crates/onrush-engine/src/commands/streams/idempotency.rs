@@ -105,7 +105,7 @@ impl Named<'_> {
 }
 
 /// `XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE messages]`: forgets all messages if it changes anything.
-pub fn xcfgset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xcfgset(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mut duration_s, mut messages_max) = (None, None);
     let mut index = 2;
     while index < ctx.argc() {
@@ -136,7 +136,7 @@ pub fn xcfgset(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XIDMPRECORD key producer-id idempotent-id id`: the command log has this for each added message.
-pub fn xidmprecord(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xidmprecord(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, producer, name) = (ctx.key(1), ctx.arg(2), ctx.arg(3));
     if producer.is_empty() {
         return Err(NO_PRODUCER.into());

@@ -1,11 +1,11 @@
 //! Streams: adding, reading, deleting and trimming. Groups are in `stream_groups`, pending entries in `stream_pending`.
 
-pub mod deletions;
-pub mod groups;
-pub mod idempotency;
-pub mod pending;
-pub mod reads;
-pub mod releases;
+pub(crate) mod deletions;
+pub(crate) mod groups;
+pub(crate) mod idempotency;
+pub(crate) mod pending;
+pub(crate) mod reads;
+pub(crate) mod releases;
 pub(crate) mod specs;
 
 use onrush_resp::{Reply, parse_i64};
@@ -250,7 +250,7 @@ impl NewId {
 
 /// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id]
 /// [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value …]`
-pub fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let (options, at) = Options::parse(ctx, 2, true)?;
     if at >= ctx.argc() {
         return Err(ctx.command.wrong_arity().into());
@@ -346,7 +346,7 @@ fn choose_id(last: StreamId, new_id: &NewId, now_ms: i64) -> Result<StreamId, Co
 }
 
 /// `XLEN key`
-pub fn xlen(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = ctx.commit.read_as::<Stream>(&key)?.map_or(0, Stream::len);
     ctx.out.int(len as i64);
@@ -354,12 +354,12 @@ pub fn xlen(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XRANGE key start end [COUNT count]`
-pub fn xrange(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xrange(ctx: &mut Ctx<'_>) -> CommandResult {
     range(ctx, false)
 }
 
 /// `XREVRANGE key end start [COUNT count]`
-pub fn xrevrange(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xrevrange(ctx: &mut Ctx<'_>) -> CommandResult {
     range(ctx, true)
 }
 
@@ -400,7 +400,7 @@ fn range(ctx: &mut Ctx<'_>, reverse: bool) -> CommandResult {
 }
 
 /// `XDEL key id [id …]`
-pub fn xdel(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     if ctx.commit.write_as::<Stream>(&key)?.is_none() {
         ctx.out.int(0);
@@ -417,7 +417,7 @@ pub fn xdel(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]`
-pub fn xtrim(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xtrim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (options, _) = Options::parse(ctx, 2, false)?;
     let trim = options.trim_option(ctx);
     let key = ctx.key(1);
@@ -438,7 +438,7 @@ pub fn xtrim(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]`
-pub fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
     let last_id = parse_id(ctx.arg(2), 0)?;
     let (mut entries_added, mut max_deleted) = (None, None);
     let mut index = 3;

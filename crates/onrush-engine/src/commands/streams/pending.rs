@@ -22,7 +22,7 @@ pub(crate) fn no_group(key: &[u8], group: &[u8]) -> CommandError {
 }
 
 /// `XACK key group id [id …]`
-pub fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let name = ctx.arg(2);
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
@@ -41,7 +41,7 @@ pub fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `XPENDING key group [[IDLE min-idle-time] start end count [consumer]]`
-pub fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
     let argc = ctx.argc();
     if argc != 3 && !(6..=9).contains(&argc) {
         return Err(error::SYNTAX.into());
@@ -162,7 +162,7 @@ impl Claim {
 
 /// `XCLAIM key group consumer min-idle-time id [id …] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE]
 /// [JUSTID] [LASTID lastid]`
-pub fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name, consumer) = (ctx.key(1), ctx.arg(2), ctx.arg(3));
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     if !known {
@@ -294,7 +294,7 @@ fn finish(
 }
 
 /// `XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]`
-pub fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name, consumer) = (ctx.key(1), ctx.arg(2), ctx.arg(3));
     let idle_min = ctx.int_or(4, CommandError::fixed("ERR Invalid min-idle-time argument for XAUTOCLAIM"))?.max(0);
     let start = parse_bound(ctx.arg(5), false)?;

@@ -144,7 +144,7 @@ fn from_argument(ctx: &Ctx<'_>, index: usize, in_group: bool) -> Result<From, Co
 }
 
 /// `XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key …] id [id …]`
-pub fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, false)?;
     let count = if query.count == 0 { usize::MAX } else { query.count };
     let mut found: Vec<(Key<'_>, Vec<StreamEntry<'_>>)> = Vec::new();
@@ -210,7 +210,7 @@ fn wait(ctx: &mut Ctx<'_>, query: &Query<'_>, ids: &[String], waits_for: WaitsFo
 }
 
 /// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key …] id [id …]`
-pub fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, true)?;
     let Some((group_name, consumer_name)) = query.group else { return Err(error::SYNTAX.into()) };
     let now_ms = ctx.now_ms();

@@ -72,7 +72,7 @@ impl Request {
 
 /// `XNACK key group <SILENT | FAIL | FATAL> IDS numids id [id …] [RETRYCOUNT count] [FORCE]`: pending entries then
 /// belong to no consumer, and the next claim gets them. With FORCE this also applies to entries that are not pending.
-pub fn xnack(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn xnack(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name) = (ctx.key(1), ctx.arg(2));
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     let request = Request::parse(ctx)?;

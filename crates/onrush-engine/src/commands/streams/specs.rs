@@ -4,7 +4,7 @@ use crate::command::spec::{BeginSearch, FindKeys, Group, KeySpec, Spec};
 use crate::commands::streams::{self, deletions, groups, idempotency, pending, reads, releases};
 
 /// The stream commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::stream("xadd", "5.0.0", -5, "write denyoom fast short", streams::xadd)
         .syntax(
             "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] \

@@ -100,7 +100,7 @@ impl Options {
 /// milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]`: replies with the new value
 /// and the amount added. If the sum would be out of bounds or need more than 64 bits, nothing changes and the amount is
 /// 0; with SATURATE the value becomes the bound instead.
-pub fn increx(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn increx(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx)?;
     if options.is_float { add_float(ctx, &options) } else { add_int(ctx, &options) }
 }

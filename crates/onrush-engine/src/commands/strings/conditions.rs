@@ -105,7 +105,7 @@ fn parse_digest(text: &[u8]) -> Result<u64, CommandError> {
 }
 
 /// `DIGEST key`
-pub fn digest(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn digest(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let Some(entry) = ctx.commit.read(&key) else {
         ctx.out.null();
@@ -124,7 +124,7 @@ fn digest_text(digest: u64) -> [u8; DIGEST_LEN] {
 }
 
 /// `DELEX key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]`: without a condition a key of any type goes.
-pub fn delex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn delex(ctx: &mut Ctx<'_>) -> CommandResult {
     let condition = match ctx.argc() {
         2 => Condition::Present,
         4 => Condition::comparison(ctx, 2).ok_or(error::SYNTAX)?,

@@ -32,7 +32,7 @@ type Bytes = Arc<Vec<u8>>;
 const COUNTED_CELL_BYTES: u64 = 4;
 
 /// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]`
-pub fn lcs(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn lcs(ctx: &mut Ctx<'_>) -> CommandResult {
     let (a, b) = read_both(ctx)?;
     let options = Options::parse(ctx)?;
     check_size(ctx, a.len(), b.len())?;

@@ -9,7 +9,7 @@ use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::CommandError;
 
 /// `MGET key [key …]`: atomic.
-pub fn mget(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn mget(ctx: &mut Ctx<'_>) -> CommandResult {
     lock_keys(ctx, 1)?;
     ctx.out.array(ctx.argc() - 1);
     for index in 1..ctx.argc() {
@@ -24,7 +24,7 @@ pub fn mget(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `MSET key value [key value …]`: atomic.
-pub fn mset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn mset(ctx: &mut Ctx<'_>) -> CommandResult {
     check_pairs(ctx)?;
     lock_keys(ctx, 2)?;
     set_pairs(ctx);
@@ -33,7 +33,7 @@ pub fn mset(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `MSETNX key value [key value …]`: all or nothing.
-pub fn msetnx(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn msetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     check_pairs(ctx)?;
     lock_keys(ctx, 2)?;
     for index in (1..ctx.argc()).step_by(2) {
@@ -94,7 +94,7 @@ const FIRST_KEY: usize = 2;
 
 /// `MSETEX numkeys key value [key value …] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds |
 /// PXAT unix-time-milliseconds | KEEPTTL]`: all or nothing.
-pub fn msetex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn msetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let end = end_of_pairs(ctx)?;
     let options = Options::of_msetex(ctx, end)?;
     let expire = options.expire_at(ctx)?;

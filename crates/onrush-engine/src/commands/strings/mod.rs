@@ -1,9 +1,9 @@
 //! Strings: SET and GET and their relatives, ranges, counters.
 
-pub mod bounded_counters;
-pub mod conditions;
-pub mod lcs;
-pub mod many;
+pub(crate) mod bounded_counters;
+pub(crate) mod conditions;
+pub(crate) mod lcs;
+pub(crate) mod many;
 pub(crate) mod specs;
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const INTEGER_LEN_MAX: usize = 20;
 
 /// How an expiry is given: its unit, and whether it counts from now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpiryUnit {
+pub(crate) enum ExpiryUnit {
     /// Seconds from now.
     Ex,
     /// Milliseconds from now.
@@ -35,7 +35,7 @@ pub enum ExpiryUnit {
 
 impl ExpiryUnit {
     /// The unit an option names.
-    pub fn from_option(word: &[u8]) -> Option<Self> {
+    pub(crate) fn from_option(word: &[u8]) -> Option<Self> {
         [("EX", Self::Ex), ("PX", Self::Px), ("EXAT", Self::ExAt), ("PXAT", Self::PxAt)]
             .into_iter()
             .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()))
@@ -209,7 +209,7 @@ impl<'a> Options<'a> {
 }
 
 /// `SET key value [options]`
-pub fn set(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn set(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 3 {
         return set_with_options(ctx);
     }
@@ -278,7 +278,7 @@ fn log_set(ctx: &mut Ctx<'_>, options: &Options<'_>, key: &Key<'_>, value_index:
 }
 
 /// `SETNX key value`
-pub fn setnx(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn setnx(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     if ctx.commit.write(&key).is_some() {
         ctx.out.int(0);
@@ -292,25 +292,25 @@ pub fn setnx(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SETEX key seconds value`
-pub fn setex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn setex(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options { expiry: Some((ExpiryUnit::Ex, 2)), ..Options::default() };
     set_generic(ctx, &options, 3)
 }
 
 /// `PSETEX key milliseconds value`
-pub fn psetex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn psetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options { expiry: Some((ExpiryUnit::Px, 2)), ..Options::default() };
     set_generic(ctx, &options, 3)
 }
 
 /// `GET key`
-pub fn get(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn get(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     reply_entry(ctx.out, ctx.commit.read(&key))
 }
 
 /// `GETSET key value`
-pub fn getset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn getset(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     reply_entry(ctx.out, ctx.commit.read(&key))?;
     let value = new_value(ctx, 2);
@@ -321,7 +321,7 @@ pub fn getset(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `GETDEL key`
-pub fn getdel(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn getdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let entry = ctx.commit.read(&key);
     let found = entry.is_some();
@@ -336,7 +336,7 @@ pub fn getdel(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `GETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST]`
-pub fn getex(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn getex(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::of_getex(ctx, 2)?;
     let key = ctx.key(1);
     let entry = ctx.commit.read(&key);
@@ -383,7 +383,7 @@ fn getex_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64) {
 }
 
 /// `STRLEN key`
-pub fn strlen(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn strlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = match ctx.commit.read(&key) {
         Some(entry) => {
@@ -403,7 +403,7 @@ fn check_length(ctx: &Ctx<'_>, len: u64) -> CommandResult {
 }
 
 /// `APPEND key value`
-pub fn append(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn append(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let suffix = ctx.arg(2);
     let old_len = match ctx.commit.write(&key) {
@@ -431,7 +431,7 @@ pub fn append(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SETRANGE key offset value`
-pub fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
     let offset = ctx.int(2)?;
     let patch = ctx.arg(3);
     let offset = u64::try_from(offset).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
@@ -473,7 +473,7 @@ pub fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `GETRANGE key start end`
-pub fn getrange(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn getrange(ctx: &mut Ctx<'_>) -> CommandResult {
     let (start, end) = (ctx.int(2)?, ctx.int(3)?);
     let key = ctx.key(1);
     let Some(entry) = ctx.commit.read(&key) else {
@@ -488,7 +488,7 @@ pub fn getrange(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SUBSTR key start end`
-pub fn substr(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn substr(ctx: &mut Ctx<'_>) -> CommandResult {
     getrange(ctx)
 }
 
@@ -504,23 +504,23 @@ fn range(bytes: &[u8], start: i64, end: i64) -> &[u8] {
 }
 
 /// `INCR key`
-pub fn incr(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn incr(ctx: &mut Ctx<'_>) -> CommandResult {
     add(ctx, 1)
 }
 
 /// `DECR key`
-pub fn decr(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn decr(ctx: &mut Ctx<'_>) -> CommandResult {
     add(ctx, -1)
 }
 
 /// `INCRBY key increment`
-pub fn incrby(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn incrby(ctx: &mut Ctx<'_>) -> CommandResult {
     let increment = ctx.int(2)?;
     add(ctx, increment)
 }
 
 /// `DECRBY key decrement`
-pub fn decrby(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn decrby(ctx: &mut Ctx<'_>) -> CommandResult {
     let decrement = ctx.int(2)?;
     let increment = decrement.checked_neg().ok_or(CommandError::fixed("ERR decrement would overflow"))?;
     add(ctx, increment)
@@ -553,22 +553,22 @@ fn add(ctx: &mut Ctx<'_>, increment: i64) -> CommandResult {
 }
 
 /// `INCR key`, several times.
-pub fn incr_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
+pub(crate) fn incr_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
     add_run(ctx, 1, times)
 }
 
 /// `DECR key`, several times.
-pub fn decr_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
+pub(crate) fn decr_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
     add_run(ctx, -1, times)
 }
 
 /// `INCRBY key increment`, several times.
-pub fn incrby_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
+pub(crate) fn incrby_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
     ctx.int(2).map_or(0, |increment| add_run(ctx, increment, times))
 }
 
 /// `DECRBY key decrement`, several times.
-pub fn decrby_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
+pub(crate) fn decrby_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
     ctx.int(2).ok().and_then(i64::checked_neg).map_or(0, |increment| add_run(ctx, increment, times))
 }
 
@@ -601,7 +601,7 @@ pub(super) fn integer(value: ValueRef<'_>) -> Result<i64, CommandError> {
 }
 
 /// `INCRBYFLOAT key increment`
-pub fn incrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn incrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let (old, expire) = match ctx.commit.write(&key) {
         Some(slot) => {

@@ -6,7 +6,7 @@ use crate::command::spec::{BeginSearch, FindKeys, KeySpec, Spec, key_flags};
 use crate::commands::strings::{self, bounded_counters, conditions, lcs, many};
 
 /// The string commands.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::string("get", "1.0.0", 2, "readonly fast short", strings::get)
         .syntax("key")
         .summary("Returns the string value of a key.")

@@ -18,7 +18,7 @@ const COUNT: usize = 10;
 const COUNT_MAX: i64 = 64;
 
 /// `HOTKEYS START METRICS count [CPU] [NET] [COUNT k] [DURATION seconds] [SAMPLE ratio]`
-pub fn hotkeys_start(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hotkeys_start(ctx: &mut Ctx<'_>) -> CommandResult {
     let wanted = parse(ctx)?;
     if !ctx.engine.hotkeys.start(wanted, ctx.now_ms()) {
         return Err(RUNS_ALREADY.into());
@@ -68,7 +68,7 @@ fn parse(ctx: &Ctx<'_>) -> Result<Wanted, CommandError> {
 }
 
 /// `HOTKEYS STOP`: null if no session runs
-pub fn hotkeys_stop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hotkeys_stop(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.engine.hotkeys.stop(ctx.now_ms()) {
         ctx.engine.settings.timing.sample_hot_keys(0);
         ctx.out.ok();
@@ -79,7 +79,7 @@ pub fn hotkeys_stop(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HOTKEYS RESET`
-pub fn hotkeys_reset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hotkeys_reset(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.engine.hotkeys.reset(ctx.now_ms()) {
         return Err(STILL_RUNS.into());
     }
@@ -88,7 +88,7 @@ pub fn hotkeys_reset(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `HOTKEYS GET`: an array with one map, as of one node; null if there was no session
-pub fn hotkeys_get(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hotkeys_get(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(found) = ctx.engine.hotkeys.found(ctx.now_ms()) else {
         ctx.out.null();
         return Ok(());
@@ -128,7 +128,7 @@ fn reply_numbers(ctx: &mut Ctx<'_>, numbers: &[(&str, i64)]) {
 }
 
 /// `HOTKEYS HELP`
-pub fn hotkeys_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn hotkeys_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

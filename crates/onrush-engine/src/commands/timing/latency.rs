@@ -9,7 +9,7 @@ use crate::observe::histogram::{CountBelow, Distribution};
 use crate::observe::latency::{Event, Sample, Series};
 
 /// `LATENCY LATEST`: the latest and the longest sample of each event
-pub fn latency_latest(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn latency_latest(ctx: &mut Ctx<'_>) -> CommandResult {
     let events = ctx.engine.latency.all();
     ctx.out.array(events.len());
     for (event, series) in events {
@@ -24,7 +24,7 @@ pub fn latency_latest(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `LATENCY HISTORY event`: its samples, the oldest first
-pub fn latency_history(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn latency_history(ctx: &mut Ctx<'_>) -> CommandResult {
     let series = series_of(ctx).unwrap_or_default();
     ctx.out.array(series.samples.len());
     for sample in series.samples {
@@ -40,7 +40,7 @@ fn series_of(ctx: &Ctx<'_>) -> Option<Series> {
 }
 
 /// `LATENCY RESET [event [event ...]]`: returns how many events there were
-pub fn latency_reset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn latency_reset(ctx: &mut Ctx<'_>) -> CommandResult {
     let events: Vec<Event> = match ctx.argc() {
         2 => Event::ALL.iter().map(|(_, event)| *event).collect(),
         _ => ctx.argv.iter().skip(2).filter_map(Event::named).collect(),
@@ -52,7 +52,7 @@ pub fn latency_reset(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `LATENCY HISTOGRAM [command [command ...]]`: for each power of two of microseconds, how many calls took at most that
 /// long
-pub fn latency_histogram(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn latency_histogram(ctx: &mut Ctx<'_>) -> CommandResult {
     let table = &ctx.engine.commands;
     let asked: Vec<&Command> = match ctx.argc() {
         2 => table.all().collect(),
@@ -92,7 +92,7 @@ fn family<'e>(engine: &'e Engine, command: &'e Command) -> impl Iterator<Item = 
 }
 
 /// `LATENCY GRAPH event`: its samples as columns, with their ages below
-pub fn latency_graph(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn latency_graph(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(series) = series_of(ctx) else {
         let event = error::quoted(ctx.arg(2));
         return Err(CommandError::bytes([b"ERR No samples available for event '", event, b"'"].concat()).into());
@@ -144,7 +144,7 @@ fn age(seconds: i64) -> String {
 }
 
 /// `LATENCY DOCTOR`: what was slow, and how to avoid it
-pub fn latency_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn latency_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
     let text = diagnose(&ctx.engine.latency.all(), ctx.engine.settings.timing.latency_threshold_ms());
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
@@ -208,7 +208,7 @@ fn advice(event: Event) -> &'static str {
 }
 
 /// `LATENCY HELP`
-pub fn latency_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn latency_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The commands that show what takes time.
 
-pub mod hotkeys;
-pub mod latency;
+pub(crate) mod hotkeys;
+pub(crate) mod latency;
 pub(crate) mod pipeline;
-pub mod slowlog;
+pub(crate) mod slowlog;
 pub(crate) mod specs;

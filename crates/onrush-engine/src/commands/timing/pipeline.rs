@@ -75,7 +75,7 @@ impl Habits {
 }
 
 /// `PIPELINE DOCTOR`
-pub fn pipeline_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pipeline_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
     let clients = ctx.engine.clients.all();
     let habits: Vec<Habits> = clients.iter().map(|client| Habits::of(client)).collect();
     let text = diagnose(&ctx.engine.stats.pipelining(), habits);
@@ -150,7 +150,7 @@ fn seconds(ms: u64) -> String {
 }
 
 /// `PIPELINE HELP`
-pub fn pipeline_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn pipeline_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

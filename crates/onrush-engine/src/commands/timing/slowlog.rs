@@ -16,7 +16,7 @@ const BAD_COUNT: CommandError = CommandError::fixed("ERR count should be greater
 const TOLD: i64 = 10;
 
 /// `SLOWLOG GET [count]`: the latest ones first; -1 is all
-pub fn slowlog_get(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn slowlog_get(ctx: &mut Ctx<'_>) -> CommandResult {
     let count = count_of(ctx)?;
     let out = &mut *ctx.out;
     ctx.engine.slowlog.latest(count, |len, entries| {
@@ -48,7 +48,7 @@ fn tell(entry: &Entry, out: &mut Reply) {
 }
 
 /// `SLOWLOG BATCHES [count]`: the latest slow batches first, with what their time was spent on; -1 is all
-pub fn slowlog_batches(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn slowlog_batches(ctx: &mut Ctx<'_>) -> CommandResult {
     let count = count_of(ctx)?;
     let out = &mut *ctx.out;
     ctx.engine.slow_batches.latest(count, |len, batches| {
@@ -84,13 +84,13 @@ fn tell_batch(batch: &SlowBatch, out: &mut Reply) {
 }
 
 /// `SLOWLOG LEN`
-pub fn slowlog_len(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn slowlog_len(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.int(ctx.engine.slowlog.len() as i64);
     Ok(())
 }
 
 /// `SLOWLOG RESET`
-pub fn slowlog_reset(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn slowlog_reset(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.slowlog.reset();
     ctx.engine.slow_batches.reset();
     ctx.out.ok();
@@ -98,7 +98,7 @@ pub fn slowlog_reset(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `SLOWLOG HELP`
-pub fn slowlog_help(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn slowlog_help(ctx: &mut Ctx<'_>) -> CommandResult {
     replies::help(&ctx.engine.commands, ctx.command, ctx.out);
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::command::spec::{Group, Spec};
 use crate::commands::timing::{hotkeys, latency, pipeline, slowlog};
 
 /// The commands that show what takes time.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::container(Group::Server, "slowlog", "2.2.12", SLOWLOG)
         .summary("Container of commands about commands that took long."),
     Spec::container(Group::Server, "latency", "2.8.13", LATENCY).summary("Container of commands about latencies."),

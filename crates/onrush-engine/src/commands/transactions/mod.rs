@@ -21,7 +21,7 @@ const WATCH_IN_MULTI: CommandError = CommandError::fixed("ERR WATCH inside MULTI
 const ABORTED: CommandError = CommandError::fixed("EXECABORT Transaction discarded because of previous errors.");
 
 /// `MULTI`
-pub fn multi(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn multi(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.transaction.is_some() {
         return Err(NESTED_MULTI.into());
     }
@@ -32,7 +32,7 @@ pub fn multi(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `DISCARD`
-pub fn discard(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn discard(ctx: &mut Ctx<'_>) -> CommandResult {
     let transaction = ctx.session.end_transaction().ok_or(DISCARD_WITHOUT_MULTI)?;
     ctx.commit.keep_transaction(transaction);
     ctx.session.unwatch(ctx.engine);
@@ -41,7 +41,7 @@ pub fn discard(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `WATCH key [key ...]`
-pub fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.transaction.is_some() {
         return Err(WATCH_IN_MULTI.into());
     }
@@ -58,14 +58,14 @@ pub fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `UNWATCH`
-pub fn unwatch(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn unwatch(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.unwatch(ctx.engine);
     ctx.out.ok();
     Ok(())
 }
 
 /// `EXEC`: one commit, which has the locks of all keys that the commands name and of all watched keys
-pub fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
     let transaction = ctx.session.end_transaction().ok_or(EXEC_WITHOUT_MULTI)?;
     if ctx.commit.is_stuck() && transaction.flags().contains(Flags::DENYOOM) {
         return Err(abort(ctx, &error::OUT_OF_MEMORY).into());

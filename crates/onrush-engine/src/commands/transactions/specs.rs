@@ -4,7 +4,7 @@ use crate::command::spec::{KeySpec, Spec};
 use crate::commands::transactions::{discard, exec, multi, unwatch, watch};
 
 /// The commands about transactions.
-pub static SPECS: &[Spec] = &[
+pub(crate) static SPECS: &[Spec] = &[
     Spec::transaction("multi", "1.2.0", 1, "noscript loading stale fast allow_busy short not_queued", multi)
         .summary("Begins a transaction: the commands that follow are queued."),
     Spec::transaction("exec", "1.2.0", 1, "noscript loading stale skip_slowlog not_queued reports_data exec", exec)

@@ -13,7 +13,7 @@ const IS_OFF: CommandError = CommandError::fixed("ERR the command log is not bei
 
 /// `DEBUG COMMAND-LOG START path`: writes all keys as commands, as of one moment, and then every change. The thread for
 /// long commands makes the commands while it has the whole keyspace; the log's thread writes them. O(data), also in memory.
-pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn start(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.leave_worker()?;
     let path = String::from_utf8_lossy(ctx.arg(3)).into_owned();
     if ctx.engine.debug_log.lock().is_some() {
@@ -35,7 +35,7 @@ pub fn start(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// `DEBUG COMMAND-LOG STOP`
-pub fn stop(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn stop(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.leave_worker()?;
     ctx.commit.lock_keyspace()?;
     let id = ctx.engine.debug_log.lock().take().ok_or(IS_OFF)?;

@@ -19,28 +19,28 @@ const FIELD_EXPIRES: &[u8] = b"!!hexpire!!";
 
 /// A digest, shown as 40 hexadecimal digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Digest([u8; LEN]);
+pub(crate) struct Digest([u8; LEN]);
 
 impl Digest {
     /// Adds a part, in any order. O(length).
-    pub fn add(&mut self, part: &[u8]) {
+    pub(crate) fn add(&mut self, part: &[u8]) {
         let of_part = Sha1::from(part).digest().bytes();
         self.0.iter_mut().zip(of_part).for_each(|(byte, other)| *byte ^= other);
     }
 
     /// Mixes the next part in. O(length).
-    pub fn mix(&mut self, part: &[u8]) {
+    pub(crate) fn mix(&mut self, part: &[u8]) {
         self.add(part);
         self.0 = Sha1::from(self.0).digest().bytes();
     }
 
     /// Begins a database that has keys; its keys are added afterwards. Databases come in ascending order.
-    pub fn begin_database(&mut self, db: u32) {
+    pub(crate) fn begin_database(&mut self, db: u32) {
         self.mix(&db.to_be_bytes());
     }
 
     /// Adds a key of the database with what it holds. O(size).
-    pub fn add_entry(&mut self, entry: &Entry) {
+    pub(crate) fn add_entry(&mut self, entry: &Entry) {
         let mut digest = Self::default();
         digest.mix(entry.key());
         digest.mix_value(entry);
@@ -48,7 +48,7 @@ impl Digest {
     }
 
     /// The digest of what a key holds, whatever the key. O(size).
-    pub fn of_value(entry: &Entry) -> Self {
+    pub(crate) fn of_value(entry: &Entry) -> Self {
         let mut digest = Self::default();
         digest.mix_value(entry);
         digest

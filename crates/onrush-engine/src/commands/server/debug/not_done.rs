@@ -4,7 +4,7 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::CommandError;
 
 /// One of them.
-pub struct NotDone {
+pub(crate) struct NotDone {
     name: &'static str,
     /// Arguments that it has at least, the words `DEBUG` and its name included.
     argc_min: usize,
@@ -58,7 +58,7 @@ const ALL: &[NotDone] = &[
 ];
 
 /// The one that the present command names, if it has enough arguments.
-pub fn find(ctx: &Ctx<'_>) -> Option<&'static NotDone> {
+pub(crate) fn find(ctx: &Ctx<'_>) -> Option<&'static NotDone> {
     ALL.iter().find(|not_done| ctx.is(1, not_done.name) && ctx.argc() >= not_done.argc_min)
 }
 
@@ -66,7 +66,7 @@ pub fn find(ctx: &Ctx<'_>) -> Option<&'static NotDone> {
 ///
 /// # Errors
 /// Otherwise, with the reason.
-pub fn reply(ctx: &mut Ctx<'_>, not_done: &'static NotDone) -> CommandResult {
+pub(crate) fn reply(ctx: &mut Ctx<'_>, not_done: &'static NotDone) -> CommandResult {
     if not_done.harmless.is_some_and(|position| ctx.argc() == 3 && ctx.is(2, position)) {
         ctx.out.ok();
         return Ok(());

@@ -11,7 +11,7 @@ const BAD_PROTOCOL: CommandError = CommandError::fixed(
 
 /// `DEBUG PROTOCOL type`
 #[expect(clippy::approx_constant, reason = "the double that Redis answers")]
-pub fn protocol(ctx: &mut Ctx<'_>) -> CommandResult {
+pub(crate) fn protocol(ctx: &mut Ctx<'_>) -> CommandResult {
     let out = &mut *ctx.out;
     match ctx.argv.get(2).to_ascii_lowercase().as_slice() {
         b"string" => out.bulk(b"Hello World"),

@@ -8,7 +8,7 @@ use crate::types::digest::{Digest, Mixer};
 
 /// The digest of a key in database `db` and its value, including when keys and fields expire, and which consumer has
 /// which entry of a stream. O(size).
-pub fn of_entry(db: usize, entry: &Entry) -> Digest {
+pub(crate) fn of_entry(db: usize, entry: &Entry) -> Digest {
     let mut parts = Mixer::default();
     parts.part(&(db as u64).to_le_bytes());
     parts.part(entry.key());
