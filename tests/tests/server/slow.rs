@@ -202,6 +202,34 @@ fn every_script_of_a_pipeline_is_counted() {
 }
 
 #[test]
+fn a_script_behind_short_commands_begins_when_it_begins() {
+    let server = Server::start_onrush(&["--workers", "1"]);
+    let mut conn = server.connect();
+    let lives = || argv!["EVAL", "return redis.call('SET', KEYS[1], 'v', 'PX', 5000)", "1", "k"];
+    // The first of a chunk, and the second of a later one.
+    conn.call(&lives());
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    conn.pipeline(&[argv!["GET", "a"], lives()]);
+    let Value::Int(left_ms) = conn.run("PTTL k") else { panic!("no number") };
+    assert!((4_000..=5_000).contains(&left_ms), "{left_ms} ms");
+    let stats = conn.run("INFO commandstats").text().to_owned();
+    let line = stats.lines().find(|line| line.starts_with("cmdstat_eval:")).expect("a line");
+    let usec = line.split("usec=").nth(1).and_then(|rest| rest.split(',').next()).and_then(|usec| usec.parse().ok());
+    assert!(usec.is_some_and(|usec: u64| usec < 1_000_000), "{line}");
+}
+
+#[test]
+fn a_script_that_is_refused_behind_a_brief_one_has_not_failed() {
+    let server = Server::start_onrush(&["--workers", "1"]);
+    let mut conn = server.connect();
+    conn.run("CONFIG SET maxmemory 1");
+    conn.pipeline(&[argv!["EVAL", "return 1", "0"], argv!["EVAL", "#!lua\nreturn 1", "0"]]);
+    let stats = conn.run("INFO commandstats").text().to_owned();
+    let line = stats.lines().find(|line| line.starts_with("cmdstat_eval:")).expect("a line");
+    assert!(line.contains("calls=1,") && line.ends_with("rejected_calls=1,failed_calls=0"), "{line}");
+}
+
+#[test]
 fn a_command_that_waits_is_logged_when_it_has_its_reply_and_as_it_came() {
     let servers = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Newer, &[])];
     let logged = servers.map(|server| {

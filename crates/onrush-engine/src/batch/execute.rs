@@ -146,7 +146,7 @@ fn end_row(ctx: &mut Ctx<'_>, executed: Option<&'static Command>, reply_at: usiz
     let calls = u64::from(before) + u64::from(executed.is_some());
     let timing = &ctx.engine.settings.timing;
     let counters = &ctx.engine.stats.threads[ctx.thread].commands[ctx.command.id as usize];
-    counters.failed.add(u64::from(failed));
+    counters.failed.add(u64::from(failed && executed.is_some()));
     counters.count(calls, took_ns, timing.tracks());
     note_together(ctx, ctx.command, calls, took_ns);
 }
@@ -211,10 +211,6 @@ pub(crate) fn hear(ctx: &mut Ctx<'_>) {
         if ctx.session.handle.has_mail() {
             ctx.session.take_mail(ctx.out, ctx.engine.settings.reply_limit_bytes.load(Relaxed));
             ctx.session.owed.has_seen_data = true;
-            if ctx.session.subscriptions.is_none() && !ctx.session.handle.has_mail() {
-                // It has heard its last.
-                ctx.session.note_subscriptions();
-            }
         }
     }
 }

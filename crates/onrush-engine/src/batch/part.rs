@@ -146,6 +146,8 @@ impl Execution<'_> {
         }
         ctx.commit.release();
         count_earlier(&mut ctx);
+        // Places begin anew with the next chunk.
+        ctx.commit.watch().unchain();
         steps.tally.timed_ns += ctx.commit.watch().take_measured();
         if !steps.plain {
             cold_path();

@@ -10,8 +10,6 @@ use super::rebuild::rebuild;
 use super::undo::Undo;
 use crate::batch::argv::Argv;
 use crate::batch::kept::KEPT_BYTES_MAX;
-use crate::clients::client::ClientHandle;
-use crate::messages::channel::Channel;
 use crate::messages::events::{EventClass, EventClasses};
 use crate::messages::kind::Kind;
 use crate::messages::outgoing::Outgoing;
@@ -410,11 +408,6 @@ impl Recorder {
         let receivers = self.outgoing.publish(kind, channel, message, owned);
         self.is_open |= receivers > 0;
         receivers
-    }
-
-    /// See [`Outgoing::note_leave`].
-    pub(super) fn note_leave(&mut self, channel: &Arc<Channel>, client: &Arc<ClientHandle>) -> bool {
-        self.outgoing.note_leave(channel, client)
     }
 
     /// Whether more messages wait for the end of the commit than may.

@@ -6,8 +6,6 @@ use onrush_store::KeyHash;
 
 use super::Commit;
 use crate::batch::argv::Argv;
-use crate::clients::client::ClientHandle;
-use crate::messages::channel::Channel;
 use crate::messages::events::EventClass;
 use crate::messages::kind::Kind;
 
@@ -103,11 +101,6 @@ impl Commit {
         owned: Option<&Arc<Vec<u8>>>,
     ) -> usize {
         self.record.publish(kind, channel, message, owned)
-    }
-
-    /// Notes that a client has left a channel; returns whether it still gets messages that this commit has published.
-    pub(crate) fn note_leave(&mut self, channel: &Arc<Channel>, client: &Arc<ClientHandle>) -> bool {
-        self.record.note_leave(channel, client)
     }
 
     /// Sends the messages of the commands so far. No command may be under way, unless its effects so far are complete.

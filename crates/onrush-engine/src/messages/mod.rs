@@ -11,7 +11,7 @@
 //!
 //! Lock order: a part of the directory, then a channel's subscribers, then an outbox; a client's waker comes last.
 
-pub(crate) mod channel;
+mod channel;
 pub mod delivery;
 mod directory;
 pub mod events;

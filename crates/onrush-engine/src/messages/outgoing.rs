@@ -3,7 +3,6 @@
 //! Consecutive messages on one channel are encoded together: a subscriber gets one reference for all of them. The
 //! subscribers of a channel are looked up once, as long as no subscription begins or ends.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,7 +11,6 @@ use super::events::EventClasses;
 use super::kind::Kind;
 use super::outbox::Parcel;
 use crate::batch::kept::shrink;
-use crate::clients::client::ClientHandle;
 use crate::shared::Shared;
 
 /// Messages on one channel that were published one after the other.
@@ -24,8 +22,6 @@ struct Group {
     name: Range<usize>,
     /// The messages in the list of payloads.
     payloads: Range<usize>,
-    /// How many groups are before it.
-    number: usize,
 }
 
 /// A channel as of the last message on it.
@@ -46,22 +42,12 @@ enum Payload {
     Shared(Arc<Vec<u8>>),
 }
 
-/// A channel that the commit's own client has left after messages were published. It gets those on this channel.
-struct Left {
-    channel: Arc<Channel>,
-    client: Arc<ClientHandle>,
-    /// The groups that were there.
-    groups: usize,
-}
-
 /// See the module's text.
 pub(crate) struct Outgoing {
     shared: &'static Shared,
     thread: usize,
     known: Option<Known>,
     groups: Vec<Group>,
-    /// By the address of the channel.
-    left: BTreeMap<usize, Left>,
     payloads: Vec<Payload>,
     /// Names and payloads.
     bytes: Vec<u8>,
@@ -75,16 +61,7 @@ const HELD_BYTES_MAX: usize = 16 << 20;
 
 impl Outgoing {
     pub(crate) fn new(shared: &'static Shared, thread: usize) -> Self {
-        Self {
-            shared,
-            thread,
-            known: None,
-            groups: Vec::new(),
-            left: BTreeMap::new(),
-            payloads: Vec::new(),
-            bytes: Vec::new(),
-            held_bytes: 0,
-        }
+        Self { shared, thread, known: None, groups: Vec::new(), payloads: Vec::new(), bytes: Vec::new(), held_bytes: 0 }
     }
 
     #[inline]
@@ -118,7 +95,6 @@ impl Outgoing {
                 patterns: Arc::clone(&known.patterns),
                 name: start..self.bytes.len(),
                 payloads: self.payloads.len()..self.payloads.len(),
-                number: self.groups.len(),
             });
         }
         self.held_bytes += size_of::<Group>() + size_of::<Payload>() + name.len() + payload.len();
@@ -134,21 +110,6 @@ impl Outgoing {
             group.payloads.end = self.payloads.len();
         }
         known.receivers
-    }
-
-    /// Notes that the client of this commit has left a channel; returns whether messages may wait that it gets
-    /// nevertheless. O(log channels).
-    #[cold]
-    pub(crate) fn note_leave(&mut self, channel: &Arc<Channel>, client: &Arc<ClientHandle>) -> bool {
-        let groups = self.groups.len();
-        if groups == 0 {
-            return false;
-        }
-        // Later messages are none of its, so they are in a group of their own.
-        self.known = None;
-        let left = Left { channel: Arc::clone(channel), client: Arc::clone(client), groups };
-        self.left.insert(Arc::as_ptr(channel) as usize, left);
-        true
     }
 
     /// Publishes a keyspace event on the channel of its key and on its own, as `classes` say.
@@ -171,15 +132,15 @@ impl Outgoing {
     /// Sends the published messages, in order.
     #[cold]
     pub(crate) fn deliver(&mut self) {
-        for group in &std::mem::take(&mut self.groups) {
+        for group in std::mem::take(&mut self.groups) {
             if group.patterns.is_empty() {
-                self.tell_channel(group, group.payloads.clone());
+                self.tell_channel(&group, group.payloads.clone());
                 continue;
             }
             for at in group.payloads.clone() {
-                self.tell_channel(group, at..at + 1);
+                self.tell_channel(&group, at..at + 1);
                 for pattern in &*group.patterns {
-                    self.tell(pattern, group, Some(&pattern.name), at..at + 1);
+                    self.tell(pattern, &group, Some(&pattern.name), at..at + 1);
                 }
             }
         }
@@ -189,7 +150,6 @@ impl Outgoing {
     /// Drops published messages that were not sent.
     pub(crate) fn clear(&mut self) {
         self.groups.clear();
-        self.left.clear();
         self.payloads.clear();
         self.bytes.clear();
         self.held_bytes = 0;
@@ -206,8 +166,7 @@ impl Outgoing {
         }
     }
 
-    /// Puts messages into the outboxes of the subscribers of a channel, or of a pattern that matches its name, and of
-    /// the client that has left it since.
+    /// Puts messages into the outboxes of the subscribers of a channel, or of a pattern that matches its name.
     fn tell(&self, to: &Channel, group: &Group, pattern: Option<&[u8]>, payloads: Range<usize>) {
         let encode = |is_resp3| {
             let name = &self.bytes[group.name.clone()];
@@ -227,10 +186,7 @@ impl Outgoing {
         let limits = self.shared.settings.output_limits();
         let mut parcels: [Option<Arc<Parcel>>; 2] = [None, None];
         let subscribers = to.subscribers.lock();
-        let left = self.left.get(&(std::ptr::from_ref(to) as usize));
-        let left = left.filter(|left| std::ptr::eq(&*left.channel, to) && group.number < left.groups);
-        let left = left.map(|left| &left.client).filter(|left| subscribers.iter().all(|client| client.id != left.id));
-        for client in subscribers.iter().chain(left) {
+        for client in subscribers.iter() {
             let is_resp3 = client.is_resp3();
             let parcel = parcels[usize::from(is_resp3)].get_or_insert_with(|| encode(is_resp3));
             client.send(parcel, &limits, self.shared, self.thread);

@@ -70,14 +70,14 @@ impl Subscriptions {
         self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
     }
 
-    /// Ends a subscription if it exists, and returns its channel: when this returns, none of its messages comes any more.
-    pub(crate) fn remove(&mut self, kind: Kind, name: &[u8]) -> Option<Arc<Channel>> {
+    /// Ends a subscription if it exists: when this returns, none of its messages comes any more.
+    pub(crate) fn remove(&mut self, kind: Kind, name: &[u8]) {
         let names = &mut self.sets.by_kind[kind as usize];
-        let channel = names.remove(name)?;
-        self.shared.messages.leave(&channel, &self.client);
-        channel::shrink(names);
-        self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
-        Some(channel)
+        if let Some(channel) = names.remove(name) {
+            self.shared.messages.leave(&channel, &self.client);
+            channel::shrink(names);
+            self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
+        }
     }
 
     /// Ends all subscriptions of a client that stays connected.

@@ -5,7 +5,6 @@ pub(crate) mod specs;
 use onrush_resp::Reply;
 
 use crate::blocking::waiter::flatten;
-use crate::clients::session::States;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -68,37 +67,30 @@ fn subscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
 
 fn unsubscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     let word = kind.unsubscribed();
-    let mut expects_mail = ctx.session.states.contains(States::HEARS) && ctx.session.subscriptions.is_none();
     if ctx.argc() > 1 {
         for index in 1..ctx.argc() {
-            expects_mail |= leave(ctx, kind, ctx.arg(index));
+            leave(ctx, kind, ctx.arg(index));
         }
     } else {
         let all = ctx.session.subscriptions.as_ref().map_or_else(Vec::new, |subscriptions| subscriptions.all(kind));
-        all.iter().for_each(|channel| expects_mail |= leave(ctx, kind, &channel.name));
+        all.iter().for_each(|channel| leave(ctx, kind, &channel.name));
         if all.is_empty() {
             let count = ctx.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.count(kind));
             confirm(ctx, word, None, count);
         }
     }
     ctx.session.note_subscriptions();
-    if expects_mail {
-        // Until the messages have come that its transaction has published.
-        ctx.session.states.insert(States::HEARS);
-    }
     Ok(())
 }
 
-/// Ends a subscription and confirms the end, after the messages that came before it. Returns whether messages of its
-/// transaction come later.
-fn leave(ctx: &mut Ctx<'_>, kind: Kind, name: &[u8]) -> bool {
-    let (mut left, mut count) = (None, 0);
+/// Ends a subscription and confirms the end, after the messages that came before it.
+fn leave(ctx: &mut Ctx<'_>, kind: Kind, name: &[u8]) {
+    let mut count = 0;
     if let Some(subscriptions) = &mut ctx.session.subscriptions {
-        left = subscriptions.remove(kind, name);
+        subscriptions.remove(kind, name);
         count = subscriptions.count(kind);
     }
     confirm(ctx, kind.unsubscribed(), Some(name), count);
-    left.is_some_and(|channel| ctx.commit.note_leave(&channel, &ctx.session.handle))
 }
 
 /// Confirms that a subscription has begun or ended, after all messages so far.

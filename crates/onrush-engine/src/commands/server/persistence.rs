@@ -183,7 +183,11 @@ fn save_all(ctx: &mut Ctx<'_>, why: &str) -> Result<bool, Stop> {
 }
 
 fn save_locked(ctx: &mut Ctx<'_>) -> Result<bool, Stop> {
-    let Ok(underway) = cut(ctx, Purpose::File, false) else { return Ok(false) };
+    let underway = match cut(ctx, Purpose::File, false) {
+        Ok(underway) => underway,
+        Err(Stop::Error(_)) => return Ok(false),
+        Err(stop) => return Err(stop),
+    };
     Ok(run(ctx.engine, &underway, At::Alone).is_ok())
 }
 
