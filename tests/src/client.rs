@@ -105,6 +105,15 @@ impl Conn {
         }
     }
 
+    /// Closes the connection now: after a mere `drop`, a child that another test has just forked may hold it open until
+    /// it runs its own program.
+    pub fn close(self) {
+        let _ = match &self.stream {
+            Stream::Tcp(s) => s.shutdown(Shutdown::Both),
+            Stream::Unix(s) => s.shutdown(Shutdown::Both),
+        };
+    }
+
     /// Tells the server that no more bytes will come, and goes on reading.
     pub fn half_close(&mut self) {
         let _ = match &self.stream {

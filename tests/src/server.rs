@@ -154,6 +154,15 @@ impl Server {
         text
     }
 
+    /// Waits until the log tells `what`: a thread of its own writes it, behind what it tells of.
+    pub fn expect_log(&self, what: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log().contains(what) {
+            assert!(Instant::now() < deadline, "the log does not tell {what:?}:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// The end of the log, for failure messages.
     pub fn log_tail(&self) -> String {
         let log = self.log();

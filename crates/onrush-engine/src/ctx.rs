@@ -102,7 +102,7 @@ pub struct Ctx<'a> {
 impl<'a> Ctx<'a> {
     /// For commands of a session on one thread. The command and its arguments are set later.
     #[inline(always)]
-    pub fn new(
+    pub(crate) fn new(
         engine: &'static Engine,
         thread: usize,
         session: &'a mut Session,

@@ -149,7 +149,7 @@ pub struct Shared {
 
 impl Shared {
     /// With no data and no clients. `commands`: how many commands there are.
-    pub fn new(parts: &Parts, commands: usize) -> Self {
+    pub(crate) fn new(parts: &Parts, commands: usize) -> Self {
         let threads = threads(parts.workers);
         let keyspace = KeyspaceOptions { databases: parts.databases, shards: parts.shards, seed: parts.hash_seed };
         let clock = Clock::new(parts.time);

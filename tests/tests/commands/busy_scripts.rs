@@ -174,7 +174,7 @@ fn the_end_of_a_server_waits_for_a_script_which_clients_can_end() {
         let _busy = send(&server, "while true do end");
         wait_until_busy(&mut conn);
         server.signal("TERM");
-        wait_until("it is told", || server.log().contains("The data is saved when the script has ended"));
+        server.expect_log("The data is saved when the script has ended");
         let mut comes_now = server.connect();
         comes_now.send(format!("{how}\r\n").as_bytes()).expect("sent");
         if saves {

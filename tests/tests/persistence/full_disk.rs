@@ -113,6 +113,7 @@ fn under_always_what_does_not_fit_is_not_acknowledged_and_goes_on_later() {
     let mut conn = again.connect();
     assert!(has_all(&mut conn, "k", done + later));
     assert_eq!(conn.run("DEBUG DIGEST").text(), digest);
+    again.expect_log("Ready to accept connections");
     assert!(!again.log().contains("is cut"), "no torn record in the middle or at the end");
 }
 
@@ -236,6 +237,7 @@ fn what_a_killed_process_has_not_completed_is_removed() {
     left.iter().chain(&kept).for_each(|path| fs::write(path, "REDIS0010").expect("written"));
     let server = start_on(&folder.0, &["--appendonly", "yes"]);
     assert!(left.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
+    server.expect_log("Ready to accept connections");
     assert_eq!(server.log().matches("its process has ended before the file was complete").count(), 2);
 }
 

@@ -222,7 +222,7 @@ fn a_file_whose_line_the_manifest_has_lost_stays() {
         let mut conn = server.connect();
         assert_eq!(conn.run("DBSIZE"), Value::Int(1));
         assert!(fs::read(&incr).is_ok_and(|now| now == commands), "it is as it was");
-        assert!(server.log().contains("appendonly.aof.2.incr.aof is not loaded"), "{}", server.log());
+        server.expect_log("appendonly.aof.2.incr.aof is not loaded");
         assert_eq!(conn.run("SET after 1").text(), "OK");
         server.signal("KILL");
     }

@@ -32,6 +32,7 @@ fn same_after_a_kill(folder: &Path, server: Server, before: &[&str], after: &[&s
     drop(server);
     let server = launch(folder, after).start();
     assert_eq!(digest(&mut server.connect()), digest_before, "{before:?}, then {after:?}");
+    server.expect_log("Ready to accept connections");
     server.log()
 }
 

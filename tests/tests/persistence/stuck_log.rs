@@ -433,7 +433,7 @@ fn records_before_the_first_base_are_no_part_of_a_log() {
     let names = || fs::read_dir(folder.0.join("appendonlydir")).expect("a folder").map(|file| file.expect("a file"));
     assert!(names().all(|file| is_temporary(&file.file_name().to_string_lossy())));
     let server = start_on(&folder.0, &["--appendonly", "yes"]);
-    assert!(server.log().contains(".incr.aof: its process has ended before the file was complete"), "{}", server.log());
+    server.expect_log(".incr.aof: its process has ended before the file was complete");
     assert!(!names().any(|file| is_temporary(&file.file_name().to_string_lossy())));
 }
 

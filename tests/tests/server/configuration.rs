@@ -308,7 +308,9 @@ fn a_setting_without_effect_is_told_of() {
         return;
     }
     let args = ["--io-threads", "4", "--slave-priority", "100", "--masterauth", "secret", "--tls-cert-file", "x.crt"];
-    let log = Server::start_onrush(&args).log();
+    let server = Server::start_onrush(&args);
+    server.expect_log("Ready to accept connections");
+    let log = server.log();
     for line in [
         "# io-threads has no effect: `workers` sets how many threads read, execute and write",
         "# masterauth has no effect: there is no replication",

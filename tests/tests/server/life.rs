@@ -449,9 +449,9 @@ fn a_worker_that_does_not_come_round_is_logged_and_a_second_signal_ends_it_all_t
     let mut server = Server::start_onrush(&["--workers", "1", "--enable-debug-command", "yes"]);
     let mut conn = server.connect();
     conn.send_command(&argv!["DEBUG", stall(), "60"]).expect("a connection");
-    wait_until("the watchdog has seen it", || server.log().contains("busy with one command for 1 s: debug"));
+    server.expect_log("busy with one command for 1 s: debug");
     server.signal("TERM");
-    wait_until("the signal is logged", || server.log().contains("SIGTERM"));
+    server.expect_log("SIGTERM");
     assert!(server.exited().is_none(), "nothing is cut off half-way by the first signal");
     server.signal("TERM");
     assert_eq!(server.wait_exit().code(), Some(1));

@@ -379,7 +379,7 @@ fn a_subscriber_that_does_not_read_is_closed_at_the_hard_limit() {
     assert!(published * 10_000 > 2 * MB as usize, "closed after {published} messages");
     assert!(slow.read_to_close().expect("an end").len() < published * 10_000);
     assert_eq!(conn.info_number("client_output_buffer_limit_disconnections"), Some(1));
-    wait_until("the log tells it", || server.log().contains("passed client-output-buffer-limit pubsub"));
+    server.expect_log("passed client-output-buffer-limit pubsub");
     assert_eq!(subscribers_of(&mut conn, "c"), 1);
 }
 
@@ -414,7 +414,7 @@ fn a_client_that_leaves_replies_unread_falls_under_the_normal_limit() {
     slow.send(&bytes).expect("a connection");
     wait_until("the client is closed", || conn.info_number("client_output_buffer_limit_disconnections") == Some(1));
     assert!(slow.read_to_close().expect("an end").len() < 200 * 100_000);
-    assert!(server.log().contains("passed client-output-buffer-limit normal"), "{}", server.log());
+    server.expect_log("passed client-output-buffer-limit normal");
 }
 
 #[test]

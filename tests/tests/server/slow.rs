@@ -29,6 +29,12 @@ fn info(conn: &mut Conn, section: &str, field: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::to_owned)
 }
 
+/// The microseconds in a line of INFO `commandstats`.
+fn micros_of(stats: &str) -> u64 {
+    let usec = stats.split("usec=").nth(1).and_then(|rest| rest.split(',').next()).and_then(|usec| usec.parse().ok());
+    usec.expect("a number")
+}
+
 #[test]
 fn every_command_of_a_pipeline_is_logged_when_all_count_as_slow() {
     let server = Server::start_onrush(&[]);
@@ -195,8 +201,7 @@ fn every_script_of_a_pipeline_is_counted() {
     let text = String::from_utf8_lossy(&replies[2]);
     let line = text.lines().find(|line| line.starts_with("cmdstat_eval:")).expect("a line");
     assert!(line.contains("calls=305,") && line.ends_with("failed_calls=20"), "{line}");
-    let micros = line.split("usec=").nth(1).and_then(|rest| rest.split(',').next()).and_then(|usec| usec.parse().ok());
-    assert!(micros.is_some_and(|micros: u64| micros >= 50), "{line}");
+    assert!(micros_of(line) >= 50, "{line}");
     let told = conn.run("LATENCY HISTOGRAM eval").pairs().expect("pairs");
     assert_eq!(told[0].1.pairs().expect("fields")[0].1, Value::Int(305));
 }
@@ -212,10 +217,8 @@ fn a_script_behind_short_commands_begins_when_it_begins() {
     conn.pipeline(&[argv!["GET", "a"], lives()]);
     let Value::Int(left_ms) = conn.run("PTTL k") else { panic!("no number") };
     assert!((4_000..=5_000).contains(&left_ms), "{left_ms} ms");
-    let stats = conn.run("INFO commandstats").text().to_owned();
-    let line = stats.lines().find(|line| line.starts_with("cmdstat_eval:")).expect("a line");
-    let usec = line.split("usec=").nth(1).and_then(|rest| rest.split(',').next()).and_then(|usec| usec.parse().ok());
-    assert!(usec.is_some_and(|usec: u64| usec < 1_000_000), "{line}");
+    let stats = info(&mut conn, "commandstats", "cmdstat_eval").expect("a line");
+    assert!(micros_of(&stats) < 1_000_000, "{stats}");
 }
 
 #[test]
@@ -224,9 +227,8 @@ fn a_script_that_is_refused_behind_a_brief_one_has_not_failed() {
     let mut conn = server.connect();
     conn.run("CONFIG SET maxmemory 1");
     conn.pipeline(&[argv!["EVAL", "return 1", "0"], argv!["EVAL", "#!lua\nreturn 1", "0"]]);
-    let stats = conn.run("INFO commandstats").text().to_owned();
-    let line = stats.lines().find(|line| line.starts_with("cmdstat_eval:")).expect("a line");
-    assert!(line.contains("calls=1,") && line.ends_with("rejected_calls=1,failed_calls=0"), "{line}");
+    let stats = info(&mut conn, "commandstats", "cmdstat_eval").expect("a line");
+    assert!(stats.starts_with("calls=1,") && stats.ends_with("rejected_calls=1,failed_calls=0"), "{stats}");
 }
 
 #[test]

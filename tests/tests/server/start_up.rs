@@ -32,7 +32,7 @@ fn message(line: &str, pid: u32) -> Option<&str> {
 fn the_start_is_told_in_the_lines_of_redis() {
     let told = |launch: Launch| {
         let server = launch.unix_socket().start();
-        wait_until("it is ready", || server.log().contains("Ready to accept connections unix"));
+        server.expect_log("Ready to accept connections unix");
         let log = server.log().replace(&server.port().to_string(), "PORT");
         let messages = log.lines().filter_map(|line| message(line, server.pid()).map(str::to_owned));
         let is_looked_for = |text: &String| ["mode", "initialized", "Ready"].iter().any(|word| text.contains(word));

@@ -65,7 +65,7 @@ fn nothing_is_popped_for_a_client_that_closed_its_socket_before_the_push() {
         let mut pusher = server.connect();
         for nth in 0..TRIES {
             let (conn, _) = waiting(&server, &mut pusher, &argv!["BRPOP", "q", "0"]);
-            drop(conn);
+            conn.close();
             assert_eq!(pusher.call(&argv!["RPUSH", "q", "v"]), Value::Int(1));
             assert_eq!(pusher.call(&argv!["RPOP", "q"]).text(), "v", "try {nth}, {workers} workers");
             until_waiting(&mut pusher, 0);
@@ -81,7 +81,7 @@ fn the_next_in_line_gets_what_a_vanished_client_waited_for() {
     let mut next = server.connect();
     next.send_command(&argv!["BLPOP", "q", "0"]).expect("a connection");
     until_waiting(&mut pusher, 2);
-    drop(gone);
+    gone.close();
     assert_eq!(pusher.call(&argv!["LPUSH", "q", "v"]), Value::Int(1));
     assert_eq!(next.read_reply().expect("a reply"), b"*2\r\n$1\r\nq\r\n$1\r\nv\r\n");
 }

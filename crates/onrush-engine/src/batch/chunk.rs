@@ -46,6 +46,26 @@ impl Planned {
     }
 }
 
+/// Where a command stands in a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The index of its run.
+    pub run: usize,
+    /// Its number in the run, from 0.
+    pub(crate) nth: u32,
+}
+
+impl Place {
+    /// The place of the command behind this one; `runs` begin with its run.
+    #[inline]
+    pub(crate) fn next(self, runs: &[Planned]) -> Self {
+        match runs.first() {
+            Some(run) if self.nth + 1 < run.times => Self { nth: self.nth + 1, ..self },
+            _ => Self { run: self.run + 1, nth: 0 },
+        }
+    }
+}
+
 /// How often the command at `start..end` is repeated behind it, byte by byte, `max` times at most.
 #[inline(always)]
 pub(crate) fn repetitions(input: &[u8], start: usize, end: usize, max: u32) -> u32 {
@@ -207,7 +227,7 @@ impl Part {
 pub(crate) struct ShortCommand {
     pub(crate) command: &'static Command,
     /// The index of its run in the chunk.
-    pub run: usize,
+    pub(crate) run: usize,
     /// How often it was executed.
     pub(crate) times: u64,
 }

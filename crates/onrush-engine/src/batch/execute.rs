@@ -8,7 +8,7 @@ use onrush_resp::Reply;
 
 use crate::batch::admission::{abort, admit, admit_short, refuse};
 use crate::batch::argv::Argv;
-use crate::batch::chunk::Planned;
+use crate::batch::chunk::{Place, Planned};
 use crate::blocking::offload;
 use crate::blocking::serve::serve;
 use crate::clients::client::ClientHandle;
@@ -21,7 +21,6 @@ use crate::error::{CommandError, Stop};
 use crate::long::offload;
 use crate::messages::show::show;
 use crate::observe::slow::{note_command, note_hot_keys, note_together};
-use crate::observe::stopwatch::Place;
 use crate::tracking::reads::{end_caching, note_reads};
 
 /// The command as it came.

@@ -10,7 +10,7 @@ use onrush_resp::{Decoder, Reply};
 
 use crate::batch::admission::Conditions;
 use crate::batch::argv::Argv;
-use crate::batch::chunk::{Chunk, Part, Planned, Tally};
+use crate::batch::chunk::{Chunk, Part, Place, Planned, Tally};
 use crate::batch::execute::{End, count_earlier, encode, execute, fail, hear, leave_out};
 use crate::batch::planned_keys::PlannedKeys;
 use crate::batch::slice::SliceEnd;
@@ -19,7 +19,6 @@ use crate::command::Command;
 use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::messages::show::show;
-use crate::observe::stopwatch::Place;
 use crate::transactions::inside::queue;
 use crate::transactions::together::{Rest, execute_together};
 

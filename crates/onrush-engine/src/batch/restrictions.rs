@@ -31,7 +31,7 @@ impl Shared {
 
     /// The error for refused writes, if they are refused.
     #[inline]
-    pub fn write_refusal(&self) -> Option<CommandError> {
+    pub(crate) fn write_refusal(&self) -> Option<CommandError> {
         if self.write_refusal.is_on() { self.write_refusal.get() } else { None }
     }
 

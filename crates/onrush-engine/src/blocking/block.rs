@@ -52,7 +52,11 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// As of [`Ctx::block`].
-    pub fn set_aside(&mut self, deadline_ms: Option<i64>, on_timeout: OnTimeout) -> Result<Option<Arc<Waiter>>, Stop> {
+    pub fn block_without_keys(
+        &mut self,
+        deadline_ms: Option<i64>,
+        on_timeout: OnTimeout,
+    ) -> Result<Option<Arc<Waiter>>, Stop> {
         let until = Until { deadline_ms, on_timeout };
         Ok(if self.may_wait(until)? { Some(self.wait(Waits::Finish(until), &[])) } else { None })
     }

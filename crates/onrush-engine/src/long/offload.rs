@@ -71,12 +71,12 @@ impl Task {
 
 impl Offload {
     /// Sets from how many elements on commands come here.
-    pub fn new(elements_max: usize) -> Self {
+    pub(crate) fn new(elements_max: usize) -> Self {
         Self { elements_max, ..Self::default() }
     }
 
     /// From now on there is such a thread; returns false the second time.
-    pub fn open(&self) -> bool {
+    pub(crate) fn open(&self) -> bool {
         !self.is_open.swap(true, Relaxed)
     }
 

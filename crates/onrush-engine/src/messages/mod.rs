@@ -57,7 +57,7 @@ pub struct Messages {
 impl Messages {
     /// No subscriptions. `seed` hashes the names of channels: somebody who knows it could choose names that make a
     /// table slow.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let hash = NameHash(seed);
         Self {
             channels: Directory::new(hash),

@@ -3,31 +3,11 @@
 
 use std::time::Instant;
 
-use crate::batch::chunk::Planned;
+use crate::batch::chunk::Place;
 use crate::clock::Clock;
 
 /// Most commands that are timed together.
 const ROW_MAX: u32 = 16;
-
-/// Where a command stands in a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The index of its run.
-    pub run: usize,
-    /// Its number in the run, from 0.
-    pub(crate) nth: u32,
-}
-
-impl Place {
-    /// The place of the command behind this one; `runs` begin with its run.
-    #[inline]
-    pub(crate) fn next(self, runs: &[Planned]) -> Self {
-        match runs.first() {
-            Some(run) if self.nth + 1 < run.times => Self { nth: self.nth + 1, ..self },
-            _ => Self { run: self.run + 1, nth: 0 },
-        }
-    }
-}
 
 /// See the module's text.
 pub(crate) struct Stopwatch {

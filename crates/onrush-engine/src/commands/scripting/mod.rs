@@ -253,7 +253,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, function: bool) -> CommandResult {
     let engine = ctx.engine;
     let waits = engine.offload.is_there() && !ctx.session.deny_blocking;
     engine.scripts.running.kill(function, || match waits {
-        true => ctx.set_aside(None, OnTimeout::Never),
+        true => ctx.block_without_keys(None, OnTimeout::Never),
         false => Ok(None),
     })?;
     if !waits {

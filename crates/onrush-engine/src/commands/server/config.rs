@@ -39,7 +39,7 @@ pub(crate) fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
 /// Sets the connection aside until another thread has changed the configuration.
 fn set_later(ctx: &mut Ctx<'_>, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool) -> CommandResult {
     let engine = ctx.engine;
-    let Some(waiter) = ctx.set_aside(None, OnTimeout::Never)? else { return Ok(()) };
+    let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
     let done = move |result: Result<(), CommandError>| {
         waiter.finish(engine, |out| match result {
             Ok(()) => out.ok(),

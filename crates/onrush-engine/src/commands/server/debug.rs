@@ -309,7 +309,7 @@ fn sleep(ctx: &mut Ctx<'_>) -> CommandResult {
     let ms = i64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
     let deadline_ms = Some(ctx.now_ms().saturating_add(ms));
     let on_timeout = OnTimeout::Awake(ctx.engine.clock.now());
-    ctx.set_aside(deadline_ms, on_timeout)?;
+    ctx.block_without_keys(deadline_ms, on_timeout)?;
     Ok(())
 }
 

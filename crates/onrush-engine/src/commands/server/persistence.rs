@@ -117,7 +117,7 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
         tracing::info!("{started}");
     };
     if engine.process.begins_snapshots() && !ctx.session.deny_blocking {
-        let Some(waiter) = ctx.set_aside(None, OnTimeout::Never)? else { return Ok(()) };
+        let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
         let done = move |result: Result<(), NotBegun>| {
             result.is_ok().then(begun);
             waiter.finish(engine, |out| match result {

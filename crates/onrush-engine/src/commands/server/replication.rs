@@ -69,7 +69,7 @@ pub(crate) fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
         on_timeout.append_to(ctx.out);
         return Ok(());
     }
-    let waiter = ctx.set_aside(deadline_ms, on_timeout)?;
+    let waiter = ctx.block_without_keys(deadline_ms, on_timeout)?;
     if wanted == 0
         && let Some(waiter) = waiter
     {
@@ -96,7 +96,7 @@ pub(crate) fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
 fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, on_timeout: OnTimeout) -> CommandResult {
     if wanted > 0 {
         // Only the timeout or CLIENT UNBLOCK ends this.
-        ctx.set_aside(deadline_ms, on_timeout)?;
+        ctx.block_without_keys(deadline_ms, on_timeout)?;
     } else {
         on_timeout.append_to(ctx.out);
     }
