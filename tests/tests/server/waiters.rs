@@ -189,9 +189,10 @@ impl Crowd {
             let len = self.conns.len();
             self.pusher.call(&argv!["LPUSH", "q", "v"]);
             self.conns[nth % len].read_reply().expect("served");
-            self.conns[(nth + self.waiting) % len].send_command(&argv!["BLPOP", "q", "0"]).expect("a connection");
-            // Whoever is to be served next waits by now.
-            self.pusher.call(&argv!["PING"]);
+            let next = &mut self.conns[(nth + self.waiting) % len];
+            next.send(&encoded(&[argv!["PING"], argv!["BLPOP", "q", "0"]])).expect("a connection");
+            // It waits once this reply is there, behind those that are to be served before.
+            next.read_reply().expect("a reply");
         }
         self.pushes += count;
         process::exact_cpu_time(self.server.pid()) - before
