@@ -16,7 +16,6 @@ use clap_complete::Shell;
 use crate::fail::Fail;
 use crate::flags;
 use crate::format::Output;
-use crate::quote;
 use crate::target::Target;
 
 /// How many of the biggest keys `--keystats` lists by default, and at most.
@@ -386,7 +385,7 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Ve
         }
         "pattern" => options.pattern = Some(value),
         "quoted-pattern" => {
-            let pattern = quote::unquoted(&value);
+            let pattern = onrush_resp::unquoted(&value);
             options.pattern =
                 Some(pattern.ok_or_else(|| Fail::new("Invalid quoted string specified for --quoted-pattern."))?);
         }

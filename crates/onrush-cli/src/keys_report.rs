@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use onrush_resp::quoted;
+
 use crate::args::Options;
 use crate::connection::Connection;
 use crate::fail::Fail;
-use crate::quote::quoted;
 use crate::reply::Reply;
 use crate::scan::{Cursor, ask_each};
 use crate::session::print;
@@ -81,7 +82,7 @@ pub fn say(line: String) {
 
 /// A key in quotes.
 pub fn shown(key: &[u8]) -> String {
-    String::from_utf8_lossy(&quoted(key)).into_owned()
+    quoted(key)
 }
 
 /// The percentage; 0 if `whole` is 0.

@@ -22,7 +22,6 @@ mod latency;
 mod lru;
 mod oneshot;
 mod pipe;
-mod quote;
 mod repl;
 mod replica;
 mod reply;

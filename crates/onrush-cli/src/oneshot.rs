@@ -5,7 +5,6 @@ use std::path::Path;
 
 use crate::args::Options;
 use crate::fail::{Fail, system_message};
-use crate::quote;
 use crate::session::{Session, Stop, print};
 
 /// Runs the command of the command line.
@@ -23,7 +22,7 @@ pub fn run(options: Options) -> Result<(), Fail> {
         *word = standard_input()?;
     }
     if options.quoted_input {
-        let unquoted: Option<Vec<_>> = words.iter().map(|word| quote::unquoted(word)).collect();
+        let unquoted: Option<Vec<_>> = words.iter().map(|word| onrush_resp::unquoted(word)).collect();
         let Some(unquoted) = unquoted else {
             print(b"Invalid quoted string\n");
             return Err(Fail::silent());

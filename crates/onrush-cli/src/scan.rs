@@ -1,10 +1,11 @@
 //! Walking over all keys: `--scan`, and the cursor that the reports on keys share.
 
+use onrush_resp::push_quoted;
+
 use crate::args::Options;
 use crate::connection::{Connection, encode};
 use crate::fail::Fail;
 use crate::format::Output;
-use crate::quote::push_quoted;
 use crate::reply::Reply;
 use crate::session::print;
 

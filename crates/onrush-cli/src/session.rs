@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn texts_laid_out_to_be_read_are_known() {
-        let reads = |line: &str| reads_as_it_is(&crate::quote::split_words(line.as_bytes()).unwrap());
+        let reads = |line: &str| reads_as_it_is(&onrush_resp::split_words(line.as_bytes()).unwrap());
         assert!(reads("INFO") && reads("client LIST") && reads("latency graph x") && reads("cluster nodes"));
         assert!(!reads("GET info") && !reads("client id") && !reads("latency history x") && !reads("cluster slots"));
     }

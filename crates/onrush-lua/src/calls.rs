@@ -1,7 +1,6 @@
 //! `redis.call` and `redis.pcall`.
 
 use std::hint::cold_path;
-use std::io::IoSlice;
 
 use onrush_resp::{ArgRange, Proto, Reply};
 
@@ -67,22 +66,9 @@ fn push(stack: &Stack<'_>, reply: &mut Reply) -> Result<bool, Raised> {
         Some(bytes) => push_reply(stack, bytes),
         None => {
             cold_path();
-            push_reply(stack, &flatten(reply))
+            push_reply(stack, &reply.take_bytes())
         }
     }
-}
-
-/// The bytes of a reply that refers to values.
-fn flatten(reply: &mut Reply) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(reply.len());
-    while !reply.is_empty() {
-        let mut slices = [IoSlice::new(&[]); 16];
-        let count = reply.slices(&mut slices);
-        slices[..count].iter().for_each(|slice| bytes.extend_from_slice(slice));
-        let len = slices[..count].iter().map(|slice| slice.len()).sum();
-        reply.advance(len);
-    }
-    bytes
 }
 
 #[cold]

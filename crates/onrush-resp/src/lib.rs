@@ -33,6 +33,7 @@ mod reply;
 mod tree;
 #[cfg(feature = "server")]
 mod version;
+mod words;
 
 #[cfg(feature = "server")]
 pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError};
@@ -45,3 +46,4 @@ pub use reply::{Mark, Proto, Reply};
 pub use tree::{FromReply, ReplyDecoder};
 #[cfg(feature = "server")]
 pub use version::{REDIS_VERSION, REDIS_VERSION_NUM};
+pub use words::{push_quoted, quoted, quoted_if_needed, split_words, unquoted};

@@ -167,6 +167,19 @@ impl Reply {
         if self.shared.is_empty() { Some(&self.bytes[self.written..]) } else { None }
     }
 
+    /// Takes the unwritten bytes out, in one piece. O(bytes).
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        while !self.is_empty() {
+            let mut slices = [std::io::IoSlice::new(&[]); 16];
+            let count = self.slices(&mut slices);
+            slices[..count].iter().for_each(|slice| bytes.extend_from_slice(slice));
+            let len = slices[..count].iter().map(|slice| slice.len()).sum();
+            self.advance(len);
+        }
+        bytes
+    }
+
     /// Notes that `len` more bytes were written.
     pub fn advance(&mut self, len: usize) {
         self.written += len;

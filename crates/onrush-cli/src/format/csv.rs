@@ -1,6 +1,7 @@
 //! Replies as comma-separated values: one reply a line, lists flattened.
 
-use crate::quote::push_quoted;
+use onrush_resp::push_quoted;
+
 use crate::reply::Reply;
 
 /// Appends `reply` without the end of the line.

@@ -1,6 +1,9 @@
 //! Replies as JSON. An error is `error:"…"`, as redis-cli has it, so that no reply can be taken for one.
 
-use crate::quote::{hex, push_quoted};
+use std::io::Write;
+
+use onrush_resp::push_quoted;
+
 use crate::reply::Reply;
 
 /// Appends `reply`; `ascii` writes strings in ASCII alone.
@@ -74,10 +77,7 @@ fn string(out: &mut Vec<u8>, bytes: &[u8], ascii: bool) {
             b'\t' => out.extend_from_slice(b"\\t"),
             0x08 => out.extend_from_slice(b"\\b"),
             0x0c => out.extend_from_slice(b"\\f"),
-            0..=0x1f => {
-                out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&hex(byte));
-            }
+            0..=0x1f => _ = write!(out, "\\u00{byte:02x}"),
             _ => out.push(byte),
         }
     }

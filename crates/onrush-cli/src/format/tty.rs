@@ -1,6 +1,7 @@
 //! Replies for people: every type marked, lists numbered and indented.
 
-use crate::quote::push_quoted;
+use onrush_resp::push_quoted;
+
 use crate::reply::Reply;
 
 /// Appends `reply`; `indent` goes before every line but the first.

@@ -1,7 +1,8 @@
 //! Commands with holes: `SET user:{id} "{name} {1}"`.
 
+use onrush_resp::split_words;
+
 use crate::fail::Fail;
-use crate::quote::split_words;
 
 /// The content of a hole: a column by its number (from 0), or a field by its name.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,9 +4,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use onrush_resp::quoted;
+
 use crate::connection::encode;
 use crate::format;
-use crate::quote::quoted;
 use crate::session::{Session, Stop, print};
 
 /// The longest command that is shown whole above its reply.
@@ -124,7 +125,7 @@ impl Batch {
 fn shown(words: &[Vec<u8>]) -> String {
     let plain =
         |word: &[u8]| !word.is_empty() && word.iter().all(|byte| byte.is_ascii_graphic() && !b"\"'".contains(byte));
-    let parts = words.iter().map(|word| if plain(word) { word.clone() } else { quoted(word) });
+    let parts = words.iter().map(|word| if plain(word) { word.clone() } else { quoted(word).into_bytes() });
     let line = String::from_utf8_lossy(&parts.collect::<Vec<_>>().join(&b' ')).into_owned();
     match line.char_indices().nth(SHOWN_LEN_MAX) {
         Some((cut, _)) => format!("{}…", &line[..cut]),

@@ -1,5 +1,6 @@
 //! Completion and hints while typing.
 
+use onrush_resp::split_words;
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -8,7 +9,6 @@ use rustyline::{Context, Helper};
 use std::borrow::Cow;
 
 use crate::docs::Docs;
-use crate::quote::split_words;
 
 /// Commands that this program adds to the server's.
 const OWN_COMMANDS: [&str; 10] =

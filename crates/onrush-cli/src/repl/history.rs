@@ -80,7 +80,7 @@ pub fn is_secret(words: &[Vec<u8>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quote::split_words;
+    use onrush_resp::split_words;
 
     #[test]
     fn secrets_are_known() {

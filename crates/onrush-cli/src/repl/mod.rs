@@ -8,11 +8,12 @@ mod terminal;
 use std::io::{BufRead, IsTerminal};
 use std::time::{Duration, Instant};
 
+use onrush_resp::split_words;
+
 use self::batch::Batch;
 use crate::args::Options;
 use crate::fail::{Fail, system_message};
 use crate::format::Output;
-use crate::quote::split_words;
 use crate::session::{Session, Stop, print};
 
 /// A command that took at least this long shows its time.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use nix::sys::termios::{self, LocalFlags, SetArg};
+use onrush_resp::split_words;
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -17,7 +18,6 @@ use super::{Flow, Repl};
 use crate::docs::Docs;
 use crate::fail::Fail;
 use crate::format::Output;
-use crate::quote::split_words;
 use crate::session::print;
 
 type LineEditor = Editor<LineHelper, MemHistory>;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::Reply;
 use parking_lot::MutexGuard;
 
-use super::waiter::{State, Waiter, flatten};
+use super::waiter::{State, Waiter};
 use crate::clients::client::ClientHandle;
 use crate::error::CommandError;
 use crate::observe::latency::Event;
@@ -71,7 +71,7 @@ impl Waiter {
         if !slept.is_zero() {
             shared.note_event(Event::Command, slept);
         }
-        self.end(shared, &mut state, State::Done(flatten(&mut out), None));
+        self.end(shared, &mut state, State::Done(out.take_bytes(), None));
         drop(state);
         self.client.wake();
         true

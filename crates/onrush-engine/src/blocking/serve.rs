@@ -6,7 +6,7 @@ use std::sync::Arc;
 use onrush_resp::Reply;
 use onrush_store::Type;
 
-use super::waiter::{State, Waiter, WaitsFor, flatten};
+use super::waiter::{State, Waiter, WaitsFor};
 use super::waiters::Wanted;
 use crate::batch::admission::abort_session;
 use crate::batch::execute::{Waited, execute_offloaded, execute_waiting};
@@ -57,7 +57,7 @@ impl Waiter {
         }
         *state = match lent.waiter.take() {
             Some(waiter) => State::Handed(waiter, Some(lent)),
-            None => State::Done(flatten(&mut out), Some(lent)),
+            None => State::Done(out.take_bytes(), Some(lent)),
         };
         drop(state);
         self.client.wake();
@@ -97,7 +97,7 @@ impl Waiter {
             false => out.error_bytes(error.as_bytes()),
         }
         engine.stats.count_error(error.code());
-        let reply = if lent.leaves_out() { Vec::new() } else { flatten(&mut out) };
+        let reply = if lent.leaves_out() { Vec::new() } else { out.take_bytes() };
         let mut state = self.lock_state();
         if matches!(*state, State::Gone) {
             drop(state);
@@ -209,7 +209,7 @@ fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
         Waited::Longer => return Served::PutOff,
     }
     waiter.note_slow(ctx.engine, (ctx.engine.clock.now() - started).as_nanos() as u64);
-    waiter.end(ctx.engine, &mut state, State::Done(flatten(&mut out), None));
+    waiter.end(ctx.engine, &mut state, State::Done(out.take_bytes(), None));
     drop(state);
     waiter.client.wake();
     Served::Done

@@ -322,16 +322,3 @@ pub enum Outcome {
     /// It waits for keys now.
     Waits(Arc<Waiter>),
 }
-
-/// All bytes of a reply, one after the other.
-pub(crate) fn flatten(out: &mut Reply) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(out.len());
-    while !out.is_empty() {
-        let mut slices = [std::io::IoSlice::new(&[]); 16];
-        let count = out.slices(&mut slices);
-        let len = slices[..count].iter().map(|slice| slice.len()).sum();
-        slices[..count].iter().for_each(|slice| bytes.extend_from_slice(slice));
-        out.advance(len);
-    }
-    bytes
-}

@@ -7,7 +7,7 @@ use onrush_resp::{Decoder, Reply};
 use crate::batch::part::Lane;
 use crate::batch::runner::{Input, Lanes, Runner};
 use crate::batch::slice::{SliceEnd, SliceResult};
-use crate::blocking::waiter::{Outcome, flatten};
+use crate::blocking::waiter::Outcome;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
 use crate::ctx::Engine;
@@ -110,10 +110,10 @@ impl LocalClient {
 
     /// The replies since the last call, and the messages that have come.
     pub fn take_replies(&mut self) -> Vec<u8> {
-        let mut bytes = flatten(&mut self.reply);
+        let mut bytes = self.reply.take_bytes();
         while self.session.handle.has_mail() && !self.session.holds_mail_back() {
             self.session.take_mail(&mut self.reply, 0);
-            bytes.append(&mut flatten(&mut self.reply));
+            bytes.append(&mut self.reply.take_bytes());
         }
         bytes
     }

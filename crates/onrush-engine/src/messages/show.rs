@@ -5,6 +5,8 @@
 use std::fmt::Write;
 use std::hint::cold_path;
 
+use onrush_resp::quoted;
+
 use super::outbox::Parcel;
 use crate::command::Flags;
 use crate::ctx::Ctx;
@@ -65,39 +67,9 @@ fn line(ctx: &Ctx<'_>, source: Option<&str>) -> String {
     for index in 0..ctx.argc() {
         match is_secret(ctx.command, &ctx.argv, index) {
             true => line.push_str(" \"(redacted)\""),
-            false => push_quoted(&mut line, ctx.arg(index)),
+            false => line.extend([" ", &quoted(ctx.arg(index))]),
         }
     }
     line.push_str("\r\n");
     line
-}
-
-/// Appends an argument in quotation marks, with escapes for bytes that are not printable.
-fn push_quoted(line: &mut String, arg: &[u8]) {
-    line.push_str(" \"");
-    for &byte in arg {
-        match byte {
-            b'\\' | b'"' => line.extend(['\\', byte as char]),
-            b'\n' => line.push_str("\\n"),
-            b'\r' => line.push_str("\\r"),
-            b'\t' => line.push_str("\\t"),
-            7 => line.push_str("\\a"),
-            8 => line.push_str("\\b"),
-            b' '..=b'~' => line.push(byte as char),
-            _ => _ = write!(line, "\\x{byte:02x}"),
-        }
-    }
-    line.push('"');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_printable_is_escaped() {
-        let mut line = String::new();
-        push_quoted(&mut line, b"a \"b\"\\\n\r\t\x07\x08\x00\xff");
-        assert_eq!(line, r#" "a \"b\"\\\n\r\t\a\b\x00\xff""#);
-    }
 }

@@ -9,8 +9,9 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
+use onrush_resp::{quoted_if_needed, split_words};
+
 use super::AofError;
-use super::quote::{split, write_quoted};
 use crate::storage::{Storage, parent, write_all};
 
 /// Longest line, in bytes: twice as long as a line whose name consists of escapes only.
@@ -101,7 +102,7 @@ impl Manifest {
         let files = files.chain(self.history.iter().map(|file| (file, 'h')));
         for (file, kind) in files.chain(self.incrs.iter().map(|file| (file, 'i'))) {
             text.push_str("file ");
-            write_quoted(&mut text, &file.name);
+            text.push_str(&quoted_if_needed(file.name.as_bytes()));
             let _ = writeln!(text, " seq {} type {kind}", file.seq);
         }
         text
@@ -213,7 +214,10 @@ pub fn is_file_name(name: &str) -> bool {
 }
 
 fn parse_line(line: &[u8]) -> Result<(ManifestFile, u8), String> {
-    let words = split(line).ok_or("its quotes do not match")?;
+    if line.contains(&0) {
+        return Err("there is a NUL in it".into());
+    }
+    let words = split_words(line).ok_or("its quotes do not match")?;
     if words.len() < 6 || words.len() % 2 != 0 {
         return Err("it is not of the form: file NAME seq N type b|h|i".into());
     }

@@ -18,7 +18,6 @@ mod commands;
 mod error;
 mod manifest;
 mod output;
-mod quote;
 mod reader;
 mod rewrite;
 mod scan;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use super::line;
+use onrush_resp::split_words;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ fn add_word(options: &mut Vec<Vec<Vec<u8>>>, word: Vec<u8>) {
     match (word.strip_prefix(b"--"), options.last_mut()) {
         (Some(_), Some(option)) if wants_value(option) => option.push(word),
         // A name with spaces is a whole line, as in `"--port 7777"`.
-        (Some(name), _) => options.push(line::split_words(name).unwrap_or_else(|_| vec![name.to_vec()])),
+        (Some(name), _) => options.push(split_words(name).unwrap_or_else(|| vec![name.to_vec()])),
         (None, Some(option)) => option.push(word),
         (None, None) => options.push(vec![word]),
     }
@@ -118,6 +118,8 @@ Examples:
 
 #[cfg(test)]
 mod tests {
+    use onrush_resp::quoted_if_needed;
+
     use super::*;
 
     fn parse(arguments: &[&str]) -> CommandLine {
@@ -129,7 +131,7 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Vec<String> {
         let text =
-            |option: &Vec<Vec<u8>>| option.iter().map(|word| line::quote_if_needed(word)).collect::<Vec<_>>().join(" ");
+            |option: &Vec<Vec<u8>>| option.iter().map(|word| quoted_if_needed(word)).collect::<Vec<_>>().join(" ");
         parse(arguments).options.iter().map(text).collect()
     }
 

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use super::arguments::CommandLine;
 use super::directive::Flags;
-use super::line::{quote, split_words};
 use super::text::os_reason;
 use super::users::{self, DefaultUser};
 use super::value::Value;
@@ -18,7 +17,7 @@ use super::{Config, DIRECTIVES, find};
 use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::formats::glob::glob_match;
-use onrush_resp::REDIS_VERSION;
+use onrush_resp::{REDIS_VERSION, quoted, split_words};
 
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -120,7 +119,7 @@ pub fn load(command_line: &CommandLine, stdin: &mut dyn Read) -> Result<Loaded, 
         lines += loader.read_lines(&text, lines, None)?;
     }
     for (index, words) in command_line.options.iter().enumerate() {
-        let values = words[1..].iter().map(|word| quote(word));
+        let values = words[1..].iter().map(|word| quoted(word));
         let line = std::iter::once(String::from_utf8_lossy(&words[0]).into_owned()).chain(values);
         let line = without_secrets(line.collect::<Vec<_>>().join(" ").as_bytes());
         loader.place = Place { number: lines + 2 + index, included: None, line };
@@ -206,7 +205,7 @@ impl Loader {
             }
             let included = included.map(Path::to_owned);
             self.place = Place { number: before + count, included, line: without_secrets(line) };
-            let words = split_words(line).map_err(|_| Stop::Here(UNBALANCED));
+            let words = split_words(line).ok_or(Stop::Here(UNBALANCED));
             words.and_then(|words| self.take_words(words)).map_err(|stop| stop.at(&self.place))?;
         }
         Ok(count)

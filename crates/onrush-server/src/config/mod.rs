@@ -14,7 +14,6 @@ mod directive;
 #[cfg(test)]
 mod docs;
 mod limits;
-mod line;
 mod load;
 mod rewrite;
 mod settings;
@@ -65,8 +64,8 @@ fn default_value(directive: &Directive) -> Value {
         "dir" => {
             return Value::Text(std::env::current_dir().unwrap_or_else(|_| "/".into()).into_os_string().into_vec());
         }
-        _ => match line::split_words(directive.default.as_bytes()) {
-            Ok(words) if !words.is_empty() => words,
+        _ => match onrush_resp::split_words(directive.default.as_bytes()) {
+            Some(words) if !words.is_empty() => words,
             _ => vec![Vec::new()],
         },
     };

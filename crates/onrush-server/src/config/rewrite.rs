@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use onrush_persist::storage::not_a_file;
+use onrush_resp::split_words;
 
 use super::directive::{Directive, Kind};
-use super::line::split_words;
 use super::text::os_reason;
 use super::users;
 use super::value::Value;
@@ -102,7 +102,7 @@ impl Config {
     fn rewrite_user(&self, file: &mut FileText) {
         let slots = std::mem::take(&mut file.users);
         let is_true = |line: &[u8]| {
-            let words = split_words(line).ok()?;
+            let words = split_words(line)?;
             let user = users::parse(words.get(1)?, &words[2..]).ok()?;
             user.password_beside(self.requirepass.to_vec()).ok()
         };
@@ -119,7 +119,7 @@ impl Config {
             _ => DEFAULTS[index].clone(),
         };
         for &slot in slots {
-            let words = split_words(file.lines[slot].as_deref()?).ok()?;
+            let words = split_words(file.lines[slot].as_deref()?)?;
             // A relative directory must be resolved as at the next start, whose working directory is unknown.
             if directive.name == "dir" && !words.get(1)?.starts_with(b"/") {
                 return None;
@@ -159,7 +159,7 @@ impl FileText {
             if line.starts_with(b"#") {
                 continue;
             }
-            let Some(name) = split_words(line).ok().and_then(|words| words.into_iter().next()) else {
+            let Some(name) = split_words(line).and_then(|words| words.into_iter().next()) else {
                 continue;
             };
             match find(&name) {

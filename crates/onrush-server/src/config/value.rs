@@ -7,10 +7,10 @@ use std::path::Path;
 
 use onrush_engine::formats::units::parse_memory;
 use onrush_engine::messages::events::EventClasses;
+use onrush_resp::{quoted, quoted_if_needed};
 
 use super::directive::{Directive, Flags, Kind};
 use super::limits::OutputLimits;
-use super::line;
 use super::text::check_text;
 use super::words::{Reason, parse_integer, with_unit};
 
@@ -99,12 +99,12 @@ impl Value {
     /// What follows the name on a line of a file that is to set this value.
     pub fn to_line(&self) -> String {
         match self {
-            Self::Text(text) => line::quote(text),
+            Self::Text(text) => quoted(text),
             Self::Memory(bytes) => with_unit(*bytes),
-            Self::EventClasses(classes) => line::quote(classes.to_string().as_bytes()),
+            Self::EventClasses(classes) => quoted(classes.to_string().as_bytes()),
             Self::OutputLimits(limits) => limits.to_line(),
             Self::Addresses(list) if !list.is_empty() => {
-                list.iter().map(|address| line::quote_if_needed(address)).collect::<Vec<_>>().join(" ")
+                list.iter().map(|address| quoted_if_needed(address)).collect::<Vec<_>>().join(" ")
             }
             other => match other.to_string() {
                 nothing if nothing.is_empty() => "\"\"".to_owned(),

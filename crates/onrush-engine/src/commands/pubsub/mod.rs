@@ -4,7 +4,6 @@ pub(crate) mod specs;
 
 use onrush_resp::Reply;
 
-use crate::blocking::waiter::flatten;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -110,7 +109,7 @@ fn confirm(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
         if handle.has_mail() {
             let mut behind = Reply::with_buffer(Vec::new(), ctx.out.proto());
             encode(&mut behind);
-            handle.send_behind(flatten(&mut behind), ctx.engine, ctx.thread);
+            handle.send_behind(behind.take_bytes(), ctx.engine, ctx.thread);
             return;
         }
     }

@@ -66,11 +66,10 @@ fn digest<'a>(mut parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut pairs = Vec::new();
     while let (Some(field), Some(value)) = (parts.next(), parts.next()) {
         let len = (field.len() as u64).to_le_bytes();
-        pairs.push(sha256::digest([&len, field, value].concat()));
+        pairs.push(sha256::digest(&[&len, field, value].concat()));
     }
     pairs.sort_unstable();
-    let content = pairs.iter().flatten().flat_map(|word| word.to_be_bytes()).collect();
-    sha256::digest(content)[..4].iter().flat_map(|word| word.to_be_bytes()).collect()
+    sha256::digest(pairs.as_flattened())[..16].to_vec()
 }
 
 /// A producer's message.

@@ -5,7 +5,7 @@ use onrush_store::{Pending, Stream, StreamEntry, StreamId};
 use smallvec::SmallVec;
 
 use crate::blocking::Block;
-use crate::blocking::waiter::{OnTimeout, ReplacedArg, WaitsFor, flatten};
+use crate::blocking::waiter::{OnTimeout, ReplacedArg, WaitsFor};
 use crate::commands::streams::{count_argument, parse_id, reply_entry, reply_id};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
@@ -258,7 +258,7 @@ pub(crate) fn xreadgroup(ctx: &mut Ctx<'_>) -> CommandResult {
     } else {
         ctx.out.array(streams);
     }
-    ctx.out.raw(&flatten(&mut body));
+    ctx.out.raw(&body.take_bytes());
     Ok(())
 }
 

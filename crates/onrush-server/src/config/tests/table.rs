@@ -12,7 +12,7 @@ fn names_and_aliases_are_unique_and_in_lower_case() {
 #[test]
 fn defaults_come_back_from_what_is_written() {
     for (directive, value) in DIRECTIVES.iter().zip(DEFAULTS.iter()) {
-        let words = line::split_words(value.to_line().as_bytes()).unwrap();
+        let words = onrush_resp::split_words(value.to_line().as_bytes()).unwrap();
         let words = if matches!(directive.kind, Kind::Primary) { vec![b"no one".to_vec()] } else { words };
         let nothing = Value::Text(Vec::new());
         assert_eq!(Value::parse(directive, &words, &nothing).as_ref(), Ok(value), "{}", directive.name);
