@@ -19,7 +19,7 @@ use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::eviction::state::Memory;
-use crate::scripts::declared;
+use crate::scripts::declared::declared;
 use crate::settings::Pause;
 use crate::shared::Shared;
 
@@ -194,7 +194,7 @@ pub(crate) fn abort(ctx: &mut Ctx<'_>, error: &CommandError) -> CommandError {
 #[cold]
 pub(crate) fn abort_session(session: &mut Session, shared: &Shared, error: &CommandError) -> CommandError {
     session.end_transaction();
-    session.unwatch(shared);
+    session.unwatch(&shared.watched);
     let reason = error.as_bytes();
     let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
     CommandError::bytes([b"EXECABORT Transaction discarded because of: ", reason].concat())

@@ -10,6 +10,7 @@ use onrush_store::{Db, KeyHash, Shard};
 use smallvec::SmallVec;
 
 use crate::batch::kept::{KEPT_BYTES_MAX, shrink};
+use crate::batch::place::Place;
 use crate::batch::slice::{SliceEnd, SliceResult};
 use crate::command::name_index::CommandId;
 use crate::command::table::Command;
@@ -46,23 +47,12 @@ impl Planned {
     }
 }
 
-/// Where a command stands in a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The index of its run.
-    pub run: usize,
-    /// Its number in the run, from 0.
-    pub(crate) nth: u32,
-}
-
-impl Place {
-    /// The place of the command behind this one; `runs` begin with its run.
-    #[inline]
-    pub(crate) fn next(self, runs: &[Planned]) -> Self {
-        match runs.first() {
-            Some(run) if self.nth + 1 < run.times => Self { nth: self.nth + 1, ..self },
-            _ => Self { run: self.run + 1, nth: 0 },
-        }
+/// The place of the command behind the one at `place`; `runs` begin with its run.
+#[inline]
+pub(crate) fn place_behind(place: Place, runs: &[Planned]) -> Place {
+    match runs.first() {
+        Some(run) if place.nth + 1 < run.times => Place { nth: place.nth + 1, ..place },
+        _ => Place { run: place.run + 1, nth: 0 },
     }
 }
 

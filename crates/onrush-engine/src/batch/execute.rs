@@ -8,7 +8,8 @@ use onrush_resp::Reply;
 
 use crate::batch::admission::{abort, admit, admit_short, refuse};
 use crate::batch::argv::Argv;
-use crate::batch::chunk::{Place, Planned};
+use crate::batch::chunk::{Planned, place_behind};
+use crate::batch::place::Place;
 use crate::blocking::offload;
 use crate::blocking::serve::serve;
 use crate::clients::client::ClientHandle;
@@ -83,7 +84,7 @@ pub(crate) fn execute<'p, const PLAIN: bool>(
             let following = following();
             if !is_timed_later(ctx, executed, &result, place, following) {
                 end_row(ctx, executed, reply_at, result.is_err());
-                ctx.commit.watch().chain(place.next(following));
+                ctx.commit.watch().chain(place_behind(place, following));
             }
             if !result.as_ref().is_err_and(Stop::is_put_off) {
                 ctx.session.owed.has_seen_data |= executed.is_some_and(Command::may_report_data);
@@ -127,7 +128,7 @@ fn is_timed_later(
     has_next
         && !ctx.commit.is_logged()
         && !ctx.engine.settings.timing.may_time_each()
-        && ctx.commit.watch().goes_on(place.next(following))
+        && ctx.commit.watch().goes_on(place_behind(place, following))
 }
 
 /// Reads the clock and counts the commands since its last reading: those that were timed later, and the present one if

@@ -10,8 +10,9 @@ use onrush_resp::{Decoder, Reply};
 
 use crate::batch::admission::Conditions;
 use crate::batch::argv::Argv;
-use crate::batch::chunk::{Chunk, Part, Place, Planned, Tally};
+use crate::batch::chunk::{Chunk, Part, Planned, Tally};
 use crate::batch::execute::{End, count_earlier, encode, execute, fail, hear, leave_out};
+use crate::batch::place::Place;
 use crate::batch::planned_keys::PlannedKeys;
 use crate::batch::slice::SliceEnd;
 use crate::clients::session::{ReplyMode, Session, States};

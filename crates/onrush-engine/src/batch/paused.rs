@@ -3,7 +3,7 @@
 use crate::batch::argv::Argv;
 use crate::command::{Command, Flags};
 use crate::ctx::Engine;
-use crate::scripts;
+use crate::scripts::declared::writes_nothing;
 use crate::settings::Pause;
 use crate::transactions::transaction::Transaction;
 
@@ -32,7 +32,7 @@ pub(crate) fn is_held_back(
 /// The flags of a command; of one that calls a script or function which declares that it does not write, as of a read.
 fn flags_of(engine: &'static Engine, command: &Command, argv: &Argv<'_>) -> Flags {
     let effects = Flags::WRITE | Flags::MAY_REPLICATE;
-    if command.flags.intersects(effects) && scripts::writes_nothing(engine, command, argv) {
+    if command.flags.intersects(effects) && writes_nothing(engine, command, argv) {
         return command.flags - effects;
     }
     command.flags

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use onrush_resp::Reply;
 use parking_lot::MutexGuard;
 
-use super::waiter::{State, Waiter};
+use super::waiter::{OnTimeout, State, Waiter};
 use crate::clients::client::ClientHandle;
+use crate::clients::session::Session;
 use crate::error::CommandError;
 use crate::observe::latency::Event;
+use crate::observe::slow::note_slow;
+use crate::observe::slowlog::cut;
 use crate::shared::Shared;
 
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
@@ -87,6 +91,26 @@ impl Waiter {
         !self.is_certain() && self.finish(shared, |out| out.error_bytes(UNBLOCKED.as_bytes()))
     }
 
+    /// Adds the command to the slow log if it took long, the time of waiting left out: it has its reply, for which it
+    /// took `nanos` more.
+    pub(super) fn note_slow(&self, shared: &Shared, nanos: u64) {
+        let took_ns = self.began_ns.load(Relaxed) + nanos;
+        note_slow(shared, &self.client, took_ns, || {
+            let argv = self.command.argv();
+            let replaced = self.awaited().map_or(&[][..], |awaited| &awaited.sent);
+            let sent = |index: usize| replaced.iter().find(|sent| sent.index == index).map(|sent| &sent.arg[..]);
+            cut(argv.len(), argv.iter().enumerate().map(|(index, arg)| sent(index).unwrap_or(arg)))
+        });
+    }
+
+    /// How long it has slept so far, which no other client does.
+    pub(super) fn slept(&self, shared: &Shared) -> Duration {
+        match self.on_timeout() {
+            OnTimeout::Awake(since) => shared.clock.now().saturating_duration_since(since),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// The client is gone, or will be closed: when this returns, nothing is executed for it any more. No shard may be
     /// locked.
     pub fn forget(self: &Arc<Self>, shared: &'static Shared) {
@@ -110,6 +134,16 @@ impl Waiter {
         if matches!(*state, State::Waiting) {
             self.end(shared, &mut state, State::Gone);
         }
+    }
+}
+
+impl Session {
+    /// The connection ends: removes everything that it has registered.
+    pub fn end(&mut self, shared: &'static Shared) {
+        if let Some(waiter) = self.waiter.take() {
+            waiter.forget(shared);
+        }
+        self.unwatch(&shared.watched);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use onrush_resp::{ArgRange, Proto, Reply};
 use onrush_store::{Type, schedule};
@@ -12,9 +12,6 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::batch::argv::Argv;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
-use crate::observe::slow::note_slow;
-use crate::observe::slowlog::cut;
-use crate::shared::Shared;
 
 /// Arguments from this length on may be owned; owned arguments are not copied.
 const OWNED_LEN_MIN: usize = 32 * 1024;
@@ -258,26 +255,6 @@ impl Waiter {
     /// Notes what the command took before it began to wait for keys.
     pub(crate) fn note_begin(&self, nanos: u64) {
         self.began_ns.store(nanos, Relaxed);
-    }
-
-    /// Adds the command to the slow log if it took long, the time of waiting left out: it has its reply, for which it
-    /// took `nanos` more.
-    pub(super) fn note_slow(&self, shared: &Shared, nanos: u64) {
-        let took_ns = self.began_ns.load(Relaxed) + nanos;
-        note_slow(shared, &self.client, took_ns, || {
-            let argv = self.command.argv();
-            let replaced = self.awaited().map_or(&[][..], |awaited| &awaited.sent);
-            let sent = |index: usize| replaced.iter().find(|sent| sent.index == index).map(|sent| &sent.arg[..]);
-            cut(argv.len(), argv.iter().enumerate().map(|(index, arg)| sent(index).unwrap_or(arg)))
-        });
-    }
-
-    /// How long it has slept so far, which no other client does.
-    pub(super) fn slept(&self, shared: &Shared) -> Duration {
-        match self.on_timeout() {
-            OnTimeout::Awake(since) => shared.clock.now().saturating_duration_since(since),
-            _ => Duration::ZERO,
-        }
     }
 
     pub(super) fn lock_state(&self) -> MutexGuard<'_, State> {

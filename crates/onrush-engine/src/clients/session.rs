@@ -10,11 +10,10 @@ use crate::clients::client::ClientHandle;
 use crate::clients::durability::Wish;
 use crate::messages::monitors::Monitor;
 use crate::messages::subscriptions::Subscriptions;
-use crate::shared::Shared;
 use crate::tracking::mode::Mode;
 use crate::tracking::tracks::Tracks;
 use crate::transactions::transaction::Transaction;
-use crate::transactions::watched::{WatchedKey, Watching};
+use crate::transactions::watched::{Watched, WatchedKey, Watching};
 
 /// CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,18 +138,18 @@ impl Session {
     }
 
     /// Watches nothing any more; returns what was watched.
-    pub(crate) fn unwatch(&mut self, shared: &Shared) -> Vec<WatchedKey> {
+    pub(crate) fn unwatch(&mut self, watched: &Watched) -> Vec<WatchedKey> {
         let Some(watching) = self.watching.take() else { return Vec::new() };
         *self.handle.watcher.lock() = None;
         self.handle.watched_len.store(0, Relaxed);
-        watching.end(&shared.watched)
+        watching.end(watched)
     }
 
     /// Watches these keys, too, whose locks are held.
-    pub(crate) fn watch(&mut self, shared: &Shared, keys: impl IntoIterator<Item = WatchedKey>) {
+    pub(crate) fn watch(&mut self, watched: &Watched, keys: impl IntoIterator<Item = WatchedKey>) {
         let client = self.handle.id;
         let mut watching = self.watching.take().unwrap_or_else(|| Box::new(Watching::new(client)));
-        keys.into_iter().for_each(|key| watching.add(&shared.watched, key));
+        keys.into_iter().for_each(|key| watching.add(watched, key));
         *self.handle.watcher.lock() = Some(Arc::clone(watching.watcher()));
         self.handle.watched_len.store(watching.len() as u32, Relaxed);
         self.watching = Some(watching);
@@ -263,14 +262,6 @@ impl Session {
         waiter.is_offloaded() || self.states.contains(States::TRACKS)
     }
 
-    /// The connection ends: removes everything that it has registered.
-    pub fn end(&mut self, shared: &'static Shared) {
-        if let Some(waiter) = self.waiter.take() {
-            waiter.forget(shared);
-        }
-        self.unwatch(shared);
-    }
-
     /// Whether its client has authenticated or needs no password.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
@@ -288,8 +279,8 @@ impl Session {
     }
 
     /// RESET: back to the state of a new connection.
-    pub fn reset(&mut self, shared: &Shared, authenticated: bool) {
-        self.unwatch(shared);
+    pub fn reset(&mut self, watched: &Watched, authenticated: bool) {
+        self.unwatch(watched);
         self.end_transaction();
         if let Some(subscriptions) = &mut self.subscriptions {
             subscriptions.leave_all();

@@ -7,14 +7,14 @@ use super::Messages;
 use super::channel::{self, Channel, NameHash, Names};
 use super::kind::Kind;
 use crate::clients::client::ClientHandle;
-use crate::shared::Shared;
+use crate::lazyfree::LazyFree;
 
 /// When a connection ends, up to this many subscriptions end at once; more of them end in the background.
 const LEFT_AT_ONCE_MAX: usize = 1_000;
 
 /// The subscriptions of a client. They end when this is dropped: the client is gone then.
 pub(crate) struct Subscriptions {
-    shared: &'static Shared,
+    lazyfree: &'static LazyFree,
     client: Arc<ClientHandle>,
     sets: Sets,
 }
@@ -32,11 +32,11 @@ impl Sets {
 }
 
 impl Subscriptions {
-    pub(crate) fn new(shared: &'static Shared, client: &Arc<ClientHandle>) -> Self {
-        shared.messages.clients.fetch_add(1, Relaxed);
-        let hash: NameHash = shared.messages.hash;
-        let sets = Sets { messages: &shared.messages, by_kind: [(); 3].map(|()| Names::with_hasher(hash)) };
-        Self { shared, client: Arc::clone(client), sets }
+    pub(crate) fn new(messages: &'static Messages, lazyfree: &'static LazyFree, client: &Arc<ClientHandle>) -> Self {
+        messages.clients.fetch_add(1, Relaxed);
+        let hash: NameHash = messages.hash;
+        let sets = Sets { messages, by_kind: [(); 3].map(|()| Names::with_hasher(hash)) };
+        Self { lazyfree, client: Arc::clone(client), sets }
     }
 
     /// The number in a subscription's confirmation: all subscriptions of its kind, where channels and patterns count
@@ -64,7 +64,7 @@ impl Subscriptions {
 
     /// Adds a subscription that the client does not have yet.
     pub(crate) fn add(&mut self, kind: Kind, name: &[u8]) {
-        let channel = self.shared.messages.join(kind, name, &self.client);
+        let channel = self.sets.messages.join(kind, name, &self.client);
         let names = &mut self.sets.by_kind[kind as usize];
         names.insert(Arc::clone(&channel.name), channel);
         self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
@@ -74,7 +74,7 @@ impl Subscriptions {
     pub(crate) fn remove(&mut self, kind: Kind, name: &[u8]) {
         let names = &mut self.sets.by_kind[kind as usize];
         if let Some(channel) = names.remove(name) {
-            self.shared.messages.leave(&channel, &self.client);
+            self.sets.messages.leave(&channel, &self.client);
             channel::shrink(names);
             self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
         }
@@ -95,7 +95,7 @@ fn leave_all(sets: &mut Sets, client: &ClientHandle) {
 
 impl Drop for Subscriptions {
     fn drop(&mut self) {
-        let messages = &self.shared.messages;
+        let messages = self.sets.messages;
         messages.clients.fetch_sub(1, Relaxed);
         if self.is_empty() {
             return;
@@ -105,7 +105,7 @@ impl Drop for Subscriptions {
         let sets = Sets { messages, by_kind: std::mem::replace(&mut self.sets.by_kind, none) };
         let leaving = Leaving { client: Arc::clone(&self.client), sets };
         if leaving.sets.len() > LEFT_AT_ONCE_MAX {
-            self.shared.lazyfree.free_later(Box::new(leaving), 0, 0);
+            self.lazyfree.free_later(Box::new(leaving), 0, 0);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::batch::chunk::Place;
+use crate::batch::place::Place;
 use crate::clock::Clock;
 
 /// Most commands that are timed together.

@@ -5,14 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use onrush_lua::{FunctionFlags, Sha1Hex};
+use onrush_lua::Sha1Hex;
 use parking_lot::Mutex;
 
-use crate::batch::argv::Argv;
-use crate::command::Command;
-use crate::ctx::Engine;
-
 mod cache;
+pub(crate) mod declared;
 mod dump;
 pub(crate) mod habit;
 pub(crate) mod host;
@@ -58,29 +55,6 @@ impl Heaps {
     /// Of all, in bytes, as of the end of the last script of each.
     pub(crate) fn bytes(&self) -> usize {
         self.0.lock().iter().map(|bytes| bytes.load(Relaxed)).sum()
-    }
-}
-
-/// Whether a command calls a script or a function with the flag `no-writes`. O(length of the script).
-#[cold]
-pub(crate) fn writes_nothing(engine: &'static Engine, command: &Command, argv: &Argv<'_>) -> bool {
-    declared(engine, command, argv).is_some_and(|flags| flags.contains(FunctionFlags::NO_WRITES))
-}
-
-/// The flags of the script or function that a command calls; `None` if it calls none, or one that is not known or
-/// declares nothing. O(length of the script).
-#[cold]
-pub(crate) fn declared(engine: &'static Engine, command: &Command, argv: &Argv<'_>) -> Option<FunctionFlags> {
-    if !command.runs_program() || argv.len() < 2 {
-        return None;
-    }
-    let (name, called) = (command.spec.name, argv.get(1));
-    if name.starts_with("fcall") {
-        engine.scripts.libraries.function(called).map(|(library, function)| library.functions[function].flags)
-    } else if name.starts_with("evalsha") {
-        read_sha(called).and_then(|sha| thread::find(engine, &sha)).and_then(|script| script.flags)
-    } else {
-        Script::flags_of(called)
     }
 }
 

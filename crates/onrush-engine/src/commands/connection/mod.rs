@@ -180,7 +180,7 @@ pub(crate) fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `RESET`
 pub(crate) fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
     let authenticated = !ctx.engine.settings.password_set.load(Relaxed);
-    ctx.session.reset(ctx.engine, authenticated);
+    ctx.session.reset(&ctx.engine.watched, authenticated);
     ctx.select(0);
     ctx.commit.set_no_touch(false);
     set_proto(ctx, Proto::Resp2);

@@ -112,7 +112,9 @@ fn begin(ctx: &mut Ctx<'_>, request: &Request<'_>) -> CommandResult {
     } else {
         check_prefixes(overlap(&Default::default(), &request.prefixes))?;
     }
-    let tracks = ctx.session.tracks.get_or_insert_with(|| Box::new(Tracks::new(engine, handle, is_bcast)));
+    let tracks = ctx.session.tracks.get_or_insert_with(|| {
+        Box::new(Tracks::new(&engine.tracking, &engine.watched, &engine.lazyfree, handle, is_bcast))
+    });
     tracks.set(request.options, request.redirect);
     request.prefixes.iter().for_each(|prefix| tracks.add_prefix(prefix));
     if is_bcast && request.prefixes.is_empty() {

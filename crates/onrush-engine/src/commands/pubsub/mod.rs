@@ -50,8 +50,9 @@ fn subscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     for index in 1..ctx.argc() {
         let name = ctx.arg(index);
         let session = &mut *ctx.session;
-        let subscriptions =
-            session.subscriptions.get_or_insert_with(|| Box::new(Subscriptions::new(engine, &session.handle)));
+        let subscriptions = session
+            .subscriptions
+            .get_or_insert_with(|| Box::new(Subscriptions::new(&engine.messages, &engine.lazyfree, &session.handle)));
         let is_new = !subscriptions.contains(kind, name);
         let count = subscriptions.count(kind) + usize::from(is_new);
         // This comes before any message.

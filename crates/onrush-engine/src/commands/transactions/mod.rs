@@ -35,7 +35,7 @@ pub(crate) fn multi(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(crate) fn discard(ctx: &mut Ctx<'_>) -> CommandResult {
     let transaction = ctx.session.end_transaction().ok_or(DISCARD_WITHOUT_MULTI)?;
     ctx.commit.keep_transaction(transaction);
-    ctx.session.unwatch(ctx.engine);
+    ctx.session.unwatch(&ctx.engine.watched);
     ctx.out.ok();
     Ok(())
 }
@@ -51,7 +51,7 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
         // The lock that this takes is held until the next key is looked at, or the command ends.
         let was_expired = ctx.commit.peek_expired(&key, now_ms);
         let watched = WatchedKey { db, key: key.bytes.into(), hash: key.hash, was_expired };
-        ctx.session.watch(ctx.engine, [watched]);
+        ctx.session.watch(&ctx.engine.watched, [watched]);
     }
     ctx.out.ok();
     Ok(())
@@ -59,7 +59,7 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `UNWATCH`
 pub(crate) fn unwatch(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.session.unwatch(ctx.engine);
+    ctx.session.unwatch(&ctx.engine.watched);
     ctx.out.ok();
     Ok(())
 }
@@ -71,7 +71,7 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(abort(ctx, &error::OUT_OF_MEMORY).into());
     }
     if transaction.is_broken() {
-        ctx.session.unwatch(ctx.engine);
+        ctx.session.unwatch(&ctx.engine.watched);
         return Err(ABORTED.into());
     }
     let executed = execute_locked(ctx, &transaction);
@@ -101,7 +101,7 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
     for attempt in 1.. {
         let scope = lock(ctx, transaction, attempt <= ATTEMPTS_MAX)?;
         let outdated = is_outdated(ctx);
-        let watched = ctx.session.unwatch(ctx.engine);
+        let watched = ctx.session.unwatch(&ctx.engine.watched);
         if outdated {
             ctx.out.null_array();
             return Ok(());
@@ -117,7 +117,7 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
                 ctx.select(db);
                 // Its own changes were undone and do not count as changes of watched keys; the locks are still held.
                 if !watched.is_empty() {
-                    ctx.session.watch(ctx.engine, watched);
+                    ctx.session.watch(&ctx.engine.watched, watched);
                 }
                 if stop != Stop::Undeclared {
                     return Err(stop);
