@@ -127,14 +127,14 @@ pub fn push_quoted(out: &mut Vec<u8>, bytes: &[u8]) {
 pub fn quoted(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len() + 2);
     push_quoted(&mut out, bytes);
-    out.into_iter().map(char::from).collect()
+    String::from_utf8(out).expect("pure ASCII")
 }
 
 /// As [`quoted`], but leaves a word as it is if it reads back unchanged without quotes, as the first of a line too.
 pub fn quoted_if_needed(word: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'#');
     match !word.is_empty() && word.iter().all(is_plain) {
-        true => word.iter().copied().map(char::from).collect(),
+        true => String::from_utf8_lossy(word).into_owned(),
         false => quoted(word),
     }
 }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_line_splits_at_white_space_outside_quotes() {
-        let known: [(&[u8], &[&[u8]]); 16] = [
+        let known: [(&[u8], &[&[u8]]); 20] = [
             (b"", &[]),
             (b"  \t \x0b", &[]),
             (b"get a", &[b"get", b"a"]),
@@ -163,6 +163,10 @@ mod tests {
             (br#"save 1"0""#, &[b"save", b"10"]),
             (b"a\x0bb", &[b"a\x0bb"]),
             (br"1'2 3'", &[b"12 3"]),
+            (br#"a "b\x41\n\q\x4" ''"#, &[b"a", b"bA\nqx4", b""]),
+            (br#"a "b c" 'd "e' "\x41\n\q\"" 'it\'s \n'"#, &[b"a", b"b c", b"d \"e", b"A\nq\"", br"it's \n"]),
+            (b"  save\t900 1 \r", &[b"save", b"900", b"1"]),
+            (br#"save "" '' "#, &[b"save", b"", b""]),
         ];
         for (line, words) in known {
             assert_eq!(split_words(line).unwrap(), words, "{line:?}");
@@ -188,6 +192,8 @@ mod tests {
     #[test]
     fn what_is_not_printable_is_escaped() {
         assert_eq!(quoted(b"a \"b\"\\\n\r\t\x07\x08\x00\xff"), r#""a \"b\"\\\n\r\t\a\b\x00\xff""#);
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(split_words(quoted(&all).as_bytes()), Some(vec![all]));
         assert_eq!(quoted_if_needed(b"a"), "a");
         assert_eq!(quoted_if_needed(b"#a"), "\"#a\"");
     }
@@ -196,7 +202,8 @@ mod tests {
         #[test]
         fn a_quoted_word_comes_back(word: Vec<u8>) {
             prop_assert_eq!(split_words(quoted(&word).as_bytes()).unwrap(), vec![word.clone()]);
-            prop_assert_eq!(split_words(quoted_if_needed(&word).as_bytes()).unwrap(), vec![word]);
+            let line = format!(" a {} b", quoted_if_needed(&word));
+            prop_assert_eq!(split_words(line.as_bytes()).unwrap(), vec![b"a".to_vec(), word, b"b".to_vec()]);
         }
 
         #[test]

@@ -203,7 +203,7 @@ fn a_file_whose_line_the_manifest_has_lost_stays() {
     let mut conn = server.connect();
     assert_eq!(conn.run("SET before 1").text(), "OK");
     assert_eq!(conn.run("BGREWRITEAOF").text(), "Background append only file rewriting started");
-    wait_until("it is rewritten", || conn.info_number("aof_rewrites") >= Some(2));
+    wait_until("it is rewritten", || conn.info_number("aof_rewrites") == Some(1));
     wait_until("it is done", || conn.info_number("aof_rewrite_in_progress") == Some(0));
     let sets: Vec<Argv> = (0..COUNT).map(|n| argv!["SET", format!("key:{n}"), "v"]).collect();
     assert!(conn.pipeline(&sets).iter().all(|reply| reply == b"+OK\r\n"));

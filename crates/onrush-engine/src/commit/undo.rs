@@ -51,7 +51,7 @@ pub(super) struct Undo {
     /// Number of keys noted before as changed for waiting clients.
     pub(super) ready_before: usize,
     /// Lines for clients that monitor, which see them when it is certain that the commands will not be undone.
-    pub(super) shown: Vec<String>,
+    pub(super) shown: Vec<Vec<u8>>,
     pub(super) shown_bytes: usize,
     /// Errors of the commands, which are counted when that is certain.
     pub(super) errors: ErrorCounts,

@@ -23,13 +23,13 @@ impl Commit {
     }
 
     /// Shows a line to all clients that monitor: at once, or when undo ends.
-    pub(crate) fn show(&mut self, line: String) {
+    pub(crate) fn show(&mut self, line: Vec<u8>) {
         let undo = &mut self.record.undo;
         if undo.is_on {
             undo.shown_bytes += line.len();
             undo.shown.push(line);
         } else {
-            show_line(self.shared, self.thread, &line);
+            show_line(self.shared, self.thread, line);
         }
     }
 
@@ -67,7 +67,7 @@ impl Commit {
                 self.left.expired.extend(undo.expired.drain(..).map(|(_, removed)| removed));
             }
             let shown = std::mem::take(&mut undo.shown);
-            shown.iter().for_each(|line| show_line(self.shared, self.thread, line));
+            shown.into_iter().for_each(|line| show_line(self.shared, self.thread, line));
             if !undo.errors.is_empty() {
                 cold_path();
                 undo.errors.show(&self.shared.stats, self.thread);

@@ -2,10 +2,10 @@
 //!
 //! While there are any, commands are executed one by one: each is shown after its execution, before its locks go back.
 
-use std::fmt::Write;
 use std::hint::cold_path;
+use std::io::Write;
 
-use onrush_resp::quoted;
+use onrush_resp::push_quoted;
 
 use super::outbox::Parcel;
 use crate::command::Flags;
@@ -46,8 +46,8 @@ pub(crate) fn show_of_script(ctx: &mut Ctx<'_>) {
 }
 
 /// Sends a line to all who monitor, from thread `thread`.
-pub(crate) fn show_line(shared: &'static Shared, thread: usize, line: &str) {
-    let parcel = Parcel::new(line.as_bytes().to_vec(), &shared.messages.parcel_bytes);
+pub(crate) fn show_line(shared: &'static Shared, thread: usize, line: Vec<u8>) {
+    let parcel = Parcel::new(line, &shared.messages.parcel_bytes);
     let limits = shared.settings.output_limits();
     for client in &*shared.messages.monitors.clients.read() {
         client.send(&parcel, &limits, shared, thread);
@@ -55,21 +55,25 @@ pub(crate) fn show_line(shared: &'static Shared, thread: usize, line: &str) {
 }
 
 /// The line for the present command; `source` is its source, if that is not the client.
-fn line(ctx: &Ctx<'_>, source: Option<&str>) -> String {
+fn line(ctx: &Ctx<'_>, source: Option<&str>) -> Vec<u8> {
     let (client, us) = (&ctx.session.handle, ctx.engine.clock.unix_us());
     let (seconds, us) = (us / 1_000_000, us % 1_000_000);
-    let mut line = format!("+{seconds}.{us:06} [{} ", ctx.commit.db());
-    match client.addr.strip_suffix(":0") {
-        _ if source.is_some() => line.extend([source.unwrap_or_default(), "]"]),
-        Some(path) if client.unix => _ = write!(line, "unix:{path}]"),
-        _ => _ = write!(line, "{}]", client.addr),
-    }
+    let mut line = format!("+{seconds}.{us:06} [{} ", ctx.commit.db()).into_bytes();
+    // Writing to memory does not fail.
+    _ = match (source, client.addr.strip_suffix(":0")) {
+        (Some(source), _) => write!(line, "{source}]"),
+        (None, Some(path)) if client.unix => write!(line, "unix:{path}]"),
+        _ => write!(line, "{}]", client.addr),
+    };
     for index in 0..ctx.argc() {
         match is_secret(ctx.command, &ctx.argv, index) {
-            true => line.push_str(" \"(redacted)\""),
-            false => line.extend([" ", &quoted(ctx.arg(index))]),
+            true => line.extend_from_slice(b" \"(redacted)\""),
+            false => {
+                line.push(b' ');
+                push_quoted(&mut line, ctx.arg(index));
+            }
         }
     }
-    line.push_str("\r\n");
+    line.extend_from_slice(b"\r\n");
     line
 }

@@ -112,7 +112,7 @@ fn attach(server: &'static Server, aof: Arc<Aof>, lsn: u64) -> Result<(), String
 /// The system's; a snapshot is under way, or a script takes too long.
 pub fn begin_log(server: &'static Server, making: Making) -> Result<(), String> {
     let config = server.host.config.read().clone();
-    let (aof, output) = make_log(server, &config, Way::First, making)?;
+    let (aof, output) = make_log(server, &config, Way::Start, making)?;
     let _alone = server.alone_unless_busy().ok_or(BUSY)?;
     follow(server, &aof)?;
     let underway = begin(server, output, Purpose::LogBase, false).ok_or("a snapshot is under way")?;
@@ -129,7 +129,7 @@ fn make_log(
     let options = match way {
         // Nobody depends on what nothing follows.
         Way::Copy => AofOptions::new(folder(config), config.appendfilename.as_str()),
-        Way::First | Way::Again => options(server, config, folder(config)),
+        Way::Start | Way::First | Way::Again => options(server, config, folder(config)),
     };
     // The last LSN is known only when the log follows.
     let aof = Aof::begin(Arc::new(Disk), options, 0);
@@ -401,6 +401,8 @@ fn copy(server: &'static Server, making: Making) -> io::Result<Box<dyn Output>> 
 
 /// Why a base is written.
 enum Way {
+    /// The log begins with it before the server serves clients. INFO does not count it, as in Redis.
+    Start,
     /// The log begins with it.
     First,
     /// It takes the place of an earlier one.
@@ -436,18 +438,22 @@ impl BaseOutput {
         let len = self.file.settle()?;
         let finished = match self.way {
             Way::Copy => self.aof.finish_copy(self.file.target(), self.is_rdb),
-            Way::First | Way::Again => self.aof.finish_rewrite(self.file.target(), self.is_rdb),
+            Way::Start | Way::First | Way::Again => self.aof.finish_rewrite(self.file.target(), self.is_rdb),
         };
         finished.map_err(io::Error::other)?;
         Ok(len)
     }
 
     fn note(&self, result: &io::Result<u64>) {
-        // That a log which has ended gets no base is no failure.
-        if !self.is_current() && !matches!(self.way, Way::Copy) {
-            return;
+        let counts = match self.way {
+            Way::Start => false,
+            // That a log which has ended gets no base is no failure.
+            Way::First | Way::Again => self.is_current(),
+            Way::Copy => true,
+        };
+        if counts {
+            self.server.host.append_only.note_rewrite(result, self.started.elapsed().as_secs());
         }
-        self.server.host.append_only.note_rewrite(result, self.started.elapsed().as_secs());
     }
 
     /// Leaves the files of the log as they were.

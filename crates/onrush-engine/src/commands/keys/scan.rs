@@ -11,6 +11,8 @@ use crate::formats::glob::glob_match;
 
 const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
 
+const ONLY_HSCAN: CommandError = CommandError::fixed("ERR NOVALUES option can only be used in HSCAN");
+
 /// Entries that SCAN looks at by default.
 const COUNT_DEFAULT: usize = 10;
 
@@ -43,6 +45,9 @@ pub(crate) fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut filter = Filter { now_ms: ctx.now_ms(), pattern: None, type_name: None };
     let mut count = COUNT_DEFAULT;
     for index in (2..ctx.argc()).step_by(2) {
+        if ctx.is(index, "NOVALUES") {
+            return Err(ONLY_HSCAN.into());
+        }
         if index + 1 == ctx.argc() {
             return Err(error::SYNTAX.into());
         }
@@ -80,7 +85,8 @@ impl<'a> ElementScan<'a> {
     /// command has it. If the key does not exist, the options are not read, and there is nothing to scan.
     ///
     /// # Errors
-    /// `ERR invalid cursor`, `WRONGTYPE …`, `ERR syntax error`, `ERR value is not an integer or out of range`
+    /// `ERR invalid cursor`, `WRONGTYPE …`, `ERR syntax error`, `ERR value is not an integer or out of range`,
+    /// `ERR NOVALUES option can only be used in HSCAN`
     pub(crate) fn parse<T: CollectionType>(
         ctx: &mut Ctx<'a>,
         no_values: Option<&str>,
@@ -103,7 +109,7 @@ impl<'a> ElementScan<'a> {
             } else if no_values.is_some_and(|word| ctx.is(index, word)) {
                 scan.no_values = true;
             } else {
-                return Err(error::SYNTAX);
+                return Err(if ctx.is(index, "NOVALUES") { ONLY_HSCAN } else { error::SYNTAX });
             }
             index += 1;
         }

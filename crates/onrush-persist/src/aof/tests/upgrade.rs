@@ -35,6 +35,7 @@ fn what_is_wrong_with_a_manifest_is_told_with_its_line() {
     assert_eq!(on_line_2("file b seq 2 x y"), "it has no type");
     assert_eq!(on_line_2("file b x y type i"), "it has no seq");
     assert_eq!(on_line_2("x b seq 2 type i"), "it names no file");
+    assert_eq!(on_line_2("file b seq 2 type i\0 more"), "there is a NUL in it");
     assert_eq!(on_line_2("file \"b seq 2 type i"), "its quotes do not match");
     assert_eq!(on_line_2("file b seq 0 type i"), "\"0\" is no number of a file");
     assert_eq!(on_line_2("file b seq x type i"), "\"x\" is no number of a file");
