@@ -74,7 +74,8 @@ def test_load_is_shared_among_the_masters(cluster):
 
 
 def test_what_goes_wrong_is_said(cluster, server):
-    moved = call(TOOL, cluster[0], "--cluster", "-q", "-n", "100", "-c", "2", "set", "foo", "bar")
+    # So many that one connection does not send all of them before the other one is there.
+    moved = call(TOOL, cluster[0], "--cluster", "-q", "-n", "100000", "-c", "2", "set", "foo", "bar")
     assert moved.returncode == 1 and "MOVED 12182" in moved.stderr and "Error from server 127.0.0.1:" in moved.stderr
     alone = call(TOOL, server, "--cluster", "-q", "-n", "10")
     assert alone.returncode == 1 and "Failed to fetch cluster configuration" in alone.stderr
