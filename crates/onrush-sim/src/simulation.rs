@@ -245,7 +245,7 @@ fn kill(world: &World, client: usize) {
         return;
     }
     world.note_kill(connection.lane);
-    let waits = connection.handle.waiter.lock().is_some();
+    let waits = connection.handle.waits();
     blocking::kill(world.engine, &connection.handle);
     if waits {
         world.note_end_of_lane(connection.lane);

@@ -77,11 +77,7 @@ impl Ctx<'_> {
         let waiters = &self.engine.waiters;
         let waiter = new_waiter(self, waits, Command::copy(&self.argv, instead), 0);
         waiters.add(&waiter, |key| self.engine.keyspace.hash(key));
-        let mut known = self.session.handle.waiter.lock();
-        *known = Some(Arc::clone(&waiter));
-        // It is in the handle before it is counted, so a thread that sees it counted finds it.
-        waiters.count_begin();
-        drop(known);
+        waiters.begin(&waiter);
         self.session.waiter = Some(Arc::clone(&waiter));
         waiter
     }

@@ -26,8 +26,7 @@ const LEAVE_AT_ONCE_MAX: usize = 1_000;
 /// waited for is executed any more. The caller holds no lock of a shard.
 pub fn kill(shared: &'static Shared, client: &ClientHandle) {
     client.kill();
-    let waiter = client.waiter.lock().clone();
-    if let Some(waiter) = waiter {
+    if let Some(waiter) = shared.waiters.of(client) {
         waiter.forget(shared);
     }
 }
@@ -44,7 +43,7 @@ impl Waiter {
         // Until its connection has a turn, the client is neither waiting nor idle.
         self.client.activity.last_interaction_ms.store(shared.clock.unix_ms(), Relaxed);
         // This must come before the connection can see the reply: after that it may wait again.
-        self.client.waiter.lock().take_if(|waiter| Arc::ptr_eq(waiter, self));
+        shared.waiters.forget(self);
     }
 
     /// Ends the waiting with a reply that `reply` makes; returns whether the client still waited.

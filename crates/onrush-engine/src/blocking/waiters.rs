@@ -6,6 +6,8 @@
 //!
 //! A writer first asks a filter of counters whether a client may wait for the key: one load, no lock. Waiters are
 //! added, and writers ask, under the lock of the key's shard; so a writer sees every waiter.
+//!
+//! Those who end a client's waiting from outside find it by the client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -17,6 +19,7 @@ use onrush_store::KeyHash;
 use parking_lot::Mutex;
 
 use super::waiter::{Awaited, Waiter, WaitsFor};
+use crate::clients::client::ClientHandle;
 
 /// Counters of the filter. With fewer waited-for keys than that, it rules out most other keys.
 const FILTER_LEN: usize = 4096;
@@ -150,6 +153,8 @@ pub struct Waiters {
     stripes: Box<[Mutex<Queues>]>,
     /// By the number of a key: how many queues it has.
     kinds: Box<[Mutex<Kinds>]>,
+    /// By the id of a client.
+    clients: Box<[Mutex<BTreeMap<u64, Arc<Waiter>>>]>,
 }
 
 impl Default for Waiters {
@@ -162,6 +167,7 @@ impl Default for Waiters {
             filter: (0..FILTER_LEN).map(|_| AtomicU32::new(0)).collect(),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             kinds: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            clients: (0..STRIPES).map(|_| Mutex::default()).collect(),
         }
     }
 }
@@ -255,9 +261,30 @@ impl Waiters {
         }
     }
 
-    /// Counts a client that waits, before the locks of its keys go back.
-    pub(super) fn count_begin(&self) {
+    fn client_stripe(&self, client: &ClientHandle) -> &Mutex<BTreeMap<u64, Arc<Waiter>>> {
+        &self.clients[client.id as usize % STRIPES]
+    }
+
+    /// A client begins to wait, before the locks of its keys go back. Who sees it counted finds it.
+    pub(super) fn begin(&self, waiter: &Arc<Waiter>) {
+        let mut clients = self.client_stripe(&waiter.client).lock();
+        clients.insert(waiter.client.id, Arc::clone(waiter));
+        waiter.client.note_waits(true);
         self.waiting.fetch_add(1, Relaxed);
+    }
+
+    /// What a client waits for.
+    pub(crate) fn of(&self, client: &ClientHandle) -> Option<Arc<Waiter>> {
+        self.client_stripe(client).lock().get(&client.id).cloned()
+    }
+
+    /// A client does not wait for this any more.
+    pub(super) fn forget(&self, waiter: &Arc<Waiter>) {
+        let mut clients = self.client_stripe(&waiter.client).lock();
+        if clients.get(&waiter.client.id).is_some_and(|known| Arc::ptr_eq(known, waiter)) {
+            clients.remove(&waiter.client.id);
+            waiter.client.note_waits(false);
+        }
     }
 
     /// Counts a client that no longer waits.

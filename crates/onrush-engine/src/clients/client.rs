@@ -11,7 +11,6 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
-use crate::blocking::waiter::Waiter;
 use crate::messages::kind::Kind;
 use crate::messages::outbox::Outbox;
 use crate::observe::pipeline::mean_depth;
@@ -80,8 +79,8 @@ pub struct ClientHandle {
     pub(crate) tracking: TrackingState,
     /// Messages for it.
     pub(crate) outbox: Outbox,
-    /// What it waits for.
-    pub waiter: Mutex<Option<Arc<Waiter>>>,
+    /// Whether it is among those that wait for a key or for another thread's reply.
+    waits: AtomicBool,
     waker: Mutex<Option<Waker>>,
     /// Whether a thread other than its worker executes, or will execute, a command of the client.
     is_aside: AtomicBool,
@@ -201,7 +200,7 @@ impl ClientHandle {
             is_monitor: AtomicBool::new(false),
             tracking: TrackingState::default(),
             outbox: Outbox::default(),
-            waiter: Mutex::new(None),
+            waits: AtomicBool::new(false),
             waker: Mutex::new(None),
             is_aside: AtomicBool::new(false),
         }
@@ -215,6 +214,16 @@ impl ClientHandle {
     /// Whether the client is set aside.
     pub fn is_aside(&self) -> bool {
         self.is_aside.load(Acquire)
+    }
+
+    /// Notes whether it is among those that wait; only their table calls this.
+    pub(crate) fn note_waits(&self, waits: bool) {
+        self.waits.store(waits, Release);
+    }
+
+    /// Whether it waits for a key or for another thread's reply.
+    pub fn waits(&self) -> bool {
+        self.waits.load(Acquire)
     }
 
     /// Whether the client runs on this machine: it connected over a Unix socket or from a loopback address.
@@ -314,14 +323,13 @@ impl ClientHandle {
 
     /// The letters CLIENT LIST shows, `N` if there are none.
     fn flags(&self) -> String {
-        let waits = self.waiter.lock().is_some();
         let queues = self.transaction_len.load(Relaxed) >= 0;
         let tracking = self.tracking.mode();
         let letters = [
             (self.is_monitor.load(Relaxed), 'O'),
             (self.has_subscriptions(), 'P'),
             (queues, 'x'),
-            (waits, 'b'),
+            (self.waits(), 'b'),
             (tracking.contains(Mode::ON), 't'),
             (tracking.contains(Mode::BROKEN), 'R'),
             (tracking.contains(Mode::BCAST), 'B'),
@@ -357,7 +365,7 @@ impl ClientHandle {
     pub fn is_idle(&self, now_ms: i64, timeout_ms: i64) -> bool {
         let hears = self.has_subscriptions() || self.is_monitor.load(Relaxed);
         now_ms - self.activity.last_interaction_ms.load(Relaxed) > timeout_ms
-            && !(hears || self.is_aside() || self.waiter.lock().is_some())
+            && !(hears || self.is_aside() || self.waits())
     }
 
     /// Has the connection close if its client is idle. Only the connection knows what it has read and executed meanwhile.

@@ -394,7 +394,7 @@ pub(crate) fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
     let client = u64::try_from(id).ok().and_then(|id| ctx.engine.clients.get(id));
     // A waiter is locked before any shard.
     ctx.commit.release();
-    let waiter = client.and_then(|client| client.waiter.lock().clone());
+    let waiter = client.and_then(|client| ctx.engine.waiters.of(&client));
     let unblocked = waiter.is_some_and(|waiter| match ctx.argc() == 4 && ctx.is(3, "ERROR") {
         true => waiter.unblock_with_error(ctx.engine),
         false => waiter.time_out(ctx.engine),
