@@ -141,6 +141,7 @@ impl Hasher for AsItIs {
 
 type Queues = HashMap<u64, Queue, BuildHasherDefault<AsItIs>>;
 type Kinds = HashMap<u64, u8, BuildHasherDefault<AsItIs>>;
+type Clients = BTreeMap<u64, Arc<Waiter>>;
 
 /// All clients that wait. See the module's text.
 pub struct Waiters {
@@ -154,7 +155,7 @@ pub struct Waiters {
     /// By the number of a key: how many queues it has.
     kinds: Box<[Mutex<Kinds>]>,
     /// By the id of a client.
-    clients: Box<[Mutex<BTreeMap<u64, Arc<Waiter>>>]>,
+    clients: Box<[Mutex<Clients>]>,
 }
 
 impl Default for Waiters {
@@ -261,7 +262,7 @@ impl Waiters {
         }
     }
 
-    fn client_stripe(&self, client: &ClientHandle) -> &Mutex<BTreeMap<u64, Arc<Waiter>>> {
+    fn client_stripe(&self, client: &ClientHandle) -> &Mutex<Clients> {
         &self.clients[client.id as usize % STRIPES]
     }
 

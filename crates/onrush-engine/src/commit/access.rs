@@ -154,9 +154,9 @@ impl Commit {
         );
         if found {
             moment.clock.touch::<true>(&mut slot, &mut moment.random);
-        } else if record.tells_new() {
+        } else if record.notices.tells_new() {
             cold_path();
-            record.note_new(*db, key.bytes);
+            record.notices.note_new(*db, key.bytes);
         }
         slot.into_collection_mut::<T>()
     }
@@ -176,7 +176,7 @@ impl Commit {
     /// Gives a key of the present database a value and an expiry, whatever it was before.
     #[inline(always)]
     pub fn set(&mut self, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
-        if self.record.tells_events() {
+        if self.record.notices.tells_events() {
             cold_path();
             self.note_overwritten(self.db, key);
         }
@@ -195,9 +195,9 @@ impl Commit {
     /// As [`Commit::insert`] in database `db`, with an expiry and an access clock.
     #[inline(always)]
     pub(crate) fn insert_in(&mut self, db: u32, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>, clock: u32) {
-        if self.record.tells_new() {
+        if self.record.notices.tells_new() {
             cold_path();
-            self.record.note_new(db, key.bytes);
+            self.record.notices.note_new(db, key.bytes);
         }
         self.table_for_change(db, key).insert(key.bytes, key.hash, value, expire, clock);
     }
@@ -208,17 +208,17 @@ impl Commit {
         let due_ms = self.moment.due_ms;
         let is_expired = self.table(db, key).get(key.bytes, key.hash).map(|entry| entry.is_expired(due_ms));
         if is_expired == Some(true) {
-            self.record.notify(db, EventClass::Expired, "expired", key.bytes);
+            self.record.notices.notify(db, EventClass::Expired, "expired", key.bytes);
         }
-        if is_expired != Some(false) && self.record.tells_new() {
-            self.record.note_new(db, key.bytes);
+        if is_expired != Some(false) && self.record.notices.tells_new() {
+            self.record.notices.note_new(db, key.bytes);
         }
     }
 
     /// Adds an entry that [`Commit::remove`] took out to database `db`, which must not have the key.
     pub(crate) fn insert_entry(&mut self, db: u32, key: &Key<'_>, entry: Removed) {
-        if self.record.tells_new() {
-            self.record.note_new(db, key.bytes);
+        if self.record.notices.tells_new() {
+            self.record.notices.note_new(db, key.bytes);
         }
         self.table_for_change(db, key).insert_entry(entry, key.hash);
     }
@@ -231,8 +231,8 @@ impl Commit {
 
     /// Deletes a key of the present database; it is freed off the lock. Returns whether it was there.
     pub fn delete(&mut self, key: &Key<'_>) -> bool {
-        if self.record.tells_new() {
-            self.record.forget_new(self.db, key.bytes);
+        if self.record.notices.tells_new() {
+            self.record.notices.forget_new(self.db, key.bytes);
         }
         let removed = self.remove(key);
         let found = removed.is_some();
@@ -249,9 +249,9 @@ impl Commit {
         let count = u64::from(!CHANGES);
         let Some(mut slot) = table.find(key.bytes, key.hash) else {
             *misses += count;
-            if TELLS && record.tells_misses() {
+            if TELLS && record.notices.tells_misses() {
                 cold_path();
-                record.notify(db, EventClass::KeyMiss, "keymiss", key.bytes);
+                record.notices.notify(db, EventClass::KeyMiss, "keymiss", key.bytes);
             }
             return None;
         };
@@ -263,8 +263,8 @@ impl Commit {
                 record.expired(db, removed, &mut left.expired);
             }
             *misses += count;
-            if TELLS && record.tells_misses() {
-                record.notify(db, EventClass::KeyMiss, "keymiss", key.bytes);
+            if TELLS && record.notices.tells_misses() {
+                record.notices.notify(db, EventClass::KeyMiss, "keymiss", key.bytes);
             }
             return None;
         }

@@ -64,10 +64,10 @@ impl Commit {
         let table = locks.lock_shard(shard);
         let result = pick(table, evicted);
         for removed in evicted {
-            record.save_removed(db, removed, table);
-            record.also(db, [b"DEL", removed.key()].into_iter());
+            record.saving.save_removed(db, removed, table);
+            record.journal.also(db, [b"DEL", removed.key()].into_iter());
             record.changed_by_itself(db, removed.key());
-            record.notify(db, EventClass::Evicted, "evicted", removed.key());
+            record.notices.notify(db, EventClass::Evicted, "evicted", removed.key());
             record.note_ready(db, removed.key());
         }
         self.release();

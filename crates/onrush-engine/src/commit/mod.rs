@@ -10,11 +10,14 @@
 
 mod access;
 mod evict;
+mod journal;
 mod key;
 mod locks;
 mod moment;
+mod notices;
 mod rebuild;
 mod record;
+mod saving;
 mod scope;
 mod shards;
 mod telling;
@@ -165,7 +168,7 @@ impl Commit {
         }
         self.release();
         self.broadcast();
-        self.record.submit();
+        self.record.journal.submit();
         self.locks.leave();
         self.free_garbage();
         if self.has_ready() {
@@ -185,7 +188,7 @@ impl Commit {
     /// The LSN of the last record that this thread has closed.
     #[inline]
     pub(crate) fn changed_lsn(&self) -> u64 {
-        self.record.last_lsn()
+        self.record.journal.last_lsn()
     }
 
     /// The database commands work on.
@@ -310,12 +313,12 @@ impl Commit {
 
     /// Ends a command that made `changes` inside of another commit; it becomes a part of that commit's record.
     pub(crate) fn end_inside(&mut self, argv: &Argv<'_>, changes: u64) {
-        if changes > 0 && self.record.is_on() {
-            self.record.sent(self.db, argv);
+        if changes > 0 && self.record.journal.is_on() {
+            self.record.journal.sent(self.db, argv);
         }
-        self.record.end_command();
-        if self.record.has_too_many_messages() && !self.has_undo() {
-            self.record.send_messages();
+        self.record.journal.end_command();
+        if self.record.notices.has_too_many_messages() && !self.has_undo() {
+            self.record.notices.send_messages();
         }
         self.locks.release_many();
         if !self.left.expired.is_empty() {
@@ -336,17 +339,17 @@ impl Commit {
         self.left.expired.len() | self.record.ready.len() != 0
             || self.locks.has_many()
             || self.locks.has_keyspace()
-            || self.record.is_on()
+            || self.record.journal.is_on()
     }
 
     /// Ends a command that made `changes`: the one point where a commit is recorded. Then locks for several keys and the
     /// exclusive gate go back; a single shard's lock may stay.
     pub(crate) fn end_command(&mut self, argv: &Argv<'_>, changes: u64) {
         schedule::point();
-        if changes > 0 && self.record.is_on() {
-            self.record.sent(self.db, argv);
+        if changes > 0 && self.record.journal.is_on() {
+            self.record.journal.sent(self.db, argv);
         }
-        self.record.end_command();
+        self.record.journal.end_command();
         self.record.close();
         self.locks.release_many();
         if !self.left.expired.is_empty() {
@@ -415,7 +418,7 @@ impl Commit {
 
     /// Hands closed records to the log before a long command.
     pub(crate) fn submit(&mut self) {
-        self.record.submit();
+        self.record.journal.submit();
     }
 }
 
@@ -423,9 +426,13 @@ impl Drop for Commit {
     /// After a panic: records the applied changes and sends published messages, while the locks are still held.
     fn drop(&mut self) {
         let Self { shared, locks, record, moment, .. } = self;
-        if record.is_on() {
+        if record.journal.is_on() {
             let recorded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                record.record_as_is(moment.now_ms, |db, hash| locks.held(db, hash), |key| shared.keyspace.hash(key));
+                record.journal.record_as_is(
+                    moment.now_ms,
+                    |db, hash| locks.held(db, hash),
+                    |key| shared.keyspace.hash(key),
+                );
             }));
             if recorded.is_err() {
                 tracing::error!("A key that a panic left behind could not be recorded");
@@ -433,8 +440,8 @@ impl Drop for Commit {
         }
         record.hold(false);
         record.close();
-        record.broadcast();
-        record.submit();
+        record.notices.broadcast();
+        record.journal.submit();
     }
 }
 

@@ -28,7 +28,7 @@ impl Commit {
     pub(crate) fn lock_keyspace(&mut self) -> Result<(), Refused> {
         self.release();
         // A thread that has the keyspace must not miss one of our records.
-        self.record.submit();
+        self.record.journal.submit();
         let locked = self.locks.lock_keyspace();
         // Another thread may have had it in between and begun a snapshot, or begun to follow the log.
         self.look_for_log();

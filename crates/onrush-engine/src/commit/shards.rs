@@ -13,7 +13,7 @@ impl Commit {
     pub fn clear(&mut self, db: u32) -> (usize, Vec<Cleared>) {
         debug_assert!(self.locks.has_keyspace());
         let cleared = self.shared.keyspace.db(db as usize).map_or_else(Vec::new, Db::clear);
-        match self.record.snapshot() {
+        match self.record.saving.snapshot() {
             Some(snapshot) if snapshot.wants_taken() => {
                 let removed = cleared.iter().map(Cleared::len).sum();
                 snapshot.take_over(db, cleared);
@@ -27,7 +27,7 @@ impl Commit {
     pub fn swap(&mut self, a: u32, b: u32) {
         debug_assert!(self.locks.has_keyspace());
         self.shared.keyspace.swap_dbs(a as usize, b as usize);
-        if let Some(snapshot) = self.record.snapshot() {
+        if let Some(snapshot) = self.record.saving.snapshot() {
             snapshot.swap(a, b);
         }
     }
@@ -55,16 +55,16 @@ impl Commit {
             &mut |key: &[u8], names: &[Vec<u8>]| {
                 fields += names.len();
                 let mut record = told.borrow_mut();
-                record.notify(db, EventClass::Hash, "hexpired", key);
+                record.notices.notify(db, EventClass::Hash, "hexpired", key);
                 record.changed_by_itself(db, key);
-                record.removed(db, b"HDEL", key, names);
+                record.journal.removed(db, b"HDEL", key, names);
             },
             &mut |removed| {
-                told.borrow_mut().notify(db, EventClass::Generic, "del", removed.key());
+                told.borrow_mut().notices.notify(db, EventClass::Generic, "del", removed.key());
                 left.garbage.push(removed.into());
             },
         );
-        self.record.end_command();
+        self.record.journal.end_command();
         self.release();
         Expired { keys, fields, has_more }
     }

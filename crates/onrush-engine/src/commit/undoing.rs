@@ -49,7 +49,7 @@ impl Commit {
     #[inline]
     pub(crate) fn tells_too_much(&self) -> bool {
         let undo = &self.record.undo;
-        undo.shown_bytes > SHOWN_BYTES_MAX || undo.is_on && self.record.has_too_many_messages()
+        undo.shown_bytes > SHOWN_BYTES_MAX || undo.is_on && self.record.notices.has_too_many_messages()
     }
 
     /// Whether the commands inside of this commit can be undone.
