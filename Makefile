@@ -45,9 +45,10 @@ run: server ## start the server with defaults; more options through ARGS="--port
 	$(ONRUSH_SERVER_BIN) $(ARGS)
 
 test: ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
-	@# What is fetched and what is built wait for different things, and so do the suites and the clients.
+	@# What is fetched and what is built wait for different things, and so do the suites and the clients. The server's
+	@# linking leaves a core to the build of the tests.
 	command -v cc >/dev/null || scripts/install-tools.sh
-	@$(MAKE) installed & installed=$$!; $(MAKE) server testbuild || { kill $$installed; exit 1; }; wait $$installed
+	@$(MAKE) installed & installed=$$!; $(MAKE) -j2 server testbuild || { kill $$installed; exit 1; }; wait $$installed
 	$(MAKE) lint book unit
 	@$(MAKE) suites & suites=$$!; $(MAKE) programs clients || { kill $$suites; exit 1; }; wait $$suites
 	$(MAKE) apart summary
