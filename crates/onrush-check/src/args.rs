@@ -16,6 +16,9 @@ A log that ends in the middle of a command is what a crash leaves: the server it
 starts, unless aof-load-truncated is no. Damage in the middle is none of that: look at the disk, and
 at a copy, before you use --fix.
 
+What is whole has every byte that was written. Commands of a log are not executed, and function
+libraries are not compiled: a server may still refuse a file that somebody has edited.
+
 Called through a link named redis-check-rdb or redis-check-aof it takes their arguments:
   redis-check-rdb FILE
   redis-check-aof [--fix | --truncate-to-timestamp SECONDS] FILE

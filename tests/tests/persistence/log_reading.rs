@@ -139,6 +139,14 @@ fn refused(commands: &[&[&str]], args: &[&str]) -> String {
 const SET: &[&str] = &["SET", "a", "secret"];
 
 #[test]
+fn a_log_does_not_end_the_server_as_if_all_were_well() {
+    for end in [&["SHUTDOWN", "NOSAVE"][..], &["SHUTDOWN"]] {
+        let log = refused(&[SET, end, SET], &[]);
+        assert!(log.contains("the command 'SHUTDOWN' at byte 32 fails"), "{log}");
+    }
+}
+
+#[test]
 fn a_command_that_is_not_known_or_fails_stops_the_start_with_its_name_and_place() {
     let log = refused(&[SET, &["NOSUCH", "secret"], SET], &[]);
     assert!(log.contains("Unknown command 'NOSUCH' reading the append only file "), "{log}");

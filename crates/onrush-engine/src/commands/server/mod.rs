@@ -21,6 +21,7 @@ use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::monitors::Monitor;
 
+const NOT_IN_LOG: CommandError = CommandError::fixed("ERR SHUTDOWN is not allowed in a log of commands");
 const NO_SHUTDOWN: CommandError = CommandError::fixed("ERR No shutdown in progress.");
 const SHUTDOWN_FAILED: CommandError = CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
 
@@ -82,6 +83,9 @@ impl Shutdown {
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: no reply when it succeeds, the connection ends with the server
 pub(crate) fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.session.is_replay {
+        return Err(NOT_IN_LOG.into());
+    }
     let options = Shutdown::read(ctx.argv.iter().skip(1))?;
     if options.abort {
         return Err(NO_SHUTDOWN.into());
