@@ -4,13 +4,14 @@
 //! its commands but does not execute them. A slice of execution ends after a bounded time. A write that the kernel does
 //! not take yet stops nothing else.
 
+mod batch;
 mod big_bulk;
 mod executing;
 mod held;
+mod query;
 mod reading;
 mod writing;
 
-use std::collections::VecDeque;
 use std::hint::cold_path;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -25,18 +26,17 @@ use onrush_engine::batch::slice::{SliceEnd, SliceResult};
 use onrush_engine::blocking::waiter::Outcome;
 use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::clients::session::{Session, States};
-use onrush_engine::observe::slow::note_batch;
 use onrush_engine::observe::slow_batch::BatchTimes;
 use onrush_engine::observe::stats::ThreadStats;
 use onrush_engine::settings::Pause;
 use onrush_resp::{Decoder, Reply};
 
 use crate::net::socket::Socket;
-use crate::net::underway::{Then, Underway};
 use crate::process::server::Server;
-use crate::workers::scratch::{CARRY_LEN_MAX, ReplyBuffers, Scratch};
-use big_bulk::BigBulk;
+use crate::workers::scratch::{ReplyBuffers, Scratch};
+use batch::Batch;
 use held::Held;
+use query::Query;
 
 /// Most reads in one turn; then other connections have their turns.
 const TURN_READS_MAX: usize = 8;
@@ -107,33 +107,15 @@ pub struct Connection {
     thread: usize,
     stats: &'static ThreadStats,
     session: Session,
-    decoder: Decoder,
+    query: Query,
     reply: Reply,
-    /// Commands to be executed next, from `query_pos` on.
-    query: Vec<u8>,
-    query_pos: usize,
-    /// Input that was read while those wait, in order.
-    later: VecDeque<Vec<u8>>,
-    later_len: usize,
-    big: Option<BigBulk>,
-    spilled: bool,
     input: Input,
     eof: bool,
     closing: bool,
-    /// Time of the last slice in Unix milliseconds, until it is published.
-    unpublished_ms: Option<i64>,
-    /// Commands executed in the unfinished batch.
-    batch_commands: u32,
-    /// Commands of batches that are not published, or whose replies are not all written.
-    unpublished_commands: u32,
-    unwritten_replies: u32,
     /// Whether the published state shows empty buffers.
     is_published_idle: bool,
     alarm: Option<Instant>,
-    /// The present batch, if it takes more than a slice or than a write.
-    underway: Option<Box<Underway>>,
-    /// Commands and bytes of the last slice.
-    slice: (u32, usize),
+    batch: Batch,
     /// Replies that wait for the disk.
     held: Option<Box<Held>>,
 }
@@ -155,25 +137,14 @@ impl Connection {
             thread,
             stats: &server.stats.threads[thread],
             session: Session::new(handle, authenticated),
-            decoder: Decoder::new(),
+            query: Query::new(),
             reply: Reply::new(),
-            query: Vec::new(),
-            query_pos: 0,
-            later: VecDeque::new(),
-            later_len: 0,
-            big: None,
-            spilled: false,
             input: Input::UsedUp,
             eof: false,
             closing: false,
-            unpublished_ms: None,
-            batch_commands: 0,
-            unpublished_commands: 0,
-            unwritten_replies: 0,
             is_published_idle: true,
             alarm: None,
-            underway: None,
-            slice: (0, 0),
+            batch: Batch::default(),
             held: None,
         }
     }
@@ -182,7 +153,7 @@ impl Connection {
     pub fn may_move(&self) -> bool {
         self.input == Input::UsedUp
             && self.reply.is_empty()
-            && self.big.is_none()
+            && !self.query.has_big()
             && self.session.waiter.is_none()
             && self.alarm.is_none()
             && !(self.eof || self.closing || self.session.handle.is_killed())
@@ -226,9 +197,8 @@ impl Connection {
         self.socket.is_readable()
             && self.input == Input::UsedUp
             && self.reply.is_empty()
-            && self.query_pos == 0
-            && self.query.len() <= CARRY_LEN_MAX
-            && self.big.is_none()
+            && self.query.can_be_carried()
+            && !self.query.has_big()
             && !self.eof
             && !self.closing
             && !self.session.handle.is_called()
@@ -240,10 +210,10 @@ impl Connection {
     /// # Errors
     /// Those of [`Socket::read`].
     pub fn receive(&mut self, space: &mut [u8], len_max: usize) -> io::Result<usize> {
-        let carried = self.query.len();
+        let carried = self.query.carried().len();
         if carried > 0 {
             cold_path();
-            space[..carried].copy_from_slice(&self.query);
+            space[..carried].copy_from_slice(self.query.carried());
         }
         let end = space.len().min(carried.saturating_add(len_max));
         let len = self.socket.read(&mut space[carried..end])?;
@@ -273,7 +243,7 @@ impl Connection {
     /// What decoding needs of the connection.
     #[inline]
     pub fn decoding(&mut self) -> (&mut Decoder, &mut Session) {
-        (&mut self.decoder, &mut self.session)
+        (&mut self.query.decoder, &mut self.session)
     }
 
     /// Notes how its slice of work on `input` ended, and writes the replies. `input` is what [`Connection::receive`]
@@ -283,16 +253,9 @@ impl Connection {
         if result.end == SliceEnd::InputUsedUp && result.consumed == input.len() && !queues {
             match self.write_all(replies, result.commands) {
                 Ok(true) => {
-                    if !self.query.is_empty() {
-                        cold_path();
-                        self.query = Vec::new();
-                    }
+                    self.query.end_carried();
                     self.publish(result.ended_ms, result.commands);
-                    if let Some(mut batch) = self.underway.take() {
-                        cold_path();
-                        batch.add(result.commands, result.consumed, Then::IsExecuted);
-                        note_batch(self.server, &self.session.handle, batch.end());
-                    }
+                    self.end_batch(Some(result));
                     return if self.socket.is_readable() { After::Again } else { After::Wait };
                 }
                 Ok(false) => {}
@@ -300,7 +263,7 @@ impl Connection {
             }
         }
         self.note_end(result);
-        self.keep_rest(input, result);
+        self.query.keep_rest(input, result);
         if self.is_over_query_limit() {
             self.over_query_limit();
             return After::End;
@@ -315,34 +278,7 @@ impl Connection {
     /// Notes that its batch took long to execute; the caller calls [`Connection::settle`] next.
     #[cold]
     pub fn note_slow(&mut self, times: BatchTimes) {
-        if self.underway.is_some() {
-            return;
-        }
-        let since = times.waiting + times.executing;
-        let started = Instant::now().checked_sub(since).unwrap_or_else(Instant::now);
-        self.underway = Some(Box::new(Underway::new(started, times.executing)));
-    }
-
-    /// Notes another slice of a batch.
-    fn note_underway(&mut self, result: &SliceResult) {
-        if matches!(self.input, Input::Blocked | Input::Paused) {
-            // It waits because a command asked for it: that is not slowness.
-            self.underway = None;
-            return;
-        }
-        self.slice = (result.commands, result.consumed);
-        if result.end == SliceEnd::ReplyLimit && self.underway.is_none() {
-            // The batch goes on when these replies are written, even if that is at once.
-            self.underway = Some(Box::new(Underway::new(Instant::now(), Duration::ZERO)));
-        }
-        // A batch that is executed and written at once is not worth a look at the clock.
-        let Some(batch) = &mut self.underway else { return };
-        let then = match result.end {
-            SliceEnd::ReplyLimit => Then::HasToBeRead,
-            _ if self.input == Input::UsedUp => Then::IsExecuted,
-            _ => Then::GoesOn,
-        };
-        batch.add(result.commands, result.consumed, then);
+        self.batch.note_slow(&times);
     }
 
     /// Reads and executes for a bounded time.
@@ -431,12 +367,6 @@ impl Connection {
         self.server.settings.reply_limit_bytes.load(Relaxed)
     }
 
-    /// Bytes of commands that were read and not executed.
-    fn query_len(&self) -> usize {
-        let big = self.big.as_ref().map_or(0, |big| big.buf.len());
-        self.query.len() - self.query_pos + self.later_len + big + self.decoder.held_bytes()
-    }
-
     #[inline]
     fn may_execute(&mut self) -> bool {
         let may_go_on = match self.input {
@@ -509,7 +439,7 @@ impl Connection {
 
     #[cold]
     fn is_over_query_limit(&self) -> bool {
-        self.query_len() + self.queued_len() > self.server.host.query_limit_bytes.load(Relaxed)
+        self.query.len() + self.queued_len() > self.server.host.query_limit_bytes.load(Relaxed)
     }
 
     /// Bytes that were queued since MULTI, and of a command that waits or that another thread executes.
@@ -526,7 +456,7 @@ impl Connection {
              client-query-buffer-limit ({} bytes of its replies are unread)",
             handle.id,
             handle.addr,
-            self.query_len(),
+            self.query.len(),
             self.queued_len(),
             self.reply.len()
         );
@@ -534,7 +464,7 @@ impl Connection {
 
     /// Notes that the client has sent or read something: without a slice, this counts as the time of the last slice.
     fn note_time(&mut self) {
-        self.unpublished_ms.get_or_insert_with(|| self.server.clock.unix_ms());
+        self.batch.unpublished_ms.get_or_insert_with(|| self.server.clock.unix_ms());
     }
 
     /// Sets the alarm. Both times are cut to milliseconds; one millisecond more keeps it from going off early.
@@ -556,7 +486,7 @@ impl Connection {
         let activity = &self.session.handle.activity;
         activity.note_batch(now_ms, commands);
         activity.db.store(self.session.db, Relaxed);
-        let is_idle = self.reply.capacity() == 0 && self.query.capacity() == 0 && self.input == Input::UsedUp;
+        let is_idle = self.reply.capacity() == 0 && self.query.is_unallocated() && self.input == Input::UsedUp;
         if !(is_idle && self.is_published_idle) {
             cold_path();
             self.publish_buffers();
@@ -567,7 +497,7 @@ impl Connection {
     #[inline(never)]
     fn publish_buffers(&self) {
         let handle = &self.session.handle;
-        let (reply_bytes, query_bytes) = (self.reply.len() as u64, self.query_len() as u64);
+        let (reply_bytes, query_bytes) = (self.reply.len() as u64, self.query.len() as u64);
         handle.reply_bytes.store(reply_bytes, Relaxed);
         handle.reply_capacity_bytes.store(self.reply.capacity() as u64, Relaxed);
         handle.query_bytes.store(query_bytes, Relaxed);
@@ -575,16 +505,16 @@ impl Connection {
         handle.query_bytes_max.fetch_max(query_bytes, Relaxed);
         self.stats.pipeline.note_reply_bytes(reply_bytes);
         self.stats.pipeline.note_query_bytes(query_bytes);
-        handle.query_free_bytes.store((self.query.capacity() - self.query.len()) as u64, Relaxed);
+        handle.query_free_bytes.store(self.query.free_len() as u64, Relaxed);
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         self.session.end(self.server);
-        if let Some(big) = self.big.take().filter(|big| big.buf.capacity() >= huge::BYTES_MIN) {
-            let bytes = big.buf.capacity();
-            self.server.lazyfree.free_later(Box::new(big.buf), 0, bytes);
+        if let Some(big) = self.query.take_big().filter(|big| big.capacity() >= huge::BYTES_MIN) {
+            let bytes = big.capacity();
+            self.server.lazyfree.free_later(Box::new(big), 0, bytes);
         }
         self.server.clients.remove(self.session.handle.id);
         self.server.host.connected.fetch_sub(1, Relaxed);

@@ -2,12 +2,11 @@
 
 use std::hint::cold_path;
 use std::io::{self, ErrorKind, IoSlice};
-use std::time::{Duration, Instant};
 
+use onrush_engine::batch::slice::SliceResult;
 use onrush_engine::observe::slow::note_batch;
 
 use super::{After, Connection, Input};
-use crate::net::underway::{Then, Underway};
 use crate::workers::scratch::ReplyBuffers;
 
 /// Slices of one vectored write.
@@ -73,13 +72,11 @@ impl Connection {
         }
         if self.reply.is_empty() {
             replies.give(self.reply.take_buffer());
-            if self.input == Input::UsedUp
-                && let Some(batch) = self.underway.take()
-            {
-                note_batch(self.server, &self.session.handle, batch.end());
+            if self.input == Input::UsedUp {
+                self.end_batch(None);
             }
-            if self.unwritten_replies > 0 {
-                self.stats.pipeline.note_write(std::mem::take(&mut self.unwritten_replies));
+            if self.batch.unwritten_replies > 0 {
+                self.stats.pipeline.note_write(std::mem::take(&mut self.batch.unwritten_replies));
             }
             if self.closing || (self.eof && self.input == Input::UsedUp) {
                 self.socket.shutdown();
@@ -90,23 +87,22 @@ impl Connection {
             return After::End;
         } else if self.leaves_too_much_unread() {
             return After::End;
-        } else {
-            self.note_unwritten();
+        } else if self.input == Input::UsedUp {
+            self.batch.note_unwritten();
         }
-        if let Some(now_ms) = self.unpublished_ms.take() {
-            let commands = std::mem::take(&mut self.unpublished_commands);
+        if let Some(now_ms) = self.batch.unpublished_ms.take() {
+            let commands = std::mem::take(&mut self.batch.unpublished_commands);
             self.publish(now_ms, commands);
         }
         After::Wait
     }
 
-    /// Notes that replies are left to be written: from now on the batch takes long.
-    fn note_unwritten(&mut self) {
-        if self.underway.is_none() && self.input == Input::UsedUp && self.unwritten_replies > 0 {
-            let (commands, bytes) = self.slice;
-            let mut batch = Box::new(Underway::new(Instant::now(), Duration::ZERO));
-            batch.add(commands, bytes, Then::IsExecuted);
-            self.underway = Some(batch);
+    /// All replies of the batch are written: if it took long, this goes to the log of slow batches. `last` as of
+    /// [`Batch::end`](super::batch::Batch::end).
+    #[inline]
+    pub(super) fn end_batch(&mut self, last: Option<&SliceResult>) {
+        if let Some(times) = self.batch.end(last) {
+            note_batch(self.server, &self.session.handle, times);
         }
     }
 
