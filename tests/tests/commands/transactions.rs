@@ -7,7 +7,7 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Server, wait_until};
+use onrush_tests::server::{Oracle, Server, wait_until};
 
 fn start() -> Server {
     Server::start_onrush(&["--workers", "2", "--enable-debug-command", "yes"])
@@ -22,6 +22,17 @@ fn pipeline(conn: &mut Conn, lines: &[&str]) -> Vec<String> {
 fn last(conn: &mut Conn, lines: &[&str]) -> Value {
     let commands: Vec<Argv> = lines.iter().map(|line| Argv::parse(line).expect("a well-quoted line")).collect();
     Value::parse(conn.pipeline(&commands).last().expect("a reply")).expect("a reply")
+}
+
+#[test]
+fn debug_that_is_not_allowed_is_not_queued_either() {
+    let servers = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Newer, &[])];
+    let seen = servers.each_ref().map(|server| {
+        let lines = ["DEBUG SLEEP 0", "MULTI", "DEBUG SLEEP 0", "DEBUG", "EXEC", "SUBSCRIBE a", "DEBUG SLEEP 0"];
+        pipeline(&mut server.connect(), &lines)
+    });
+    assert_eq!(seen[0], seen[1]);
+    assert!(seen[0][2].contains("DEBUG command not allowed"), "{:?}", seen[0]);
 }
 
 /// How a reader looks at the two keys.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
@@ -304,6 +305,44 @@ fn running_out_of_file_descriptors_is_survived_and_logged() {
     });
     let log = server.log().to_lowercase();
     assert!(log.contains("file descriptors") || log.contains("open files") || log.contains("maxclients"), "{log}");
+}
+
+#[test]
+fn clients_that_are_refused_leave_files_for_everything_else() {
+    for (workers, files_max) in [("2", 100), ("16", 160)] {
+        let args =
+            ["--workers", workers, "--appendonly", "yes", "--save", "3600 1", "--auto-aof-rewrite-percentage", "0"];
+        let server = Launch::onrush().files_max(files_max).args(&args).start();
+        let mut first = server.connect();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let crowd = scope.spawn(|| {
+                let mut crowd = std::collections::VecDeque::new();
+                while !is_over.load(Relaxed) {
+                    crowd.extend(server.try_connect().ok());
+                    crowd.drain(..crowd.len().saturating_sub(300));
+                }
+            });
+            let mut wrong = Vec::new();
+            for n in 0..30 {
+                for line in [&format!("SET a {n}"), "BGREWRITEAOF", "SAVE"] {
+                    let reply = first.run(line).text().to_owned();
+                    let is_well =
+                        ["OK", "Background append only file rewriting", "ERR Another child process is active"];
+                    if !is_well.iter().any(|start| reply.starts_with(start)) && !reply.ends_with("already in progress")
+                    {
+                        wrong.push(format!("{line}: {reply}"));
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            is_over.store(true, Relaxed);
+            crowd.join().expect("no panic");
+            assert!(wrong.is_empty(), "{wrong:?}, log: {}", server.log_tail());
+        });
+        assert!(first.info_number("rejected_connections") > Some(100));
+        assert_eq!(first.run("GET a").text(), "29");
+    }
 }
 
 #[test]

@@ -23,6 +23,11 @@ use crate::scripts::declared::declared;
 use crate::settings::Pause;
 use crate::shared::Shared;
 
+const DEBUG_REFUSED: CommandError = CommandError::fixed(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+
 /// Conditions for all commands of a chunk; a command that is not short may change them.
 pub(crate) struct Conditions {
     reply_limit: usize,
@@ -143,6 +148,10 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
     let stats = &ctx.engine.stats.threads[ctx.thread];
     let refused = if !command.accepts(ctx.argv.len()) {
         command.wrong_arity()
+    } else if command.flags.contains(Flags::PROTECTED)
+        && !ctx.engine.process.allows_debug(ctx.session.handle.is_local())
+    {
+        DEBUG_REFUSED
     } else if !ctx.session.is_authenticated() && !command.flags.contains(Flags::NO_AUTH) {
         stats.auth_denied.add(1);
         error::NO_AUTH

@@ -55,6 +55,8 @@ bitflags::bitflags! {
         const EXEC = 1 << 22;
         /// Internal: allowed to clients with subscriptions in RESP2, although it is not about subscriptions.
         const FOR_SUBSCRIBERS = 1 << 23;
+        /// Internal: allowed only as `enable-debug-command` says.
+        const PROTECTED = 1 << 24;
         /// Internal: on the thread for long commands it goes before all others, and ends what waits for another server.
         const URGENT = 1 << 26;
         /// Internal: waits for another server, or for the disk. So the thread for long commands executes it, and it cannot
@@ -97,6 +99,7 @@ const UNTOLD_FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::MAY_REPLICATE, "may_replicate"),
     (Flags::OTHER_KEYS, "other_keys"),
     (Flags::REMOTE, "remote"),
+    (Flags::PROTECTED, "protected"),
     (Flags::URGENT, "urgent"),
     (Flags::NO_KEYS, "no_keys"),
     (Flags::REPORTS_DATA, "reports_data"),

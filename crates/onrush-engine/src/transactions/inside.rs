@@ -39,7 +39,7 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         || !ctx.commit.has_entered()
         || ctx.engine.restricts()
         || ctx.session.monitor.is_some();
-    if (planned.is_none() || is_limited)
+    if (planned.is_none() || is_limited || command.flags.contains(Flags::PROTECTED))
         && let Err(error) = admit(ctx, command, false)
     {
         return Some(Err(refuse(ctx, error).into()));

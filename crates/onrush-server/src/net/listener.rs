@@ -1,16 +1,15 @@
 //! Listening sockets: accepting connections, and refusing those that are not allowed.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use onrush_engine::clients::client::ClientHandle;
 use onrush_persist::threads;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{JoinError, JoinSet};
@@ -31,6 +30,10 @@ const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// How often, and at what interval, the listener looks for room before it refuses a client.
 const FULL_CHECKS: usize = 10;
 const FULL_WAIT: Duration = Duration::from_millis(1);
+
+/// Most clients that it does this for at once; the next one gets one look, and those behind it wait. They have files open beyond `maxclients`, of which only some are left for
+/// everything else that the process opens.
+const LATE_MAX: usize = 4;
 
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
@@ -167,10 +170,14 @@ async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                if is_full(server) {
-                    tokio::spawn(admit_late(server, Arc::clone(&workers), move |workers| {
-                        admit_tcp(server, stream, peer, workers)
-                    }));
+                if is_full(server)
+                    && let Some(late) = Late::begin()
+                {
+                    tokio::spawn(
+                        late.admit(server, Arc::clone(&workers), move |workers| {
+                            admit_tcp(server, stream, peer, workers)
+                        }),
+                    );
                 } else if let Err(error) = admit_tcp(server, stream, peer, &workers) {
                     tracing::debug!("Client {peer} went away while it was accepted: {error}");
                 }
@@ -199,14 +206,12 @@ fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, worke
         }
     }
     if protected && !peer.ip().to_canonical().is_loopback() {
-        refuse(server, stream, PROTECTED);
-        return Ok(());
+        return refuse(server, stream.into_std()?, PROTECTED);
     }
     let place = match Place::take(server) {
         Ok(place) => place,
         Err(why) => {
-            refuse(server, stream, why);
-            return Ok(());
+            return refuse(server, stream.into_std()?, why);
         }
     };
     let laddr = stream.local_addr()?.to_string();
@@ -223,11 +228,16 @@ async fn accept_unix(server: &'static Server, listener: UnixListener, workers: A
         match listener.accept().await {
             Ok((stream, _)) => {
                 if is_full(server) {
-                    let path = path.clone();
-                    tokio::spawn(admit_late(server, Arc::clone(&workers), move |workers| {
-                        admit_unix(server, stream, &path, workers)
-                    }));
-                } else if let Err(error) = admit_unix(server, stream, &path, &workers) {
+                    if let Some(late) = Late::begin() {
+                        let path = path.clone();
+                        tokio::spawn(late.admit(server, Arc::clone(&workers), move |workers| {
+                            admit_unix(server, stream, &path, workers)
+                        }));
+                        continue;
+                    }
+                    tokio::time::sleep(FULL_WAIT).await;
+                }
+                if let Err(error) = admit_unix(server, stream, &path, &workers) {
                     tracing::debug!("A client went away while it was accepted: {error}");
                 }
             }
@@ -243,8 +253,7 @@ fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: 
     let place = match Place::take(server) {
         Ok(place) => place,
         Err(why) => {
-            refuse(server, stream, why);
-            return Ok(());
+            return refuse(server, stream.into_std()?, why);
         }
     };
     let fd = stream.as_raw_fd();
@@ -258,21 +267,39 @@ fn is_full(server: &Server) -> bool {
     server.host.connected.load(Relaxed) >= server.host.config.read().maxclients as usize
 }
 
-/// Admits a client. If there is no room, workers first get a moment to notice closed connections: a client that closes
-/// one connection and opens another must not be refused.
-async fn admit_late(
-    server: &'static Server,
-    workers: Arc<[Arc<Mailbox>]>,
-    admit: impl FnOnce(&[Arc<Mailbox>]) -> io::Result<()> + Send,
-) {
-    for _ in 0..FULL_CHECKS {
-        tokio::time::sleep(FULL_WAIT).await;
-        if !is_full(server) {
-            break;
+/// A client that is to be admitted, or refused, in a moment: workers may not have noticed closed connections yet, and a
+/// client that closes one connection and opens another must not be refused.
+struct Late(&'static AtomicUsize);
+
+impl Late {
+    /// `None` if there are too many.
+    fn begin() -> Option<Self> {
+        static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+        let late = Self(&UNDER_WAY);
+        (UNDER_WAY.fetch_add(1, Relaxed) < LATE_MAX).then_some(late)
+    }
+
+    async fn admit(
+        self,
+        server: &'static Server,
+        workers: Arc<[Arc<Mailbox>]>,
+        admit: impl FnOnce(&[Arc<Mailbox>]) -> io::Result<()> + Send,
+    ) {
+        for _ in 0..FULL_CHECKS {
+            tokio::time::sleep(FULL_WAIT).await;
+            if !is_full(server) {
+                break;
+            }
+        }
+        if let Err(error) = admit(&workers) {
+            tracing::debug!("A client went away while it was accepted: {error}");
         }
     }
-    if let Err(error) = admit(&workers) {
-        tracing::debug!("A client went away while it was accepted: {error}");
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -318,18 +345,8 @@ impl Drop for Place {
 }
 
 /// Sends a client the reason why it is refused, as far as the kernel takes the text at once, and closes.
-fn refuse(
-    server: &'static Server,
-    mut stream: impl tokio::io::AsyncWrite + Unpin + Send + 'static,
-    why: &'static [u8],
-) {
+fn refuse(server: &'static Server, mut stream: impl Write, why: &'static [u8]) -> io::Result<()> {
     server.stats.connections_rejected.fetch_add(1, Relaxed);
-    tokio::spawn(async move {
-        let told = async {
-            stream.write_all(why).await?;
-            stream.shutdown().await
-        };
-        // A client that does not take the reply within a second does not get it.
-        let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
-    });
+    // It does not block.
+    stream.write_all(why)
 }

@@ -31,9 +31,6 @@ use crate::process::os;
 /// The only user there is.
 const DEFAULT_USER: &[u8] = b"default";
 
-/// Files the server needs open beside its clients' connections.
-const RESERVED_FILES: u64 = 32;
-
 /// What the process does with data files: this needs the server.
 pub trait DataFiles: Send + Sync {
     /// Makes what a rewrite of the append-only file is written to.
@@ -331,14 +328,12 @@ impl Host {
                 Ok(())
             }
             "maxclients" => {
-                let wanted = config.maxclients + RESERVED_FILES;
-                let allowed = os::raise_open_files(wanted);
-                if allowed >= wanted {
+                let allowed = os::clients_allowed(config.maxclients, config.workers);
+                if allowed == config.maxclients {
                     return Ok(());
                 }
                 Err(failed(format!(
-                    "The operating system is not able to handle the specified number of clients, try with {}",
-                    allowed.saturating_sub(RESERVED_FILES)
+                    "The operating system is not able to handle the specified number of clients, try with {allowed}"
                 )))
             }
             _ => Ok(()),

@@ -27,9 +27,6 @@ use crate::process::supervisor::Supervisor;
 use crate::workers::mailbox::Mailbox;
 use crate::workers::{cron, watchdog, worker};
 
-/// Files a server needs open beside its clients' connections.
-const RESERVED_FILES: u64 = 32;
-
 /// Runs a server with this configuration until a signal or SHUTDOWN stops it.
 ///
 /// Goes to the background first if `daemonize` is on; no thread may run yet. Logs errors; the exit code shows whether
@@ -69,14 +66,9 @@ pub fn run(mut config: Config, config_file: Option<PathBuf>) -> ExitCode {
     }
 }
 
-/// How many clients the limit of open files allows, `wanted` at most; raises the limit where it may.
-pub fn clients_allowed(wanted: u64) -> u64 {
-    os::raise_open_files(wanted + RESERVED_FILES).saturating_sub(RESERVED_FILES).clamp(1, wanted)
-}
-
 /// Lowers `maxclients` to what the limit of open files allows.
 fn adjust_maxclients(config: &mut Config) {
-    let (wanted, allowed) = (config.maxclients, clients_allowed(config.maxclients));
+    let (wanted, allowed) = (config.maxclients, os::clients_allowed(config.maxclients, config.workers).max(1));
     if allowed < wanted {
         tracing::warn!(
             "maxclients is lowered from {wanted} to {allowed}: this process may not open more files \

@@ -16,8 +16,21 @@ pub fn daemonize() -> io::Result<()> {
     if unsafe { libc::daemon(1, 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Files that a server needs open beside its clients' connections: at least as many as Redis keeps, and more with many
+/// workers, which have two each.
+const RESERVED_FILES_MIN: u64 = 32;
+const RESERVED_FILES_ALONE: u64 = 24;
+const RESERVED_FILES_PER_WORKER: u64 = 2;
+
+/// How many clients, `wanted` at most, a server with so many workers can have within the limit of open files; raises the
+/// limit if needed and possible.
+pub fn clients_allowed(wanted: u64, workers: usize) -> u64 {
+    let reserved = (RESERVED_FILES_ALONE + RESERVED_FILES_PER_WORKER * workers as u64).max(RESERVED_FILES_MIN);
+    raise_open_files(wanted + reserved).saturating_sub(reserved).min(wanted)
+}
+
 /// Raises the limit of open files to `wanted` if possible; returns the limit.
-pub fn raise_open_files(wanted: u64) -> u64 {
+fn raise_open_files(wanted: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place to write to.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {

@@ -21,10 +21,6 @@ use crate::error::{self, CommandError};
 use crate::formats::units::parse_memory;
 use crate::types::digest::Digest as StateDigest;
 
-const REFUSED: CommandError = CommandError::fixed(
-    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
-     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-);
 const NO_CLIENT_EVICTION: CommandError = CommandError::fixed("ERR maxmemory-clients is disabled.");
 const NOT_SDS: CommandError = CommandError::fixed("ERR Not an sds encoded string.");
 const BAD_PACKED_THRESHOLD: CommandError =
@@ -86,9 +82,6 @@ const HELP: &[&str] = &[
 
 /// `DEBUG subcommand [arg ...]`
 pub(crate) fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
-    if !ctx.engine.process.allows_debug(ctx.session.handle.is_local()) {
-        return Err(REFUSED.into());
-    }
     match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
         (b"change-repl-id", 2) => change_replid(ctx),
         (b"client-eviction", 2) => Err(NO_CLIENT_EVICTION.into()),

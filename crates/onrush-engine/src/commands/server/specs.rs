@@ -33,7 +33,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .complexity("O(N) when saving, N the number of keys in all databases; otherwise O(1)")
         .history(&[("7.0.0", "Modifiers `NOW`, `FORCE` and `ABORT`.")]),
     Spec::container(Group::Server, "memory", "4.0.0", MEMORY).summary("Container of commands about memory."),
-    Spec::server("debug", "1.0.0", -2, "admin noscript loading stale reports_data", debug::debug)
+    Spec::server("debug", "1.0.0", -2, "admin noscript loading stale protected reports_data", debug::debug)
         .summary("Container of commands for debugging and tests.")
         .complexity("Depends on the subcommand")
         .syscmd(),
