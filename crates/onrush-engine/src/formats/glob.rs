@@ -3,13 +3,21 @@
 //! `*` stands for any bytes, `?` for one byte, `[abc]`, `[a-z]` and `[^a]` for one byte of a set, and `\` takes the
 //! next byte as it is. Patterns and subjects are bytes, not text.
 
+/// Steps of a match, as many as any string may take, and those that each of its bytes may take.
+const STEPS_MIN: usize = 1 << 20;
+const STEPS_PER_BYTE: usize = 32;
+
+/// An element of the pattern counts as one step more for each of these bytes that it has.
+const BYTES_PER_STEP: usize = 16;
+
 /// Whether `string` as a whole matches `pattern`; with `nocase`, ASCII letters match in either case.
 ///
 /// Odd patterns mean what they mean in Redis: a set that is never closed ends with the pattern, a range may be written
 /// backwards, and a lone backslash at the end stands for itself.
 ///
 /// Only the latest `*` is ever widened, which is enough because every other element takes exactly one byte. So the
-/// cost is at most `pattern.len() * string.len()`, however many stars there are.
+/// cost is at most `pattern.len() * string.len()`, however many stars there are. Nobody needs that much: a match that
+/// takes many times as long as reading the string is given up, and counts as none.
 ///
 /// ```
 /// use onrush_engine::formats::glob::glob_match;
@@ -24,6 +32,7 @@ pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
     let (mut p, mut s) = (0, 0);
     // Where the latest star's remainder begins in the pattern, and how far into the string the star reaches.
     let mut star: Option<(usize, usize)> = None;
+    let mut steps_left = STEPS_MIN + STEPS_PER_BYTE * string.len();
     while s < string.len() {
         if pattern.get(p) == Some(&b'*') {
             while pattern.get(p) == Some(&b'*') {
@@ -36,12 +45,15 @@ pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
             continue;
         }
         let element = pattern.get(p..).filter(|rest| !rest.is_empty());
-        match element.map(|rest| match_byte(rest, string[s], nocase)) {
+        let tried = element.map(|rest| match_byte(rest, string[s], nocase));
+        steps_left = steps_left.saturating_sub(1 + tried.as_ref().map_or(0, |tried| tried.len / BYTES_PER_STEP));
+        match tried {
             Some(Tried { matches: true, len }) => {
                 p += len;
                 s += 1;
             }
             _ => match &mut star {
+                Some(_) if steps_left == 0 => return false,
                 Some((rest, reach)) => {
                     *reach += 1;
                     (p, s) = (*rest, *reach);
@@ -115,6 +127,20 @@ fn in_range(from: u8, to: u8, byte: u8, nocase: bool) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_match_that_takes_for_ever_is_given_up() {
+        let string = vec![b'a'; 1 << 18];
+        for part in ["a", "?", "[a-z]", "[abcdefghijklmnopqrstuvwxyz0123456789]", "\\a"] {
+            let started = std::time::Instant::now();
+            assert!(!glob_match(format!("*{}b*", part.repeat(100_000)).as_bytes(), &string, false));
+            assert!(started.elapsed() < std::time::Duration::from_secs(10), "{part}: {:?}", started.elapsed());
+        }
+        // What takes long without being tried again and again is not.
+        assert!(glob_match("a".repeat(1 << 18).as_bytes(), &string, false));
+        assert!(glob_match(b"*[!-~]*[!-~]a", &string, false));
+        assert!(glob_match(format!("*{}", "a".repeat(20)).as_bytes(), &string, false));
+    }
 
     /// What a place in a pattern takes: any run of bytes, or one byte of some.
     enum Part {
