@@ -357,6 +357,8 @@ impl Host for ScriptHost<'_, '_> {
                 return self.killed();
             }
         } else if took.as_millis() as u64 >= if threshold_ms == 0 { WITHOUT_THRESHOLD_MS } else { threshold_ms } {
+            let end = if self.ctx.session.is_replay { "SHUTDOWN NOSAVE" } else { "SCRIPT KILL or FUNCTION KILL" };
+            tracing::warn!("A script is still running past busy-reply-threshold. It can be ended with {end}");
             running.take_too_long(self.has_written, self.what());
             if threshold_ms > 0 && ctx.thread == ctx.engine.long_thread() {
                 refuse_waiting(ctx.engine);

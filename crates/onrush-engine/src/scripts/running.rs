@@ -68,9 +68,6 @@ impl Running {
 
     /// Marks the script that runs as busy. `has_written`: it has executed a command that writes.
     pub(crate) fn take_too_long(&self, has_written: bool, what: What) {
-        tracing::warn!(
-            "A script is still running past busy-reply-threshold. It can be ended with SCRIPT KILL or FUNCTION KILL"
-        );
         self.is_function.store(what.function.is_some(), Relaxed);
         self.state.lock().busy = Some(Busy { what, has_written, is_to_end: false });
         self.is_busy.store(true, Relaxed);
