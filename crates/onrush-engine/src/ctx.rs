@@ -10,6 +10,7 @@ use onrush_resp::{Reply, parse_i64};
 use crate::batch::argv::{Arguments, Argv};
 use crate::batch::planned_keys::PlannedKeys;
 use crate::clients::session::Session;
+use crate::command::RestOfArgs;
 use crate::command::table::{Command, CommandTable};
 use crate::commit::{Commit, Key};
 use crate::error::{self, CommandError, Stop};
@@ -184,6 +185,12 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
         self.argv.get(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The arguments from `index` on, to be taken one after the other.
+    #[inline]
+    pub(crate) fn rest(&self, index: usize) -> RestOfArgs<'a> {
+        RestOfArgs::new(self.argv, index)
     }
 
     /// The time of this command in Unix milliseconds.

@@ -10,6 +10,7 @@ pub mod flags;
 pub mod key_spec;
 pub(crate) mod name_index;
 pub mod replies;
+pub(crate) mod rest_of_args;
 pub mod spec;
 pub mod syntax;
 pub mod table;
@@ -17,5 +18,6 @@ mod words;
 
 pub use flags::Flags;
 pub(crate) use key_spec::KeyRange;
+pub(crate) use rest_of_args::RestOfArgs;
 pub(crate) use spec::{Group, Spec};
 pub use table::{Command, CommandTable};

@@ -1,8 +1,10 @@
 //! Deleting entries of streams with regard to the consumer groups that refer to them: XDELEX, XACKDEL.
 
+use std::ops::Range;
+
 use onrush_store::{References, Stream, StreamId};
 
-use crate::commands::streams::{parse_id, parse_references};
+use crate::commands::streams::{next_ids, parse_id, take_references};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
@@ -14,41 +16,30 @@ const STILL_REFERENCED: i64 = 2;
 /// `[KEEPREF | DELREF | ACKED] IDS numids id [id …]`, in any order.
 struct Request {
     references: References,
-    /// The arguments that are identifiers: the first, and how many.
-    first: usize,
-    len: usize,
+    /// The arguments that are identifiers.
+    ids: Range<usize>,
 }
 
 impl Request {
     fn parse(ctx: &Ctx<'_>, from: usize) -> Result<Self, CommandError> {
         let (mut references, mut ids) = (None, None);
-        let mut index = from;
-        while index < ctx.argc() {
+        let mut rest = ctx.rest(from);
+        while !rest.is_empty() {
             if references.is_none()
-                && let Some(given) = parse_references(ctx, index)
+                && let Some(given) = take_references(&mut rest)
             {
                 references = Some(given);
-                index += 1;
-            } else if ctx.is(index, "IDS") && index + 1 < ctx.argc() {
-                let not_positive = CommandError::fixed("ERR Number of IDs must be a positive integer");
-                let len = ctx.int_or(index + 1, not_positive.clone())?;
-                let len = usize::try_from(len).ok().filter(|&len| len > 0).ok_or(not_positive)?;
-                if len > ctx.argc() - index - 2 {
-                    let mismatch = "ERR The `numids` parameter must match the number of arguments";
-                    return Err(CommandError::fixed(mismatch));
-                }
-                ids = Some((index + 2, len));
-                index += 2 + len;
+            } else if rest.take_with("IDS", 1) {
+                ids = Some(next_ids(&mut rest)?);
             } else {
                 return Err(error::SYNTAX);
             }
         }
-        let (first, len) = ids.ok_or(error::SYNTAX)?;
-        Ok(Self { references: references.unwrap_or_default(), first, len })
+        Ok(Self { references: references.unwrap_or_default(), ids: ids.ok_or(error::SYNTAX)? })
     }
 
     fn ids(&self, ctx: &Ctx<'_>) -> Result<Vec<StreamId>, CommandError> {
-        (self.first..self.first + self.len).map(|index| parse_id(ctx.arg(index), 0)).collect()
+        self.ids.clone().map(|index| parse_id(ctx.arg(index), 0)).collect()
     }
 
     /// Deletes an entry if its references allow it; returns what happened to it.
@@ -73,7 +64,7 @@ pub(crate) fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
     let is_there = ctx.commit.read_as::<Stream>(&key)?.is_some();
     let request = Request::parse(ctx, 2)?;
     if !is_there {
-        reply(ctx, &vec![NOT_FOUND; request.len]);
+        reply(ctx, &vec![NOT_FOUND; request.ids.len()]);
         return Ok(());
     }
     let ids = request.ids(ctx)?;
@@ -95,7 +86,7 @@ pub(crate) fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let is_known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     let request = Request::parse(ctx, 3)?;
     if !is_known {
-        reply(ctx, &vec![NOT_FOUND; request.len]);
+        reply(ctx, &vec![NOT_FOUND; request.ids.len()]);
         return Ok(());
     }
     let ids = request.ids(ctx)?;

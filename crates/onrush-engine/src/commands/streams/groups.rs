@@ -38,18 +38,16 @@ struct Options {
 impl Options {
     fn parse(ctx: &Ctx<'_>, may_make: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let mut index = 5;
-        while index < ctx.argc() {
-            if may_make && ctx.is(index, "MKSTREAM") {
+        let mut rest = ctx.rest(5);
+        while !rest.is_empty() {
+            if may_make && rest.take("MKSTREAM") {
                 options.mkstream = true;
-                index += 1;
-            } else if ctx.is(index, "ENTRIESREAD") && index + 1 < ctx.argc() {
-                options.entries_read = Some(match ctx.int(index + 1)? {
+            } else if rest.take_with("ENTRIESREAD", 1) {
+                options.entries_read = Some(match rest.next_int()? {
                     -1 => None,
                     read @ 0.. => Some(read as u64),
                     _ => return Err(CommandError::fixed("ERR value for ENTRIESREAD must be positive or -1")),
                 });
-                index += 2;
             } else {
                 return Err(wrong_options(ctx));
             }

@@ -3,6 +3,7 @@
 use onrush_resp::Reply;
 use onrush_store::{Idempotency, Stream, StreamId, Tracked};
 
+use crate::command::RestOfArgs;
 use crate::commands::streams::parse_id;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
@@ -26,24 +27,21 @@ pub(crate) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads `IDMP producer-id idempotent-id` or `IDMPAUTO producer-id` at `index`; returns where it ends. `None` if it is not
-    /// there.
-    pub(crate) fn parse(ctx: &Ctx<'a>, index: usize) -> Option<Result<(Self, usize), CommandError>> {
-        let len = match () {
-            () if ctx.is(index, "IDMP") => 3,
-            () if ctx.is(index, "IDMPAUTO") => 2,
-            () => return None,
-        };
-        let argv = ctx.argv;
-        if index + len > argv.len() {
-            return Some(Err(error::SYNTAX));
+    /// Takes `IDMP producer-id idempotent-id` or `IDMPAUTO producer-id`, if it comes next.
+    ///
+    /// # Errors
+    /// A value is missing or empty.
+    pub(crate) fn take(rest: &mut RestOfArgs<'a>) -> Result<Option<Self>, CommandError> {
+        let Some(values) = rest.take_one_of([("IDMP", 2), ("IDMPAUTO", 1)]) else { return Ok(None) };
+        if rest.len() < values {
+            return Err(error::SYNTAX);
         }
-        let message = Self { producer: argv.get(index + 1), id: (len == 3).then(|| argv.get(index + 2)) };
-        Some(match message {
+        let message = Self { producer: rest.next_arg(), id: (values == 2).then(|| rest.next_arg()) };
+        match message {
             Message { producer: [], .. } => Err(NO_PRODUCER),
             Message { id: Some([]), .. } => Err(NO_MESSAGE),
-            _ => Ok((message, index + len)),
-        })
+            _ => Ok(Some(message)),
+        }
     }
 
     /// The message's identity, with fields and values from argument `fields` on, if the server chooses the entry's
@@ -106,19 +104,18 @@ impl Named<'_> {
 /// `XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE messages]`: forgets all messages if it changes anything.
 pub(crate) fn xcfgset(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mut duration_s, mut messages_max) = (None, None);
-    let mut index = 2;
-    while index < ctx.argc() {
-        let (number, range, invalid) = match () {
-            () if ctx.is(index, "IDMP-DURATION") => (&mut duration_s, Idempotency::DURATIONS_S, INVALID_DURATION),
-            () if ctx.is(index, "IDMP-MAXSIZE") => (&mut messages_max, Idempotency::MESSAGES_MAXES, INVALID_MAXSIZE),
-            () => return Err(error::SYNTAX.into()),
-        };
-        if index + 1 == ctx.argc() || number.is_some() {
+    let mut rest = ctx.rest(2);
+    while !rest.is_empty() {
+        let options = [
+            ("IDMP-DURATION", (&mut duration_s, Idempotency::DURATIONS_S, INVALID_DURATION)),
+            ("IDMP-MAXSIZE", (&mut messages_max, Idempotency::MESSAGES_MAXES, INVALID_MAXSIZE)),
+        ];
+        let (number, range, invalid) = rest.take_one_of_with(options, 1).ok_or(error::SYNTAX)?;
+        if number.is_some() {
             return Err(error::SYNTAX.into());
         }
-        let given = ctx.int_or(index + 1, invalid.clone())?;
+        let given = rest.next_int_or(invalid.clone())?;
         *number = Some(if range.contains(&given) { given } else { return Err(invalid.into()) });
-        index += 2;
     }
     if duration_s.is_none() && messages_max.is_none() {
         return Err(error::SYNTAX.into());

@@ -8,9 +8,12 @@ pub(crate) mod reads;
 pub(crate) mod releases;
 pub(crate) mod specs;
 
+use std::ops::Range;
+
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{References, Stream, StreamEntry, StreamId, Trim};
 
+use crate::command::RestOfArgs;
 use crate::commands::streams::idempotency::Message;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -92,12 +95,24 @@ pub(super) struct TrimOption {
     references: References,
 }
 
-/// What `KEEPREF`, `DELREF` and `ACKED` say.
-pub(super) fn parse_references(ctx: &Ctx<'_>, index: usize) -> Option<References> {
-    [("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acknowledged)]
-        .into_iter()
-        .find(|(word, _)| ctx.is(index, word))
-        .map(|(_, references)| references)
+/// Takes `KEEPREF`, `DELREF` or `ACKED`; returns what it says.
+pub(super) fn take_references(rest: &mut RestOfArgs<'_>) -> Option<References> {
+    let words = [("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acknowledged)];
+    rest.take_one_of(words)
+}
+
+/// Takes `numids id [id …]`, which stands behind IDS; returns the indexes of the identifiers.
+///
+/// # Errors
+/// `ERR Number of IDs must be a positive integer`, ``ERR The `numids` parameter must match the number of arguments``
+pub(super) fn next_ids(rest: &mut RestOfArgs<'_>) -> Result<Range<usize>, CommandError> {
+    let not_positive = CommandError::fixed("ERR Number of IDs must be a positive integer");
+    let len = rest.next_int_or(not_positive.clone())?;
+    let len = usize::try_from(len).ok().filter(|&len| len > 0).ok_or(not_positive)?;
+    if len > rest.len() {
+        return Err(CommandError::fixed("ERR The `numids` parameter must match the number of arguments"));
+    }
+    Ok(rest.next_range(len))
 }
 
 /// The options that XADD and XTRIM share.
@@ -116,35 +131,29 @@ impl<'a> Options<'a> {
     /// Reads options from argument `at` on; returns them and where they end.
     fn parse(ctx: &Ctx<'a>, at: usize, is_add: bool) -> Result<(Self, usize), CommandError> {
         let mut options = Self::default();
-        let mut index = at;
-        while index < ctx.argc() {
-            let left = ctx.argc() - index - 1;
-            if is_add && ctx.arg(index) == b"*" {
+        let mut rest = ctx.rest(at);
+        while let Some(word) = rest.peek() {
+            if is_add && word == b"*" {
                 break;
             }
-            if left >= 1 && (ctx.is(index, "MAXLEN") || ctx.is(index, "MINID")) {
-                index = options.threshold(ctx, index)?;
-            } else if left >= 1 && ctx.is(index, "LIMIT") {
-                let limit = ctx.int(index + 1)?;
+            if let Some(by_len) = rest.take_one_of_with([("MAXLEN", true), ("MINID", false)], 1) {
+                options.read_threshold(by_len, &mut rest)?;
+            } else if rest.take_with("LIMIT", 1) {
                 let negative = CommandError::fixed("ERR The LIMIT argument must be >= 0.");
-                options.limit = Some(u64::try_from(limit).map_err(|_| negative)?);
-                index += 2;
-            } else if is_add && ctx.is(index, "NOMKSTREAM") {
+                options.limit = Some(u64::try_from(rest.next_int()?).map_err(|_| negative)?);
+            } else if is_add && rest.take("NOMKSTREAM") {
                 options.no_mkstream = true;
-                index += 1;
             } else if options.references.is_none()
-                && let Some(references) = parse_references(ctx, index)
+                && let Some(references) = take_references(&mut rest)
             {
                 options.references = Some(references);
-                index += 1;
             } else if is_add
                 && options.message.is_none()
-                && let Some(parsed) = Message::parse(ctx, index)
+                && let Some(message) = Message::take(&mut rest)?
             {
-                let (message, end) = parsed?;
-                (options.message, index) = (Some(message), end);
+                options.message = Some(message);
             } else if is_add {
-                NewId::parse(ctx.arg(index))?;
+                NewId::parse(word)?;
                 break;
             } else {
                 return Err(error::SYNTAX);
@@ -161,28 +170,25 @@ impl<'a> Options<'a> {
         if options.limit.is_some() && options.trim.is_some() && !options.approximate {
             return Err(CommandError::fixed("ERR syntax error, LIMIT cannot be used without the special ~ option"));
         }
-        Ok((options, index))
+        Ok((options, rest.index()))
     }
 
-    /// Reads `MAXLEN|MINID [=|~] threshold` at `index`; returns where it ends.
-    fn threshold(&mut self, ctx: &Ctx<'_>, index: usize) -> Result<usize, CommandError> {
+    /// Reads `[=|~] threshold` behind MAXLEN or MINID.
+    fn read_threshold(&mut self, by_len: bool, rest: &mut RestOfArgs<'_>) -> Result<(), CommandError> {
         if self.trim.is_some() {
             return Err(CommandError::fixed(
                 "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
             ));
         }
-        let by_len = ctx.is(index, "MAXLEN");
-        let marked = index + 2 < ctx.argc() && matches!(ctx.arg(index + 1), b"~" | b"=");
-        self.approximate = marked && ctx.arg(index + 1) == b"~";
-        let at = index + 1 + usize::from(marked);
+        self.approximate = rest.take_one_of_with([("~", true), ("=", false)], 1).unwrap_or(false);
         let trim = if by_len {
             let negative = CommandError::fixed("ERR The MAXLEN argument must be >= 0.");
-            Trim::MaxLen(u64::try_from(ctx.int(at)?).map_err(|_| negative)?)
+            Trim::MaxLen(u64::try_from(rest.next_int()?).map_err(|_| negative)?)
         } else {
-            Trim::MinId(parse_id(ctx.arg(at), 0)?)
+            Trim::MinId(parse_id(rest.next_arg(), 0)?)
         };
         self.trim = Some(trim);
-        Ok(at + 1)
+        Ok(())
     }
 
     fn trim_option(&self, ctx: &Ctx<'_>) -> Option<TrimOption> {
@@ -368,13 +374,12 @@ fn range(ctx: &mut Ctx<'_>, reverse: bool) -> CommandResult {
     let start = parse_bound(ctx.arg(start), false)?;
     let end = parse_bound(ctx.arg(end), true)?;
     let mut count = i64::MAX;
-    let mut index = 4;
-    while index < ctx.argc() {
-        if !ctx.is(index, "COUNT") || index + 1 == ctx.argc() {
-            return Err(error::SYNTAX.into());
-        }
-        count = ctx.int(index + 1)?.max(0);
-        index += 2;
+    let mut rest = ctx.rest(4);
+    while rest.take_with("COUNT", 1) {
+        count = rest.next_int()?.max(0);
+    }
+    if !rest.is_empty() {
+        return Err(error::SYNTAX.into());
     }
     let key = ctx.key(1);
     let stream = ctx.commit.read_as::<Stream>(&key)?;
@@ -441,16 +446,13 @@ pub(crate) fn xtrim(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(crate) fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
     let last_id = parse_id(ctx.arg(2), 0)?;
     let (mut entries_added, mut max_deleted) = (None, None);
-    let mut index = 3;
-    while index < ctx.argc() {
-        if index + 1 == ctx.argc() {
-            return Err(error::SYNTAX.into());
-        }
-        if ctx.is(index, "ENTRIESADDED") {
+    let mut rest = ctx.rest(3);
+    while !rest.is_empty() {
+        if rest.take_with("ENTRIESADDED", 1) {
             let negative = CommandError::fixed("ERR entries_added must be positive");
-            entries_added = Some(u64::try_from(ctx.int(index + 1)?).map_err(|_| negative)?);
-        } else if ctx.is(index, "MAXDELETEDID") {
-            let id = parse_id(ctx.arg(index + 1), 0)?;
+            entries_added = Some(u64::try_from(rest.next_int()?).map_err(|_| negative)?);
+        } else if rest.take_with("MAXDELETEDID", 1) {
+            let id = parse_id(rest.next_arg(), 0)?;
             if last_id < id {
                 return Err(CommandError::fixed(
                     "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
@@ -461,7 +463,6 @@ pub(crate) fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
         } else {
             return Err(error::SYNTAX.into());
         }
-        index += 2;
     }
     let key = ctx.key(1);
     let stream = ctx.commit.write_as::<Stream>(&key)?.ok_or(error::NO_SUCH_KEY)?;
@@ -489,10 +490,4 @@ pub(crate) fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.changed_groups("xsetid", key.bytes);
     ctx.out.ok();
     Ok(())
-}
-
-/// Argument `index` as a count; a negative number becomes 0.
-pub(super) fn count_argument(ctx: &Ctx<'_>, index: usize) -> Result<usize, CommandError> {
-    let count = parse_i64(ctx.arg(index)).ok_or(error::NOT_INTEGER)?;
-    Ok(usize::try_from(count).unwrap_or(0))
 }

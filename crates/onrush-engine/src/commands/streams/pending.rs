@@ -1,7 +1,9 @@
 //! Entries that consumers of a group have and have not acknowledged: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
 
+use onrush_resp::parse_i64;
 use onrush_store::{Group, Pending, Stream, StreamId};
 
+use crate::command::RestOfArgs;
 use crate::commands::streams::{parse_bound, parse_id, reply_entry, reply_id};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -122,37 +124,30 @@ struct Claim {
 }
 
 impl Claim {
-    fn parse(ctx: &Ctx<'_>, from: usize) -> Result<Self, CommandError> {
+    fn parse(ctx: &Ctx<'_>, mut rest: RestOfArgs<'_>) -> Result<Self, CommandError> {
         let now_ms = ctx.now_ms();
         let mut claim = Self::default();
-        let mut index = from;
-        while index < ctx.argc() {
-            let more = index + 1 < ctx.argc();
-            let number = |what: &str| {
-                let text = format!("ERR Invalid {what} option argument for XCLAIM");
-                ctx.int_or(index + 1, CommandError::text(text))
-            };
-            if ctx.is(index, "FORCE") {
+        let number = |text: &[u8], what| {
+            let invalid = || CommandError::text(format!("ERR Invalid {what} option argument for XCLAIM"));
+            parse_i64(text).ok_or_else(invalid)
+        };
+        while let Some(word) = rest.peek() {
+            if rest.take("FORCE") {
                 claim.force = true;
-            } else if ctx.is(index, "JUSTID") {
+            } else if rest.take("JUSTID") {
                 claim.just_id = true;
-            } else if more && ctx.is(index, "IDLE") {
-                claim.delivered_ms = Some(now_ms.saturating_sub(number("IDLE")?));
-                index += 1;
-            } else if more && ctx.is(index, "TIME") {
-                claim.delivered_ms = Some(number("TIME")?);
-                index += 1;
-            } else if more && ctx.is(index, "RETRYCOUNT") {
-                claim.retry_count = Some(u64::try_from(number("RETRYCOUNT")?).unwrap_or(0));
-                index += 1;
-            } else if more && ctx.is(index, "LASTID") {
-                claim.last_id = Some(parse_id(ctx.arg(index + 1), 0)?);
-                index += 1;
+            } else if rest.take_with("IDLE", 1) {
+                claim.delivered_ms = Some(now_ms.saturating_sub(number(rest.next_arg(), "IDLE")?));
+            } else if rest.take_with("TIME", 1) {
+                claim.delivered_ms = Some(number(rest.next_arg(), "TIME")?);
+            } else if rest.take_with("RETRYCOUNT", 1) {
+                claim.retry_count = Some(u64::try_from(number(rest.next_arg(), "RETRYCOUNT")?).unwrap_or(0));
+            } else if rest.take_with("LASTID", 1) {
+                claim.last_id = Some(parse_id(rest.next_arg(), 0)?);
             } else {
-                let text = [&b"ERR Unrecognized XCLAIM option '"[..], error::quoted(ctx.arg(index)), b"'"];
+                let text = [&b"ERR Unrecognized XCLAIM option '"[..], error::quoted(word), b"'"];
                 return Err(CommandError::bytes(text.concat()));
             }
-            index += 1;
         }
         // A time in the future, or an invalid one, counts as now.
         claim.delivered_ms = claim.delivered_ms.filter(|at| (0..=now_ms).contains(at));
@@ -170,15 +165,11 @@ pub(crate) fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let idle_min = ctx.int_or(4, CommandError::fixed("ERR Invalid min-idle-time argument for XCLAIM"))?.max(0);
     let mut ids = Vec::new();
-    let mut index = 5;
-    while index < ctx.argc() {
-        match parse_id(ctx.arg(index), 0) {
-            Ok(id) => ids.push(id),
-            Err(_) => break,
-        }
-        index += 1;
+    let mut rest = ctx.rest(5);
+    while let Some(id) = rest.take_if(0, |text| parse_id(text, 0).ok()) {
+        ids.push(id);
     }
-    let claim = Claim::parse(ctx, index)?;
+    let claim = Claim::parse(ctx, rest)?;
     let now_ms = ctx.now_ms();
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };
     let exists: Vec<bool> = ids.iter().map(|&id| stream.get(id).is_some()).collect();
@@ -299,20 +290,18 @@ pub(crate) fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     let idle_min = ctx.int_or(4, CommandError::fixed("ERR Invalid min-idle-time argument for XAUTOCLAIM"))?.max(0);
     let start = parse_bound(ctx.arg(5), false)?;
     let (mut count, mut just_id) = (AUTOCLAIM_COUNT_DEFAULT, false);
-    let mut index = 6;
-    while index < ctx.argc() {
-        if ctx.is(index, "COUNT") && index + 1 < ctx.argc() {
+    let mut rest = ctx.rest(6);
+    while !rest.is_empty() {
+        if rest.take_with("COUNT", 1) {
             let not_positive = CommandError::fixed("ERR COUNT must be > 0");
-            let number = ctx.int_or(index + 1, not_positive.clone())?;
+            let number = rest.next_int_or(not_positive.clone())?;
             count =
                 usize::try_from(number).ok().filter(|count| AUTOCLAIM_COUNTS.contains(count)).ok_or(not_positive)?;
-            index += 1;
-        } else if ctx.is(index, "JUSTID") {
+        } else if rest.take("JUSTID") {
             just_id = true;
         } else {
             return Err(error::SYNTAX.into());
         }
-        index += 1;
     }
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     if !known {

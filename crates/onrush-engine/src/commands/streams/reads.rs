@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, ReplacedArg, WaitsFor};
-use crate::commands::streams::{count_argument, parse_id, reply_entry, reply_id};
+use crate::commands::streams::{parse_id, reply_entry, reply_id};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError, Stop};
@@ -46,29 +46,21 @@ impl<'a> Query<'a> {
             ids: 0,
             from: SmallVec::new(),
         };
-        let mut index = 1;
-        let mut streams = None;
-        while index < ctx.argc() {
-            let left = ctx.argc() - index - 1;
-            if ctx.is(index, "BLOCK") && left >= 1 {
-                query.deadline_ms = Some(ctx.deadline_from_ms(index + 1)?);
-                index += 2;
-            } else if ctx.is(index, "COUNT") && left >= 1 {
-                query.count = count_argument(ctx, index + 1)?;
-                index += 2;
-            } else if ctx.is(index, "STREAMS") && left >= 1 {
-                streams = Some(index + 1);
-                break;
-            } else if ctx.is(index, "GROUP") && left >= 2 {
+        let mut rest = ctx.rest(1);
+        while !rest.take_with("STREAMS", 1) {
+            if rest.take_with("BLOCK", 1) {
+                query.deadline_ms = Some(ctx.deadline_from_ms(rest.next_index())?);
+            } else if rest.take_with("COUNT", 1) {
+                query.count = usize::try_from(rest.next_int()?).unwrap_or(0);
+            } else if rest.take_with("GROUP", 2) {
                 if !in_group {
                     return Err(CommandError::fixed(
                         "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
                     )
                     .into());
                 }
-                query.group = Some((ctx.arg(index + 1), ctx.arg(index + 2)));
-                index += 3;
-            } else if ctx.is(index, "NOACK") {
+                query.group = Some((rest.next_arg(), rest.next_arg()));
+            } else if rest.take("NOACK") {
                 if !in_group {
                     return Err(CommandError::fixed(
                         "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
@@ -76,14 +68,11 @@ impl<'a> Query<'a> {
                     .into());
                 }
                 query.no_ack = true;
-                index += 1;
             } else {
                 return Err(error::SYNTAX.into());
             }
         }
-        let first = streams.ok_or(error::SYNTAX)?;
-        let rest = ctx.argc() - first;
-        if !rest.is_multiple_of(2) {
+        if !rest.len().is_multiple_of(2) {
             let (name, kinds) = if in_group { ("xreadgroup", "an ID or '>'") } else { ("xread", "an ID, '+', or '$'") };
             return Err(CommandError::text(format!(
                 "ERR Unbalanced '{name}' list of streams: for each stream key {kinds} must be specified."
@@ -93,9 +82,10 @@ impl<'a> Query<'a> {
         if in_group && query.group.is_none() {
             return Err(CommandError::fixed("ERR Missing GROUP option for XREADGROUP").into());
         }
-        query.ids = first + rest / 2;
+        let keys = rest.next_range(rest.len() / 2);
+        query.ids = keys.end;
         let db = ctx.commit.db();
-        query.keys = (first..query.ids).map(|index| ctx.key(index)).collect();
+        query.keys = keys.map(|index| ctx.key(index)).collect();
         ctx.commit.lock_all(query.keys.iter().map(|key| (db, key.hash)))?;
         for (offset, key) in query.keys.iter().enumerate() {
             let stream = ctx.commit.read_as::<Stream>(key)?;

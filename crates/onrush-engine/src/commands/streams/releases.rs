@@ -2,8 +2,8 @@
 
 use onrush_store::{Pending, Stream, StreamId};
 
-use crate::commands::streams::parse_id;
 use crate::commands::streams::pending::no_group;
+use crate::commands::streams::{next_ids, parse_id};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
@@ -29,29 +29,17 @@ struct Request {
 impl Request {
     fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
         let modes = [("SILENT", Mode::Silent), ("FAIL", Mode::Fail), ("FATAL", Mode::Fatal)];
-        let mode = modes.into_iter().find(|(word, _)| ctx.is(3, word)).ok_or(error::SYNTAX)?.1;
+        let mut rest = ctx.rest(3);
+        let mode = rest.take_one_of(modes).ok_or(error::SYNTAX)?;
         let (mut ids, mut retry_count, mut force) = (None, None, false);
-        let mut index = 4;
-        while index < ctx.argc() {
-            let left = ctx.argc() - index - 1;
-            if ctx.is(index, "IDS") && left >= 1 && ids.is_none() {
-                let not_positive = CommandError::fixed("ERR Number of IDs must be a positive integer");
-                let len = ctx.int_or(index + 1, not_positive.clone())?;
-                let len = usize::try_from(len).ok().filter(|&len| len > 0).ok_or(not_positive)?;
-                if len > left - 1 {
-                    let mismatch = "ERR The `numids` parameter must match the number of arguments";
-                    return Err(CommandError::fixed(mismatch));
-                }
-                ids = Some(index + 2..index + 2 + len);
-                index += 2 + len;
-            } else if ctx.is(index, "RETRYCOUNT") && left >= 1 && retry_count.is_none() {
+        while !rest.is_empty() {
+            if ids.is_none() && rest.take_with("IDS", 1) {
+                ids = Some(next_ids(&mut rest)?);
+            } else if retry_count.is_none() && rest.take_with("RETRYCOUNT", 1) {
                 let invalid = CommandError::fixed("ERR Invalid RETRYCOUNT option argument for XNACK");
-                let count = ctx.int_or(index + 1, invalid.clone())?;
-                retry_count = Some(u64::try_from(count).map_err(|_| invalid)?);
-                index += 2;
-            } else if ctx.is(index, "FORCE") {
+                retry_count = Some(u64::try_from(rest.next_int_or(invalid.clone())?).map_err(|_| invalid)?);
+            } else if rest.take("FORCE") {
                 force = true;
-                index += 1;
             } else {
                 return Err(error::SYNTAX);
             }
