@@ -45,54 +45,33 @@ impl Options {
             expiry: Expiry::Stays,
             only_new_expiry: false,
         };
-        let mut index = 2;
-        while index < ctx.argc() {
-            index += options.take(ctx, index).ok_or(error::SYNTAX)?;
+        let mut rest = ctx.rest(2);
+        while !rest.is_empty() {
+            if !options.saturates && rest.take("SATURATE") {
+                options.saturates = true;
+            } else if !options.only_new_expiry && rest.take("ENX") {
+                options.only_new_expiry = true;
+            } else if options.expiry == Expiry::Stays && rest.take("PERSIST") {
+                options.expiry = Expiry::Goes;
+            } else if options.expiry == Expiry::Stays
+                && let Some(unit) = rest.take_if(1, ExpiryUnit::from_option)
+            {
+                options.expiry = Expiry::Is(unit, rest.next_index());
+            } else if options.increment.is_none()
+                && let Some(is_float) = rest.take_one_of_with([("BYINT", false), ("BYFLOAT", true)], 1)
+            {
+                (options.is_float, options.increment) = (is_float, Some(rest.next_index()));
+            } else if options.low.is_none() && rest.take_with("LBOUND", 1) {
+                options.low = Some(rest.next_index());
+            } else if options.high.is_none() && rest.take_with("UBOUND", 1) {
+                options.high = Some(rest.next_index());
+            } else {
+                return Err(error::SYNTAX);
+            }
         }
         // The condition needs an expiry to apply to.
         let is_vain = options.only_new_expiry && !matches!(options.expiry, Expiry::Is(..));
         if is_vain { Err(error::SYNTAX) } else { Ok(options) }
-    }
-
-    /// Takes the option at `index`; returns how many arguments it has. `None` if this is not an option, or a repeated
-    /// one.
-    fn take(&mut self, ctx: &Ctx<'_>, index: usize) -> Option<usize> {
-        if ctx.is(index, "SATURATE") && !self.saturates {
-            self.saturates = true;
-            return Some(1);
-        }
-        if ctx.is(index, "ENX") && !self.only_new_expiry {
-            self.only_new_expiry = true;
-            return Some(1);
-        }
-        if ctx.is(index, "PERSIST") && self.expiry == Expiry::Stays {
-            self.expiry = Expiry::Goes;
-            return Some(1);
-        }
-        if index + 1 >= ctx.argc() {
-            return None;
-        }
-        if let Some(unit) = ExpiryUnit::from_option(ctx.arg(index)) {
-            if self.expiry != Expiry::Stays {
-                return None;
-            }
-            self.expiry = Expiry::Is(unit, index + 1);
-            return Some(2);
-        }
-        let number = if ctx.is(index, "BYINT") || ctx.is(index, "BYFLOAT") {
-            self.is_float = ctx.is(index, "BYFLOAT");
-            &mut self.increment
-        } else if ctx.is(index, "LBOUND") {
-            &mut self.low
-        } else if ctx.is(index, "UBOUND") {
-            &mut self.high
-        } else {
-            return None;
-        };
-        match number.replace(index + 1) {
-            None => Some(2),
-            Some(_) => None,
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 use onrush_store::Entry;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::command::RestOfArgs;
 use crate::commands::strings::check_string;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError, Stop};
@@ -32,30 +33,19 @@ pub(crate) enum Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// The condition that argument `index` names, if it is about the key's existence.
-    pub(crate) fn existence(ctx: &Ctx<'a>, index: usize) -> Option<Self> {
-        if ctx.is(index, "NX") {
-            Some(Self::Absent)
-        } else if ctx.is(index, "XX") {
-            Some(Self::Present)
+    /// Takes a condition that compares, and its operand.
+    pub(crate) fn take_comparison(rest: &mut RestOfArgs<'a>) -> Option<Self> {
+        Some(if rest.take_with("IFEQ", 1) {
+            Self::Equal(rest.next_arg())
+        } else if rest.take_with("IFNE", 1) {
+            Self::NotEqual(rest.next_arg())
+        } else if rest.take_with("IFDEQ", 1) {
+            Self::DigestEqual(rest.next_arg())
+        } else if rest.take_with("IFDNE", 1) {
+            Self::DigestNotEqual(rest.next_arg())
         } else {
-            None
-        }
-    }
-
-    /// The condition that argument `index` names, if it compares with the next argument.
-    pub(crate) fn comparison(ctx: &Ctx<'a>, index: usize) -> Option<Self> {
-        if index + 1 >= ctx.argc() {
             return None;
-        }
-        let operand = ctx.arg(index + 1);
-        let comparisons = [
-            ("IFEQ", Self::Equal(operand)),
-            ("IFNE", Self::NotEqual(operand)),
-            ("IFDEQ", Self::DigestEqual(operand)),
-            ("IFDNE", Self::DigestNotEqual(operand)),
-        ];
-        comparisons.into_iter().find(|(name, _)| ctx.is(index, name)).map(|(_, comparison)| comparison)
+        })
     }
 
     /// Whether it is about the value.
@@ -127,7 +117,7 @@ fn digest_text(digest: u64) -> [u8; DIGEST_LEN] {
 pub(crate) fn delex(ctx: &mut Ctx<'_>) -> CommandResult {
     let condition = match ctx.argc() {
         2 => Condition::Present,
-        4 => Condition::comparison(ctx, 2).ok_or(error::SYNTAX)?,
+        4 => Condition::take_comparison(&mut ctx.rest(2)).ok_or(error::SYNTAX)?,
         _ => return Err(ctx.command.wrong_arity().into()),
     };
     let key = ctx.key(1);

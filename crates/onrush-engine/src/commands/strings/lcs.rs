@@ -134,21 +134,19 @@ impl Options {
     fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
         let (mut len, mut idx) = (false, false);
         let mut options = Self { wanted: Wanted::Text, len_min: 0, with_len: false };
-        let mut index = 3;
-        while index < ctx.argc() {
-            if ctx.is(index, "IDX") {
+        let mut rest = ctx.rest(3);
+        while !rest.is_empty() {
+            if rest.take("IDX") {
                 idx = true;
-            } else if ctx.is(index, "LEN") {
+            } else if rest.take("LEN") {
                 len = true;
-            } else if ctx.is(index, "WITHMATCHLEN") {
+            } else if rest.take("WITHMATCHLEN") {
                 options.with_len = true;
-            } else if ctx.is(index, "MINMATCHLEN") && index + 1 < ctx.argc() {
-                index += 1;
-                options.len_min = ctx.int(index)?.max(0) as u64;
+            } else if rest.take_with("MINMATCHLEN", 1) {
+                options.len_min = rest.next_int()?.max(0) as u64;
             } else {
                 return Err(error::SYNTAX);
             }
-            index += 1;
         }
         options.wanted = match (len, idx) {
             (true, true) => return Err(LEN_AND_IDX),

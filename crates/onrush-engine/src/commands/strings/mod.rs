@@ -11,6 +11,7 @@ use std::sync::Arc;
 use onrush_resp::{Reply, parse_i64};
 use onrush_store::{EMBED_VALUE_LEN_MAX, Entry, NewValue, Type, ValueRef};
 
+use crate::command::RestOfArgs;
 use crate::commands::strings::conditions::Condition;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -126,21 +127,20 @@ impl<'a> Options<'a> {
     /// The options of SET from argument `from` on.
     fn of_set(ctx: &Ctx<'a>, from: usize) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let mut index = from;
-        while index < ctx.argc() {
-            index += if let Some(taken) = options.take_common(ctx, index) {
-                taken
-            } else if ctx.is(index, "GET") {
+        let mut rest = ctx.rest(from);
+        while !rest.is_empty() {
+            if options.take_common(&mut rest) {
+                continue;
+            }
+            if rest.take("GET") {
                 options.get = true;
-                1
             } else if options.condition.is_none()
-                && let Some(comparison) = Condition::comparison(ctx, index)
+                && let Some(comparison) = Condition::take_comparison(&mut rest)
             {
                 options.condition = Some(comparison);
-                2
             } else {
                 return Err(error::SYNTAX);
-            };
+            }
         }
         Ok(options)
     }
@@ -148,30 +148,29 @@ impl<'a> Options<'a> {
     /// The options of MSETEX from argument `from` on.
     pub(super) fn of_msetex(ctx: &Ctx<'a>, from: usize) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let mut index = from;
-        while index < ctx.argc() {
-            index += options.take_common(ctx, index).ok_or(error::SYNTAX)?;
-        }
-        Ok(options)
+        let mut rest = ctx.rest(from);
+        while options.take_common(&mut rest) {}
+        if rest.is_empty() { Ok(options) } else { Err(error::SYNTAX) }
     }
 
-    /// Takes an option that SET and MSETEX share, unless it contradicts an earlier one; returns how many arguments it
-    /// has.
-    #[inline]
-    fn take_common(&mut self, ctx: &Ctx<'a>, index: usize) -> Option<usize> {
-        if !self.keep_ttl && self.expiry_at(ctx, index) {
-            return Some(2);
+    /// Takes an option that SET and MSETEX share, unless it contradicts an earlier one.
+    // As calls, this and `take_expiry` cost SET with EX 20 of 1,720 instructions.
+    #[inline(always)]
+    fn take_common(&mut self, rest: &mut RestOfArgs<'a>) -> bool {
+        if !self.keep_ttl && self.take_expiry(rest) {
+            return true;
         }
-        if let Some(existence) = Condition::existence(ctx, index)
-            && self.condition.is_none_or(|before| before == existence)
-        {
-            self.condition = Some(existence);
-        } else if ctx.is(index, "KEEPTTL") && self.expiry.is_none() {
+        let allows = |wanted| self.condition.is_none_or(|before| before == wanted);
+        if allows(Condition::Absent) && rest.take("NX") {
+            self.condition = Some(Condition::Absent);
+        } else if allows(Condition::Present) && rest.take("XX") {
+            self.condition = Some(Condition::Present);
+        } else if self.expiry.is_none() && rest.take("KEEPTTL") {
             self.keep_ttl = true;
         } else {
-            return None;
+            return false;
         }
-        Some(1)
+        true
     }
 
     /// When the key is to expire, in Unix milliseconds, if an expiry is given.
@@ -182,28 +181,21 @@ impl<'a> Options<'a> {
     /// The options of GETEX from argument `from` on.
     fn of_getex(ctx: &Ctx<'_>, from: usize) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let mut index = from;
-        while index < ctx.argc() {
-            if ctx.is(index, "PERSIST") && options.expiry.is_none() {
-                options.persist = true;
-            } else if !options.persist && options.expiry_at(ctx, index) {
-                index += 1;
-            } else {
-                return Err(error::SYNTAX);
-            }
-            index += 1;
+        let mut rest = ctx.rest(from);
+        while options.take_expiry(&mut rest) {}
+        while options.expiry.is_none() && rest.take("PERSIST") {
+            options.persist = true;
         }
-        Ok(options)
+        if rest.is_empty() { Ok(options) } else { Err(error::SYNTAX) }
     }
 
     /// Takes an expiry option and its argument, unless an earlier expiry option has another unit.
-    fn expiry_at(&mut self, ctx: &Ctx<'_>, index: usize) -> bool {
-        let Some(unit) = ExpiryUnit::from_option(ctx.arg(index)) else { return false };
-        let same = self.expiry.is_none_or(|(before, _)| before == unit);
-        if !same || index + 1 >= ctx.argc() {
-            return false;
-        }
-        self.expiry = Some((unit, index + 1));
+    #[inline(always)]
+    fn take_expiry(&mut self, rest: &mut RestOfArgs<'_>) -> bool {
+        let is_allowed = |unit: &ExpiryUnit| self.expiry.is_none_or(|(before, _)| before == *unit);
+        let unit = rest.take_if(1, |word| ExpiryUnit::from_option(word).filter(is_allowed));
+        let Some(unit) = unit else { return false };
+        self.expiry = Some((unit, rest.next_index()));
         true
     }
 }
