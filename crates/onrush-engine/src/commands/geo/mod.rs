@@ -60,14 +60,14 @@ pub(super) fn reply_position(out: &mut Reply, position: Position) {
 /// `GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member …]`
 pub(crate) fn geoadd(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut options = AddOptions::default();
-    let mut first = 2;
-    while first < ctx.argc() {
+    let mut rest = ctx.rest(2);
+    loop {
         let flags = [("NX", &mut options.nx), ("XX", &mut options.xx), ("CH", &mut options.ch)];
-        let Some((_, flag)) = flags.into_iter().find(|(word, _)| ctx.is(first, word)) else { break };
+        let Some(flag) = rest.take_one_of(flags) else { break };
         *flag = true;
-        first += 1;
     }
-    if !(ctx.argc() - first).is_multiple_of(3) || options.nx && options.xx {
+    let first = rest.index();
+    if !rest.len().is_multiple_of(3) || options.nx && options.xx {
         return Err(error::SYNTAX.into());
     }
     let scores: SmallVec<[f64; 4]> = (first..ctx.argc())

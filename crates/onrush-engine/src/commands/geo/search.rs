@@ -125,57 +125,51 @@ impl<'a> Query<'a> {
     /// Reads the options from argument `from` on.
     fn read_options(&mut self, ctx: &mut Ctx<'a>, form: Form, source: &Key<'_>, from: usize) -> CommandResult {
         let (mut has_count, mut from_member, mut from_position) = (false, false, false);
-        let mut index = from;
-        while index < ctx.argc() {
-            let follow = ctx.argc() - index - 1;
-            let is = |word: &str| ctx.is(index, word);
+        let (is_search, may_store) = (form.is_search(), form == Form::Radius { may_store: true });
+        let mut rest = ctx.rest(from);
+        while !rest.is_empty() {
             let is_circle = matches!(self.shape, Some(Shape::Circle { .. }));
             let is_box = matches!(self.shape, Some(Shape::Box { .. }));
-            if is("WITHDIST") {
+            if rest.take("WITHDIST") {
                 self.with_distance = true;
-            } else if is("WITHHASH") {
+            } else if rest.take("WITHHASH") {
                 self.with_hash = true;
-            } else if is("WITHCOORD") {
+            } else if rest.take("WITHCOORD") {
                 self.with_position = true;
-            } else if is("ANY") {
+            } else if rest.take("ANY") {
                 self.any = true;
-            } else if is("ASC") {
+            } else if rest.take("ASC") {
                 self.order = Order::Nearest;
-            } else if is("DESC") {
+            } else if rest.take("DESC") {
                 self.order = Order::Farthest;
-            } else if is("COUNT") && follow >= 1 {
-                let count = ctx.int(index + 1)?;
+            } else if rest.take_with("COUNT", 1) {
+                let count = rest.next_int()?;
                 if count <= 0 {
                     return Err(CommandError::fixed("ERR COUNT must be > 0").into());
                 }
                 (self.count, has_count) = (count as usize, true);
-                index += 1;
-            } else if (is("STORE") || is("STOREDIST")) && follow >= 1 && form == (Form::Radius { may_store: true }) {
-                self.stores_distances = is("STOREDIST");
-                self.target = Some(ctx.key(index + 1));
-                index += 1;
-            } else if is("STOREDIST") && form == Form::SearchStore {
+            } else if may_store
+                && let Some(distances) = rest.take_one_of_with([("STORE", false), ("STOREDIST", true)], 1)
+            {
+                self.stores_distances = distances;
+                self.target = Some(ctx.key(rest.next_index()));
+            } else if form == Form::SearchStore && rest.take("STOREDIST") {
                 self.stores_distances = true;
-            } else if is("FROMMEMBER") && follow >= 1 && form.is_search() && !from_position {
-                self.center = place_of(ctx, source, index + 1)?;
+            } else if is_search && !from_position && rest.take_with("FROMMEMBER", 1) {
+                self.center = place_of(ctx, source, rest.next_index())?;
                 from_member = true;
-                index += 1;
-            } else if is("FROMLONLAT") && follow >= 2 && form.is_search() && !from_member {
-                self.center = Some(position(ctx, index + 1)?);
+            } else if is_search && !from_member && rest.take_with("FROMLONLAT", 2) {
+                self.center = Some(position(ctx, rest.next_range(2).start)?);
                 from_position = true;
-                index += 2;
-            } else if is("BYRADIUS") && follow >= 2 && form.is_search() && !is_box {
-                let Area { shape, unit } = radius(ctx, index + 1)?;
+            } else if is_search && !is_box && rest.take_with("BYRADIUS", 2) {
+                let Area { shape, unit } = radius(ctx, rest.next_range(2).start)?;
                 (self.shape, self.unit) = (Some(shape), unit);
-                index += 2;
-            } else if is("BYBOX") && follow >= 3 && form.is_search() && !is_circle {
-                let Area { shape, unit } = sides(ctx, index + 1)?;
+            } else if is_search && !is_circle && rest.take_with("BYBOX", 3) {
+                let Area { shape, unit } = sides(ctx, rest.next_range(3).start)?;
                 (self.shape, self.unit) = (Some(shape), unit);
-                index += 3;
             } else {
                 return Err(error::SYNTAX.into());
             }
-            index += 1;
         }
         if self.target.is_some() && (self.with_distance || self.with_hash || self.with_position) {
             let form = if form == Form::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };

@@ -148,37 +148,29 @@ impl<'a> Query<'a> {
     }
 
     fn read_options(&mut self, ctx: &Ctx<'_>, from: usize, options: Options) -> CommandResult {
-        let count = self.keys.len();
-        let mut index = from;
-        while index < ctx.argc() {
-            let left = ctx.argc() - index;
-            let weighted = matches!(options, Options::Weights { .. });
-            let scored = matches!(options, Options::Weights { with_scores: true } | Options::OnlyScores);
-            if weighted && left > count && ctx.is(index, "WEIGHTS") {
-                for weight in 0..count {
-                    let text = ctx.arg(index + 1 + weight);
+        let weighted = matches!(options, Options::Weights { .. });
+        let scored = matches!(options, Options::Weights { with_scores: true } | Options::OnlyScores);
+        let mut rest = ctx.rest(from);
+        while !rest.is_empty() {
+            if weighted && rest.take_with("WEIGHTS", self.weights.len()) {
+                for weight in &mut self.weights {
                     let not_float = CommandError::fixed("ERR weight value is not a float");
-                    self.weights[weight] = parse_f64(text).ok_or(not_float)?;
+                    *weight = parse_f64(rest.next_arg()).ok_or(not_float)?;
                 }
-                index += 1 + count;
-            } else if weighted && left >= 2 && ctx.is(index, "AGGREGATE") {
+            } else if weighted && rest.take("AGGREGATE") {
                 let words = [
                     ("SUM", Aggregate::Sum),
                     ("MIN", Aggregate::Min),
                     ("MAX", Aggregate::Max),
                     ("COUNT", Aggregate::Count),
                 ];
-                let found = words.into_iter().find(|(word, _)| ctx.is(index + 1, word));
-                self.aggregate = found.ok_or(error::SYNTAX)?.1;
-                index += 2;
-            } else if scored && ctx.is(index, "WITHSCORES") {
+                self.aggregate = rest.take_one_of(words).ok_or(error::SYNTAX)?;
+            } else if scored && rest.take("WITHSCORES") {
                 self.with_scores = true;
-                index += 1;
-            } else if options == Options::Limit && left >= 2 && ctx.is(index, "LIMIT") {
+            } else if options == Options::Limit && rest.take_with("LIMIT", 1) {
                 let negative = CommandError::fixed("ERR LIMIT can't be negative");
-                let limit = usize::try_from(ctx.int_or(index + 1, negative.clone())?).map_err(|_| negative)?;
+                let limit = usize::try_from(rest.next_int_or(negative.clone())?).map_err(|_| negative)?;
                 self.limit = if limit == 0 { usize::MAX } else { limit };
-                index += 2;
             } else {
                 return Err(error::SYNTAX.into());
             }

@@ -31,23 +31,20 @@ impl AddOptions {
     /// Reads options from argument 2 on; returns them and where the scores begin.
     fn parse(ctx: &Ctx<'_>) -> (Self, usize) {
         let mut options = Self::default();
-        let mut index = 2;
-        while index < ctx.argc() {
-            let flag = [
+        let mut rest = ctx.rest(2);
+        loop {
+            let flags = [
                 ("NX", &mut options.nx),
                 ("XX", &mut options.xx),
                 ("GT", &mut options.gt),
                 ("LT", &mut options.lt),
                 ("CH", &mut options.ch),
                 ("INCR", &mut options.incr),
-            ]
-            .into_iter()
-            .find(|(word, _)| ctx.is(index, word));
-            let Some((_, flag)) = flag else { break };
+            ];
+            let Some(flag) = rest.take_one_of(flags) else { break };
             *flag = true;
-            index += 1;
         }
-        (options, index)
+        (options, rest.index())
     }
 
     /// Whether every member gets the given score, whatever it had.

@@ -156,23 +156,21 @@ impl<'a> Query<'a> {
     fn parse(ctx: &Ctx<'a>, at: usize, fixed: Option<Fixed>, may_have_scores: bool) -> Result<Self, CommandError> {
         let (mut by, mut reverse) = (fixed.map(|fixed| fixed.by), fixed.map(|fixed| fixed.reverse));
         let (mut limit, mut with_scores) = (None, false);
-        let mut index = at + 2;
-        while index < ctx.argc() {
-            if ctx.is(index, "WITHSCORES") && may_have_scores {
+        let mut rest = ctx.rest(at + 2);
+        while !rest.is_empty() {
+            if may_have_scores && rest.take("WITHSCORES") {
                 with_scores = true;
-            } else if ctx.is(index, "LIMIT") && index + 2 < ctx.argc() {
-                limit = Some(Limit { offset: ctx.int(index + 1)?, count: ctx.int(index + 2)? });
-                index += 2;
-            } else if reverse.is_none() && ctx.is(index, "REV") {
+            } else if rest.take_with("LIMIT", 2) {
+                limit = Some(Limit { offset: rest.next_int()?, count: rest.next_int()? });
+            } else if reverse.is_none() && rest.take("REV") {
                 reverse = Some(true);
-            } else if by.is_none() && ctx.is(index, "BYLEX") {
+            } else if by.is_none() && rest.take("BYLEX") {
                 by = Some(By::Lex);
-            } else if by.is_none() && ctx.is(index, "BYSCORE") {
+            } else if by.is_none() && rest.take("BYSCORE") {
                 by = Some(By::Score);
             } else {
                 return Err(error::SYNTAX);
             }
-            index += 1;
         }
         let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
         if limit.is_some_and(|limit| limit.count != -1) && by == By::Rank {
