@@ -66,24 +66,20 @@ struct Options {
 impl Options {
     fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let mut index = 4;
-        while index < ctx.argc() {
-            let has_more = index + 1 < ctx.argc();
-            if ctx.is(index, "REPLACE") {
+        let mut rest = ctx.rest(4);
+        while !rest.is_empty() {
+            if rest.take("REPLACE") {
                 options.replace = true;
-            } else if ctx.is(index, "ABSTTL") {
+            } else if rest.take("ABSTTL") {
                 options.absolute = true;
-            } else if ctx.is(index, "IDLETIME") && has_more && options.freq.is_none() {
-                index += 1;
-                let idle_s = u64::try_from(ctx.int(index)?).map_err(|_| INVALID_IDLETIME)?;
+            } else if options.freq.is_none() && rest.take_with("IDLETIME", 1) {
+                let idle_s = u64::try_from(rest.next_int()?).map_err(|_| INVALID_IDLETIME)?;
                 options.idle_s = Some(u32::try_from(idle_s).unwrap_or(u32::MAX));
-            } else if ctx.is(index, "FREQ") && has_more && options.idle_s.is_none() {
-                index += 1;
-                options.freq = Some(u8::try_from(ctx.int(index)?).map_err(|_| INVALID_FREQ)?);
+            } else if options.idle_s.is_none() && rest.take_with("FREQ", 1) {
+                options.freq = Some(u8::try_from(rest.next_int()?).map_err(|_| INVALID_FREQ)?);
             } else {
                 return Err(error::SYNTAX);
             }
-            index += 1;
         }
         Ok(options)
     }

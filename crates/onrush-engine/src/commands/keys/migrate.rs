@@ -82,22 +82,20 @@ impl<'a> Request<'a> {
     /// The request, and the arguments that name its keys.
     fn parse(ctx: &Ctx<'a>) -> Result<(Self, Range<usize>), CommandError> {
         let argv = ctx.argv;
-        let options_end = word_keys(&argv).unwrap_or(argv.len());
         let (mut keeps, mut replaces, mut credentials) = (false, false, Vec::new());
-        let mut index = OPTIONS_AT;
-        while index < options_end {
-            let is = |word: &str| ctx.is(index, word);
-            let values = if is("AUTH2") { 2 } else { usize::from(is("AUTH")) };
-            if index + values >= options_end {
+        let mut rest = ctx.rest(OPTIONS_AT);
+        while !rest.is_empty() && !rest.is("KEYS") {
+            if rest.take("COPY") {
+                keeps = true;
+            } else if rest.take("REPLACE") {
+                replaces = true;
+            } else if rest.take_with("AUTH", 1) {
+                credentials = vec![rest.next_arg()];
+            } else if rest.take_with("AUTH2", 2) {
+                credentials = vec![rest.next_arg(), rest.next_arg()];
+            } else {
                 return Err(error::SYNTAX);
             }
-            match values {
-                0 if is("COPY") => keeps = true,
-                0 if is("REPLACE") => replaces = true,
-                0 => return Err(error::SYNTAX),
-                _ => credentials = (index + 1..=index + values).map(|index| argv.get(index)).collect(),
-            }
-            index += 1 + values;
         }
         let keys = keys_among(&argv)?;
         let timeout_ms = ctx.int(5)?;

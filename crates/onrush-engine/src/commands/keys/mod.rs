@@ -166,17 +166,15 @@ fn rename_generic(ctx: &mut Ctx<'_>, overwrite: bool) -> Result<bool, Stop> {
 pub(crate) fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
     let db = ctx.commit.db();
     let (mut target_db, mut replace) = (db, false);
-    let mut index = 3;
-    while index < ctx.argc() {
-        if ctx.is(index, "REPLACE") {
+    let mut rest = ctx.rest(3);
+    while !rest.is_empty() {
+        if rest.take("REPLACE") {
             replace = true;
-        } else if ctx.is(index, "DB") && index + 1 < ctx.argc() {
-            index += 1;
-            target_db = db_argument(ctx, index)?;
+        } else if rest.take_with("DB", 1) {
+            target_db = db_argument(ctx, rest.next_index())?;
         } else {
             return Err(error::SYNTAX.into());
         }
-        index += 1;
     }
     let (source, target) = (ctx.key(1), ctx.key(2));
     if db == target_db && source.bytes == target.bytes {

@@ -44,21 +44,16 @@ pub(crate) fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
     let cursor = parse_cursor(ctx.arg(1)).ok_or(INVALID_CURSOR)?;
     let mut filter = Filter { now_ms: ctx.now_ms(), pattern: None, type_name: None };
     let mut count = COUNT_DEFAULT;
-    for index in (2..ctx.argc()).step_by(2) {
-        if ctx.is(index, "NOVALUES") {
-            return Err(ONLY_HSCAN.into());
-        }
-        if index + 1 == ctx.argc() {
-            return Err(error::SYNTAX.into());
-        }
-        if ctx.is(index, "COUNT") {
-            count = usize::try_from(ctx.int(index + 1)?).ok().filter(|&count| count > 0).ok_or(error::SYNTAX)?;
-        } else if ctx.is(index, "MATCH") {
-            filter.pattern = Some(ctx.arg(index + 1));
-        } else if ctx.is(index, "TYPE") {
-            filter.type_name = Some(ctx.arg(index + 1));
+    let mut rest = ctx.rest(2);
+    while !rest.is_empty() {
+        if rest.take_with("COUNT", 1) {
+            count = usize::try_from(rest.next_int()?).ok().filter(|&count| count > 0).ok_or(error::SYNTAX)?;
+        } else if rest.take_with("MATCH", 1) {
+            filter.pattern = Some(rest.next_arg());
+        } else if rest.take_with("TYPE", 1) {
+            filter.type_name = Some(rest.next_arg());
         } else {
-            return Err(error::SYNTAX.into());
+            return Err(if rest.is("NOVALUES") { ONLY_HSCAN } else { error::SYNTAX }.into());
         }
     }
     ctx.commit.release();
@@ -97,21 +92,17 @@ impl<'a> ElementScan<'a> {
             return Ok(None);
         }
         let mut scan = Self { cursor, count: COUNT_DEFAULT, pattern: None, no_values: false };
-        let mut index = 3;
-        while index < ctx.argc() {
-            let more = index + 1 < ctx.argc();
-            if more && ctx.is(index, "COUNT") {
-                scan.count = usize::try_from(ctx.int(index + 1)?).ok().filter(|&n| n > 0).ok_or(error::SYNTAX)?;
-                index += 1;
-            } else if more && ctx.is(index, "MATCH") {
-                scan.pattern = Some(ctx.arg(index + 1)).filter(|&pattern| pattern != b"*");
-                index += 1;
-            } else if no_values.is_some_and(|word| ctx.is(index, word)) {
+        let mut rest = ctx.rest(3);
+        while !rest.is_empty() {
+            if rest.take_with("COUNT", 1) {
+                scan.count = usize::try_from(rest.next_int()?).ok().filter(|&n| n > 0).ok_or(error::SYNTAX)?;
+            } else if rest.take_with("MATCH", 1) {
+                scan.pattern = Some(rest.next_arg()).filter(|&pattern| pattern != b"*");
+            } else if no_values.is_some_and(|word| rest.take(word)) {
                 scan.no_values = true;
             } else {
-                return Err(if ctx.is(index, "NOVALUES") { ONLY_HSCAN } else { error::SYNTAX });
+                return Err(if rest.is("NOVALUES") { ONLY_HSCAN } else { error::SYNTAX });
             }
-            index += 1;
         }
         Ok(Some(scan))
     }

@@ -37,32 +37,27 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     fn parse(ctx: &Ctx<'a>, may_store: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let mut index = 2;
-        while index < ctx.argc() {
-            let left = ctx.argc() - index - 1;
-            if ctx.is(index, "ASC") {
+        let mut rest = ctx.rest(2);
+        while !rest.is_empty() {
+            if rest.take("ASC") {
                 options.descending = false;
-            } else if ctx.is(index, "DESC") {
+            } else if rest.take("DESC") {
                 options.descending = true;
-            } else if ctx.is(index, "ALPHA") {
+            } else if rest.take("ALPHA") {
                 options.alpha = true;
-            } else if ctx.is(index, "LIMIT") && left >= 2 {
-                options.limit = Some(Limit { offset: ctx.int(index + 1)?, count: ctx.int(index + 2)? });
-                index += 2;
-            } else if may_store && ctx.is(index, "STORE") && left >= 1 {
-                options.store = Some(index + 1);
-                index += 1;
-            } else if ctx.is(index, "BY") && left >= 1 {
-                options.by = Some(ctx.arg(index + 1));
-                options.keeps_order |= !ctx.arg(index + 1).contains(&b'*');
-                index += 1;
-            } else if ctx.is(index, "GET") && left >= 1 {
-                options.get.push(ctx.arg(index + 1));
-                index += 1;
+            } else if rest.take_with("LIMIT", 2) {
+                options.limit = Some(Limit { offset: rest.next_int()?, count: rest.next_int()? });
+            } else if may_store && rest.take_with("STORE", 1) {
+                options.store = Some(rest.next_index());
+            } else if rest.take_with("BY", 1) {
+                let pattern = rest.next_arg();
+                options.by = Some(pattern);
+                options.keeps_order |= !pattern.contains(&b'*');
+            } else if rest.take_with("GET", 1) {
+                options.get.push(rest.next_arg());
             } else {
                 return Err(error::SYNTAX);
             }
-            index += 1;
         }
         Ok(options)
     }
