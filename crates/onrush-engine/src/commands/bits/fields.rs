@@ -89,32 +89,32 @@ impl Step {
 fn parse(ctx: &Ctx<'_>, read_only: bool) -> Result<Vec<Step>, CommandError> {
     let mut steps = Vec::new();
     let mut overflow = Overflow::Wrap;
-    let mut index = 2;
-    while index < ctx.argc() {
-        let left = ctx.argc() - index - 1;
-        if ctx.is(index, "OVERFLOW") && left >= 1 {
+    let mut rest = ctx.rest(2);
+    while !rest.is_empty() {
+        if rest.take_with("OVERFLOW", 1) {
             let words = [("WRAP", Overflow::Wrap), ("SAT", Overflow::Saturate), ("FAIL", Overflow::Fail)];
-            let found = words.into_iter().find(|(word, _)| ctx.is(index + 1, word));
-            overflow = found.ok_or(CommandError::fixed("ERR Invalid OVERFLOW type specified"))?.1;
-            index += 2;
+            overflow = rest.take_one_of(words).ok_or(CommandError::fixed("ERR Invalid OVERFLOW type specified"))?;
             continue;
         }
-        let kind = [("GET", 2), ("SET", 3), ("INCRBY", 3)]
-            .into_iter()
-            .find(|(word, args)| ctx.is(index, word) && left >= *args)
-            .ok_or(error::SYNTAX)?;
-        let width = Width::parse(ctx.arg(index + 1))?;
-        let at = bit_offset(ctx, index + 2, width.bits)?;
-        let action = match kind.0 {
-            "GET" => Action::Get,
-            _ if read_only => {
+        let write: Option<fn(i64) -> Action> = if rest.take_with("GET", 2) {
+            None
+        } else if rest.take_with("SET", 3) {
+            Some(Action::Set)
+        } else if rest.take_with("INCRBY", 3) {
+            Some(Action::Add)
+        } else {
+            return Err(error::SYNTAX);
+        };
+        let width = Width::parse(rest.next_arg())?;
+        let at = bit_offset(ctx, rest.next_index(), width.bits)?;
+        let action = match write {
+            None => Action::Get,
+            Some(_) if read_only => {
                 return Err(CommandError::fixed("ERR BITFIELD_RO only supports the GET subcommand"));
             }
-            "SET" => Action::Set(ctx.int(index + 3)?),
-            _ => Action::Add(ctx.int(index + 3)?),
+            Some(write) => write(rest.next_int()?),
         };
         steps.push(Step { action, width, at, overflow });
-        index += 1 + kind.1;
     }
     Ok(steps)
 }

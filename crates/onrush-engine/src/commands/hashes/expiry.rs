@@ -418,31 +418,30 @@ struct SetOptions {
 impl SetOptions {
     fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
         let (mut wants_found, mut lifetime) = (None, None);
-        let mut index = 2;
-        while index < ctx.argc() && !ctx.is(index, "FIELDS") {
-            let unit = ExpiryUnit::from_option(ctx.arg(index));
-            if ctx.is(index, "FNX") || ctx.is(index, "FXX") {
-                if wants_found.replace(ctx.is(index, "FXX")).is_some() {
+        let mut rest = ctx.rest(2);
+        while let Some(word) = rest.peek()
+            && !rest.is("FIELDS")
+        {
+            if let Some(found) = rest.take_one_of([("FNX", false), ("FXX", true)]) {
+                if wants_found.replace(found).is_some() {
                     return Err(TWO_CONDITIONS);
                 }
-            } else if unit.is_some() || ctx.is(index, "KEEPTTL") {
-                if lifetime.is_some() {
-                    return Err(TWO_LIFETIMES);
-                }
-                lifetime = Some(match unit {
-                    Some(_) if index + 1 >= ctx.argc() => return Err(error::SYNTAX),
-                    Some(unit) => {
-                        index += 1;
-                        Lifetime::At(read_time(ctx, unit, index)?)
-                    }
-                    None => Lifetime::Keep,
-                });
-            } else {
-                return Err(CommandError::bytes([b"ERR unknown argument: ", error::quoted(ctx.arg(index))].concat()));
+                continue;
             }
-            index += 1;
+            let unit = rest.take_if(0, ExpiryUnit::from_option);
+            if unit.is_none() && !rest.take("KEEPTTL") {
+                return Err(CommandError::bytes([b"ERR unknown argument: ", error::quoted(word)].concat()));
+            }
+            if lifetime.is_some() {
+                return Err(TWO_LIFETIMES);
+            }
+            lifetime = Some(match unit {
+                Some(_) if rest.is_empty() => return Err(error::SYNTAX),
+                Some(unit) => Lifetime::At(read_time(ctx, unit, rest.next_index())?),
+                None => Lifetime::Keep,
+            });
         }
-        Ok(Self { wants_found, lifetime: lifetime.unwrap_or(Lifetime::Unsaid), fields: index })
+        Ok(Self { wants_found, lifetime: lifetime.unwrap_or(Lifetime::Unsaid), fields: rest.index() })
     }
 }
 

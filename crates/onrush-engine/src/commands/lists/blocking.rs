@@ -181,13 +181,12 @@ impl PopArguments {
             return Err(error::SYNTAX);
         }
         let mut count = None;
-        let mut index = word + 1;
-        while index < ctx.argc() {
-            if count.is_some() || !ctx.is(index, "COUNT") || index + 1 == ctx.argc() {
+        let mut rest = ctx.rest(word + 1);
+        while !rest.is_empty() {
+            if count.is_some() || !rest.take_with("COUNT", 1) {
                 return Err(error::SYNTAX);
             }
-            count = Some(positive(index + 1, "ERR count should be greater than 0")?);
-            index += 2;
+            count = Some(positive(rest.next_index(), "ERR count should be greater than 0")?);
         }
         Ok(Self { keys: at + 1..word, word, count: count.unwrap_or(1) })
     }

@@ -315,31 +315,23 @@ struct Positions {
 impl Positions {
     fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
         let mut options = Self { rank: 1, count: None, len_max: 0 };
-        let mut index = 3;
-        while index < ctx.argc() {
-            if index + 1 == ctx.argc() {
-                return Err(error::SYNTAX);
-            }
-            let not_negative = |text| {
-                let number = ctx.int_or(index + 1, CommandError::fixed(text))?;
-                usize::try_from(number).map_err(|_| CommandError::fixed(text))
-            };
-            if ctx.is(index, "RANK") {
-                options.rank = Self::rank(ctx, index + 1)?;
-            } else if ctx.is(index, "COUNT") {
-                options.count = Some(not_negative("ERR COUNT can't be negative")?);
-            } else if ctx.is(index, "MAXLEN") {
-                options.len_max = not_negative("ERR MAXLEN can't be negative")?;
+        let mut rest = ctx.rest(3);
+        while !rest.is_empty() {
+            if rest.take_with("RANK", 1) {
+                options.rank = Self::rank(rest.next_int()?)?;
+            } else if rest.take_with("COUNT", 1) {
+                options.count = Some(not_negative(rest.next_arg(), "ERR COUNT can't be negative")?);
+            } else if rest.take_with("MAXLEN", 1) {
+                options.len_max = not_negative(rest.next_arg(), "ERR MAXLEN can't be negative")?;
             } else {
                 return Err(error::SYNTAX);
             }
-            index += 2;
         }
         Ok(options)
     }
 
-    fn rank(ctx: &Ctx<'_>, index: usize) -> Result<i64, CommandError> {
-        match ctx.int(index)? {
+    fn rank(number: i64) -> Result<i64, CommandError> {
+        match number {
             0 => Err(CommandError::fixed(
                 "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
                  start from the end of the list",
@@ -352,6 +344,11 @@ impl Positions {
             rank => Ok(rank),
         }
     }
+}
+
+fn not_negative(text: &[u8], error: &'static str) -> Result<usize, CommandError> {
+    let number = onrush_resp::parse_i64(text).and_then(|number| usize::try_from(number).ok());
+    number.ok_or(CommandError::fixed(error))
 }
 
 /// `LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]`

@@ -154,15 +154,14 @@ pub(crate) fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args").into());
     }
     let mut limit = usize::MAX;
-    let mut index = 2 + count;
-    while index < ctx.argc() {
-        if !ctx.is(index, "LIMIT") || index + 1 == ctx.argc() {
-            return Err(error::SYNTAX.into());
-        }
+    let mut rest = ctx.rest(2 + count);
+    while rest.take_with("LIMIT", 1) {
         let negative = CommandError::fixed("ERR LIMIT can't be negative");
-        limit = usize::try_from(ctx.int_or(index + 1, negative.clone())?).map_err(|_| negative)?;
+        limit = usize::try_from(rest.next_int_or(negative.clone())?).map_err(|_| negative)?;
         limit = if limit == 0 { usize::MAX } else { limit };
-        index += 2;
+    }
+    if !rest.is_empty() {
+        return Err(error::SYNTAX.into());
     }
     let db = ctx.commit.db();
     let keys: Vec<Key<'_>> = (2..2 + count).map(|index| ctx.key(index)).collect();
