@@ -126,31 +126,29 @@ struct KillFilter<'a> {
 impl<'a> KillFilter<'a> {
     fn read(ctx: &Ctx<'a>) -> Result<Self, CommandError> {
         let mut filter = Self { skip_me: true, ..Self::default() };
-        for index in (2..ctx.argc()).step_by(2) {
-            if index + 1 >= ctx.argc() {
-                return Err(error::SYNTAX);
-            }
-            let value = ctx.arg(index + 1);
-            if ctx.is(index, "ID") {
-                let id = parse_i64(value).filter(|&id| id > 0).ok_or(BAD_CLIENT_ID)?;
+        let mut rest = ctx.rest(2);
+        while !rest.is_empty() {
+            if rest.take_with("ID", 1) {
+                let id = parse_i64(rest.next_arg()).filter(|&id| id > 0).ok_or(BAD_CLIENT_ID)?;
                 filter.id = Some(id as u64);
-            } else if ctx.is(index, "TYPE") {
-                filter.kind = Some(ClientType::parse(value)?);
-            } else if ctx.is(index, "ADDR") {
-                filter.addr = Some(value);
-            } else if ctx.is(index, "LADDR") {
-                filter.laddr = Some(value);
-            } else if ctx.is(index, "USER") {
-                if value != b"default" {
-                    return Err(CommandError::bytes([b"ERR No such user '", error::quoted(value), b"'"].concat()));
+            } else if rest.take_with("TYPE", 1) {
+                filter.kind = Some(ClientType::parse(rest.next_arg())?);
+            } else if rest.take_with("ADDR", 1) {
+                filter.addr = Some(rest.next_arg());
+            } else if rest.take_with("LADDR", 1) {
+                filter.laddr = Some(rest.next_arg());
+            } else if rest.take_with("USER", 1) {
+                let user = rest.next_arg();
+                if user != b"default" {
+                    return Err(CommandError::bytes([b"ERR No such user '", error::quoted(user), b"'"].concat()));
                 }
-                filter.user = Some(value);
-            } else if ctx.is(index, "MAXAGE") {
-                let seconds = parse_i64(value).ok_or(MAX_AGE_NOT_INTEGER)?;
+                filter.user = Some(user);
+            } else if rest.take_with("MAXAGE", 1) {
+                let seconds = rest.next_int_or(MAX_AGE_NOT_INTEGER)?;
                 filter.age_min_seconds = Some(seconds).filter(|&seconds| seconds > 0);
                 filter.age_min_seconds.ok_or(BAD_MAX_AGE)?;
-            } else if ctx.is(index, "SKIPME") {
-                filter.skip_me = yes_or_no(value)?;
+            } else if rest.take_with("SKIPME", 1) {
+                filter.skip_me = yes_or_no(rest.next_arg())?;
             } else {
                 return Err(error::SYNTAX);
             }

@@ -64,19 +64,15 @@ pub(crate) fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
         },
     };
     let (mut login, mut name) = (None, None);
-    let mut index = 2;
-    while index < ctx.argc() {
-        let left = ctx.argc() - index - 1;
-        if ctx.is(index, "AUTH") && left >= 2 {
-            login = Some((ctx.arg(index + 1), ctx.arg(index + 2)));
-            index += 3;
-        } else if ctx.is(index, "SETNAME") && left >= 1 {
-            let text = ctx.arg(index + 1);
+    let mut rest = ctx.rest(2);
+    while let Some(option) = rest.peek() {
+        if rest.take_with("AUTH", 2) {
+            login = Some((rest.next_arg(), rest.next_arg()));
+        } else if rest.take_with("SETNAME", 1) {
+            let text = rest.next_arg();
             check_name(text)?;
             name = Some(text);
-            index += 2;
         } else {
-            let option = ctx.arg(index);
             return Err(CommandError::bytes(
                 [b"ERR Syntax error in HELLO option '", error::quoted(option), b"'"].concat(),
             )

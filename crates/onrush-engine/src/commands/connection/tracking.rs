@@ -38,23 +38,19 @@ struct Request<'a> {
 impl<'a> Request<'a> {
     fn read(ctx: &Ctx<'a>) -> Result<Self, CommandError> {
         let mut request = Self { options: Mode::empty(), redirect: 0, prefixes: Vec::new() };
-        let mut index = 3;
-        while index < ctx.argc() {
-            let has_value = index + 1 < ctx.argc();
-            if ctx.is(index, "REDIRECT") && has_value {
-                index += 1;
+        let mut rest = ctx.rest(3);
+        while !rest.is_empty() {
+            if rest.take_with("REDIRECT", 1) {
                 if request.redirect != 0 {
                     return Err(TWO_REDIRECTIONS);
                 }
-                let id = u64::try_from(ctx.int(index)?).map_err(|_| NO_REDIRECTION)?;
+                let id = u64::try_from(rest.next_int()?).map_err(|_| NO_REDIRECTION)?;
                 request.redirect = ctx.engine.clients.get(id).ok_or(NO_REDIRECTION)?.id;
-            } else if ctx.is(index, "PREFIX") && has_value {
-                index += 1;
-                request.prefixes.push(ctx.arg(index));
+            } else if rest.take_with("PREFIX", 1) {
+                request.prefixes.push(rest.next_arg());
             } else {
-                request.options |= option(ctx.arg(index))?;
+                request.options |= option(rest.next_arg())?;
             }
-            index += 1;
         }
         Ok(request)
     }

@@ -140,20 +140,18 @@ fn wrong_number(ctx: &Ctx<'_>) -> CommandError {
 /// `FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]`
 pub(crate) fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mut pattern, mut with_code) = (None, false);
-    let mut index = 2;
-    while index < ctx.argc() {
-        if !with_code && ctx.is(index, "WITHCODE") {
+    let mut rest = ctx.rest(2);
+    while let Some(word) = rest.peek() {
+        if !with_code && rest.take("WITHCODE") {
             with_code = true;
-        } else if pattern.is_none() && ctx.is(index, "LIBRARYNAME") {
-            index += 1;
-            if index == ctx.argc() {
+        } else if pattern.is_none() && rest.take("LIBRARYNAME") {
+            if rest.is_empty() {
                 return Err(NO_PATTERN.into());
             }
-            pattern = Some(ctx.arg(index));
+            pattern = Some(rest.next_arg());
         } else {
-            return Err(quoting("ERR Unknown argument ", ctx.arg(index)).into());
+            return Err(quoting("ERR Unknown argument ", word).into());
         }
-        index += 1;
     }
     let mut libraries = ctx.engine.scripts.libraries.all();
     libraries.retain(|library| pattern.is_none_or(|pattern| glob_match(pattern, &library.name, true)));

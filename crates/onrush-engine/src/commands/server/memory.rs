@@ -126,11 +126,9 @@ pub(crate) fn memory_usage(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Checks the options; sizes here are exact, whatever the number of samples.
 fn check_samples(ctx: &Ctx<'_>) -> Result<(), CommandError> {
-    for index in (3..ctx.argc()).step_by(2) {
-        if !ctx.is(index, "SAMPLES") || index + 1 >= ctx.argc() {
-            return Err(error::SYNTAX);
-        }
-        if ctx.int(index + 1)? < 0 {
+    let mut rest = ctx.rest(3);
+    while !rest.is_empty() {
+        if !rest.take_with("SAMPLES", 1) || rest.next_int()? < 0 {
             return Err(error::SYNTAX);
         }
     }

@@ -106,21 +106,21 @@ fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, o
 /// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is no replica to take over
 pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mut has_host, mut has_timeout, mut is_forced, mut aborts) = (false, false, false, false);
-    let mut at = 1;
-    while at < ctx.argc() {
-        let behind = ctx.argc() - at - 1;
-        if ctx.is(at, "TIMEOUT") && behind >= 1 && !has_timeout {
-            if ctx.int(at + 1)? <= 0 {
+    let mut rest = ctx.rest(1);
+    while !rest.is_empty() {
+        if !has_timeout && rest.take_with("TIMEOUT", 1) {
+            if rest.next_int()? <= 0 {
                 return Err(BAD_FAILOVER_TIMEOUT.into());
             }
-            (has_timeout, at) = (true, at + 2);
-        } else if ctx.is(at, "TO") && behind >= 2 && !has_host {
-            ctx.int(at + 2)?;
-            (has_host, at) = (true, at + 3);
-        } else if ctx.is(at, "ABORT") && ctx.argc() == 2 {
-            (aborts, at) = (true, at + 1);
-        } else if ctx.is(at, "FORCE") && !is_forced {
-            (is_forced, at) = (true, at + 1);
+            has_timeout = true;
+        } else if !has_host && rest.take_with("TO", 2) {
+            let _host = rest.next_arg();
+            let _port = rest.next_int()?;
+            has_host = true;
+        } else if ctx.argc() == 2 && rest.take("ABORT") {
+            aborts = true;
+        } else if !is_forced && rest.take("FORCE") {
+            is_forced = true;
         } else {
             return Err(error::SYNTAX.into());
         }

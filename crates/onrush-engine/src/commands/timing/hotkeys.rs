@@ -34,34 +34,25 @@ fn parse(ctx: &Ctx<'_>) -> Result<Wanted, CommandError> {
         return Err(error::SYNTAX);
     }
     let metrics = ctx.int(3)?;
-    let mut at = 4;
-    while at < ctx.argc() {
-        let has_value = at + 1 < ctx.argc();
-        if ctx.is(at, "CPU") && !wanted.cpu {
+    let mut rest = ctx.rest(4);
+    while !rest.is_empty() {
+        if !wanted.cpu && rest.take("CPU") {
             wanted.cpu = true;
-            at += 1;
-            continue;
-        }
-        if ctx.is(at, "NET") && !wanted.net {
+        } else if !wanted.net && rest.take("NET") {
             wanted.net = true;
-            at += 1;
-            continue;
-        }
-        if ctx.is(at, "SLOTS") {
+        } else if rest.take("SLOTS") {
             return Err(NO_SLOTS);
-        }
-        if ctx.is(at, "COUNT") && has_value {
-            let count = ctx.int(at + 1)?;
+        } else if rest.take_with("COUNT", 1) {
+            let count = rest.next_int()?;
             wanted.count = if (1..=COUNT_MAX).contains(&count) { count as usize } else { return Err(BAD_COUNT) };
-        } else if ctx.is(at, "DURATION") && has_value {
-            let seconds = ctx.int(at + 1)?;
+        } else if rest.take_with("DURATION", 1) {
+            let seconds = rest.next_int()?;
             wanted.duration_ms = seconds.checked_mul(1000).filter(|&ms| ms >= 0).ok_or(BAD_DURATION)?;
-        } else if ctx.is(at, "SAMPLE") && has_value {
-            wanted.sample = u32::try_from(ctx.int(at + 1)?).ok().filter(|&ratio| ratio > 0).ok_or(BAD_SAMPLE)?;
+        } else if rest.take_with("SAMPLE", 1) {
+            wanted.sample = u32::try_from(rest.next_int()?).ok().filter(|&ratio| ratio > 0).ok_or(BAD_SAMPLE)?;
         } else {
             return Err(error::SYNTAX);
         }
-        at += 2;
     }
     let given = i64::from(wanted.cpu) + i64::from(wanted.net);
     if given == 0 || given != metrics { Err(BAD_METRICS) } else { Ok(wanted) }
