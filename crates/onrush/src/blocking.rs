@@ -52,7 +52,7 @@ use crate::values::args::ToRedisArgs;
 use crate::values::cmd::{Cmd, cmd};
 use crate::values::from_value::FromRedisValue;
 use crate::values::pipeline::Pipeline;
-use crate::values::value::{PushInfo, Value};
+use crate::values::value::PushInfo;
 
 thread_local! {
     /// Whether this is the thread that drives the connections.
@@ -267,7 +267,7 @@ impl Connection {
     /// [`Connection::transaction`](crate::Connection::transaction).
     ///
     /// # Errors
-    /// Those of `attempt`, and those of the connection.
+    /// As there, and as [`block_on`].
     pub fn transaction<T>(
         &self,
         keys: impl ToRedisArgs,
@@ -281,10 +281,7 @@ impl Connection {
             let mut pipeline = Pipeline::new();
             pipeline.atomic();
             let outcome = attempt(&lease, &mut pipeline);
-            // After EXEC nothing is watched; but only the attempt knows whether it sent one.
-            if cmd("UNWATCH").query::<Value>(&lease)? == Value::Okay {
-                lease.con.is_clean();
-            }
+            lease.con.note_unwatch(cmd("UNWATCH").query(&lease));
             if let Some(value) = outcome? {
                 return Ok(value);
             }

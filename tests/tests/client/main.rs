@@ -9,6 +9,7 @@ mod client_commands;
 mod client_dead_peers;
 mod client_examples;
 mod client_pairing;
+mod client_promises;
 mod client_reconnect;
 mod client_upkeep;
 mod fake;

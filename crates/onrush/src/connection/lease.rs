@@ -86,6 +86,15 @@ impl Lease {
     pub fn is_clean(&self) {
         self.connection.inner.shared.vouch_unwatched();
     }
+
+    /// Notes the reply to the UNWATCH behind an attempt at a transaction: without `OK` the lease does not go back to
+    /// the pool. After EXEC nothing is watched, but only the attempt knows whether it sent one. A MULTI by hand without
+    /// its EXEC would queue the UNWATCH.
+    pub(crate) fn note_unwatch(&self, reply: RedisResult<Value>) {
+        if reply == Ok(Value::Okay) {
+            self.is_clean();
+        }
+    }
 }
 
 impl Deref for Lease {
@@ -123,8 +132,10 @@ impl Connection {
     /// [`query_async`](Pipeline::query_async). `None` means that another client has changed a watched key; then
     /// `attempt` is called again.
     ///
+    /// The result is that of the last attempt: what happens to the connection after it changes nothing of it.
+    ///
     /// # Errors
-    /// Those of `attempt`, and those of the connection.
+    /// Those of `attempt` as they are, and those of the connection before an attempt.
     ///
     /// ```no_run
     /// # async fn example() -> onrush::RedisResult<()> {
@@ -153,11 +164,7 @@ impl Connection {
             let mut pipeline = Pipeline::new();
             pipeline.atomic();
             let outcome = attempt(&lease, &mut pipeline).await;
-            // After EXEC nothing is watched, but only the attempt knows whether it sent one. A MULTI by hand without
-            // its EXEC would queue it.
-            if cmd("UNWATCH").query_async::<Value>(&lease).await? == Value::Okay {
-                lease.is_clean();
-            }
+            lease.note_unwatch(cmd("UNWATCH").query_async(&lease).await);
             if let Some(value) = outcome? {
                 return Ok(value);
             }
