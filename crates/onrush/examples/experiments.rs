@@ -6,6 +6,7 @@
 //! experiments URL incrs COUNT BATCH...       in batches that are waited for (1 is one by one), in batches kept under way, as a stream
 //! experiments URL distance MS COUNT BATCH... the same over a round trip of so many milliseconds, emulated
 //! experiments URL memory COUNT               a stream of INCRs: megabytes of memory at most
+//! experiments URL large COUNT BYTES          a stream of GETs of that size, read slowly: megabytes of memory at most
 //! experiments URL depths COUNT DEPTH...      SETs with so many in flight on each of 50 connections
 //! experiments URL four COUNT                 MSET, a pipeline, a transaction, a script: the same job
 //! experiments URL limits COUNT               decisions of a rate limiter, by a script and by INCREX
@@ -47,6 +48,33 @@ async fn first(con: &Connection) -> RedisResult<()> {
         .await?;
     tell("one pipeline", started);
     Ok(())
+}
+
+/// Reads faster than anybody for a moment, and not at all for the next.
+async fn large(con: &Connection, count: usize, bytes: usize) -> RedisResult<()> {
+    // Of no size here, so that this process holds none but the stream's.
+    cmd("SETRANGE").arg("large").arg(bytes - 1).arg("x").exec_async(con).await?;
+    let mut replies = con.stream_fn({
+        let mut left = count;
+        move |out| {
+            let goes_on = left > 0;
+            if goes_on {
+                left -= 1;
+                out.cmd("GET").arg("large");
+            }
+            goes_on
+        }
+    });
+    let mut taken = 0;
+    while let Some(reply) = replies.next().await {
+        reply?;
+        taken += 1;
+        if taken % (count / 100).max(1) == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    assert_eq!(taken, count);
+    cmd("DEL").arg("large").exec_async(con).await
 }
 
 async fn pings(con: &Connection, count: usize) -> RedisResult<()> {
@@ -304,13 +332,18 @@ async fn main() -> RedisResult<()> {
             println!("stream\t{:.1}", peak_memory_mb().unwrap_or(f64::NAN));
             Ok(())
         }
+        Some("large") => {
+            large(&con, number(2), number(3)).await?;
+            println!("stream\t{:.1}", peak_memory_mb().unwrap_or(f64::NAN));
+            Ok(())
+        }
         Some("depths") => depths(&client, number(2), &(3..args.len()).map(number).collect::<Vec<_>>()).await,
         Some("four") => four(&con, number(2)).await,
         Some("limits") => limits(&con, number(2)).await,
         _ => {
             eprintln!(
                 "experiments URL first | pings COUNT | incrs COUNT BATCH... | distance MS COUNT BATCH... | \
-                 memory COUNT | depths COUNT DEPTH... | four COUNT | limits COUNT"
+                 memory COUNT | large COUNT BYTES | depths COUNT DEPTH... | four COUNT | limits COUNT"
             );
             std::process::exit(1);
         }

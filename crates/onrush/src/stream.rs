@@ -23,6 +23,15 @@ use crate::values::value::Value;
 const PART_COMMANDS_MAX: usize = 1_024;
 const PART_BYTES_MAX: usize = 64 << 10;
 
+/// The size that a reply is expected to have before the first has come.
+const FIRST_REPLY_BYTES: usize = 256 << 10;
+/// Commands sent before the first reply has come; and how many more may be under way for each reply that has been
+/// measured. So a stream of small replies soon fills its window, and one of large replies is not surprised by them.
+const TRUSTED_COMMANDS: u64 = 16;
+/// The mean size of replies is that of about so many: it follows growth at once, and shrinks slowly.
+const GROWING_OVER: usize = 16;
+const SHRINKING_OVER: usize = 256;
+
 /// Parts passed on before other tasks have a turn: the driver can write while the next parts are made.
 const PARTS_PER_TURN: usize = 2;
 
@@ -34,10 +43,13 @@ pub struct WindowSize {
     pub bytes: usize,
     /// Commands that are not answered, and replies that are not taken.
     pub commands: usize,
+    /// Memory of replies that are not taken, and of those that commands under way will bring, in bytes. What these will
+    /// bring is known only by the mean of what has come; one command is always sent.
+    pub reply_bytes: usize,
 }
 
 impl WindowSize {
-    /// 1 MB and 16,384 commands.
+    /// 1 MB and 16,384 commands, 4 MB of replies.
     pub fn new() -> WindowSize {
         WindowSize::default()
     }
@@ -54,8 +66,14 @@ impl WindowSize {
         self
     }
 
-    /// A window that keeps a line with this round trip busy: 400 MB and ten million commands for each second of it, at
-    /// least the default, at most 64 MB and two million commands.
+    /// Memory of replies that are not taken, or still to come, in bytes.
+    pub fn set_reply_bytes(mut self, bytes: usize) -> WindowSize {
+        self.reply_bytes = bytes;
+        self
+    }
+
+    /// A window that keeps a line with this round trip busy: 400 MB of commands, as much of replies, and ten million
+    /// commands for each second of it, at least the default, at most 64 MB and two million commands.
     pub fn for_round_trip(round_trip: Duration) -> WindowSize {
         let near = WindowSize::default();
         // Bytes and commands for each microsecond.
@@ -63,14 +81,15 @@ impl WindowSize {
         WindowSize {
             bytes: micros.saturating_mul(400).clamp(near.bytes, 64 << 20),
             commands: micros.saturating_mul(10).clamp(near.commands, 2 << 20),
+            reply_bytes: micros.saturating_mul(400).clamp(near.reply_bytes, 64 << 20),
         }
     }
 }
 
 impl Default for WindowSize {
-    /// 1 MB and 16,384 commands: on a local network a larger window is not faster.
+    /// 1 MB and 16,384 commands, 4 MB of replies: on a local network a larger window is not faster.
     fn default() -> WindowSize {
-        WindowSize { bytes: 1 << 20, commands: 16 << 10 }
+        WindowSize { bytes: 1 << 20, commands: 16 << 10, reply_bytes: 4 << 20 }
     }
 }
 
@@ -84,11 +103,73 @@ pub(crate) struct Window {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Of commands in parts that are under way.
     bytes: usize,
+    /// Commands that are not answered.
     commands: usize,
     replies: VecDeque<RedisResult<Value>>,
+    /// The memory that `replies` take.
+    reply_bytes: usize,
+    sizes: ReplySizes,
     summary: Summary,
     waker: Option<Waker>,
+}
+
+/// What is known of the sizes of a stream's replies.
+#[derive(Debug)]
+struct ReplySizes {
+    measured: u64,
+    /// Never 0.
+    mean_bytes: usize,
+}
+
+impl Default for ReplySizes {
+    fn default() -> ReplySizes {
+        ReplySizes { measured: 0, mean_bytes: FIRST_REPLY_BYTES }
+    }
+}
+
+impl ReplySizes {
+    fn add(&mut self, replies: usize, bytes: usize) {
+        if replies == 0 {
+            return;
+        }
+        let mean = bytes / replies;
+        let over = if mean > self.mean_bytes { GROWING_OVER } else { SHRINKING_OVER };
+        self.mean_bytes = if self.measured == 0 || replies >= over {
+            mean
+        } else {
+            // Both are far below the limits of the type.
+            (self.mean_bytes * (over - replies) + mean * replies) / over
+        }
+        .max(1);
+        self.measured += replies as u64;
+    }
+
+    /// How many commands may be under way.
+    fn trusted(&self) -> usize {
+        usize::try_from(self.measured.saturating_add(1).saturating_mul(TRUSTED_COMMANDS)).unwrap_or(usize::MAX)
+    }
+}
+
+/// The memory that a reply takes, in bytes.
+#[inline]
+pub(crate) fn reply_len(reply: &RedisResult<Value>) -> usize {
+    const ERROR_BYTES: usize = 128;
+    match reply {
+        Ok(value) => value.memory_len(),
+        Err(_) => ERROR_BYTES,
+    }
+}
+
+/// Answers of a part that are handed over together.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// How many commands have got theirs.
+    pub answered: usize,
+    /// How many of these are replies of the server, and the memory that they take.
+    pub measured: usize,
+    pub bytes: usize,
 }
 
 /// The result of a stream whose replies are only counted.
@@ -133,27 +214,61 @@ impl Window {
         }
     }
 
-    /// Hands over the replies that have gathered.
-    pub(crate) fn publish(&self, replies: &mut Vec<RedisResult<Value>>) {
-        if replies.is_empty() {
+    /// Hands over the replies that have gathered, if they are kept, and what they tell of the window.
+    pub(crate) fn publish(&self, replies: &mut Vec<RedisResult<Value>>, news: News) {
+        if news.answered == 0 {
             return;
         }
         let mut state = self.state.lock();
-        state.replies.extend(replies.drain(..));
-        state.wake();
+        state.commands -= news.answered;
+        state.summary.replies += news.answered as u64;
+        state.sizes.add(news.measured, news.bytes);
+        if self.keeps {
+            state.reply_bytes += news.bytes;
+            state.replies.extend(replies.drain(..));
+            state.wake();
+        }
     }
 
-    /// Notes that so many bytes and commands are no longer under way.
-    pub(crate) fn finish_part(&self, bytes: usize, commands: usize) {
+    /// Notes that so many bytes of commands are no longer under way.
+    pub(crate) fn finish_part(&self, bytes: usize) {
         let mut state = self.state.lock();
         state.bytes -= bytes;
-        state.commands -= commands;
-        state.summary.replies += commands as u64;
         state.wake();
     }
 }
 
+/// How much more may be sent.
+struct Room {
+    bytes: usize,
+    commands: usize,
+}
+
 impl State {
+    /// What the window has room for; `None` until half of it is free, so that parts do not become tiny.
+    fn room(&self, size: WindowSize) -> Option<Room> {
+        let (under_way, trusted) = (self.commands + self.replies.len(), self.sizes.trusted());
+        let expected_bytes = self.reply_bytes.saturating_add(self.commands.saturating_mul(self.sizes.mean_bytes));
+        let is_full = under_way > size.commands / 2
+            || self.bytes > size.bytes / 2
+            || self.commands > trusted / 2
+            || expected_bytes > size.reply_bytes / 2;
+        if is_full {
+            return None;
+        }
+        let expected = (size.reply_bytes - expected_bytes) / self.sizes.mean_bytes;
+        let commands = (size.commands - under_way).min(trusted - self.commands).min(expected.max(1));
+        Some(Room { bytes: size.bytes - self.bytes, commands })
+    }
+
+    fn take_reply(&mut self) -> Option<RedisResult<Value>> {
+        let reply = self.replies.pop_front()?;
+        // Counted as it was when it came; the sum begins anew whenever all are taken.
+        let left = self.reply_bytes.saturating_sub(reply_len(&reply));
+        self.reply_bytes = if self.replies.is_empty() { 0 } else { left };
+        Some(reply)
+    }
+
     /// Registers the task to be woken when replies come or parts are done. Must be called under the same lock as the
     /// check that found nothing to do: otherwise events in between would be missed.
     fn sleep(&mut self, cx: &Context<'_>) {
@@ -212,7 +327,8 @@ impl<S: Stream<Item = C>, C: AsRef<Cmd>> Source for FromStream<S> {
 /// commands.
 ///
 /// Commands are read, sent and answered at the same time, so there is no batch size to choose; a [`WindowSize`] bounds
-/// the commands under way. Nothing happens unless it is polled. After a drop no more commands are sent; those already
+/// the commands under way, and the memory of their replies here and in the server. The size of replies to come is
+/// guessed from those that have come: where small replies are followed by large ones, more may come once. Nothing happens unless it is polled. After a drop no more commands are sent; those already
 /// passed to the connection are executed, and their replies dropped.
 pub struct Replies<'a> {
     shared: Arc<Shared>,
@@ -301,7 +417,11 @@ impl<'a> Replies<'a> {
     /// Sets how much may be under way. The default is [`WindowSize::for_round_trip`] with the round trip measured when
     /// the connection was made.
     pub fn window(mut self, size: WindowSize) -> Replies<'a> {
-        self.size = WindowSize { bytes: size.bytes.max(1), commands: size.commands.max(1) };
+        self.size = WindowSize {
+            bytes: size.bytes.max(1),
+            commands: size.commands.max(1),
+            reply_bytes: size.reply_bytes.max(1),
+        };
         self
     }
 
@@ -343,7 +463,7 @@ impl<'a> Replies<'a> {
         loop {
             let has_sent = self.poll_send(cx);
             let mut state = self.window.state.lock();
-            if let Some(reply) = state.replies.pop_front() {
+            if let Some(reply) = state.take_reply() {
                 return Poll::Ready(Some(reply));
             }
             if self.source.is_none() && self.pending.is_empty() && state.commands == 0 {
@@ -391,18 +511,15 @@ impl<'a> Replies<'a> {
 
     /// Gathers commands for a part. `false`: the window is full, and the task is woken when that changes.
     fn fill(&mut self, cx: &mut Context<'_>) -> bool {
-        let (bytes, commands) = {
+        let room = {
             let mut state = self.window.state.lock();
-            // Half of the window must be free, so that parts do not become tiny; replies that are not taken fill it
-            // too.
-            let commands = state.commands + state.replies.len();
-            if commands > self.size.commands / 2 || state.bytes > self.size.bytes / 2 {
+            let Some(room) = state.room(self.size) else {
                 state.sleep(cx);
                 return false;
-            }
-            (self.size.bytes - state.bytes, self.size.commands - commands)
+            };
+            room
         };
-        let (bytes, commands) = (bytes.min(PART_BYTES_MAX), commands.min(PART_COMMANDS_MAX));
+        let (bytes, commands) = (room.bytes.min(PART_BYTES_MAX), room.commands.min(PART_COMMANDS_MAX));
         while self.pending.len() < commands && self.pending.bytes_len() < bytes {
             let Some(source) = &mut self.source else { break };
             match source.poll_next(cx, &mut self.pending) {
@@ -431,6 +548,7 @@ impl<'a> Replies<'a> {
             ends: (1..=count).map(|next| self.pending.start_of(next) as u32).collect(),
             first: self.index,
             answered: 0,
+            news: News::default(),
             replies: Vec::with_capacity(if self.window.keeps { count } else { 0 }),
             window: self.window.clone(),
         };
@@ -493,7 +611,7 @@ mod tests {
                 shared: shared.clone(),
                 _connection: None,
                 source: Some(Box::new(FromIter((0..COMMANDS).map(|_| crate::cmd("PING"))))),
-                size: WindowSize { bytes: 1, commands: 1 },
+                size: WindowSize { bytes: 1, commands: 1, reply_bytes: 1 },
                 window: Arc::new(Window::new(true)),
                 pending: Pipeline::new(),
                 index: 0,
@@ -510,13 +628,52 @@ mod tests {
         }
     }
 
+    /// The window of a server that answers each command with so many bytes: commands under way after each of the rounds.
+    fn rounds(state: &mut State, size: WindowSize, reply_bytes: usize, rounds: usize) -> Vec<usize> {
+        let round = |_| {
+            while let Some(room) = state.room(size) {
+                state.commands += room.commands;
+            }
+            state.sizes.add(state.commands, state.commands * reply_bytes);
+            std::mem::take(&mut state.commands)
+        };
+        (0..rounds).map(round).collect()
+    }
+
+    #[test]
+    fn the_commands_under_way_follow_the_size_of_their_replies() {
+        let size = WindowSize::default();
+        let mut state = State::default();
+        assert_eq!(rounds(&mut state, size, 32, 5), [16, 272, 4624, 16384, 16384]);
+        assert_eq!(rounds(&mut State::default(), size, 20 << 10, 3), [16, 204, 204]);
+        assert_eq!(rounds(&mut State::default(), size, 1 << 20, 3), [16, 4, 4]);
+        assert_eq!(rounds(&mut State::default(), size, 100 << 20, 3), [16, 1, 1]);
+        // A mean that has grown stays for a while: the next reply may be large again.
+        let mut state = State::default();
+        rounds(&mut state, size, 1 << 20, 1);
+        assert_eq!(rounds(&mut state, size, 32, 8)[..3], [4, 4, 4]);
+        assert!(*rounds(&mut state, size, 32, 1_000).last().unwrap() >= 8192);
+        let far = WindowSize::for_round_trip(Duration::from_millis(43));
+        assert_eq!(*rounds(&mut State::default(), far, 32, 6).last().unwrap(), 430_000);
+    }
+
+    #[test]
+    fn replies_that_are_not_taken_leave_room_for_one_command_at_most() {
+        let mut state = State { reply_bytes: 3 << 20, ..State::default() };
+        state.sizes.add(100, 100 << 10);
+        assert!(state.room(WindowSize::default()).is_none());
+        state.replies.push_back(Ok(Value::BulkString(vec![0; 3 << 20])));
+        assert!(state.take_reply().is_some());
+        assert_eq!((state.reply_bytes, state.room(WindowSize::default()).map(|room| room.commands)), (0, Some(1616)));
+    }
+
     #[test]
     fn a_window_grows_with_the_distance_within_bounds() {
         let near = WindowSize::default();
         let at = |ms| WindowSize::for_round_trip(Duration::from_millis(ms));
         assert_eq!((at(0).bytes, at(0).commands), (near.bytes, near.commands));
-        assert_eq!((at(43).bytes, at(43).commands), (17_200_000, 430_000));
-        assert_eq!((at(10_000).bytes, at(10_000).commands), (64 << 20, 2 << 20));
+        assert_eq!((at(43).bytes, at(43).commands, at(43).reply_bytes), (17_200_000, 430_000, 17_200_000));
+        assert_eq!((at(10_000).bytes, at(10_000).commands, at(10_000).reply_bytes), (64 << 20, 2 << 20, 64 << 20));
         assert_eq!(WindowSize::for_round_trip(Duration::MAX).commands, 2 << 20);
     }
 }

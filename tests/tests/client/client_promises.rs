@@ -1,7 +1,9 @@
 //! What a program may believe: outcomes, its own writes, the age of what is cached, gaps, limits.
 
 use crate::fake::{Answer, Fake, oblige, run};
-use onrush::{ConnectionConfig, ErrorKind, Lease, Pipeline, RedisError, RedisResult};
+use onrush::{ConnectionConfig, ErrorKind, Lease, Pipeline, RedisError, RedisResult, cmd};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Plays a server up to EXEC, which has one reply; `unwatch` is the answer to UNWATCH.
 fn transact(line: &str, unwatch: impl Fn() -> Answer) -> Answer {
@@ -67,4 +69,50 @@ fn a_transaction_that_blocks_its_thread_believes_the_same() {
     assert_eq!(outcome, Err(own_error()));
     drop(done);
     server.join().unwrap();
+}
+
+const LARGE: usize = 1 << 20;
+
+fn gets(count: usize) -> impl Iterator<Item = onrush::Cmd> {
+    (0..count).map(|n| cmd("GET").arg(n).to_owned())
+}
+
+#[test]
+fn a_stream_of_large_replies_asks_for_few_at_a_time() {
+    run(async {
+        let large = format!("${LARGE}\r\n{}\r\n", "x".repeat(LARGE));
+        let fake = Fake::start(move |_, _| Answer::Say(large.clone())).await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        let mut replies = con.stream(gets(100));
+        let mut taken = 0;
+        while let Some(reply) = replies.next().await {
+            reply.unwrap();
+            taken += 1;
+            // The client reads on meanwhile.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let limit = if taken <= 16 { 16 } else { 4 };
+            assert!(fake.lines(0).len() <= taken + limit, "{} sent, {taken} taken", fake.lines(0).len());
+        }
+        assert_eq!(taken, 100);
+    });
+}
+
+#[test]
+fn a_stream_that_only_counts_asks_for_few_large_replies_at_a_time() {
+    run(async {
+        let large = format!("${LARGE}\r\n{}\r\n", "x".repeat(LARGE));
+        let left = AtomicUsize::new(16);
+        let answer = move |_: usize, _: &str| match left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) {
+            Ok(_) => Answer::Say(large.clone()),
+            Err(_) => Answer::Nothing,
+        };
+        let mut fake = Fake::start(answer).await;
+        let con = fake.connect(ConnectionConfig::new().set_response_timeout(None)).await;
+        let counted = tokio::spawn(con.stream(gets(100_000)).count());
+        fake.wait_for(0, 17).await;
+        // More would come in this time.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(fake.lines(0).len() <= 20, "{} sent", fake.lines(0).len());
+        counted.abort();
+    });
 }

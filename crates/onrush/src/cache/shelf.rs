@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use slab::Slab;
 
 use crate::cache::flight::Flight;
-use crate::values::value::{Attribute, PushInfo, Value};
+use crate::values::value::Value;
 
 /// No entry.
 const NONE: usize = usize::MAX;
@@ -249,31 +249,7 @@ impl Shelf {
 
 /// The memory that a kept reply takes, in bytes. Linear in its parts.
 pub(crate) fn weight(key: &[u8], command: &[u8], value: &Value) -> usize {
-    ENTRY_BYTES + key.len() + command.len() + value_weight(value)
-}
-
-fn value_weight(value: &Value) -> usize {
-    let all = |values: &[Value]| values.iter().map(value_weight).sum::<usize>();
-    let pairs = |pairs: &[(Value, Value)]| -> usize {
-        pairs.iter().map(|(key, value)| value_weight(key) + value_weight(value)).sum()
-    };
-    size_of::<Value>()
-        + match value {
-            Value::BulkString(bytes) => bytes.len(),
-            Value::SimpleString(text) | Value::BigNumber(text) | Value::VerbatimString { text, .. } => text.len(),
-            Value::ServerError(error) => error.line().len(),
-            Value::Array(items) | Value::Set(items) => all(items),
-            Value::Map(items) => pairs(items),
-            Value::Push(push) => {
-                let PushInfo { data, .. } = &**push;
-                size_of::<PushInfo>() + all(data)
-            }
-            Value::Attribute(attribute) => {
-                let Attribute { data, attributes } = &**attribute;
-                value_weight(data) + pairs(attributes)
-            }
-            _ => 0,
-        }
+    ENTRY_BYTES + key.len() + command.len() + value.memory_len()
 }
 
 #[cfg(test)]

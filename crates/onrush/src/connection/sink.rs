@@ -8,7 +8,7 @@ use crate::cache::Ticket;
 use crate::cache::flight::Flight;
 use crate::cache::gather::Gather;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
-use crate::stream::Window;
+use crate::stream::{News, Window, reply_len};
 use crate::values::value::{PushKind, Value};
 
 /// Why no more replies come, and how many of the entry's bytes the operating system has taken.
@@ -72,17 +72,38 @@ pub(crate) struct Part {
     pub first: u64,
     /// How many commands are answered.
     pub answered: usize,
+    /// Answers that are not handed over, and what they tell.
     pub replies: Vec<RedisResult<Value>>,
+    pub news: News,
     pub window: Arc<Window>,
 }
 
 impl Part {
+    #[inline]
+    fn reply(&mut self, value: Value) {
+        let reply = value.into_result();
+        self.news.measured += 1;
+        self.news.bytes += reply_len(&reply);
+        self.answer(reply);
+    }
+
+    #[inline]
+    fn answer(&mut self, reply: RedisResult<Value>) {
+        let index = self.first + self.answered as u64;
+        self.answered += 1;
+        self.news.answered += 1;
+        self.window.add(reply, index, &mut self.replies);
+    }
+
+    /// Hands over the answers so far.
+    fn publish(&mut self) {
+        self.window.publish(&mut self.replies, std::mem::take(&mut self.news));
+    }
+
     /// Answers with an error all commands that end within the given length and have no answer yet.
     fn fail_to(&mut self, len: usize, broken: &Broken) {
         while let Some(&end) = self.ends.get(self.answered).filter(|&&end| end as usize <= len) {
-            let index = self.first + self.answered as u64;
-            self.answered += 1;
-            self.window.add(Err(broken.error_at(end as usize)), index, &mut self.replies);
+            self.answer(Err(broken.error_at(end as usize)));
         }
     }
 }
@@ -239,9 +260,7 @@ impl Entry {
                 }
             }
             Sink::Part(part) => {
-                let index = part.first + part.answered as u64;
-                part.answered += 1;
-                part.window.add(value.into_result(), index, &mut part.replies);
+                part.reply(value);
                 if part.answered < part.ends.len() {
                     return Progress::More;
                 }
@@ -308,7 +327,7 @@ impl Entry {
     /// Publishes the replies a stream has so far, so that none waits for later ones.
     pub(crate) fn publish(&mut self) {
         if let Sink::Part(part) = &mut self.sink {
-            part.window.publish(&mut part.replies);
+            part.publish();
         }
     }
 
@@ -317,12 +336,13 @@ impl Entry {
     pub(crate) fn cut(&mut self, written: usize, error: &RedisError) -> Option<usize> {
         let Sink::Part(part) = &mut self.sink else { return None };
         part.fail_to(written, &Broken { error: error.clone(), written });
-        part.window.publish(&mut part.replies);
+        part.publish();
         let cut = part.answered.checked_sub(1).map_or(0, |last| part.ends[last]);
         part.ends.drain(..part.answered);
         part.first += part.answered as u64;
         part.ends.iter_mut().for_each(|end| *end -= cut);
-        part.window.finish_part(cut as usize, std::mem::take(&mut part.answered));
+        part.answered = 0;
+        part.window.finish_part(cut as usize);
         self.len -= cut as usize;
         Some(self.len)
     }
@@ -351,8 +371,8 @@ impl Entry {
                 if let Some(broken) = broken {
                     part.fail_to(usize::MAX, &broken);
                 }
-                part.window.publish(&mut part.replies);
-                part.window.finish_part(self.len, part.ends.len());
+                part.publish();
+                part.window.finish_part(self.len);
                 Progress::Done
             }
             _ => Progress::Silent,

@@ -236,6 +236,33 @@ impl Value {
         Ok(items)
     }
 
+    /// The memory that it takes, in bytes, without the allocator's overhead. Linear in its parts.
+    #[inline]
+    pub(crate) fn memory_len(&self) -> usize {
+        size_of::<Value>()
+            + match self {
+                Value::Okay | Value::Nil | Value::Int(_) | Value::Double(_) | Value::Boolean(_) => 0,
+                Value::BulkString(bytes) => bytes.len(),
+                other => other.parts_len(),
+            }
+    }
+
+    fn parts_len(&self) -> usize {
+        let all = |values: &[Value]| values.iter().map(Value::memory_len).sum::<usize>();
+        let pairs = |pairs: &[(Value, Value)]| -> usize {
+            pairs.iter().map(|(key, value)| key.memory_len() + value.memory_len()).sum()
+        };
+        match self {
+            Value::SimpleString(text) | Value::BigNumber(text) | Value::VerbatimString { text, .. } => text.len(),
+            Value::ServerError(error) => error.line().len(),
+            Value::Array(items) | Value::Set(items) => all(items),
+            Value::Map(items) => pairs(items),
+            Value::Push(push) => size_of::<PushInfo>() + all(&push.data),
+            Value::Attribute(attribute) => attribute.data.memory_len() + pairs(&attribute.attributes),
+            _ => 0,
+        }
+    }
+
     /// A short name of the kind, for messages.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self {
