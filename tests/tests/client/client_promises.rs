@@ -1,7 +1,11 @@
 //! What a program may believe: outcomes, its own writes, the age of what is cached, gaps, limits.
 
-use crate::fake::{Answer, Fake, oblige, run};
-use onrush::{ConnectionConfig, ErrorKind, Lease, Pipeline, RedisError, RedisResult, cmd};
+use crate::fake::{Answer, Fake, oblige, polled, run};
+use onrush::{
+    AsyncCommands, CacheConfig, Client, Connection, ConnectionConfig, ErrorKind, Lease, Pipeline, RedisError,
+    RedisResult, cmd, pipe,
+};
+use onrush_tests::server::Server;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -114,5 +118,111 @@ fn a_stream_that_only_counts_asks_for_few_large_replies_at_a_time() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(fake.lines(0).len() <= 20, "{} sent", fake.lines(0).len());
         counted.abort();
+    });
+}
+
+/// A connection with a cache, to a server that never reports a change: `k` has another value at each GET.
+async fn caching() -> (Fake, Connection) {
+    let version = AtomicUsize::new(0);
+    let answer = move |_: usize, line: &str| match line {
+        "PTTL k" => Answer::Say(":-1\r\n".into()),
+        "GET k" => Answer::Say(format!(":{}\r\n", version.fetch_add(1, Relaxed))),
+        "BLPOP x k 0" => Answer::Say("*2\r\n$1\r\nk\r\n$1\r\nv\r\n".into()),
+        "EXEC" => Answer::Say("*1\r\n+OK\r\n".into()),
+        _ => oblige(line),
+    };
+    let fake = Fake::start(answer).await;
+    let config = ConnectionConfig::new().set_client_info(false).set_cache(CacheConfig::new());
+    let client = Client::open(format!("redis://127.0.0.1:{}/", fake.port)).unwrap();
+    (fake, client.connect_with(config).await.unwrap())
+}
+
+async fn version(con: &Connection) -> i64 {
+    con.get("k").await.unwrap()
+}
+
+/// Keeps the key, writes, and reads it again.
+async fn check_own_write(con: &Connection, what: &str, write: impl AsyncFnOnce()) {
+    let before = version(con).await;
+    assert_eq!(version(con).await, before, "{what}: it is cached");
+    write().await;
+    assert!(version(con).await > before, "{what}: an old value is read");
+}
+
+#[test]
+fn what_was_written_over_a_lease_is_read_from_then_on() {
+    run(async {
+        let (_fake, con) = caching().await;
+        let con = &con;
+        check_own_write(con, "blpop", async || cmd("BLPOP").arg(("x", "k", 0)).exec_async(con).await.unwrap()).await;
+        check_own_write(con, "transaction", async || {
+            let attempt = async |lease: &Lease, pipeline: &mut Pipeline| {
+                pipeline.set("k", 1).query_async::<Option<((),)>>(lease).await
+            };
+            con.transaction("other", attempt).await.unwrap();
+        })
+        .await;
+        let lease = &con.lease().await.unwrap();
+        check_own_write(con, "set", async || cmd("SET").arg(("k", 1)).exec_async(lease).await.unwrap()).await;
+        check_own_write(con, "pipeline", async || {
+            pipe().set("a", 1).get("b").del("k").exec_async(lease).await.unwrap();
+        })
+        .await;
+        check_own_write(con, "flush", async || cmd("FLUSHDB").exec_async(lease).await.unwrap()).await;
+        check_own_write(con, "stream", async || {
+            let mut replies =
+                lease.stream((0..3).map(|n| if n == 0 { cmd("SET").arg(("k", 1)).clone() } else { cmd("PING") }));
+            replies.next().await.unwrap().unwrap();
+        })
+        .await;
+        check_own_write(con, "dropped", async || {
+            let mut command = cmd("SET");
+            command.arg(("k", 1));
+            assert!(polled(command.exec_async(lease), 1).await.is_none());
+            cmd("PING").exec_async(lease).await.unwrap();
+        })
+        .await;
+        cmd("MULTI").exec_async(lease).await.unwrap();
+        cmd("SET").arg(("k", 1)).exec_async(lease).await.unwrap();
+        check_own_write(con, "by hand", async || cmd("EXEC").exec_async(lease).await.unwrap()).await;
+    });
+}
+
+#[test]
+fn what_a_lost_lease_may_have_written_is_not_read_from_the_cache() {
+    run(async {
+        let (_fake, con) = caching().await;
+        let lease = con.lease().await.unwrap();
+        check_own_write(&con, "lost", async || {
+            let mut command = cmd("SET");
+            command.arg(("k", 1));
+            assert!(polled(command.exec_async(&lease), 1).await.is_none());
+            lease.close().await;
+        })
+        .await;
+    });
+}
+
+#[test]
+fn own_writes_over_leases_are_read_whatever_the_server_reports_and_when() {
+    run(async {
+        for server in [Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])] {
+            let config = ConnectionConfig::new().set_cache(CacheConfig::new());
+            let client = Client::open(format!("redis://127.0.0.1:{}/", server.port())).unwrap();
+            let con = client.connect_with(config).await.unwrap();
+            for n in 1..=1_000 {
+                let attempt = async |lease: &Lease, pipeline: &mut Pipeline| {
+                    let old: Option<i64> = con.get("k").await?;
+                    assert_eq!(old.unwrap_or(0), n - 1);
+                    pipeline.set("k", n).query_async::<Option<((),)>>(lease).await
+                };
+                con.transaction("k", attempt).await.unwrap();
+                assert_eq!(con.get::<_, i64>("k").await.unwrap(), n);
+                let () = con.rpush("list", n).await.unwrap();
+                assert_eq!(con.llen::<_, usize>("list").await.unwrap(), 1);
+                let _: (String, i64) = con.blpop("list", 0).await.unwrap();
+                assert_eq!(con.llen::<_, usize>("list").await.unwrap(), 0);
+            }
+        }
     });
 }

@@ -100,6 +100,11 @@ impl CacheConfig {
     }
 }
 
+/// Whether a command certainly leaves all keys as they are.
+pub(crate) fn is_without_effect(name: &[u8]) -> bool {
+    !names_no_keys(name) && is_harmless(name)
+}
+
 /// What a cache has done, from [`Connection::cache_stats`](crate::Connection::cache_stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

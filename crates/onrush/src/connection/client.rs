@@ -145,7 +145,8 @@ impl ConnectionConfig {
     ///
     /// After a change, a cached reply is outdated until the server's message arrives; if the line is lost silently,
     /// until the loss is detected (see [`set_ping_interval`](Self::set_ping_interval)). A connection always reads its
-    /// own writes. The expiry of a hash field is noticed only by [`CacheConfig::set_ttl_max`].
+    /// own writes, those over its leases included (blocking commands, transactions) as soon as they have their replies.
+    /// What a script changes counts only if it is named among its keys. The expiry of a hash field is noticed only by [`CacheConfig::set_ttl_max`].
     ///
     /// The keys of an MGET are cached one by one, as by GET, and the missing ones are read with one command. A pipeline
     /// is answered from the cache if it has only reads of one key each. If only a part is cached, the values are not

@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod counters;
 pub(crate) mod gate;
 pub(crate) mod lease;
+pub(crate) mod own_writes;
 pub(crate) mod pubsub;
 pub(crate) mod queue;
 pub(crate) mod sink;
@@ -114,7 +115,9 @@ impl Connection {
         }
         let caches = home.is_none() && !outlet.is_lossless();
         let cache = config.cache.clone().filter(|_| caches).map(Cache::new);
-        let shared = Arc::new(Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache));
+        let beside = home.as_ref().and_then(|home| home.cache().cloned());
+        let shared = Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache);
+        let shared = Arc::new(shared.with_cache_beside(beside));
         let link = connector.connect(&shared).await?;
         Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
         let leases = Leases::new(config.leases_max);

@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::commands::script::Script;
 use crate::connection::counters::{Counters, Tally};
 use crate::connection::gate::{Class, Packed};
+use crate::connection::own_writes::OwnWrites;
 use crate::connection::sink::{Entry, Manner, Sink};
 use crate::connection::subscriptions::{Change, Resubscription, Subscriptions};
 use crate::error::{RedisError, RedisResult, ServerError};
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     lease: Option<Account>,
     /// The cache of a shared connection.
     cache: Option<Arc<Cache>>,
+    /// What a leased connection tells the cache of the shared one beside it.
+    own_writes: Option<OwnWrites>,
     pub tally: Tally,
     /// Tells that the driver has left.
     ended: Notify,
@@ -109,6 +112,7 @@ impl Shared {
             abandoned: AtomicBool::new(false),
             lease: leased.then(Account::default),
             cache: None,
+            own_writes: None,
             tally: Tally::default(),
             ended: Notify::new(),
         }
@@ -117,6 +121,12 @@ impl Shared {
     /// The same with a cache of what is read.
     pub(crate) fn with_cache(mut self, cache: Option<Cache>) -> Shared {
         self.cache = cache.map(Arc::new);
+        self
+    }
+
+    /// The same with the cache of the shared connection beside it.
+    pub(crate) fn with_cache_beside(mut self, cache: Option<Arc<Cache>>) -> Shared {
+        self.own_writes = cache.map(OwnWrites::new);
         self
     }
 
@@ -137,6 +147,9 @@ impl Shared {
         self.check_room(&queue, packed.bytes().len())?;
         if !scripts.is_empty() {
             queue.load_scripts(scripts);
+        }
+        if let Some(own_writes) = &self.own_writes {
+            own_writes.note_sent(packed.bytes(), queue.replies_due);
         }
         let manner = Manner { whole, patient: packed.class().blocks() };
         queue.add(packed.bytes(), packed.count(), manner, sink);
@@ -331,6 +344,9 @@ impl Shared {
         if let Some(account) = &self.lease {
             account.replies.store(replies, Ordering::Release);
         }
+        if let Some(own_writes) = &self.own_writes {
+            own_writes.note_replies(replies);
+        }
     }
 
     /// Notes the holder's declaration that no key is watched and no transaction open.
@@ -351,8 +367,12 @@ impl Shared {
             && !self.outlet.has_listeners()
     }
 
-    /// Drops the cache, since reports of changes are missed from now on.
+    /// Drops the cache, since reports of changes are missed from now on; or what a lease may have changed in that of
+    /// the connection beside it.
     pub(crate) fn note_disconnection(&self) {
+        if let Some(own_writes) = &self.own_writes {
+            own_writes.note_loss();
+        }
         if let Some(cache) = &self.cache {
             cache.flush();
         }
