@@ -1,5 +1,7 @@
 //! Replies: the types of RESP2 and RESP3 as one enum.
 
+use std::fmt::{self, Write as _};
+
 use crate::error::{ErrorKind, RedisError, RedisResult, ServerError};
 
 /// One reply, or a part of one.
@@ -283,17 +285,77 @@ impl Value {
         }
     }
 
-    /// The error for a reply that does not fit the requested type; shows a part of the value.
+    /// The error for a reply that does not fit the requested type; shows the beginning of the value, whatever its size.
     pub(crate) fn mismatch(&self, wanted: &str) -> RedisError {
-        let mut shown = format!("{self:?}");
-        if let Some((cut, _)) = shown.char_indices().nth(80) {
-            shown.truncate(cut);
-            shown.push('…');
-        }
+        let mut shown = Shown::default();
+        // Fails where it is cut.
+        let _ = self.show(&mut shown);
         RedisError::new(
             ErrorKind::UnexpectedReturnType,
-            format!("the reply is {}, which is no {wanted}: {shown}", self.kind_name()),
+            format!("the reply is {}, which is no {wanted}: {}", self.kind_name(), shown.text),
         )
+    }
+
+    fn show(&self, out: &mut Shown) -> fmt::Result {
+        let head = |bytes: &[u8]| bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii().to_string();
+        match self {
+            Value::BulkString(bytes) => write!(out, "\"{}\"", head(bytes)),
+            Value::SimpleString(text) | Value::BigNumber(text) | Value::VerbatimString { text, .. } => {
+                out.write_str(text)
+            }
+            Value::Okay => out.write_str("OK"),
+            Value::ServerError(error) => out.write_str(error.line()),
+            Value::Array(items) | Value::Set(items) => Value::show_all(items, out),
+            Value::Map(pairs) => {
+                out.write_str("{")?;
+                for (index, (key, value)) in pairs.iter().enumerate() {
+                    out.write_str(if index == 0 { "" } else { ", " })?;
+                    key.show(out)?;
+                    out.write_str(": ")?;
+                    value.show(out)?;
+                }
+                out.write_str("}")
+            }
+            Value::Push(push) => Value::show_all(&push.data, out),
+            Value::Attribute(attribute) => attribute.data.show(out),
+            Value::Nil => out.write_str("nil"),
+            Value::Int(number) => write!(out, "{number}"),
+            Value::Double(number) => write!(out, "{number}"),
+            Value::Boolean(truth) => write!(out, "{truth}"),
+        }
+    }
+
+    fn show_all(items: &[Value], out: &mut Shown) -> fmt::Result {
+        out.write_str("[")?;
+        for (index, item) in items.iter().enumerate() {
+            out.write_str(if index == 0 { "" } else { ", " })?;
+            item.show(out)?;
+        }
+        out.write_str("]")
+    }
+}
+
+/// How many characters of a value an error shows.
+const SHOWN_MAX: usize = 80;
+
+/// The beginning of what is written to it; writing more fails.
+#[derive(Default)]
+struct Shown {
+    text: String,
+    chars: usize,
+}
+
+impl fmt::Write for Shown {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        for char in more.chars() {
+            if self.chars == SHOWN_MAX {
+                self.text.push('…');
+                return Err(fmt::Error);
+            }
+            self.chars += 1;
+            self.text.push(char);
+        }
+        Ok(())
     }
 }
 
@@ -318,5 +380,31 @@ mod tests {
         let reply = Value::Array(vec![Value::Okay, Value::ServerError(ServerError::new("ERR no"))]);
         assert!(reply.clone().into_result().is_ok());
         assert_eq!(reply.extract_error().unwrap_err().code(), Some("ERR"));
+    }
+
+    #[test]
+    fn an_error_shows_the_beginning_of_what_does_not_fit() {
+        let bulk = |text: &str| Value::BulkString(text.into());
+        let map = Value::Map(vec![(bulk("a"), Value::Int(1))]);
+        for (value, shown) in [
+            (Value::Nil, "is nil, which is no i64: nil"),
+            (bulk("a\n"), "is a bulk string, which is no i64: \"a\\n\""),
+            (Value::Array(vec![bulk("a"), Value::Okay, map]), "is an array, which is no i64: [\"a\", OK, {\"a\": 1}]"),
+        ] {
+            let error = value.mismatch("i64").to_string();
+            assert!(error.ends_with(shown), "{error}");
+        }
+        let long = bulk(&"x".repeat(200)).mismatch("i64").to_string();
+        assert!(long.ends_with(&format!(": \"{}…", "x".repeat(79))), "{long}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_written_out_whole() {
+        let large = Value::BulkString(vec![0; 64 << 20]);
+        let list = Value::Array(vec![Value::Int(1); 1 << 20]);
+        let started = std::time::Instant::now();
+        assert!(large.mismatch("i64").to_string().len() < 300 && list.mismatch("i64").to_string().len() < 300);
+        // Writing it out takes seconds.
+        assert!(started.elapsed() < std::time::Duration::from_millis(100), "{:?}", started.elapsed());
     }
 }
