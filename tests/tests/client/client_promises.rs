@@ -2,8 +2,8 @@
 
 use crate::fake::{Answer, Fake, oblige, polled, run};
 use onrush::{
-    AsyncCommands, CacheConfig, Client, Connection, ConnectionConfig, ErrorKind, Lease, Pipeline, RedisError,
-    RedisResult, cmd, pipe,
+    AsyncCommands, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Lease, Pipeline,
+    RedisError, RedisResult, Scan, cmd, pipe,
 };
 use onrush_tests::server::Server;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -225,4 +225,40 @@ fn own_writes_over_leases_are_read_whatever_the_server_reports_and_when() {
             }
         }
     });
+}
+
+#[test]
+fn a_scan_over_a_closed_connection_ends_with_one_error() {
+    run(async {
+        let answer = |_: usize, line: &str| match line {
+            "SCAN 0" => Answer::Say("*2\r\n$1\r\n7\r\n*1\r\n$1\r\na\r\n".into()),
+            line if line.starts_with("SCAN") => Answer::HangUp,
+            line => oblige(line),
+        };
+        let fake = Fake::start(answer).await;
+        let closed = fake.connect(ConnectionConfig::new()).await;
+        closed.close().await;
+        let breaking = fake.connect(ConnectionConfig::new().set_backoff(None)).await;
+        let home = fake.connect(ConnectionConfig::new()).await;
+        let lease = home.lease().await.unwrap();
+        let timed = lease.with_timeout(Duration::from_secs(9));
+        assert_eq!(all_of(closed.scan()).await, (0, 1));
+        assert_eq!(all_of(breaking.scan()).await, (1, 1));
+        assert_eq!(all_of(timed.scan()).await, (1, 1));
+        assert_eq!(all_of(lease.scan()).await, (0, 1));
+    });
+}
+
+/// The numbers of items and of errors of a scan that ends.
+async fn all_of<C: ConnectionLike>(mut scan: Scan<'_, C, String>) -> (usize, usize) {
+    let mut seen = (0, 0);
+    while let Some(item) = scan.next_item().await {
+        if item.is_ok() {
+            seen.0 += 1
+        } else {
+            seen.1 += 1
+        }
+        assert!(seen.0 + seen.1 < 10, "it has no end");
+    }
+    seen
 }

@@ -245,4 +245,8 @@ impl ConnectionLike for Cached<'_> {
         }
         self.connection.send_pipeline(pipeline).await
     }
+
+    fn is_closed(&self) -> bool {
+        self.connection.is_closed()
+    }
 }

@@ -9,7 +9,7 @@ use futures_core::Stream;
 
 use crate::commands::options::ScanOptions;
 use crate::connection::ConnectionLike;
-use crate::error::RedisResult;
+use crate::error::{ErrorKind, RedisResult};
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::{Cmd, cmd};
 use crate::values::from_value::{FromRedisValue, from_redis_value};
@@ -57,10 +57,11 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
         Scan { con, name, key: key.to_redis_args(), options, cursor, items: VecDeque::new(), page: None }
     }
 
-    /// The next item; `None` after the last.
+    /// The next item; `None` after the last, and after an error that would come again.
     ///
     /// # Errors
-    /// Those of [`Cmd::query_async`], and an item that does not fit the type.
+    /// Those of [`Cmd::query_async`], and an item that does not fit the type. After a disconnect the next call asks for
+    /// the same page again, unless the connection is closed for good.
     pub async fn next_item(&mut self) -> Option<RedisResult<T>> {
         std::future::poll_fn(|cx| self.poll_item(cx)).await
     }
@@ -100,9 +101,9 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
                     self.items = items.into();
                 }
                 Err(error) => {
-                    // Other errors would come again; but after a disconnect the cursor stays valid, since cursors hold
-                    // no state.
-                    if !error.is_connection_dropped() {
+                    // Other errors would come again, and so would those of a connection that is closed for good; but
+                    // after a disconnect the cursor stays valid, since cursors hold no state.
+                    if !error.is_connection_dropped() || error.kind() == ErrorKind::Closed || self.con.is_closed() {
                         self.cursor = None;
                     }
                     return Poll::Ready(Some(Err(error)));

@@ -124,6 +124,10 @@ impl ConnectionLike for Lease {
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
         self.connection.send_pipeline(pipeline).await
     }
+
+    fn is_closed(&self) -> bool {
+        self.connection.is_closed()
+    }
 }
 
 impl Connection {

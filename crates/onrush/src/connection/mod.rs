@@ -45,6 +45,12 @@ pub trait ConnectionLike: Send + Sync {
         &self,
         pipeline: &Pipeline,
     ) -> impl Future<Output = RedisResult<Option<Vec<RedisResult<Value>>>>> + Send;
+
+    /// Whether it is closed for good: every further command would fail. Things that send again, such as
+    /// [`Scan`](crate::Scan), then stop.
+    fn is_closed(&self) -> bool {
+        false
+    }
 }
 
 /// A connection to one server, shared by cloning; a clone costs one reference count.
@@ -341,6 +347,10 @@ impl ConnectionLike for Connection {
             return Box::pin(tracing::Instrument::instrument(self.send_commands(pipeline), span)).await;
         }
         self.send_commands(pipeline).await
+    }
+
+    fn is_closed(&self) -> bool {
+        self.inner.shared.is_closed()
     }
 }
 

@@ -71,4 +71,8 @@ impl<C: ConnectionLike> ConnectionLike for WithTimeout<'_, C> {
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
         self.within(self.con.send_pipeline(pipeline)).await
     }
+
+    fn is_closed(&self) -> bool {
+        self.con.is_closed()
+    }
 }
