@@ -13,7 +13,8 @@ use crate::values::pipeline::Pipeline;
 /// A Lua script with its SHA-1 digest. Cloning shares the code.
 ///
 /// A connection loads a script once, with SCRIPT LOAD before the first EVALSHA in the same write, and again on each new
-/// link after a disconnect. So NOSCRIPT occurs only if a client flushes the server's scripts meanwhile.
+/// link after a disconnect. It remembers the last thousand scripts, with at most 1 MB of code; older ones are loaded
+/// again before their next use. So NOSCRIPT occurs only if a client flushes the server's scripts meanwhile.
 #[derive(Clone)]
 pub struct Script(Arc<Loaded>);
 

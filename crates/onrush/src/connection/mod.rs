@@ -7,6 +7,7 @@ pub(crate) mod lease;
 pub(crate) mod own_writes;
 pub(crate) mod pubsub;
 pub(crate) mod queue;
+pub(crate) mod scripts;
 pub(crate) mod sink;
 pub(crate) mod subscriptions;
 pub(crate) mod timeout;
@@ -470,7 +471,7 @@ impl Connection {
                 return;
             }
             self.inner.shared.tally.retry(missing.len());
-            match self.request_batch(Packed::new(&bytes, missing.len(), class), false, &[]).await {
+            match self.request_batch(Packed::new(&bytes, missing.len(), class), false, pipeline.scripts()).await {
                 Ok(outcome) => {
                     let answered = outcome.replies.len();
                     for (command, value) in missing.drain(..answered).zip(outcome.replies) {

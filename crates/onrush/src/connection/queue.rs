@@ -1,6 +1,5 @@
 //! State that the users of a connection and its driver share: the commands on their way out.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Waker};
@@ -14,12 +13,12 @@ use crate::commands::script::Script;
 use crate::connection::counters::{Counters, Tally};
 use crate::connection::gate::{Class, Packed};
 use crate::connection::own_writes::OwnWrites;
+use crate::connection::scripts::{self, Scripts};
 use crate::connection::sink::{Entry, Manner, Sink};
 use crate::connection::subscriptions::{Change, Resubscription, Subscriptions};
 use crate::error::{RedisError, RedisResult, ServerError};
 use crate::link::push::Outlet;
 use crate::link::url::ProtocolVersion;
-use crate::values::encode::command;
 use crate::values::value::{PushInfo, PushKind, Value};
 
 /// The queue of a connection, and other state that its users and its driver share.
@@ -68,8 +67,7 @@ struct Queue {
     waker: Option<Waker>,
     asleep: bool,
     tick: u32,
-    /// The scripts that this connection has loaded, or will have before anything queued from now on.
-    scripts: HashMap<[u8; 20], Script>,
+    scripts: Scripts,
     /// The subscriptions, for later links.
     subscriptions: Subscriptions,
     /// How many replies everything queued so far brings.
@@ -437,16 +435,16 @@ impl Shared {
         self.queue.lock().bytes.len()
     }
 
-    /// Commands that load again every script that was loaded before, for a new connection.
+    /// Commands that load again the scripts that were loaded before, for a new connection.
     pub(crate) fn reload_scripts(&self, out: &mut Vec<u8>) -> usize {
         let queue = self.queue.lock();
-        queue.scripts.values().for_each(|script| command(&[b"SCRIPT", b"LOAD", script.code().as_bytes()], out));
+        queue.scripts.reload(out);
         queue.scripts.len()
     }
 
     /// Forgets that a script is loaded, since the server says it is not.
     pub(crate) fn forget_script(&self, script: &Script) {
-        self.queue.lock().scripts.remove(script.digest());
+        self.queue.lock().scripts.forget(script);
     }
 
     /// Whether pushes are waited for, so that a silent loss of the server would go undetected.
@@ -506,9 +504,9 @@ impl Queue {
     #[cold]
     fn load_scripts(&mut self, scripts: &[Script]) {
         for script in scripts {
-            if self.scripts.insert(*script.digest(), script.clone()).is_none() {
+            if self.scripts.is_new(script) {
                 let mut bytes = Vec::new();
-                command(&[b"SCRIPT", b"LOAD", script.code().as_bytes()], &mut bytes);
+                scripts::load(script, &mut bytes);
                 self.add(&bytes, 1, Manner::ONE, Sink::Discard);
             }
         }
