@@ -262,3 +262,38 @@ async fn all_of<C: ConnectionLike>(mut scan: Scan<'_, C, String>) -> (usize, usi
     }
     seen
 }
+
+#[test]
+fn a_user_without_a_password_logs_in_as_that_user() {
+    run(async {
+        let fake = Fake::obliging().await;
+        let config = || ConnectionConfig::new().set_client_info(false);
+        for (connection, (login, first)) in [
+            ("redis://bob@127.0.0.1:P/", "HELLO 3 AUTH bob "),
+            ("redis://bob@127.0.0.1:P/?protocol=resp2", "AUTH bob "),
+            ("redis://127.0.0.1:P/?user=bob", "HELLO 3 AUTH bob "),
+            ("redis://:secret@127.0.0.1:P/", "HELLO 3 AUTH default secret"),
+            ("redis://127.0.0.1:P/", "HELLO 3"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let client = Client::open(login.replace("P", &fake.port.to_string())).unwrap();
+            client.connect_with(config()).await.unwrap();
+            assert_eq!(fake.lines(connection)[0], first, "{login}");
+        }
+        for server in [Server::start_onrush(&[]), Server::start_redis(&[])] {
+            let client = Client::open(format!("redis://default@127.0.0.1:{}/", server.port())).unwrap();
+            let con = client.connect().await.unwrap();
+            let bob = Client::open(format!("redis://bob@127.0.0.1:{}/", server.port())).unwrap();
+            assert_eq!(bob.connect().await.unwrap_err().kind(), ErrorKind::AuthenticationFailed);
+            let mut add = cmd("ACL");
+            add.arg(("SETUSER", "bob", "on", "nopass", "+@all", "~*"));
+            if add.exec_async(&con).await.is_err_and(|error| error.to_string().contains("only the default one")) {
+                continue;
+            }
+            let me: String = cmd("ACL").arg("WHOAMI").query_async(&bob.connect().await.unwrap()).await.unwrap();
+            assert_eq!(me, "bob");
+        }
+    });
+}

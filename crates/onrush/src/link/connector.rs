@@ -81,6 +81,8 @@ impl Connector {
     /// Agrees on a protocol and logs in.
     async fn greet(&self, link: &mut Link) -> RedisResult<ProtocolVersion> {
         let Credentials { username, password } = self.credentials().await?;
+        // A user without a password has an empty one.
+        let password = password.or_else(|| username.as_ref().map(|_| String::new()));
         let user = username.as_deref();
         if self.info.protocol == ProtocolVersion::RESP3 {
             let mut args: Vec<&[u8]> = vec![b"HELLO", b"3"];

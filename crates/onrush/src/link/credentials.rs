@@ -12,7 +12,7 @@ use crate::error::RedisResult;
 pub struct Credentials {
     /// The user; the default user if there is only a password.
     pub username: Option<String>,
-    /// The password; without one there is no login.
+    /// The password; an empty one if there is only a user. Without both there is no login.
     pub password: Option<String>,
 }
 

@@ -45,9 +45,11 @@ pub enum ConnectionAddr {
 /// Where the server is and who we are there.
 ///
 /// Parsed from a URL:
-/// - `redis://[[user]:password@]host[:port][/db][?option=value…]`, also `valkey://` and `onrush://`;
+/// - `redis://[user][:password]@host[:port][/db][?option=value…]`, the login only if wanted, also `valkey://` and `onrush://`;
 /// - `rediss://…` for TLS, with `#insecure` at the end to take any certificate;
 /// - `redis+unix://[[user]:password@]/path/to/socket[?db=0&user=…&pass=…]`, also `unix://`.
+///
+/// A user without a password logs in with an empty one, which users with `nopass` take.
 ///
 /// Options: `protocol=resp2|resp3` (or `2`, `3`), `db`, `user`, `pass`, `client_name`. Other options, which other
 /// clients may have, change nothing: [`unknown_options`](Self::unknown_options) lists them. Reserved characters in any
@@ -59,7 +61,7 @@ pub struct ConnectionInfo {
     pub addr: ConnectionAddr,
     /// The database to select.
     pub db: i64,
-    /// The user to log in as; the default user if there is a password alone.
+    /// The user to log in as, with an empty password if there is none; the default user if there is a password alone.
     pub username: Option<String>,
     /// The password to log in with.
     pub password: Option<String>,
