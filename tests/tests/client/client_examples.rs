@@ -16,7 +16,7 @@ mod rate_limiter;
 
 use std::time::Duration;
 
-use onrush::RedisResult;
+use onrush::{AsyncCommands, Client, RedisResult};
 use onrush_tests::server::Server;
 
 fn example(run: impl AsyncFn(&str) -> RedisResult<()>, server: Server) {
@@ -31,9 +31,24 @@ fn onrush() -> Server {
     Server::start_onrush(&["--workers", "2"])
 }
 
+/// One test, since the example counts what the process makes.
 #[test]
-fn cache_makes_once_what_many_miss() {
+fn cache_makes_once_what_many_miss_and_frees_no_lock_of_another() {
     example(cache::run, onrush());
+    let frees_none = async |url: &str| {
+        let con = Client::open(url)?.connect().await?;
+        let maker = con.clone();
+        let made = tokio::spawn(async move { cache::article(&maker, 8).await });
+        while !con.exists::<_, bool>("making:article:8").await? {
+            tokio::task::yield_now().await;
+        }
+        // The maker takes longer than its lock lasts, and another has the lock by then.
+        let () = con.set("making:article:8", "another").await?;
+        made.await.expect("a task")?;
+        assert_eq!(con.get::<_, Option<String>>("making:article:8").await?.as_deref(), Some("another"));
+        Ok(())
+    };
+    example(frees_none, onrush());
 }
 
 #[test]
