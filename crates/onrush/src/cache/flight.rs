@@ -7,6 +7,7 @@
 //! when it asked.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -23,6 +24,7 @@ pub(crate) type Arrival = RedisResult<Arc<Value>>;
 pub(crate) struct Flight {
     cache: Arc<Cache>,
     read: Read,
+    began: Instant,
     /// `None` when it has ended.
     passengers: Mutex<Option<Vec<oneshot::Sender<Arrival>>>>,
 }
@@ -38,11 +40,16 @@ pub(crate) enum Boarding {
 
 impl Flight {
     pub(crate) fn new(cache: Arc<Cache>, read: Read) -> Flight {
-        Flight { cache, read, passengers: Mutex::new(Some(Vec::new())) }
+        Flight { cache, read, began: Instant::now(), passengers: Mutex::new(Some(Vec::new())) }
     }
 
     pub(crate) fn read(&self) -> &Read {
         &self.read
+    }
+
+    /// When it began: its reply is at most as old.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
     }
 
     /// Takes a passenger; `None` when it has ended.

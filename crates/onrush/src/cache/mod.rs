@@ -12,6 +12,7 @@ pub(crate) mod gather;
 pub(crate) mod shelf;
 
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -264,7 +265,7 @@ impl Cache {
     }
 
     fn look_key(&self, key: &[u8], encoded: &[u8], ttl: Duration) -> Look {
-        let found = self.shelf(key).find(encoded, Instant::now());
+        let found = self.shelf(key).find(encoded, Instant::now(), ttl);
         if let Some(value) = found {
             self.hits.fetch_add(1, Ordering::Relaxed);
             return Look::Hit(value);
@@ -318,9 +319,11 @@ impl Cache {
         let found;
         let mut shelf = self.shelf(&read.key);
         found = shelf.flight(&read.key, &read.command);
-        let waiting = found.as_ref().and_then(|flight| flight.board());
+        let now = Instant::now();
+        let young = found.as_ref().filter(|flight| now.saturating_duration_since(flight.began()) < read.ttl);
+        let waiting = young.and_then(|flight| flight.board());
         // A read may have ended since the caller looked.
-        let waiting = waiting.or_else(|| shelf.find(&read.command, Instant::now()).map(Flight::landed));
+        let waiting = waiting.or_else(|| shelf.find(&read.command, now, read.ttl).map(Flight::landed));
         if let Some(waiting) = waiting {
             self.merged.fetch_add(1, Ordering::Relaxed);
             return Boarding::Passenger(waiting);
@@ -393,7 +396,7 @@ impl Cache {
         self.change(&mut self.shelf(key), |shelf| shelf.forget(key));
     }
 
-    fn keep(&self, read: &Read, good: &AtomicBool, value: &Value, until: Instant) {
+    fn keep(&self, read: &Read, good: &AtomicBool, value: &Value, time: Range<Instant>) {
         let bytes = weight(&read.key, &read.command, value);
         if bytes > self.config.bytes_max / LARGE_PART {
             return;
@@ -403,7 +406,7 @@ impl Cache {
         if !good.load(Ordering::Relaxed) {
             return;
         }
-        self.change(&mut shelf, |shelf| shelf.insert(&read.key, &read.command, value, bytes, until));
+        self.change(&mut shelf, |shelf| shelf.insert(&read.key, &read.command, value, bytes, time));
         drop(shelf);
         let is_full = || {
             self.entries.load(Ordering::Relaxed) > self.config.entries_max
@@ -454,7 +457,7 @@ impl Ticket {
         // A time beyond the range of the clock is no useful limit.
         let Some(until) = self.since.checked_add(ttl).filter(|until| *until > Instant::now()) else { return };
         if !matches!(value, Value::ServerError(_)) {
-            self.cache.keep(&self.read, &self.good, value, until);
+            self.cache.keep(&self.read, &self.good, value, self.since..until);
         }
     }
 
@@ -574,6 +577,28 @@ mod tests {
         miss(&cache, "GET k").keep(&Value::Int(1), Some(&Value::Int(60_000)));
         assert!(is_kept(&cache, "GET gone") && is_kept(&cache, "GET k"));
         assert!(!is_kept(&cache, "GET expired") && !is_kept(&cache, "GET failed"));
+    }
+
+    #[test]
+    fn a_reader_gets_nothing_older_than_it_wants() {
+        let cache = cache(CacheConfig::new());
+        let within = |line, ttl| match cache.look(&encoded(line), Caching::For(ttl)) {
+            Some(Look::Miss(read)) => Err(read),
+            Some(Look::Hit(_)) => Ok(()),
+            _ => panic!("{line} is for the cache"),
+        };
+        let (brief, long) = (Duration::from_millis(20), Duration::from_secs(60));
+        miss(&cache, "GET k").keep(&Value::Int(1), FOREVER);
+        assert!(within("GET k", long).is_ok());
+        std::thread::sleep(brief);
+        assert!(within("GET k", long).is_ok() && is_kept(&cache, "GET k"));
+        let read = within("GET k", brief).unwrap_err();
+        // Nor does it wait for a read that was sent that long ago.
+        let Boarding::Leader(early) = cache.board(&read) else { panic!("the kept reply is too old") };
+        assert!(matches!(cache.board(&Read { ttl: long, ..read.clone() }), Boarding::Passenger(_)));
+        std::thread::sleep(brief);
+        assert!(matches!(cache.board(&read), Boarding::Leader(_)));
+        drop(early);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! Everything here takes constant time, except forgetting a key, which is linear in its replies.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use slab::Slab;
@@ -36,6 +37,8 @@ struct Entry {
     key: Arc<[u8]>,
     value: Arc<Value>,
     bytes: usize,
+    /// When its read was queued: it is at most as old.
+    since: Instant,
     until: Instant,
     newer: usize,
     older: usize,
@@ -86,10 +89,11 @@ impl Shelf {
         self.keys.len()
     }
 
-    /// A kept reply that is still good at this time.
-    pub(crate) fn find(&mut self, command: &[u8], now: Instant) -> Option<Arc<Value>> {
+    /// A kept reply that is still good at this time, and younger than that.
+    pub(crate) fn find(&mut self, command: &[u8], now: Instant, age_max: Duration) -> Option<Arc<Value>> {
         let at = *self.by_command.get(command)?;
-        if self.entries[at].until <= now {
+        let entry = &self.entries[at];
+        if entry.until <= now || now.saturating_duration_since(entry.since) >= age_max {
             return None;
         }
         if self.newest != at {
@@ -100,7 +104,14 @@ impl Shelf {
     }
 
     /// Keeps a reply in place of what was kept for the command.
-    pub(crate) fn insert(&mut self, key: &Arc<[u8]>, command: &Arc<[u8]>, value: &Value, bytes: usize, until: Instant) {
+    pub(crate) fn insert(
+        &mut self,
+        key: &Arc<[u8]>,
+        command: &Arc<[u8]>,
+        value: &Value,
+        bytes: usize,
+        time: Range<Instant>,
+    ) {
         if let Some(&at) = self.by_command.get(command) {
             self.remove(at);
         }
@@ -110,7 +121,8 @@ impl Shelf {
             key: key.clone(),
             value: Arc::new(value.clone()),
             bytes,
-            until,
+            since: time.start,
+            until: time.end,
             newer: NONE,
             older: NONE,
             next_of_key: first,
@@ -254,10 +266,8 @@ pub(crate) fn weight(key: &[u8], command: &[u8], value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::time::Duration;
-
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     use super::*;
 
@@ -277,13 +287,16 @@ mod tests {
                     0 => {
                         at.map(|at| model.remove(at));
                         model.push(((key, field), step as i64));
-                        shelf.insert(&name, &command, &Value::Int(step as i64), 1, now + Duration::from_secs(1));
+                        let time = now..now + Duration::from_secs(2);
+                        shelf.insert(&name, &command, &Value::Int(step as i64), 1, time);
                     }
                     1 => {
                         let want = at.map(|at| { let one = model.remove(at); model.push(one); one.1 });
-                        let got = shelf.find(&command, now).map(|value| (*value).clone());
+                        let second = Duration::from_secs(1);
+                        let got = shelf.find(&command, now, second).map(|value| (*value).clone());
                         prop_assert_eq!(got, want.map(Value::Int));
-                        prop_assert!(shelf.find(&command, now + Duration::from_secs(1)).is_none());
+                        prop_assert!(shelf.find(&command, now + second, second).is_none());
+                        prop_assert!(shelf.find(&command, now + 2 * second, 9 * second).is_none());
                     }
                     2 => {
                         model.retain(|(one, _)| one.0 != key);
