@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,11 +12,11 @@ use futures_core::Stream;
 use parking_lot::Mutex;
 
 use crate::connection::Connection;
-use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::values::cmd::Cmd;
 
 use crate::connection::queue::{Refused, Shared};
-use crate::connection::sink::{Part, Sink};
+use crate::connection::sink::{Again, Part, Sink};
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
 
@@ -172,7 +173,8 @@ pub(crate) struct News {
     pub bytes: usize,
 }
 
-/// The result of a stream whose replies are only counted.
+/// The result of a stream whose replies are only counted. Commands are named by their index in the stream, counted from
+/// 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -180,11 +182,32 @@ pub struct Summary {
     pub replies: u64,
     /// Commands that failed.
     pub errors: u64,
-    /// The first of them, counted from 0, and its error.
+    /// The first of them and its error.
     pub first_error: Option<(u64, RedisError)>,
+    /// All commands that were sent and may have been executed or not ([`Fate::Unknown`]), in ascending order: a range
+    /// or a few for each disconnect. At most [`RANGES_MAX`](Self::RANGES_MAX); beyond that, the last range also holds
+    /// what lies between.
+    pub unknown: Vec<Range<u64>>,
+    /// All commands that were given up and not sent ([`Fate::NotSent`]), in the same way.
+    pub not_sent: Vec<Range<u64>>,
 }
 
 impl Summary {
+    /// Most ranges of [`unknown`](Self::unknown) and of [`not_sent`](Self::not_sent).
+    pub const RANGES_MAX: usize = 1_024;
+
+    fn add_error(&mut self, index: u64, error: RedisError) {
+        self.errors += 1;
+        match error.fate() {
+            Fate::Unknown => add_to_ranges(&mut self.unknown, index),
+            Fate::NotSent => add_to_ranges(&mut self.not_sent, index),
+            Fate::Replied => {}
+        }
+        if self.first_error.as_ref().is_none_or(|(first, _)| index < *first) {
+            self.first_error = Some((index, error));
+        }
+    }
+
     /// The number of replies, if none was an error.
     ///
     /// # Errors
@@ -193,6 +216,27 @@ impl Summary {
         match self.first_error {
             Some((_, error)) => Err(error),
             None => Ok(self.replies),
+        }
+    }
+}
+
+/// Adds a number to ranges that are in ascending order and do not touch. O(log n) for a number behind or beside the last.
+fn add_to_ranges(ranges: &mut Vec<Range<u64>>, number: u64) {
+    let at = ranges.partition_point(|range| range.end < number);
+    match ranges.get_mut(at) {
+        Some(range) if range.start <= number + 1 => {
+            *range = range.start.min(number)..range.end.max(number + 1);
+        }
+        _ => ranges.insert(at, number..number + 1),
+    }
+    let end = ranges[at].end;
+    if let Some(next) = ranges.get(at + 1).filter(|next| next.start <= end).cloned() {
+        ranges[at].end = next.end;
+        ranges.remove(at + 1);
+    }
+    if ranges.len() > Summary::RANGES_MAX {
+        if let (Some(last), Some(before)) = (ranges.pop(), ranges.last_mut()) {
+            before.end = last.end;
         }
     }
 }
@@ -208,9 +252,7 @@ impl Window {
         if self.keeps {
             replies.push(reply);
         } else if let Err(error) = reply {
-            let summary = &mut self.state.lock().summary;
-            summary.errors += 1;
-            summary.first_error.get_or_insert((index, error));
+            self.state.lock().summary.add_error(index, error);
         }
     }
 
@@ -328,7 +370,9 @@ impl<S: Stream<Item = C>, C: AsRef<Cmd>> Source for FromStream<S> {
 ///
 /// Commands are read, sent and answered at the same time, so there is no batch size to choose; a [`WindowSize`] bounds
 /// the commands under way, and the memory of their replies here and in the server. The size of replies to come is
-/// guessed from those that have come: where small replies are followed by large ones, more may come once. Nothing happens unless it is polled. After a drop no more commands are sent; those already
+/// guessed from those that have come: where small replies are followed by large ones, more may come once. After a
+/// disconnect, commands that were not sent go over the next connection, and so do those that are marked as
+/// [`idempotent`](Cmd::idempotent), unless others behind them may have been executed; the rest fail. Nothing happens unless it is polled. After a drop no more commands are sent; those already
 /// passed to the connection are executed, and their replies dropped.
 pub struct Replies<'a> {
     shared: Arc<Shared>,
@@ -336,6 +380,8 @@ pub struct Replies<'a> {
     _connection: Option<Connection>,
     source: Option<Box<dyn Source + Send + 'a>>,
     size: WindowSize,
+    /// How often a command is sent again, if it may be.
+    retries_max: u32,
     window: Arc<Window>,
     /// Commands gathered for the next part.
     pending: Pipeline,
@@ -406,6 +452,7 @@ impl<'a> Replies<'a> {
             _connection: Some(connection.clone()),
             source: Some(source),
             size: WindowSize::for_round_trip(connection.inner.shared.round_trip()),
+            retries_max: connection.inner.connector.config.retries_max,
             window: Arc::new(Window::new(true)),
             pending: Pipeline::new(),
             index: 0,
@@ -436,8 +483,7 @@ impl<'a> Replies<'a> {
         std::future::poll_fn(|cx| self.poll_reply(cx).map(drop)).await;
         let mut summary = self.window.state.lock().summary.clone();
         if let Some(error) = self.failed {
-            summary.errors += 1;
-            summary.first_error.get_or_insert((self.index, error));
+            summary.add_error(self.index, error);
         }
         summary
     }
@@ -549,6 +595,11 @@ impl<'a> Replies<'a> {
             first: self.index,
             answered: 0,
             news: News::default(),
+            doubtful: 0,
+            again: self.pending.has_idempotent().then(|| {
+                let idempotent = (0..count).map(|index| self.pending.is_idempotent(index)).collect();
+                Box::new(Again { bytes: packed.bytes().to_vec(), idempotent, retries_left: self.retries_max })
+            }),
             replies: Vec::with_capacity(if self.window.keeps { count } else { 0 }),
             window: self.window.clone(),
         };
@@ -581,6 +632,8 @@ impl Stream for Replies<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::connection::queue::Taken;
     use crate::link::push::Outlet;
@@ -612,6 +665,7 @@ mod tests {
                 _connection: None,
                 source: Some(Box::new(FromIter((0..COMMANDS).map(|_| crate::cmd("PING"))))),
                 size: WindowSize { bytes: 1, commands: 1, reply_bytes: 1 },
+                retries_max: 3,
                 window: Arc::new(Window::new(true)),
                 pending: Pipeline::new(),
                 index: 0,
@@ -665,6 +719,27 @@ mod tests {
         state.replies.push_back(Ok(Value::BulkString(vec![0; 3 << 20])));
         assert!(state.take_reply().is_some());
         assert_eq!((state.reply_bytes, state.room(WindowSize::default()).map(|room| room.commands)), (0, Some(1616)));
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_hold_the_numbers_that_were_added(numbers in proptest::collection::btree_set(0..300u64, 0..200), seed: u64) {
+            let mut mixed: Vec<u64> = numbers.iter().copied().collect();
+            mixed.sort_by_key(|number| number.wrapping_mul(seed | 1).rotate_left(7));
+            let mut ranges = Vec::new();
+            mixed.iter().for_each(|number| add_to_ranges(&mut ranges, *number));
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
+            prop_assert!(ranges.into_iter().flatten().eq(numbers));
+        }
+    }
+
+    #[test]
+    fn the_number_of_ranges_is_limited() {
+        let mut ranges = Vec::new();
+        (0..9_000).step_by(2).for_each(|number| add_to_ranges(&mut ranges, number));
+        assert_eq!((ranges.len(), &ranges[1022..]), (Summary::RANGES_MAX, &[2044..2045, 2046..8999][..]));
+        (0..9_000).rev().for_each(|number| add_to_ranges(&mut ranges, number));
+        assert_eq!((ranges.len(), &ranges[0]), (1, &(0..9_000)));
     }
 
     #[test]

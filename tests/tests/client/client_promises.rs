@@ -2,8 +2,8 @@
 
 use crate::fake::{Answer, Fake, oblige, polled, run};
 use onrush::{
-    AsyncCommands, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Lease, Pipeline,
-    RedisError, RedisResult, Scan, cmd, pipe,
+    AsyncCommands, Backoff, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Lease,
+    Pipeline, RedisError, RedisResult, Scan, Summary, cmd, pipe,
 };
 use onrush_tests::server::Server;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -295,5 +295,92 @@ fn a_user_without_a_password_logs_in_as_that_user() {
             let me: String = cmd("ACL").arg("WHOAMI").query_async(&bob.connect().await.unwrap()).await.unwrap();
             assert_eq!(me, "bob");
         }
+    });
+}
+
+/// A server that takes the first commands of its first connection, answers one, and hangs up; then it obliges.
+async fn hangs_up_once(taken: &'static str) -> Fake {
+    Fake::start(move |connection, line| match (connection, line) {
+        (0, "GET 0") => oblige(line),
+        (0, line) if line == taken => Answer::HangUp,
+        (0, _) => Answer::Nothing,
+        _ => oblige(line),
+    })
+    .await
+}
+
+fn unknown(summary: &Summary) -> Vec<u64> {
+    summary.unknown.iter().cloned().flatten().collect()
+}
+
+#[test]
+fn a_stream_sends_again_what_may_be_executed_twice() {
+    run(async {
+        let commands = || (0..100).map(|n| cmd("GET").arg(n).idempotent().to_owned());
+        let con = hangs_up_once("GET 9").await.connect(ConnectionConfig::new()).await;
+        let good = con.stream(commands()).fold(0, |good, reply| good + usize::from(reply.is_ok())).await;
+        assert_eq!(good, 100);
+        let fake = hangs_up_once("GET 9").await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        let summary = con.stream(commands()).count().await;
+        assert_eq!((summary.replies, summary.errors), (100, 0), "{summary:?}");
+        let again: Vec<String> = (1..100).map(|n| format!("GET {n}")).collect();
+        assert_eq!(fake.lines(1), again);
+        let counters = con.counters();
+        assert_eq!((counters.commands, counters.in_flight), (counters.replies + counters.lost, 0));
+        assert!(counters.lost > 0 && counters.lost == counters.retries, "{counters:?}");
+    });
+}
+
+#[test]
+fn what_a_stream_sends_again_overtakes_nothing_of_it() {
+    run(async {
+        let fake = hangs_up_once("GET 9").await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        // One of those that are sent before the loss must not be executed twice.
+        let commands =
+            (0..12).map(|n| if n == 5 { cmd("GET").arg(n).clone() } else { cmd("GET").arg(n).idempotent().clone() });
+        let summary = con.stream(commands).count().await;
+        assert_eq!((summary.replies, summary.errors, unknown(&summary)), (12, 5, (1..6).collect()));
+        let again: Vec<String> = (6..12).map(|n| format!("GET {n}")).collect();
+        assert_eq!(fake.lines(1), again);
+    });
+}
+
+#[test]
+fn a_stream_that_counts_names_every_command_of_unknown_fate() {
+    run(async {
+        // Each of the first connections answers three commands and takes more.
+        let answered = [const { AtomicUsize::new(0) }; 100];
+        let fake = Fake::start(move |connection, line| match answered[connection].fetch_add(1, Relaxed) {
+            0..3 => oblige(line),
+            3..6 => Answer::Nothing,
+            _ if connection < 5 => Answer::HangUp,
+            _ => oblige(line),
+        })
+        .await;
+        let con = fake.connect(ConnectionConfig::new().set_response_timeout(Some(Duration::from_millis(300)))).await;
+        let summary = con.stream(gets(1_000)).count().await;
+        assert_eq!(summary.replies, 1_000);
+        let unknown = unknown(&summary);
+        assert_eq!(unknown.len() as u64, summary.errors, "{summary:?}");
+        assert_eq!(summary.first_error.as_ref().map(|(index, _)| *index), unknown.first().copied());
+        // Whatever is not named has been executed once.
+        let lines: Vec<String> = fake.seen().into_iter().map(|came| came.line).collect();
+        for n in (0..1_000u64).filter(|n| !unknown.contains(n)) {
+            assert_eq!(lines.iter().filter(|line| **line == format!("GET {n}")).count(), 1, "{n}");
+        }
+    });
+}
+
+#[test]
+fn what_a_stream_has_sent_once_stays_unknown_whatever_becomes_of_the_next_attempt() {
+    run(async {
+        let fake = Fake::start(|_, line| if line == "GET 0" { Answer::HangUp } else { Answer::Nothing }).await;
+        let config = ConnectionConfig::new().set_backoff(Some(Backoff::new().set_attempts_max(Some(1))));
+        let con = fake.connect(config).await;
+        let commands = (0..5).map(|n| cmd("GET").arg(n).idempotent().clone());
+        let summary = con.stream(commands).count().await;
+        assert_eq!((summary.replies, summary.errors, unknown(&summary)), (5, 5, (0..5).collect()));
     });
 }

@@ -75,7 +75,30 @@ pub(crate) struct Part {
     /// Answers that are not handed over, and what they tell.
     pub replies: Vec<RedisResult<Value>>,
     pub news: News,
+    /// How many of the first commands may have been executed already, by an earlier link.
+    pub doubtful: usize,
+    /// `None` if no command may be executed twice.
+    pub again: Option<Box<Again>>,
     pub window: Arc<Window>,
+}
+
+/// What it takes to send commands of a part again.
+#[derive(Debug)]
+pub(crate) struct Again {
+    /// All commands of the part.
+    pub bytes: Vec<u8>,
+    /// Whether each may be executed twice.
+    pub idempotent: Vec<bool>,
+    pub retries_left: u32,
+}
+
+/// The commands of a part that go over the next link.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Their bytes.
+    pub len: usize,
+    /// How many of them were sent already. If any, the part has the bytes of all.
+    pub again: usize,
 }
 
 impl Part {
@@ -103,8 +126,34 @@ impl Part {
     /// Answers with an error all commands that end within the given length and have no answer yet.
     fn fail_to(&mut self, len: usize, broken: &Broken) {
         while let Some(&end) = self.ends.get(self.answered).filter(|&&end| end as usize <= len) {
-            self.answer(Err(broken.error_at(end as usize)));
+            let earlier = if self.answered < self.doubtful { Fate::Unknown } else { Fate::NotSent };
+            self.answer(Err(broken.error_at(end as usize).after(earlier)));
         }
+    }
+}
+
+impl Part {
+    /// The first command that may go over the next link when `sent` of them have been written. What is sent again must
+    /// not run after later commands that may have been executed already: `barred` if there are such behind the part.
+    fn first_again(&self, sent: usize, barred: bool) -> usize {
+        let sent = sent.max(self.answered);
+        let Some(again) = self.again.as_ref().filter(|again| !barred && again.retries_left > 0) else { return sent };
+        let last = again.idempotent[self.answered..sent].iter().rposition(|idempotent| !idempotent);
+        last.map_or(self.answered, |last| self.answered + last + 1)
+    }
+
+    /// Removes commands from the front, which take so many bytes.
+    fn remove_first(&mut self, count: usize, len: usize) {
+        self.ends.drain(..count);
+        self.ends.iter_mut().for_each(|end| *end -= len as u32);
+        self.first += count as u64;
+        self.doubtful = self.doubtful.saturating_sub(count);
+        if let Some(again) = &mut self.again {
+            again.bytes.drain(..len);
+            again.idempotent.drain(..count);
+        }
+        self.answered = 0;
+        self.window.finish_part(len);
     }
 }
 
@@ -331,20 +380,39 @@ impl Entry {
         }
     }
 
-    /// Cuts a part of a stream in two at a disconnect: the commands that were sent fail, the rest will be sent again.
-    /// Returns the length of the rest, or `None` for other entries.
-    pub(crate) fn cut(&mut self, written: usize, error: &RedisError) -> Option<usize> {
+    /// Cuts a part of a stream in two at a disconnect: commands that were sent fail, unless they may be sent again; the
+    /// rest goes over the next link. `None` if nothing is left, and for other entries. `barred`: windows with later
+    /// commands that may have been executed.
+    pub(crate) fn cut(&mut self, written: usize, error: &RedisError, barred: &mut Vec<Arc<Window>>) -> Option<Rest> {
         let Sink::Part(part) = &mut self.sink else { return None };
-        part.fail_to(written, &Broken { error: error.clone(), written });
+        let sent = part.ends.partition_point(|&end| end as usize <= written);
+        let is_barred = barred.iter().any(|window| Arc::ptr_eq(window, &part.window));
+        let first = part.first_again(sent, is_barred);
+        if first > part.answered && !is_barred {
+            barred.push(part.window.clone());
+        }
+        if first == part.ends.len() {
+            return None;
+        }
+        let cut = first.checked_sub(1).map_or(0, |last| part.ends[last]) as usize;
+        part.fail_to(cut, &Broken { error: error.clone(), written });
         part.publish();
-        let cut = part.answered.checked_sub(1).map_or(0, |last| part.ends[last]);
-        part.ends.drain(..part.answered);
-        part.first += part.answered as u64;
-        part.ends.iter_mut().for_each(|end| *end -= cut);
-        part.answered = 0;
-        part.window.finish_part(cut as usize);
-        self.len -= cut as usize;
-        Some(self.len)
+        part.remove_first(first, cut);
+        let again = sent.saturating_sub(first);
+        part.doubtful = part.doubtful.max(again);
+        if let Some(sent_again) = part.again.as_mut().filter(|_| again > 0) {
+            sent_again.retries_left -= 1;
+        }
+        self.len -= cut;
+        Some(Rest { len: self.len, again })
+    }
+
+    /// The bytes of a part that is sent again.
+    pub(crate) fn bytes_again(&self) -> &[u8] {
+        match &self.sink {
+            Sink::Part(part) => part.again.as_ref().map_or(&[], |again| &again.bytes),
+            _ => &[],
+        }
     }
 
     fn last(&mut self, outcome: Result<Value, Broken>) -> Progress {

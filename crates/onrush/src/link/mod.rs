@@ -14,16 +14,18 @@ pub(crate) mod url;
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::connection::queue::{Shared, Taken};
-use crate::connection::sink::{Entry, Manner, Progress, Sink};
+use crate::connection::sink::{Entry, Manner, Progress, Rest, Sink};
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::link::net::Stream;
 use crate::link::parse::Parser;
+use crate::stream::Window;
 use crate::values::value::{PushInfo, PushKind, Value};
 
 /// Most bytes of one read.
@@ -355,40 +357,59 @@ impl Link {
     /// Fails the commands that were sent, and returns the others to the queue.
     ///
     /// A server cannot execute a command before it has its last byte. So single commands and transactions count as not
-    /// sent until then; a batch gets the number of bytes written.
+    /// sent until then; a batch gets the number of bytes written. Commands of streams that may be executed twice are
+    /// returned too.
     pub(crate) fn salvage(&mut self, shared: &Shared, error: &RedisError, keep: bool) {
         let mut unwritten = self.output.len() - self.output_at;
-        let mut kept_len = 0;
-        let mut kept = Vec::new();
-        let mut lost = Vec::new();
+        let (mut kept, mut kept_len, mut lost) = (Vec::new(), 0, Vec::new());
+        // Bytes of what is sent again, which come before those that are still here; the newest first.
+        let mut again: Vec<Vec<u8>> = Vec::new();
+        let mut barred = Vec::new();
         while let Some(mut entry) = self.inflight.pop_back() {
             let missing = unwritten.min(entry.len);
             unwritten -= missing;
             let written = entry.len - missing;
-            if missing == 0 || !keep {
+            if !keep {
                 lost.push((entry, written));
-            } else if written == 0 || entry.manner.whole {
+            } else if written == 0 || missing > 0 && entry.manner.whole {
                 kept_len += entry.len;
                 kept.push(entry);
-            } else if let Some(rest_len) = cut(shared, &mut entry, written, error) {
-                kept_len += rest_len;
+            } else if let Some(rest) = cut(shared, &mut entry, written, error, &mut barred) {
+                if rest.again > 0 {
+                    again.push(entry.bytes_again().to_vec());
+                } else {
+                    kept_len += rest.len;
+                }
                 kept.push(entry);
             } else {
                 lost.push((entry, written));
             }
         }
         kept.reverse();
-        shared.put_back(&self.output[self.output.len() - kept_len..], kept);
+        let behind = &self.output[self.output.len() - kept_len..];
+        let bytes: Vec<u8> = again.iter().rev().map(Vec::as_slice).chain([behind]).flatten().copied().collect();
+        shared.put_back(&bytes, kept);
         lost.into_iter().rev().for_each(|(entry, written)| shared.lose(entry, error, written));
     }
 }
 
-/// Cuts a part of a stream in two, and counts the commands that are lost with that.
-fn cut(shared: &Shared, entry: &mut Entry, written: usize, error: &RedisError) -> Option<usize> {
+/// Cuts a part of a stream in two, and counts the commands that are lost or sent again with that.
+fn cut(
+    shared: &Shared,
+    entry: &mut Entry,
+    written: usize,
+    error: &RedisError,
+    barred: &mut Vec<Arc<Window>>,
+) -> Option<Rest> {
     let due = entry.due();
-    let rest_len = entry.cut(written, error);
-    shared.tally.lost(due - entry.due());
-    rest_len
+    let rest = entry.cut(written, error, barred);
+    let again = rest.as_ref().map_or(0, |rest| rest.again);
+    shared.tally.lost(due - entry.due() + again);
+    if again > 0 {
+        shared.note_due(again);
+        shared.tally.retry(again);
+    }
+    rest
 }
 
 impl Drop for Link {

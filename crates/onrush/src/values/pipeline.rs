@@ -20,6 +20,8 @@ pub struct Pipeline {
     encoder: Encoder,
     marks: Vec<Mark>,
     atomic: bool,
+    /// Whether any command is marked as harmless to execute twice.
+    some_idempotent: bool,
     class: Class,
     scripts: Vec<Script>,
 }
@@ -82,6 +84,7 @@ impl Pipeline {
     /// Adds a command built elsewhere.
     pub fn add_command(&mut self, cmd: &Cmd) -> &mut Pipeline {
         let idempotent = if cmd.is_idempotent() { IDEMPOTENT } else { 0 };
+        self.some_idempotent |= cmd.is_idempotent();
         let uncached = if cmd.caching() == Caching::Never { UNCACHED } else { 0 };
         self.marks.push(Mark(self.encoder.len() as u64 | idempotent | uncached));
         self.encoder.append_last(cmd.encoder());
@@ -115,6 +118,7 @@ impl Pipeline {
     pub fn idempotent(&mut self) -> &mut Pipeline {
         if let Some(mark) = self.marks.last_mut() {
             mark.0 |= IDEMPOTENT;
+            self.some_idempotent = true;
         }
         self
     }
@@ -145,6 +149,7 @@ impl Pipeline {
         self.encoder.clear();
         self.marks.clear();
         self.scripts.clear();
+        self.some_idempotent = false;
         self.class = Class::PLAIN;
     }
 
@@ -237,6 +242,11 @@ impl Pipeline {
 
     pub(crate) fn is_idempotent(&self, index: usize) -> bool {
         self.marks[index].0 & IDEMPOTENT != 0
+    }
+
+    /// Whether any command is marked as harmless to execute twice.
+    pub(crate) fn has_idempotent(&self) -> bool {
+        self.some_idempotent
     }
 
     /// Whether the server must answer a command, whatever is cached.
