@@ -43,7 +43,7 @@ use crate::commands::script::{Script, ScriptInvocation};
 use crate::connection::ConnectionLike;
 use crate::connection::client::ConnectionConfig;
 use crate::connection::lease;
-use crate::connection::pubsub::{self, Msg};
+use crate::connection::pubsub::{self, Msg, PubSubEvent};
 use crate::connection::timeout::WithTimeout;
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::link::tls::TlsOptions;
@@ -518,6 +518,15 @@ impl PubSub {
     pub fn get_message_within(&mut self, timeout: Duration) -> RedisResult<Option<Msg>> {
         let message = block_on(async { tokio::time::timeout(timeout, self.pubsub.next_message()).await })?;
         message.map_or(Ok(None), |message| message.map(Some).ok_or_else(RedisError::closed))
+    }
+
+    /// Waits for the next message, or for what is to be known about missing ones; as
+    /// [`next_event`](crate::PubSub::next_event). `None` when the connection is closed for good.
+    ///
+    /// # Errors
+    /// As [`block_on`].
+    pub fn next_event(&mut self) -> RedisResult<Option<PubSubEvent>> {
+        block_on(self.pubsub.next_event())
     }
 
     /// Waits for the next push of any kind; as [`next_push`](crate::PubSub::next_push).

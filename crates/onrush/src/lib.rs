@@ -114,7 +114,7 @@ pub use commands::sorted_sets::{
 pub use connection::client::{Client, ConnectionConfig};
 pub use connection::counters::Counters;
 pub use connection::lease::Lease;
-pub use connection::pubsub::{Msg, PubSub};
+pub use connection::pubsub::{Msg, PubSub, PubSubEvent};
 pub use connection::timeout::WithTimeout;
 pub use connection::{Connection, ConnectionLike};
 pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};

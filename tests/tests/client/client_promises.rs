@@ -2,8 +2,8 @@
 
 use crate::fake::{Answer, Fake, oblige, polled, run};
 use onrush::{
-    AsyncCommands, Backoff, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Lease,
-    Pipeline, RedisError, RedisResult, Scan, Summary, cmd, pipe,
+    AsyncCommands, Backoff, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Lease, Msg,
+    Pipeline, PubSubEvent, RedisError, RedisResult, Scan, Summary, cmd, pipe,
 };
 use onrush_tests::server::Server;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -383,4 +383,66 @@ fn what_a_stream_has_sent_once_stays_unknown_whatever_becomes_of_the_next_attemp
         let summary = con.stream(commands).count().await;
         assert_eq!((summary.replies, summary.errors, unknown(&summary)), (5, 5, (0..5).collect()));
     });
+}
+
+#[test]
+fn a_subscriber_that_the_server_cuts_off_sees_the_gap() {
+    run(async {
+        for server in [Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])] {
+            let client = Client::open(format!("redis://127.0.0.1:{}/", server.port())).unwrap();
+            let con = client.connect().await.unwrap();
+            let limit = "pubsub 1mb 0 0";
+            cmd("CONFIG").arg(("SET", "client-output-buffer-limit", limit)).exec_async(&con).await.unwrap();
+            let small = ConnectionConfig::new().set_socket_buffers(None, Some(64 << 10));
+            let mut messages = client.pubsub_with(small.clone()).await.unwrap();
+            let mut events = client.pubsub_with(small).await.unwrap();
+            messages.subscribe("c").await.unwrap();
+            events.subscribe("c").await.unwrap();
+            let padding = "x".repeat(4 << 10);
+            let publish = async |n: u64| con.publish::<_, _, usize>("c", format!("{n} {padding}")).await.unwrap();
+            let mut sent = 0;
+            while publish(sent).await > 0 {
+                sent += 1;
+            }
+            let go_on = async {
+                loop {
+                    sent += 1;
+                    publish(sent).await;
+                    tokio::task::yield_now().await;
+                }
+            };
+            let read = async {
+                let (mut last, mut marked) = (None, 0);
+                while marked == 0 {
+                    let message = messages.next_message().await.unwrap();
+                    marked += usize::from(message.is_after_gap());
+                    check_order(&mut last, &message, message.is_after_gap());
+                }
+                let (mut last, mut is_gap) = (None, false);
+                loop {
+                    match events.next_event().await.unwrap() {
+                        PubSubEvent::Message(message) => {
+                            check_order(&mut last, &message, is_gap);
+                            if is_gap {
+                                break;
+                            }
+                        }
+                        event => is_gap |= event == PubSubEvent::Gap,
+                    }
+                }
+            };
+            tokio::select! {
+                () = read => {}
+                () = go_on => {}
+            }
+        }
+    });
+}
+
+/// A message's number follows the last one, except behind a gap.
+fn check_order(last: &mut Option<u64>, message: &Msg, is_after_gap: bool) {
+    let text: String = message.get_payload().unwrap();
+    let number = text.split(' ').next().unwrap().parse().unwrap();
+    assert!(is_after_gap || last.is_none_or(|last| last + 1 == number), "{last:?}, {number}");
+    *last = Some(number);
 }

@@ -1,23 +1,48 @@
 //! A connection for subscriptions.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
 use crate::connection::Connection;
-use crate::error::RedisResult;
+use crate::error::{RedisResult, ServerError};
 use crate::values::from_value::{FromRedisValue, from_redis_value};
 use crate::values::value::{PushInfo, PushKind, Value};
 
 /// A connection that only receives: the messages of channels and patterns, over RESP2 and RESP3.
 ///
-/// The client drops no messages: a reader that falls behind slows the server down. Any number of subscriptions may be
-/// made before anything is read. Once the server has confirmed them, they are made again after each reconnect; messages
-/// published during the disconnect are missed, as always with pub/sub.
+/// The client itself drops no messages: while a reader is behind, the connection is left unread. Then the messages pile
+/// up in the server, which cuts off a subscriber that is too far behind (`client-output-buffer-limit`), and what it had
+/// for it is lost. So are the messages published during any disconnect. Such a gap is told:
+/// [`next_event`](Self::next_event) returns it in its place among the messages, and
+/// [`Msg::is_after_gap`] marks the message behind it.
+///
+/// Any number of subscriptions may be made before anything is read. Once the server has confirmed them, they are made
+/// again after each reconnect.
 #[derive(Debug)]
 pub struct PubSub {
     connection: Connection,
+    /// Whether messages may be missing before the next one.
+    gap: bool,
+}
+
+/// What comes to a [`PubSub`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PubSubEvent {
+    /// A published message.
+    Message(Msg),
+    /// The connection was lost: messages may be missing from here until the subscriptions are made again.
+    Gap,
+    /// The server has refused to make a subscription again after a reconnect, with this error: no more messages come by
+    /// it.
+    Refused {
+        /// The channel or the pattern.
+        name: Vec<u8>,
+        /// Why.
+        error: ServerError,
+    },
 }
 
 /// A published message.
@@ -26,6 +51,7 @@ pub struct Msg {
     channel: Value,
     pattern: Option<Value>,
     payload: Value,
+    after_gap: bool,
 }
 
 impl Msg {
@@ -37,7 +63,7 @@ impl Msg {
         }
         let mut parts = push.data.into_iter();
         let pattern = if has_pattern { Some(parts.next()?) } else { None };
-        Some(Msg { channel: parts.next()?, pattern, payload: parts.next()? })
+        Some(Msg { channel: parts.next()?, pattern, payload: parts.next()?, after_gap: false })
     }
 
     /// The channel it was published on.
@@ -71,6 +97,11 @@ impl Msg {
         self.pattern.is_some()
     }
 
+    /// Whether messages may be missing before it, since the connection was lost.
+    pub fn is_after_gap(&self) -> bool {
+        self.after_gap
+    }
+
     /// The pattern it came by; `Nil` without one.
     ///
     /// # Errors
@@ -82,7 +113,7 @@ impl Msg {
 
 impl PubSub {
     pub(crate) fn new(connection: Connection) -> PubSub {
-        PubSub { connection }
+        PubSub { connection, gap: false }
     }
 
     /// Subscribes to a channel.
@@ -140,9 +171,15 @@ impl PubSub {
         std::future::poll_fn(|cx| self.connection.inner.shared.outlet.poll_next(cx)).await
     }
 
-    /// The next message. `None` when the connection is closed for good.
+    /// The next message. `None` when the connection is closed for good. It does not say that messages are missing before
+    /// the next one has come; [`next_event`](Self::next_event) does.
     pub async fn next_message(&mut self) -> Option<Msg> {
         std::future::poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    /// The next message, or what is to be known about missing ones. `None` when the connection is closed for good.
+    pub async fn next_event(&mut self) -> Option<PubSubEvent> {
+        std::future::poll_fn(|cx| self.poll_event(cx)).await
     }
 
     /// The messages as a stream.
@@ -155,17 +192,41 @@ impl PubSub {
         self
     }
 
-    fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Option<Msg>> {
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Msg>> {
         loop {
-            match std::task::ready!(self.connection.inner.shared.outlet.poll_next(cx)) {
+            match ready!(self.poll_event(cx)) {
                 None => return Poll::Ready(None),
-                Some(push) => {
-                    if let Some(message) = Msg::from_push_info(push) {
-                        return Poll::Ready(Some(message));
-                    }
-                }
+                Some(PubSubEvent::Message(message)) => return Poll::Ready(Some(message)),
+                Some(_) => {}
             }
         }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<PubSubEvent>> {
+        loop {
+            let Some(push) = ready!(self.connection.inner.shared.outlet.poll_next(cx)) else {
+                return Poll::Ready(None);
+            };
+            if push.kind == PushKind::Disconnection {
+                self.gap = true;
+                return Poll::Ready(Some(PubSubEvent::Gap));
+            }
+            if let Some((name, error)) = refusal(&push) {
+                return Poll::Ready(Some(PubSubEvent::Refused { name, error }));
+            }
+            if let Some(message) = Msg::from_push_info(push) {
+                let after_gap = std::mem::take(&mut self.gap);
+                return Poll::Ready(Some(PubSubEvent::Message(Msg { after_gap, ..message })));
+            }
+        }
+    }
+}
+
+/// The subscription that the server has refused to make again, if the push tells of one.
+fn refusal(push: &PushInfo) -> Option<(Vec<u8>, ServerError)> {
+    match push.data.as_slice() {
+        [name, Value::ServerError(error)] => Some((name.as_bytes()?.to_vec(), error.clone())),
+        _ => None,
     }
 }
 
@@ -173,6 +234,6 @@ impl Stream for PubSub {
     type Item = Msg;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Msg>> {
-        self.poll_message(cx)
+        self.get_mut().poll_message(cx)
     }
 }
