@@ -42,7 +42,7 @@ use crate::commands::options::ScanOptions;
 use crate::commands::script::{Script, ScriptInvocation};
 use crate::connection::ConnectionLike;
 use crate::connection::client::ConnectionConfig;
-use crate::connection::lease;
+use crate::connection::lease::{self, Attempted};
 use crate::connection::pubsub::{self, Msg, PubSubEvent};
 use crate::connection::timeout::WithTimeout;
 use crate::error::{ErrorKind, RedisError, RedisResult};
@@ -273,18 +273,40 @@ impl Connection {
         keys: impl ToRedisArgs,
         mut attempt: impl FnMut(&Connection<lease::Lease>, &mut Pipeline) -> RedisResult<Option<T>>,
     ) -> RedisResult<T> {
-        let lease = self.lease()?;
         let mut watch = cmd("WATCH");
         watch.arg(keys);
+        let mut retries = 0;
         loop {
-            watch.exec(&lease)?;
-            let mut pipeline = Pipeline::new();
-            pipeline.atomic();
-            let outcome = attempt(&lease, &mut pipeline);
-            lease.con.note_unwatch(cmd("UNWATCH").query(&lease));
-            if let Some(value) = outcome? {
-                return Ok(value);
+            let error = match attempt_over(&self.lease()?, &watch, &mut attempt) {
+                Attempted::Done(outcome) => return outcome,
+                Attempted::Lost(error) => error,
+            };
+            if !self.con.may_retry(retries) {
+                return Err(error);
             }
+            retries += 1;
+        }
+    }
+}
+
+/// Attempts a transaction until no other client has changed a watched key.
+fn attempt_over<T>(
+    lease: &Connection<lease::Lease>,
+    watch: &Cmd,
+    attempt: &mut impl FnMut(&Connection<lease::Lease>, &mut Pipeline) -> RedisResult<Option<T>>,
+) -> Attempted<T> {
+    loop {
+        if let Err(error) = watch.exec(lease) {
+            return lease.con.failed_before(error);
+        }
+        let mut pipeline = Pipeline::new();
+        pipeline.atomic();
+        let outcome = attempt(lease, &mut pipeline);
+        lease.con.note_unwatch(cmd("UNWATCH").query(lease));
+        match outcome {
+            Ok(Some(value)) => return Attempted::Done(Ok(value)),
+            Ok(None) => {}
+            Err(error) => return lease.con.failed(error),
         }
     }
 }

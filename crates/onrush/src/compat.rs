@@ -17,8 +17,7 @@ impl aio::ConnectionLike for Connection {
             if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), Caching::Default)) {
                 return to_value(self.read_cached(look).await.map_err(to_error)?);
             }
-            let lease = self.lease_for(packed.class()).await.map_err(to_error)?;
-            to_value(lease.as_deref().unwrap_or(self).request(packed, false).await.map_err(to_error)?)
+            to_value(self.request_apart(packed, false).await.map_err(to_error)?)
         })
     }
 
@@ -37,9 +36,7 @@ impl aio::ConnectionLike for Connection {
             if packed.count() == 0 {
                 return Ok(Vec::new());
             }
-            let lease = self.lease_for(packed.class()).await.map_err(to_error)?;
-            let con = lease.as_deref().unwrap_or(self);
-            let outcome = con.request_batch(packed, is_transaction, &[]).await.map_err(to_error)?;
+            let outcome = self.request_batch(packed, is_transaction, &[]).await.map_err(to_error)?;
             if let Some(broken) = outcome.broken {
                 return Err(to_error(broken.error_at(bytes.len())));
             }

@@ -2,8 +2,8 @@
 
 use crate::fake::{Answer, Fake, oblige, polled, run};
 use onrush::{
-    AsyncCommands, Backoff, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Lease, Msg,
-    Pipeline, PubSubEvent, RedisError, RedisResult, Scan, Summary, cmd, pipe,
+    AsyncCommands, Backoff, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Fate, Lease,
+    Msg, Pipeline, PubSubEvent, RedisError, RedisResult, Scan, Summary, cmd, pipe,
 };
 use onrush_tests::server::Server;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -445,4 +445,110 @@ fn check_order(last: &mut Option<u64>, message: &Msg, is_after_gap: bool) {
     let number = text.split(' ').next().unwrap().parse().unwrap();
     assert!(is_after_gap || last.is_none_or(|last| last + 1 == number), "{last:?}, {number}");
     *last = Some(number);
+}
+
+#[test]
+fn a_blocking_command_goes_over_another_lease_if_it_may() {
+    run(async {
+        // Leases hang up on their second command, and some before their first.
+        let fake = Fake::start(|connection, line| match line {
+            "SELECT 1" if matches!(connection, 1..4) => Answer::HangUp,
+            "BLPOP x 0" if connection % 2 == 0 => Answer::HangUp,
+            line => oblige(line),
+        })
+        .await;
+        let client = Client::open(format!("redis://127.0.0.1:{}/1?protocol=resp2", fake.port)).unwrap();
+        let con = client.connect_with(ConnectionConfig::new().set_client_info(false)).await.unwrap();
+        let mut pop = cmd("BLPOP");
+        pop.arg(("x", 0));
+        let error = pop.exec_async(&con).await.unwrap_err();
+        assert_eq!(error.fate(), Fate::Unknown, "{error}");
+        pop.idempotent().exec_async(&con).await.unwrap();
+        let mut pipeline = pipe();
+        pipeline.add_command(&pop).add_command(&pop);
+        pipeline.exec_async(&con).await.unwrap();
+    });
+}
+
+#[test]
+fn a_transaction_goes_over_another_lease_until_exec_is_sent() {
+    run(async {
+        let fake = Fake::start(|connection, line| match (connection, line) {
+            (1, "WATCH n") | (2, "PING") | (4, "EXEC") => Answer::HangUp,
+            (_, "INCRBY n 1") => Answer::Say("+QUEUED\r\n".into()),
+            (_, line) => transact(line, || oblige(line)),
+        })
+        .await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        let mut attempts = 0;
+        let attempt = async |lease: &Lease, pipeline: &mut Pipeline| {
+            attempts += 1;
+            if cmd("PING").exec_async(lease).await.is_err() {
+                assert!(lease.is_closed());
+            }
+            incr(lease, pipeline).await
+        };
+        assert_eq!(con.transaction("n", attempt).await, Ok(7));
+        assert_eq!((attempts, fake.lines(3)[0].as_str()), (2, "WATCH n"));
+        let held = con.lease().await.unwrap();
+        let error = con.transaction("n", incr).await.unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::Io, Fate::Unknown));
+        drop(held);
+    });
+}
+
+#[test]
+fn a_hundred_workers_may_wait_at_a_time() {
+    run(async {
+        let fake = Fake::start(|_, line| if line.starts_with("BLPOP") { Answer::Nothing } else { oblige(line) }).await;
+        let con = fake.connect(ConnectionConfig::new().set_response_timeout(Some(Duration::from_millis(200)))).await;
+        let workers: Vec<_> = (0..100)
+            .map(|_| {
+                let con = con.clone();
+                tokio::spawn(async move { cmd("BLPOP").arg(("x", 0)).exec_async(&con).await })
+            })
+            .collect();
+        while fake.seen().iter().filter(|came| came.line.starts_with("BLPOP")).count() < 100 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(!workers.iter().any(|worker| worker.is_finished()));
+    });
+}
+
+#[test]
+fn who_may_wait_for_a_lease_without_limit_does() {
+    run(async {
+        let fake = Fake::obliging().await;
+        let config = ConnectionConfig::new().set_response_timeout(Some(Duration::from_millis(50))).set_leases_max(1);
+        let con = fake.connect(config.set_lease_timeout(None)).await;
+        let held = con.lease().await.unwrap();
+        let mut pop = cmd("BLPOP");
+        let pop = pop.arg(("x", 0)).exec_async(&con);
+        tokio::pin!(pop);
+        assert!(tokio::time::timeout(Duration::from_millis(200), &mut pop).await.is_err());
+        drop(held);
+        pop.await.unwrap();
+    });
+}
+
+#[test]
+fn leases_that_nobody_uses_are_closed() {
+    run(async {
+        let server = Server::start_onrush(&["--workers", "2"]);
+        let client = Client::open(format!("redis://127.0.0.1:{}/", server.port())).unwrap();
+        let con =
+            client.connect_with(ConnectionConfig::new().set_lease_idle(Some(Duration::from_millis(20)))).await.unwrap();
+        let count = async || {
+            let list: String = cmd("CLIENT").arg("LIST").query_async(&con).await.unwrap();
+            list.lines().count()
+        };
+        for _ in 0..2 {
+            let leases = [con.lease().await.unwrap(), con.lease().await.unwrap()];
+            assert_eq!(count().await, 3);
+            drop(leases);
+            while count().await > 1 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    });
 }

@@ -32,6 +32,9 @@ pub struct ConnectionConfig {
     pub(crate) retries_max: u32,
     pub(crate) queue_bytes_max: usize,
     pub(crate) leases_max: usize,
+    /// `None`: as long as a reply may take.
+    pub(crate) lease_timeout: Option<Option<Duration>>,
+    pub(crate) lease_idle: Option<Duration>,
     pub(crate) set_info: bool,
     pub(crate) tracking: Option<Vec<u8>>,
     pub(crate) cache: Option<CacheConfig>,
@@ -48,7 +51,9 @@ impl Default for ConnectionConfig {
             backoff: Some(Backoff::default()),
             retries_max: 3,
             queue_bytes_max: 64 << 20,
-            leases_max: 64,
+            leases_max: 1_024,
+            lease_timeout: None,
+            lease_idle: Some(Duration::from_secs(60)),
             set_info: true,
             tracking: None,
             cache: None,
@@ -65,8 +70,8 @@ impl ConnectionConfig {
     }
 
     /// Longest time without any reply, while replies are due, before a connection counts as lost. Also the longest time
-    /// that a command may wait to be sent while there is no connection, and that a call may wait for a lease. `None`:
-    /// no limit. Blocking commands are exempt. A timeout is at most 1/8 late. Commands that were not sent, or that are
+    /// that a command may wait to be sent while there is no connection, and that the making of a leased connection is
+    /// tried. `None`: no limit. Blocking commands are exempt. A timeout is at most 1/8 late. Commands that were not sent, or that are
     /// [idempotent](crate::Cmd::idempotent), are sent again over the next connection, which starts the time anew.
     pub fn set_response_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
         self.response_timeout = timeout;
@@ -115,10 +120,25 @@ impl ConnectionConfig {
         self
     }
 
-    /// Most leased connections at a time, for blocking commands and WATCH. A call that needs one more waits, at most
-    /// for the response timeout.
+    /// Most leased connections at a time, for blocking commands and WATCH. A call that needs one more waits for it; see
+    /// [`set_lease_timeout`](Self::set_lease_timeout). Default: 1,024. They are made when they are needed, each with some
+    /// 70 KB of memory.
     pub fn set_leases_max(mut self, leases: usize) -> ConnectionConfig {
         self.leases_max = leases.max(1);
+        self
+    }
+
+    /// Longest time that a call waits for a lease while all of them are taken, a blocking command too. `None`: no limit.
+    /// Default: the response timeout.
+    pub fn set_lease_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
+        self.lease_timeout = Some(timeout);
+        self
+    }
+
+    /// Time for which a leased connection is kept after its last use, at most half as long again. `None`: until the
+    /// connection beside it is closed. Default: 60 s.
+    pub fn set_lease_idle(mut self, idle: Option<Duration>) -> ConnectionConfig {
+        self.lease_idle = idle;
         self
     }
 

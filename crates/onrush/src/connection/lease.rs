@@ -1,14 +1,16 @@
 //! Connections for one holder: for blocking commands, and for commands that change a connection's state.
 
+use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connection::{Connection, ConnectionLike};
-use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerErrorKind};
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::{Cmd, cmd};
 use crate::values::pipeline::Pipeline;
@@ -18,18 +20,33 @@ use crate::values::value::Value;
 #[derive(Debug)]
 pub(crate) struct Leases {
     permits: Arc<Semaphore>,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Idle>,
+    /// How long a connection stays idle.
+    idle_max: Option<Duration>,
+    /// Where the reaper runs: leases may be dropped outside of the runtime.
+    runtime: Handle,
+}
+
+/// Connections that nobody holds, the one longest idle first.
+#[derive(Debug, Default)]
+struct Idle {
+    connections: VecDeque<(Connection, Instant)>,
+    /// A task removes those that have been idle too long.
+    has_reaper: bool,
 }
 
 impl Leases {
-    pub(crate) fn new(count_max: usize) -> Leases {
-        Leases { permits: Arc::new(Semaphore::new(count_max)), idle: Mutex::default() }
+    /// Must be called within a runtime.
+    pub(crate) fn new(count_max: usize, idle_max: Option<Duration>) -> Leases {
+        let permits = Arc::new(Semaphore::new(count_max));
+        Leases { permits, idle: Mutex::default(), idle_max, runtime: Handle::current() }
     }
 
     /// Gives no more leases, and closes the connections that are not held.
     pub(crate) fn close(&self) {
         self.permits.close();
-        self.idle.lock().clear();
+        let idle = std::mem::take(&mut self.idle.lock().connections);
+        drop(idle);
     }
 
     /// Waits until one more may be leased.
@@ -41,8 +58,59 @@ impl Leases {
             Ok(permit) => permit.map_err(closed),
             Err(_) => Err(RedisError::new(
                 ErrorKind::Timeout,
-                format!("no leased connection became free within {timeout:?}; see ConnectionConfig::set_leases_max"),
+                format!(
+                    "no leased connection became free within {timeout:?}; see ConnectionConfig::set_leases_max and \
+                     set_lease_timeout"
+                ),
             )),
+        }
+    }
+
+    /// The connection that was used last, if it is still good.
+    fn pop(&self) -> Option<Connection> {
+        loop {
+            let (connection, _) = self.idle.lock().connections.pop_back()?;
+            if !connection.is_closed() {
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Keeps a connection for later.
+    fn push(self: &Arc<Leases>, connection: Connection) {
+        if self.permits.is_closed() {
+            return;
+        }
+        let mut idle = self.idle.lock();
+        idle.connections.push_back((connection, Instant::now()));
+        if let (Some(idle_max), false) = (self.idle_max, idle.has_reaper) {
+            idle.has_reaper = true;
+            // If the runtime has shut down, so have the connections.
+            self.runtime.spawn(reap(Arc::downgrade(self), idle_max));
+        }
+    }
+
+    /// Closes what has been idle too long, and forgets what the server has closed; `false` if nothing is left.
+    fn reap(&self, idle_max: Duration) -> bool {
+        let mut reaped = Vec::new();
+        let mut idle = self.idle.lock();
+        let now = Instant::now();
+        while idle.connections.front().is_some_and(|(_, since)| now.duration_since(*since) >= idle_max) {
+            reaped.extend(idle.connections.pop_front());
+        }
+        idle.connections.retain(|(connection, _)| !connection.is_closed());
+        idle.has_reaper = !idle.connections.is_empty();
+        // Dropped after the lock.
+        idle.has_reaper
+    }
+}
+
+/// Runs while any connection is idle, and ends with the shared connection.
+async fn reap(leases: Weak<Leases>, idle_max: Duration) {
+    loop {
+        tokio::time::sleep((idle_max / 2).max(Duration::from_millis(1))).await;
+        if !leases.upgrade().is_some_and(|leases| leases.reap(idle_max)) {
+            return;
         }
     }
 }
@@ -63,15 +131,11 @@ pub struct Lease {
 
 impl Lease {
     pub(crate) async fn take(home: &Connection) -> RedisResult<Lease> {
-        let leases = &home.inner.leases;
-        let permit = leases.permit(home.inner.connector.config.response_timeout).await?;
-        let idle = || leases.idle.lock().pop();
-        let connection = loop {
-            match idle() {
-                Some(connection) if connection.is_closed() => {}
-                Some(connection) => break connection,
-                None => break Connection::open_leased(home).await?,
-            }
+        let (leases, config) = (&home.inner.leases, &home.inner.connector.config);
+        let permit = leases.permit(config.lease_timeout.unwrap_or(config.response_timeout)).await?;
+        let connection = match leases.pop() {
+            Some(connection) => connection,
+            None => open_patiently(home).await?,
         };
         Ok(Lease { connection, home: home.clone(), _permit: permit })
     }
@@ -97,6 +161,38 @@ impl Lease {
     }
 }
 
+/// Makes a connection, and tries again while the server is away, as the shared connection does: within the response
+/// timeout.
+async fn open_patiently(home: &Connection) -> RedisResult<Connection> {
+    let config = &home.inner.connector.config;
+    let started = Instant::now();
+    let mut attempts = 0;
+    loop {
+        let error = match Connection::open_leased(home).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        attempts += 1;
+        let again = config.backoff.as_ref().filter(|_| is_passing(&error) && !home.is_closed());
+        let Some(backoff) = again.filter(|backoff| backoff.attempts_max.is_none_or(|max| attempts < max)) else {
+            return Err(error);
+        };
+        let wait = backoff.wait(attempts);
+        if config.response_timeout.is_some_and(|timeout| started.elapsed() + wait >= timeout) {
+            return Err(error.delayed("no connection came within the response timeout"));
+        }
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Whether a later attempt to connect may succeed.
+fn is_passing(error: &RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Io | ErrorKind::Timeout | ErrorKind::Parse | ErrorKind::Server(ServerErrorKind::BusyLoading)
+    )
+}
+
 impl Deref for Lease {
     type Target = Connection;
 
@@ -109,7 +205,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let inner = &self.connection.inner;
         if Arc::strong_count(inner) == 1 && inner.shared.is_as_new() && !self.home.is_closed() {
-            self.home.inner.leases.idle.lock().push(self.connection.clone());
+            self.home.inner.leases.push(self.connection.clone());
         } else {
             inner.shared.abandon();
         }
@@ -136,7 +232,9 @@ impl Connection {
     /// [`query_async`](Pipeline::query_async). `None` means that another client has changed a watched key; then
     /// `attempt` is called again.
     ///
-    /// The result is that of the last attempt: what happens to the connection after it changes nothing of it.
+    /// The result is that of the last attempt: what happens to the connection after it changes nothing of it. If the
+    /// connection is lost before EXEC was sent, and the error of `attempt` says so ([`Fate::NotSent`]), `attempt` is called
+    /// again over another one.
     ///
     /// # Errors
     /// Those of `attempt` as they are, and those of the connection before an attempt.
@@ -160,18 +258,63 @@ impl Connection {
         keys: impl ToRedisArgs,
         mut attempt: impl AsyncFnMut(&Lease, &mut Pipeline) -> RedisResult<Option<T>>,
     ) -> RedisResult<T> {
-        let lease = self.lease().await?;
         let mut watch = cmd("WATCH");
         watch.arg(keys);
+        let mut retries = 0;
         loop {
-            watch.exec_async(&lease).await?;
+            let lease = self.lease().await?;
+            let error = match lease.attempt(&watch, &mut attempt).await {
+                Attempted::Done(outcome) => return outcome,
+                Attempted::Lost(error) => error,
+            };
+            if !self.may_retry(retries) {
+                return Err(error);
+            }
+            retries += 1;
+            self.inner.shared.tally.retry(1);
+        }
+    }
+}
+
+/// What became of a transaction on one lease.
+pub(crate) enum Attempted<T> {
+    Done(RedisResult<T>),
+    /// The lease was lost before anything was executed.
+    Lost(RedisError),
+}
+
+impl Lease {
+    /// Attempts a transaction until no other client has changed a watched key.
+    async fn attempt<T>(
+        &self,
+        watch: &Cmd,
+        attempt: &mut impl AsyncFnMut(&Lease, &mut Pipeline) -> RedisResult<Option<T>>,
+    ) -> Attempted<T> {
+        loop {
+            if let Err(error) = watch.exec_async(self).await {
+                return self.failed_before(error);
+            }
             let mut pipeline = Pipeline::new();
             pipeline.atomic();
-            let outcome = attempt(&lease, &mut pipeline).await;
-            lease.note_unwatch(cmd("UNWATCH").query_async(&lease).await);
-            if let Some(value) = outcome? {
-                return Ok(value);
+            let outcome = attempt(self, &mut pipeline).await;
+            self.note_unwatch(cmd("UNWATCH").query_async(self).await);
+            match outcome {
+                Ok(Some(value)) => return Attempted::Done(Ok(value)),
+                Ok(None) => {}
+                Err(error) => return self.failed(error),
             }
         }
+    }
+
+    /// What becomes of a transaction whose WATCH has failed: whatever became of that, nothing was executed.
+    pub(crate) fn failed_before<T>(&self, error: RedisError) -> Attempted<T> {
+        let is_unknown = error.fate() == Fate::Unknown;
+        self.failed(if is_unknown { error.with_fate(Fate::NotSent) } else { error })
+    }
+
+    /// What becomes of a transaction after an error: another lease may do better.
+    pub(crate) fn failed<T>(&self, error: RedisError) -> Attempted<T> {
+        let is_lost = error.fate() == Fate::NotSent && error.is_connection_dropped() && self.connection.is_closed();
+        if is_lost { Attempted::Lost(error) } else { Attempted::Done(Err(error)) }
     }
 }

@@ -61,7 +61,8 @@ pub trait ConnectionLike: Send + Sync {
 /// command back: it is sent, and its reply is dropped. The connection closes when the last clone is dropped and all
 /// commands are sent and answered.
 ///
-/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) automatically go over a leased connection. Dropping the
+/// Blocking commands (`BLPOP`, `XREAD … BLOCK` and the like) automatically go over a leased connection, and over
+/// another one if that is lost before they were sent, or if they are [`idempotent`](Cmd::idempotent). Dropping the
 /// future of one closes its connection, so the server gives the next element to another client; an element that it had
 /// popped by then is lost (`BLMOVE` and consumer groups avoid this). Commands that depend on or change a connection's
 /// state (`WATCH`, `MULTI`, `SELECT`, `AUTH`, `WAIT` …) are refused here, since they would affect all tasks' commands:
@@ -76,7 +77,7 @@ pub struct Connection {
 pub(crate) struct Inner {
     pub shared: Arc<Shared>,
     pub connector: Arc<Connector>,
-    pub leases: Leases,
+    pub leases: Arc<Leases>,
 }
 
 impl Drop for Inner {
@@ -127,7 +128,7 @@ impl Connection {
         let shared = Arc::new(shared.with_cache_beside(beside));
         let link = connector.connect(&shared).await?;
         Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
-        let leases = Leases::new(config.leases_max);
+        let leases = Arc::new(Leases::new(config.leases_max, config.lease_idle));
         Ok(Connection { inner: Arc::new(Inner { shared, connector, leases }) })
     }
 
@@ -167,7 +168,8 @@ impl Connection {
     /// dropped.
     ///
     /// # Errors
-    /// Those of connecting, and [`ErrorKind::Timeout`] if none becomes free within the response timeout.
+    /// Those of connecting, which is tried again within the response timeout, and [`ErrorKind::Timeout`] if none becomes
+    /// free in time; see [`ConnectionConfig::set_lease_timeout`](crate::ConnectionConfig::set_lease_timeout).
     pub async fn lease(&self) -> RedisResult<Lease> {
         Lease::take(self).await
     }
@@ -301,8 +303,61 @@ impl Connection {
         retries < self.inner.connector.config.retries_max && !self.inner.shared.is_closed()
     }
 
-    /// Queues commands in one piece and waits for all their replies.
+    /// Queues one command where it belongs, over a lease if it blocks, and waits for its reply, errors included.
+    pub(crate) async fn request_apart(&self, packed: Packed<'_>, idempotent: bool) -> RedisResult<Value> {
+        let (mut retries, mut fate) = (0, Fate::NotSent);
+        loop {
+            let lease = self.lease_for(packed.class()).await.map_err(|error| error.after(fate))?;
+            let Some(lease) = lease else { return self.request(packed, idempotent).await };
+            let error = match lease.request(packed, false).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error.after(fate),
+            };
+            fate = error.fate();
+            // A lease is not replaced when it breaks, so another one has to do.
+            let is_lost = error.is_connection_dropped() && lease.connection().is_closed();
+            if !is_lost || !(idempotent || fate == Fate::NotSent) || !self.may_retry(retries) {
+                return Err(error);
+            }
+            retries += 1;
+            self.inner.shared.tally.retry(1);
+        }
+    }
+
+    /// Queues commands in one piece where they belong, over a lease if one of them blocks, and waits for all their
+    /// replies.
     pub(crate) async fn request_batch(
+        &self,
+        packed: Packed<'_>,
+        whole: bool,
+        scripts: &[Script],
+    ) -> RedisResult<BatchOutcome> {
+        let Some(lease) = self.lease_for(packed.class()).await? else {
+            return self.request_batch_here(packed, whole, scripts).await;
+        };
+        match lease.request_batch_here(packed, whole, scripts).await {
+            // The lease was lost before it took them; another may.
+            Err(error) if lease.connection().is_closed() && error.is_connection_dropped() => {
+                let error = RedisError::new(ErrorKind::Io, error.detail().unwrap_or_default().to_owned());
+                Ok(BatchOutcome { replies: Vec::new(), broken: Some(Broken { error, written: 0 }) })
+            }
+            Ok(outcome) => {
+                lease.forget_unknown(scripts, &outcome.replies);
+                Ok(outcome)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes scripts that another client has flushed: the next call loads them again.
+    fn forget_unknown(&self, scripts: &[Script], replies: &[Value]) {
+        let is_unknown = |reply: &Value| matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT");
+        if !scripts.is_empty() && replies.iter().any(is_unknown) {
+            scripts.iter().for_each(|script| self.inner.shared.forget_script(script));
+        }
+    }
+
+    async fn request_batch_here(
         &self,
         packed: Packed<'_>,
         whole: bool,
@@ -367,11 +422,7 @@ impl Connection {
             return self.request(packed, cmd.is_idempotent()).await?.into_result();
         }
         // In a box, so that the future of a plain command stays small.
-        let apart = Box::pin(async {
-            let lease = self.lease_for(packed.class()).await?;
-            lease.as_deref().unwrap_or(self).request(packed, cmd.is_idempotent()).await?.into_result()
-        });
-        apart.await
+        Box::pin(self.request_apart(packed, cmd.is_idempotent())).await?.into_result()
     }
 
     async fn send_commands(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
@@ -385,11 +436,7 @@ impl Connection {
             }
             return self.send_pipeline_here(pipeline, packed).await;
         }
-        let apart = Box::pin(async {
-            let lease = self.lease_for(packed.class()).await?;
-            lease.as_deref().unwrap_or(self).send_pipeline_here(pipeline, packed).await
-        });
-        apart.await
+        Box::pin(self.send_pipeline_here(pipeline, packed)).await
     }
 }
 
