@@ -275,6 +275,11 @@ impl RedisError {
         matches!(self.repr.kind, ErrorKind::Io | ErrorKind::Closed | ErrorKind::Timeout | ErrorKind::Parse)
     }
 
+    /// Whether the server is loading its data, so that it has executed nothing.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.repr.kind == ErrorKind::Server(ServerErrorKind::BusyLoading)
+    }
+
     /// Whether no server listens at the address.
     pub fn is_connection_refusal(&self) -> bool {
         let Some(Source::Io(error)) = &self.repr.source else { return false };

@@ -316,6 +316,7 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 fn tiny() -> ConnectionConfig {
     ConnectionConfig::new()
         .set_client_info(false)
+        .set_ready_check(false)
         .set_socket_buffers(Some(4096), Some(4096))
         .set_response_timeout(Some(Duration::from_secs(20)))
 }

@@ -147,7 +147,7 @@ async fn fake(pttl: &'static str, get: &'static str) -> (Fake, Connection) {
         _ => oblige(line),
     })
     .await;
-    let config = ConnectionConfig::new().set_client_info(false).set_cache(CacheConfig::new());
+    let config = ConnectionConfig::new().set_client_info(false).set_ready_check(false).set_cache(CacheConfig::new());
     let url = format!("redis://127.0.0.1:{}/", fake.port);
     let con = Client::open(url).unwrap().connect_with(config).await.unwrap();
     (fake, con)

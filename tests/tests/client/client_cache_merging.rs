@@ -25,7 +25,7 @@ fn modes() -> [CacheMode; 3] {
 
 async fn connect(port: u16, config: ConnectionConfig) -> Connection {
     let client = Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
-    client.connect_with(config.set_client_info(false)).await.unwrap()
+    client.connect_with(config.set_client_info(false).set_ready_check(false)).await.unwrap()
 }
 
 async fn caching(port: u16, mode: CacheMode) -> Connection {

@@ -199,7 +199,7 @@ fn a_lease_given_up_is_hung_up_even_if_its_server_takes_nothing() {
     run(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://127.0.0.1:{}/?protocol=resp2", listener.local_addr().unwrap().port());
-        let config = ConnectionConfig::new().set_client_info(false).set_response_timeout(None);
+        let config = ConnectionConfig::new().set_client_info(false).set_ready_check(false).set_response_timeout(None);
         let con = Client::open(url).unwrap().connect_with(config).await.unwrap();
         let lease = con.lease().await.unwrap();
         let _shared = listener.accept().await.unwrap();

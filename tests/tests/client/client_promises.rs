@@ -6,6 +6,7 @@ use onrush::{
     Msg, Pipeline, PubSubEvent, RedisError, RedisResult, Scan, Summary, cmd, pipe,
 };
 use onrush_tests::server::Server;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -132,7 +133,7 @@ async fn caching() -> (Fake, Connection) {
         _ => oblige(line),
     };
     let fake = Fake::start(answer).await;
-    let config = ConnectionConfig::new().set_client_info(false).set_cache(CacheConfig::new());
+    let config = ConnectionConfig::new().set_client_info(false).set_ready_check(false).set_cache(CacheConfig::new());
     let client = Client::open(format!("redis://127.0.0.1:{}/", fake.port)).unwrap();
     (fake, client.connect_with(config).await.unwrap())
 }
@@ -267,7 +268,7 @@ async fn all_of<C: ConnectionLike>(mut scan: Scan<'_, C, String>) -> (usize, usi
 fn a_user_without_a_password_logs_in_as_that_user() {
     run(async {
         let fake = Fake::obliging().await;
-        let config = || ConnectionConfig::new().set_client_info(false);
+        let config = || ConnectionConfig::new().set_client_info(false).set_ready_check(false);
         for (connection, (login, first)) in [
             ("redis://bob@127.0.0.1:P/", "HELLO 3 AUTH bob "),
             ("redis://bob@127.0.0.1:P/?protocol=resp2", "AUTH bob "),
@@ -458,7 +459,8 @@ fn a_blocking_command_goes_over_another_lease_if_it_may() {
         })
         .await;
         let client = Client::open(format!("redis://127.0.0.1:{}/1?protocol=resp2", fake.port)).unwrap();
-        let con = client.connect_with(ConnectionConfig::new().set_client_info(false)).await.unwrap();
+        let con =
+            client.connect_with(ConnectionConfig::new().set_client_info(false).set_ready_check(false)).await.unwrap();
         let mut pop = cmd("BLPOP");
         pop.arg(("x", 0));
         let error = pop.exec_async(&con).await.unwrap_err();
@@ -550,5 +552,92 @@ fn leases_that_nobody_uses_are_closed() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
+    });
+}
+
+const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
+
+fn ready_checking() -> ConnectionConfig {
+    ConnectionConfig::new().set_client_info(false)
+}
+
+async fn connect(fake: &Fake, config: ConnectionConfig) -> RedisResult<Connection> {
+    Client::open(format!("redis://127.0.0.1:{}/?protocol=resp2", fake.port)).unwrap().connect_with(config).await
+}
+
+#[test]
+fn a_server_that_loads_its_data_counts_as_away() {
+    run(async {
+        // It loads its data whenever it starts, and hangs up once.
+        let fake = Fake::start(|connection, line| match (connection, line) {
+            (0..3 | 4..8, "PING") => Answer::Say(LOADING.into()),
+            (0..3 | 4..8, _) => panic!("{line}"),
+            (3, "GET last") => Answer::HangUp,
+            (3, "GET k") => Answer::Nothing,
+            (_, line) => oblige(line),
+        })
+        .await;
+        // Loading is no failed attempt.
+        let backoff = Backoff::new().set_attempts_max(Some(2));
+        let con = connect(&fake, ready_checking().set_backoff(Some(backoff))).await.unwrap();
+        let mut get = cmd("GET");
+        let get = get.arg("k").idempotent();
+        let mut last = cmd("GET");
+        let last = last.arg("last").idempotent();
+        let (one, two) = tokio::join!(get.exec_async(&con), last.exec_async(&con));
+        assert_eq!((one, two), (Ok(()), Ok(())));
+        assert_eq!(fake.seen().last().unwrap().connection, 8);
+    });
+}
+
+#[test]
+fn a_server_that_goes_on_loading_is_told_after_the_response_timeout() {
+    run(async {
+        let fake = Fake::start(|_, _| Answer::Say(LOADING.into())).await;
+        let config = ready_checking().set_response_timeout(Some(Duration::from_millis(100)));
+        let error = connect(&fake, config.clone()).await.unwrap_err();
+        assert_eq!((error.code(), error.fate()), (Some("LOADING"), Fate::NotSent), "{error}");
+        // Who wants to see it may.
+        let con = connect(&fake, config.set_ready_check(false)).await.unwrap();
+        let error = cmd("GET").arg("k").exec_async(&con).await.unwrap_err();
+        assert_eq!((error.code(), error.fate()), (Some("LOADING"), Fate::Replied));
+    });
+}
+
+#[test]
+fn what_loading_has_kept_from_running_is_sent_again() {
+    run(async {
+        // It begins to load while it is connected.
+        let left = Arc::new(AtomicUsize::new(0));
+        let (loads, spoiled) = (left.clone(), AtomicUsize::new(0));
+        let answer = move |_: usize, line: &str| match line {
+            "MULTI" => {
+                spoiled.store(0, Relaxed);
+                oblige(line)
+            }
+            "EXEC" if spoiled.load(Relaxed) == 0 => Answer::Say("*2\r\n+OK\r\n+OK\r\n".into()),
+            "EXEC" => Answer::Say("-EXECABORT Transaction discarded because of previous errors.\r\n".into()),
+            line => match loads.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) {
+                Ok(_) => {
+                    spoiled.store(1, Relaxed);
+                    Answer::Say(LOADING.into())
+                }
+                Err(_) => oblige(line),
+            },
+        };
+        let fake = Fake::start(answer).await;
+        let con = connect(&fake, ready_checking()).await.unwrap();
+        left.store(3, Relaxed);
+        cmd("SET").arg(("k", 1)).exec_async(&con).await.unwrap();
+        left.store(4, Relaxed);
+        pipe().set("k", 1).get("k").exec_async(&con).await.unwrap();
+        left.store(3, Relaxed);
+        let each = pipe().set("k", 1).get("k").query_each::<String>(&con).await.unwrap();
+        // The second attempt was executed in part, so it is not repeated.
+        assert_eq!((each[0].as_ref().unwrap_err().code(), each[1].as_deref()), (Some("LOADING"), Ok("OK")));
+        left.store(6, Relaxed);
+        pipe().atomic().set("k", 1).get("k").exec_async(&con).await.unwrap();
+        left.store(2, Relaxed);
+        cmd("BLPOP").arg(("x", 0)).exec_async(&con).await.unwrap();
     });
 }

@@ -74,7 +74,7 @@ fn why_there_is_no_connection_is_told() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let client = Client::open(format!("redis://{addr}/?protocol=resp2")).unwrap();
-        let con = client.connect_with(quick().set_client_info(false)).await.unwrap();
+        let con = client.connect_with(quick().set_client_info(false).set_ready_check(false)).await.unwrap();
         drop(listener);
         // Refused after the first has found the connection gone.
         let mut error = cmd("PING").exec_async(&con).await.unwrap_err();
@@ -93,7 +93,7 @@ fn a_peer_that_accepts_and_hangs_up_is_not_called_again_at_once() {
     run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://127.0.0.1:{}/?protocol=resp2", listener.local_addr().unwrap().port());
-        let config = ConnectionConfig::new().set_client_info(false);
+        let config = ConnectionConfig::new().set_client_info(false).set_ready_check(false);
         let con = Client::open(url).unwrap().connect_with(config).await.unwrap();
         let started = Instant::now();
         for _ in 0..7 {
@@ -111,7 +111,7 @@ fn a_peer_that_accepts_and_hangs_up_is_given_up_after_the_attempts_allowed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://127.0.0.1:{}/?protocol=resp2", listener.local_addr().unwrap().port());
         let backoff = Backoff::new().set_attempts_max(Some(3));
-        let config = ConnectionConfig::new().set_client_info(false).set_backoff(Some(backoff));
+        let config = ConnectionConfig::new().set_client_info(false).set_ready_check(false).set_backoff(Some(backoff));
         let con = Client::open(url).unwrap().connect_with(config).await.unwrap();
         let hang_up = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -151,7 +151,7 @@ async fn wait_for_lines(fake: &mut Fake, connection: usize, line: &str, count: u
 }
 
 fn alert() -> ConnectionConfig {
-    quick().set_client_info(false).set_ping_interval(Some(Duration::from_millis(50)))
+    quick().set_client_info(false).set_ready_check(false).set_ping_interval(Some(Duration::from_millis(50)))
 }
 
 #[test]
@@ -306,7 +306,11 @@ fn confirm(line: &str) -> Answer {
 
 async fn fake_pubsub(fake: &Fake) -> PubSub {
     let url = format!("redis://127.0.0.1:{}/?protocol=resp2", fake.port);
-    Client::open(url).unwrap().pubsub_with(ConnectionConfig::new().set_client_info(false)).await.unwrap()
+    Client::open(url)
+        .unwrap()
+        .pubsub_with(ConnectionConfig::new().set_client_info(false).set_ready_check(false))
+        .await
+        .unwrap()
 }
 
 #[test]

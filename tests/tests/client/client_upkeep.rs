@@ -244,7 +244,7 @@ fn counters_tell_of_losses_and_of_what_is_sent_again() {
         // It takes commands and answers nothing but the greeting's, and hangs up when it is told to.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://127.0.0.1:{}/?protocol=resp2", listener.local_addr().unwrap().port());
-        let config = ConnectionConfig::new().set_client_info(false);
+        let config = ConnectionConfig::new().set_client_info(false).set_ready_check(false);
         let con = Client::open(url).unwrap().connect_with(config).await.unwrap();
         let (first, _) = listener.accept().await.unwrap();
         let (one, again) = (con.clone(), con.clone());

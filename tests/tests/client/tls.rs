@@ -130,7 +130,7 @@ fn sessions_are_resumed() {
     let test = async {
         let tls = TlsOptions::default().with_ca_file(folder.0.join("ca.crt")).expect("a file");
         let client = Client::open_with_tls(format!("rediss://localhost:{port}/?protocol=resp2"), tls).expect("a URL");
-        let config = ConnectionConfig::new().set_client_info(false);
+        let config = ConnectionConfig::new().set_client_info(false).set_ready_check(false);
         let mut got = Vec::new();
         for client in [client.clone(), client] {
             let con = client.connect_with(config.clone()).await.expect("a connection");

@@ -232,7 +232,11 @@ impl ConnectionLike for Cached<'_> {
         let is_read = packed.class().is_plain() && cmd.caching() == Caching::Default;
         let cache = self.connection.inner.shared.cache().filter(|_| is_read);
         if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), Caching::For(self.ttl_max))) {
-            return self.connection.read_cached(look).await;
+            match self.connection.read_cached(look).await {
+                // Sent again as other commands are.
+                Err(error) if error.is_loading() => {}
+                reply => return reply,
+            }
         }
         self.connection.send_command(cmd).await
     }

@@ -36,6 +36,7 @@ pub struct ConnectionConfig {
     pub(crate) lease_timeout: Option<Option<Duration>>,
     pub(crate) lease_idle: Option<Duration>,
     pub(crate) set_info: bool,
+    pub(crate) ready_check: bool,
     pub(crate) tracking: Option<Vec<u8>>,
     pub(crate) cache: Option<CacheConfig>,
     pub(crate) socket: SocketOptions,
@@ -55,6 +56,7 @@ impl Default for ConnectionConfig {
             lease_timeout: None,
             lease_idle: Some(Duration::from_secs(60)),
             set_info: true,
+            ready_check: true,
             tracking: None,
             cache: None,
             socket: SocketOptions::default(),
@@ -148,6 +150,15 @@ impl ConnectionConfig {
         self
     }
 
+    /// Whether a server that is loading its data (it answers with LOADING) counts as away: each new connection begins with
+    /// a PING, and nothing is sent before that is answered. The first connection waits for it at most for the response
+    /// timeout; later, commands wait as they do while there is no connection. A single command that gets LOADING all the
+    /// same is sent again, and so is a pipeline of which no command was executed. Default: true.
+    pub fn set_ready_check(mut self, check: bool) -> ConnectionConfig {
+        self.ready_check = check;
+        self
+    }
+
     /// Asks the server to report changes of keys that were read here (`CLIENT TRACKING ON` and these options, such as
     /// `NOLOOP` or `BCAST`), on this connection and after each reconnect. The reports come through
     /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only; connecting fails if
@@ -219,7 +230,9 @@ impl Client {
     /// Must be called within a tokio runtime with I/O and time: the connection's driver becomes a task there.
     ///
     /// # Errors
-    /// Those of the first attempt: the connection is refused, the login is refused, the database does not exist.
+    /// Those of the first attempt: the connection is refused, the login is refused, the database does not exist. Only
+    /// while the server is loading its data, it is tried again
+    /// ([`set_ready_check`](ConnectionConfig::set_ready_check)).
     pub async fn connect(&self) -> RedisResult<Connection> {
         self.connect_with(ConnectionConfig::default()).await
     }

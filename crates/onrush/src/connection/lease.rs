@@ -10,7 +10,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connection::{Connection, ConnectionLike};
-use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerErrorKind};
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
+use crate::link::backoff::Backoff;
+use crate::link::connector::Patience;
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::{Cmd, cmd};
 use crate::values::pipeline::Pipeline;
@@ -165,7 +167,7 @@ impl Lease {
 /// timeout.
 async fn open_patiently(home: &Connection) -> RedisResult<Connection> {
     let config = &home.inner.connector.config;
-    let started = Instant::now();
+    let mut patience = Patience::new(config);
     let mut attempts = 0;
     loop {
         let error = match Connection::open_leased(home).await {
@@ -173,24 +175,19 @@ async fn open_patiently(home: &Connection) -> RedisResult<Connection> {
             Err(error) => error,
         };
         attempts += 1;
-        let again = config.backoff.as_ref().filter(|_| is_passing(&error) && !home.is_closed());
-        let Some(backoff) = again.filter(|backoff| backoff.attempts_max.is_none_or(|max| attempts < max)) else {
+        let backoff = config.backoff.as_ref().filter(|_| is_passing(&error) && !home.is_closed());
+        let is_last = |backoff: &Backoff| backoff.attempts_max.is_some_and(|max| attempts >= max);
+        if backoff.is_none_or(is_last) {
             return Err(error);
-        };
-        let wait = backoff.wait(attempts);
-        if config.response_timeout.is_some_and(|timeout| started.elapsed() + wait >= timeout) {
-            return Err(error.delayed("no connection came within the response timeout"));
         }
-        tokio::time::sleep(wait).await;
+        let late = |error: RedisError| error.delayed("no connection came within the response timeout");
+        patience.wait(error).await.map_err(late)?;
     }
 }
 
 /// Whether a later attempt to connect may succeed.
 fn is_passing(error: &RedisError) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Io | ErrorKind::Timeout | ErrorKind::Parse | ErrorKind::Server(ServerErrorKind::BusyLoading)
-    )
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::Timeout | ErrorKind::Parse)
 }
 
 impl Deref for Lease {

@@ -26,7 +26,7 @@ use crate::connection::queue::{Refused, Shared, when_room};
 use crate::connection::sink::{BatchOutcome, Broken, Sink};
 use crate::connection::subscriptions::Change;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
-use crate::link::connector::Connector;
+use crate::link::connector::{Connector, Patience};
 use crate::link::driver::Driver;
 use crate::link::push::{Outlet, Pushes};
 use crate::link::url::ProtocolVersion;
@@ -126,7 +126,7 @@ impl Connection {
         let beside = home.as_ref().and_then(|home| home.cache().cloned());
         let shared = Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache);
         let shared = Arc::new(shared.with_cache_beside(beside));
-        let link = connector.connect(&shared).await?;
+        let link = connector.connect_first(&shared).await?;
         Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
         let leases = Arc::new(Leases::new(config.leases_max, config.lease_idle));
         Ok(Connection { inner: Arc::new(Inner { shared, connector, leases }) })
@@ -303,6 +303,28 @@ impl Connection {
         retries < self.inner.connector.config.retries_max && !self.inner.shared.is_closed()
     }
 
+    /// Sends a command again that got LOADING, until the server has loaded its data or the response timeout is over.
+    async fn request_when_loaded(
+        &self,
+        packed: Packed<'_>,
+        idempotent: bool,
+        mut error: RedisError,
+    ) -> RedisResult<Value> {
+        let config = &self.inner.connector.config;
+        if !config.ready_check {
+            return Err(error);
+        }
+        let mut patience = Patience::new(config);
+        loop {
+            patience.wait(error).await?;
+            self.inner.shared.tally.retry(1);
+            match self.request_apart(packed, idempotent).await?.into_result() {
+                Err(again) if again.is_loading() => error = again,
+                reply => return reply,
+            }
+        }
+    }
+
     /// Queues one command where it belongs, over a lease if it blocks, and waits for its reply, errors included.
     pub(crate) async fn request_apart(&self, packed: Packed<'_>, idempotent: bool) -> RedisResult<Value> {
         let (mut retries, mut fate) = (0, Fate::NotSent);
@@ -414,15 +436,22 @@ impl Connection {
     #[inline]
     async fn send_command_here(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
-        if packed.class() == Class::PLAIN {
+        let reply = if packed.class() != Class::PLAIN {
+            // In a box, so that the future of a plain command stays small.
+            Box::pin(self.request_apart(packed, cmd.is_idempotent())).await?.into_result()
+        } else {
             let cache = self.inner.shared.cache();
-            if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), cmd.caching())) {
-                return self.read_cached(look).await;
+            match cache.and_then(|cache| cache.look(packed.bytes(), cmd.caching())) {
+                Some(look) => self.read_cached(look).await,
+                None => self.request(packed, cmd.is_idempotent()).await?.into_result(),
             }
-            return self.request(packed, cmd.is_idempotent()).await?.into_result();
+        };
+        match reply {
+            Err(error) if error.is_loading() => {
+                Box::pin(self.request_when_loaded(packed, cmd.is_idempotent(), error)).await
+            }
+            reply => reply,
         }
-        // In a box, so that the future of a plain command stays small.
-        Box::pin(self.request_apart(packed, cmd.is_idempotent())).await?.into_result()
     }
 
     async fn send_commands(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
@@ -456,17 +485,56 @@ impl Connection {
         pipeline: &Pipeline,
         packed: Packed<'_>,
     ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        let results = if pipeline.is_atomic() {
-            self.send_transaction(pipeline, packed).await?
-        } else {
-            Some(self.send_batch(pipeline, packed).await?)
-        };
+        let mut results = self.send_pipeline_once(pipeline, packed).await?;
+        if results.as_ref().is_some_and(|results| self.waits_for_loading(results)) {
+            results = Box::pin(self.send_when_loaded(pipeline, packed, results)).await?;
+        }
         if !pipeline.scripts().is_empty() {
             let results = results.iter().flatten();
             if results.filter_map(|result| result.as_ref().err()).any(|error| error.code() == Some("NOSCRIPT")) {
                 // Another client has flushed the scripts: the next call loads them again.
                 pipeline.scripts().iter().for_each(|script| self.inner.shared.forget_script(script));
             }
+        }
+        Ok(results)
+    }
+
+    async fn send_pipeline_once(
+        &self,
+        pipeline: &Pipeline,
+        packed: Packed<'_>,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        if pipeline.is_atomic() {
+            return self.send_transaction(pipeline, packed).await;
+        }
+        self.send_batch(pipeline, packed).await.map(Some)
+    }
+
+    /// Whether nothing of a pipeline was executed since the server is loading its data.
+    #[inline]
+    fn waits_for_loading(&self, results: &[RedisResult<Value>]) -> bool {
+        let refused = |result: &RedisResult<Value>| {
+            result.as_ref().is_err_and(|error| error.is_loading() || error.code() == Some("EXECABORT"))
+        };
+        let is_loading = results.first().is_some_and(|first| first.as_ref().is_err_and(RedisError::is_loading));
+        is_loading && self.inner.connector.config.ready_check && results.iter().all(refused)
+    }
+
+    /// Sends a pipeline again that got LOADING, until the server has loaded its data or the response timeout is over.
+    async fn send_when_loaded(
+        &self,
+        pipeline: &Pipeline,
+        packed: Packed<'_>,
+        mut results: Option<Vec<RedisResult<Value>>>,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        let mut patience = Patience::new(&self.inner.connector.config);
+        while let Some(error) = results.iter().flatten().next().and_then(|first| first.as_ref().err()).cloned() {
+            let is_over = !self.waits_for_loading(results.as_deref().unwrap_or_default());
+            if is_over || patience.wait(error).await.is_err() {
+                break;
+            }
+            self.inner.shared.tally.retry(pipeline.len());
+            results = self.send_pipeline_once(pipeline, packed).await?;
         }
         Ok(results)
     }

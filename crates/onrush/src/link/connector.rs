@@ -1,11 +1,14 @@
 //! Making a connection: the socket, the protocol, the login, the database.
 
+use std::time::Instant;
+
 use crate::connection::client::ConnectionConfig;
 use crate::connection::queue::Shared;
 use crate::connection::sink::Sink;
 use crate::connection::subscriptions::Resubscription;
-use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
 use crate::link::Link;
+use crate::link::backoff::Backoff;
 use crate::link::credentials::Credentials;
 use crate::link::net::Stream;
 use crate::link::telemetry;
@@ -13,6 +16,35 @@ use crate::link::tls::TlsContext;
 use crate::link::url::{ConnectionInfo, ProtocolVersion};
 use crate::values::encode::command;
 use crate::values::value::Value;
+
+/// Waits between attempts that may go on for as long as a reply may take.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    backoff: Backoff,
+    until: Option<Instant>,
+    attempts: u32,
+}
+
+impl Patience {
+    pub(crate) fn new(config: &ConnectionConfig) -> Patience {
+        let until = config.response_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Patience { backoff: config.backoff.clone().unwrap_or_default(), until, attempts: 0 }
+    }
+
+    /// Waits before another attempt after this error.
+    ///
+    /// # Errors
+    /// The error itself when the time is over.
+    pub(crate) async fn wait(&mut self, error: RedisError) -> RedisResult<()> {
+        self.attempts = self.attempts.saturating_add(1);
+        let wait = self.backoff.wait(self.attempts);
+        if self.until.is_some_and(|until| Instant::now() + wait >= until) {
+            return Err(error);
+        }
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}
 
 /// Makes the connections of a client.
 #[derive(Clone, Debug)]
@@ -27,6 +59,17 @@ impl Connector {
     /// subscriptions.
     pub(crate) async fn connect(&self, shared: &Shared) -> RedisResult<Link> {
         telemetry::connecting(&self.info.addr, self.connect_in_time(shared)).await
+    }
+
+    /// The same for a first connection: waits while the server is loading its data, at most for the response timeout.
+    pub(crate) async fn connect_first(&self, shared: &Shared) -> RedisResult<Link> {
+        let mut patience = Patience::new(&self.config);
+        loop {
+            match self.connect(shared).await {
+                Err(error) if error.is_loading() => patience.wait(error).await?,
+                connected => return connected,
+            }
+        }
     }
 
     async fn connect_in_time(&self, shared: &Shared) -> RedisResult<Link> {
@@ -111,10 +154,7 @@ impl Connector {
     async fn set_up(&self, link: &mut Link, shared: &Shared) -> RedisResult<()> {
         let mut commands = Vec::new();
         let mut names = Vec::new();
-        let mut add = |name: &'static str, args: &[&[u8]]| {
-            command(args, &mut commands);
-            names.push(name);
-        };
+        let mut add = |name: &'static str, args: &[&[u8]]| add_to(&mut commands, &mut names, name, args);
         if self.info.db != 0 {
             add("SELECT", &[b"SELECT", self.info.db.to_string().as_bytes()]);
         }
@@ -134,14 +174,26 @@ impl Connector {
             cache.tracking(&mut commands);
             names.push("CLIENT TRACKING");
         }
+        if self.config.ready_check {
+            add_to(&mut commands, &mut names, READY, &[b"PING"]);
+        }
         for (reply, name) in link.exchange(&commands, names.len()).await?.into_iter().zip(names) {
             match reply {
+                Value::ServerError(error) if name == READY && error.kind() != ServerErrorKind::BusyLoading => {}
                 Value::ServerError(error) if !name.is_empty() => return Err(refused(error)),
                 _ => {}
             }
         }
         Ok(())
     }
+}
+
+/// The command by which the server says whether it is loading its data; its other errors mean nothing.
+const READY: &str = "PING";
+
+fn add_to(commands: &mut Vec<u8>, names: &mut Vec<&'static str>, name: &'static str, args: &[&[u8]]) {
+    command(args, commands);
+    names.push(name);
 }
 
 async fn exchange_one(link: &mut Link, args: &[&[u8]]) -> RedisResult<Value> {

@@ -229,12 +229,14 @@ impl Driver {
         attempts: &mut u32,
         mut cause: RedisError,
     ) -> RedisResult<Option<Link>> {
+        // A server that is loading its data is there: that is no failed attempt.
+        let mut loading = 0;
         loop {
-            if backoff.attempts_max.is_some_and(|max| *attempts >= max.max(1)) {
+            if loading == 0 && backoff.attempts_max.is_some_and(|max| *attempts >= max.max(1)) {
                 return Err(cause);
             }
-            let wait = backoff.wait(*attempts);
-            *attempts = attempts.saturating_add(1);
+            let wait = backoff.wait((*attempts).max(loading));
+            *attempts = attempts.saturating_add(u32::from(loading == 0));
             let connector = &self.connector;
             let shared = &self.shared;
             let connected = with_expiry(shared, &mut self.clock, &cause, async {
@@ -250,6 +252,7 @@ impl Driver {
                 }
                 Some(Err(error)) => {
                     telemetry::not_connected(&self.connector.info.addr, *attempts, &error);
+                    loading = if error.is_loading() { loading.saturating_add(1) } else { 0 };
                     cause = error;
                 }
             }

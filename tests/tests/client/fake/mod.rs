@@ -98,7 +98,7 @@ impl Fake {
     /// A connection with RESP2, which sends no commands of its own.
     pub async fn connect(&self, config: ConnectionConfig) -> Connection {
         let client = Client::open(format!("redis://127.0.0.1:{}/?protocol=resp2", self.port)).expect("a URL");
-        client.connect_with(config.set_client_info(false)).await.expect("a connection")
+        client.connect_with(config.set_client_info(false).set_ready_check(false)).await.expect("a connection")
     }
 }
 
