@@ -12,6 +12,7 @@ use crate::load::random::KeyPattern;
 use crate::net::target::Target;
 use crate::net::tls::{Tls, TlsOptions};
 use crate::options::{Arrivals, Files, Options, Sweep, Swept};
+use crate::shown;
 use crate::values::{Bounds, DATA_LEN_MAX, Mix, data_range, mix, rate, sweep, time, ttl};
 
 const THREADS_MAX: usize = 500;
@@ -247,6 +248,11 @@ pub enum Stop {
     Wrong(String),
 }
 
+/// The definition of the command line.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
 /// Reads the arguments behind the program's name.
 ///
 /// # Errors
@@ -379,7 +385,7 @@ impl Args {
         let mut db = 0;
         let (mut wants_tls, mut insecure) = (self.tls, self.insecure);
         if let Some(uri) = &self.uri {
-            let info: onrush::ConnectionInfo = uri.parse().map_err(|error| format!("{uri}: {error}"))?;
+            let info: onrush::ConnectionInfo = uri.parse().map_err(|error| format!("{}: {error}", shown::url(uri)))?;
             if !info.unknown_options().is_empty() {
                 eprintln!("Ignored options of the URL: {}", info.unknown_options().join(", "));
             }
@@ -391,7 +397,7 @@ impl Args {
                     wants_tls = true;
                     insecure |= trusts_any;
                 }
-                _ => return Err(format!("{uri} names a kind of address not known here")),
+                _ => return Err(format!("{} names a kind of address not known here", shown::url(uri))),
             }
             db = u32::try_from(info.db).unwrap_or(0);
             (target.user, target.password) = (info.username, info.password);

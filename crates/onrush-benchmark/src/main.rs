@@ -12,6 +12,7 @@ mod outcome;
 mod report;
 mod run;
 mod server;
+mod shown;
 mod stats;
 mod sweep;
 mod values;
@@ -129,7 +130,8 @@ fn write_files(options: &Options, cells: &[Cell], ratios: &[Ratio], swept: Optio
         report::percentiles_plot(cells, swept).write(path)?;
     }
     if let Some(path) = &files.report {
-        let command_line = std::env::args().collect::<Vec<_>>().join(" ");
+        let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+        let command_line = shown::command_line(&args::command(), args);
         write(path, &report::page(cells, ratios, swept, &command_line)?)?;
     }
     if let (Some(path), Some(cell)) = (&files.hdr, cells.last()) {

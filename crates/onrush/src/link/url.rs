@@ -100,6 +100,11 @@ fn bad(what: impl fmt::Display) -> RedisError {
     RedisError::new(ErrorKind::InvalidClientConfig, format!("the URL {what}"))
 }
 
+/// Does not show the place, which is a part of the password.
+fn misplaced_login() -> RedisError {
+    bad("has a login with reserved characters; write / as %2F, # as %23 and ? as %3F there")
+}
+
 impl ConnectionInfo {
     /// The default user, database 0, RESP3.
     pub fn new(addr: ConnectionAddr) -> ConnectionInfo {
@@ -154,6 +159,9 @@ impl FromStr for ConnectionInfo {
             "unix" | "redis+unix" | "valkey+unix" | "redis-socket" | "redis+socket" => unix(&url, has_place)?,
             scheme => return Err(bad(format_args!("has the unknown scheme '{scheme}'"))),
         };
+        if fragment.contains('@') {
+            return Err(misplaced_login());
+        }
         if !(fragment.is_empty() || fragment == "insecure" && matches!(info.addr, ConnectionAddr::TcpTls { .. })) {
             return Err(bad(format_args!("ends in '#{fragment}', which means nothing there")));
         }
@@ -209,6 +217,9 @@ fn unix(url: &Url, has_place: bool) -> RedisResult<ConnectionInfo> {
 }
 
 fn db(text: &str) -> RedisResult<i64> {
+    if text.contains('@') {
+        return Err(misplaced_login());
+    }
     let number = text.parse().ok().filter(|&number: &i64| number >= 0);
     number.ok_or_else(|| bad(format_args!("has the database '{text}', which is no number")))
 }
@@ -341,6 +352,10 @@ mod tests {
             let error = url.parse::<ConnectionInfo>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidClientConfig);
             assert!(error.to_string().contains(reason), "{url}: {error}");
+        }
+        for url in ["redis://u:1#secret@h", "redis://u:1/secret@h", "redis://u:1/secret@h?x=1"] {
+            let error = url.parse::<ConnectionInfo>().unwrap_err().to_string();
+            assert!(error.contains("reserved") && !error.contains("secret"), "{url}: {error}");
         }
     }
 
