@@ -113,7 +113,7 @@ pub use commands::sorted_sets::{
 };
 pub use connection::client::{Client, ConnectionConfig};
 pub use connection::counters::Counters;
-pub use connection::lease::Lease;
+pub use connection::lease::{Attempt, Lease};
 pub use connection::pubsub::{Msg, PubSub, PubSubEvent};
 pub use connection::timeout::WithTimeout;
 pub use connection::{Connection, ConnectionLike};

@@ -2,8 +2,8 @@
 
 use crate::fake::{Answer, Fake, oblige, polled, run};
 use onrush::{
-    AsyncCommands, Backoff, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind, Fate, Lease,
-    Msg, Pipeline, PubSubEvent, RedisError, RedisResult, Scan, Summary, cmd, pipe,
+    AsyncCommands, Attempt, Backoff, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind,
+    Fate, Lease, Msg, Pipeline, PubSubEvent, RedisError, RedisResult, Scan, Summary, cmd, pipe,
 };
 use onrush_tests::server::Server;
 use std::sync::Arc;
@@ -639,5 +639,52 @@ fn what_loading_has_kept_from_running_is_sent_again() {
         pipe().atomic().set("k", 1).get("k").exec_async(&con).await.unwrap();
         left.store(2, Relaxed);
         cmd("BLPOP").arg(("x", 0)).exec_async(&con).await.unwrap();
+    });
+}
+
+#[test]
+fn a_transaction_runs_in_a_task_and_borrows() {
+    run(async {
+        for server in [Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])] {
+            let client = Client::open(format!("redis://127.0.0.1:{}/", server.port())).unwrap();
+            let con = client.connect().await.unwrap();
+            let task = |_: usize| {
+                let con = con.clone();
+                tokio::spawn(async move {
+                    let key = String::from("n");
+                    let key = &key;
+                    let attempt = |lease: Attempt| async move {
+                        let old: Option<i64> = lease.get(key).await?;
+                        let mut pipeline = pipe();
+                        pipeline.atomic().set(key, old.unwrap_or(0) + 1);
+                        pipeline.query_async::<Option<((),)>>(&lease).await
+                    };
+                    for _ in 0..10 {
+                        con.transact(key, attempt).await.unwrap();
+                    }
+                })
+            };
+            let tasks: Vec<_> = (0..10).map(task).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(con.get::<_, i64>("n").await.unwrap(), 100);
+        }
+        // The same rules apply as to `transaction`.
+        let fake = Fake::start(|connection, line| match (connection, line) {
+            (1, "PING") | (2.., "UNWATCH") => Answer::HangUp,
+            (_, "INCRBY n 1") => Answer::Say("+QUEUED\r\n".into()),
+            (_, line) => transact(line, || oblige(line)),
+        })
+        .await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        let attempt = async |lease: Attempt| {
+            _ = cmd("PING").exec_async(&lease).await;
+            let mut pipeline = pipe();
+            pipeline.atomic();
+            incr(&lease, &mut pipeline).await
+        };
+        assert_eq!(con.transact("n", attempt).await, Ok(7));
+        assert_eq!(con.transact("n", async |_| Err::<Option<()>, _>(own_error())).await, Err(own_error()));
     });
 }

@@ -233,6 +233,9 @@ impl Connection {
     /// connection is lost before EXEC was sent, and the error of `attempt` says so ([`Fate::NotSent`]), `attempt` is called
     /// again over another one.
     ///
+    /// Within a task (`tokio::spawn`) the compiler refuses a closure that borrows, for its future is not known to be `Send`;
+    /// [`transact`](Self::transact) is for tasks.
+    ///
     /// # Errors
     /// Those of `attempt` as they are, and those of the connection before an attempt.
     ///
@@ -260,16 +263,107 @@ impl Connection {
         let mut retries = 0;
         loop {
             let lease = self.lease().await?;
-            let error = match lease.attempt(&watch, &mut attempt).await {
-                Attempted::Done(outcome) => return outcome,
-                Attempted::Lost(error) => error,
+            let attempted = loop {
+                if let Err(attempted) = lease.begin(&watch).await {
+                    break attempted;
+                }
+                let mut pipeline = Pipeline::new();
+                pipeline.atomic();
+                let outcome = attempt(&lease, &mut pipeline).await;
+                if let Some(attempted) = lease.end(outcome).await {
+                    break attempted;
+                }
             };
-            if !self.may_retry(retries) {
-                return Err(error);
+            if let Some(outcome) = self.outcome(attempted, &mut retries) {
+                return outcome;
             }
-            retries += 1;
-            self.inner.shared.tally.retry(1);
         }
+    }
+
+    /// [`transaction`](Self::transaction) for tasks: `attempt` gets the lease by value, so its future is `Send` whatever it
+    /// borrows. It sends an atomic pipeline of its own over the lease.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// ```no_run
+    /// # async fn example(con: onrush::Connection) {
+    /// use onrush::AsyncCommands;
+    /// tokio::spawn(async move {
+    ///     let (key, step) = (String::from("counter"), 2);
+    ///     let key = &key;
+    ///     let attempt = |lease: onrush::Attempt| async move {
+    ///         let old: i64 = lease.get::<_, Option<i64>>(key).await?.unwrap_or(0);
+    ///         onrush::pipe().atomic().set(key, old + step).query_async(&lease).await
+    ///     };
+    ///     con.transact::<((),), _>(key, attempt).await
+    /// });
+    /// # }
+    /// ```
+    pub async fn transact<T, F: Future<Output = RedisResult<Option<T>>>>(
+        &self,
+        keys: impl ToRedisArgs,
+        mut attempt: impl FnMut(Attempt) -> F,
+    ) -> RedisResult<T> {
+        let mut watch = cmd("WATCH");
+        watch.arg(keys);
+        let mut retries = 0;
+        loop {
+            let lease = Arc::new(self.lease().await?);
+            let attempted = loop {
+                if let Err(attempted) = lease.begin(&watch).await {
+                    break attempted;
+                }
+                let outcome = attempt(Attempt { lease: lease.clone() }).await;
+                if let Some(attempted) = lease.end(outcome).await {
+                    break attempted;
+                }
+            };
+            if let Some(outcome) = self.outcome(attempted, &mut retries) {
+                return outcome;
+            }
+        }
+    }
+
+    /// The outcome of a transaction; `None` if it goes over another lease.
+    fn outcome<T>(&self, attempted: Attempted<T>, retries: &mut u32) -> Option<RedisResult<T>> {
+        match attempted {
+            Attempted::Done(outcome) => Some(outcome),
+            Attempted::Lost(error) if !self.may_retry(*retries) => Some(Err(error)),
+            Attempted::Lost(_) => {
+                *retries += 1;
+                self.inner.shared.tally.retry(1);
+                None
+            }
+        }
+    }
+}
+
+/// The lease of an attempt at a transaction, from [`Connection::transact`].
+#[derive(Debug)]
+pub struct Attempt {
+    lease: Arc<Lease>,
+}
+
+impl Deref for Attempt {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl ConnectionLike for Attempt {
+    async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
+        self.lease.send_command(cmd).await
+    }
+
+    async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        self.lease.send_pipeline(pipeline).await
+    }
+
+    fn is_closed(&self) -> bool {
+        self.lease.connection.is_closed()
     }
 }
 
@@ -281,25 +375,17 @@ pub(crate) enum Attempted<T> {
 }
 
 impl Lease {
-    /// Attempts a transaction until no other client has changed a watched key.
-    async fn attempt<T>(
-        &self,
-        watch: &Cmd,
-        attempt: &mut impl AsyncFnMut(&Lease, &mut Pipeline) -> RedisResult<Option<T>>,
-    ) -> Attempted<T> {
-        loop {
-            if let Err(error) = watch.exec_async(self).await {
-                return self.failed_before(error);
-            }
-            let mut pipeline = Pipeline::new();
-            pipeline.atomic();
-            let outcome = attempt(self, &mut pipeline).await;
-            self.note_unwatch(cmd("UNWATCH").query_async(self).await);
-            match outcome {
-                Ok(Some(value)) => return Attempted::Done(Ok(value)),
-                Ok(None) => {}
-                Err(error) => return self.failed(error),
-            }
+    /// Begins an attempt at a transaction.
+    async fn begin<T>(&self, watch: &Cmd) -> Result<(), Attempted<T>> {
+        watch.exec_async(self).await.map_err(|error| self.failed_before(error))
+    }
+
+    /// Ends it; `None` if another client has changed a watched key.
+    async fn end<T>(&self, outcome: RedisResult<Option<T>>) -> Option<Attempted<T>> {
+        self.note_unwatch(cmd("UNWATCH").query_async(self).await);
+        match outcome {
+            Ok(value) => value.map(|value| Attempted::Done(Ok(value))),
+            Err(error) => Some(self.failed(error)),
         }
     }
 
