@@ -67,7 +67,7 @@ async fn large(con: &Connection, count: usize, bytes: usize) -> RedisResult<()> 
     });
     let mut taken = 0;
     while let Some(reply) = replies.next().await {
-        reply?;
+        assert_eq!(reply?.as_bytes().map(<[u8]>::len), Some(bytes));
         taken += 1;
         if taken % (count / 100).max(1) == 0 {
             tokio::time::sleep(Duration::from_millis(100)).await;

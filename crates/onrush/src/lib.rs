@@ -126,7 +126,9 @@ pub use link::tls::TlsOptions;
 #[cfg(feature = "tls")]
 pub use link::tls::rustls;
 pub use link::url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion};
-pub use stream::{Replies, Summary, WindowSize};
+pub use stream::Replies;
+pub use stream::summary::Summary;
+pub use stream::window::WindowSize;
 pub use values::args::{RedisWrite, ToRedisArgs};
 pub use values::cmd::{Cmd, cmd};
 pub use values::from_value::{FromRedisValue, from_redis_value};

@@ -8,7 +8,7 @@ use crate::cache::Ticket;
 use crate::cache::flight::Flight;
 use crate::cache::gather::Gather;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
-use crate::stream::{News, Window, reply_len};
+use crate::stream::window::{News, Window, reply_len};
 use crate::values::value::{PushKind, Value};
 
 /// Why no more replies come, and how many of the entry's bytes the operating system has taken.

@@ -25,7 +25,7 @@ use crate::connection::sink::{Entry, Manner, Progress, Rest, Sink};
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::link::net::Stream;
 use crate::link::parse::Parser;
-use crate::stream::Window;
+use crate::stream::window::Window;
 use crate::values::value::{PushInfo, PushKind, Value};
 
 /// Most bytes of one read.

@@ -1,0 +1,215 @@
+//! Pipelines and transactions over a connection: their replies, and what is sent again.
+
+use crate::connection::Connection;
+use crate::connection::gate::{Class, Packed};
+use crate::connection::sink::Broken;
+use crate::error::{Fate, RedisError, RedisResult};
+use crate::link::connector::Patience;
+use crate::values::encode::command;
+use crate::values::pipeline::Pipeline;
+use crate::values::value::Value;
+
+/// A command of a batch that has no reply yet.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    index: usize,
+    /// Where it ends in the bytes that were sent last.
+    end: usize,
+    /// Its fate in earlier attempts.
+    fate: Fate,
+}
+
+impl Connection {
+    pub(crate) async fn send_pipeline_here(
+        &self,
+        pipeline: &Pipeline,
+        packed: Packed<'_>,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        let mut results = self.send_pipeline_once(pipeline, packed).await?;
+        if results.as_ref().is_some_and(|results| self.waits_for_loading(results)) {
+            results = Box::pin(self.send_when_loaded(pipeline, packed, results)).await?;
+        }
+        if !pipeline.scripts().is_empty() {
+            let results = results.iter().flatten();
+            if results.filter_map(|result| result.as_ref().err()).any(|error| error.code() == Some("NOSCRIPT")) {
+                // Another client has flushed the scripts: the next call loads them again.
+                pipeline.scripts().iter().for_each(|script| self.inner.shared.forget_script(script));
+            }
+        }
+        Ok(results)
+    }
+
+    async fn send_pipeline_once(
+        &self,
+        pipeline: &Pipeline,
+        packed: Packed<'_>,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        if pipeline.is_atomic() {
+            return self.send_transaction(pipeline, packed).await;
+        }
+        self.send_batch(pipeline, packed).await.map(Some)
+    }
+
+    /// Whether nothing of a pipeline was executed since the server is loading its data.
+    #[inline]
+    fn waits_for_loading(&self, results: &[RedisResult<Value>]) -> bool {
+        let refused = |result: &RedisResult<Value>| {
+            result.as_ref().is_err_and(|error| error.is_loading() || error.code() == Some("EXECABORT"))
+        };
+        let is_loading = results.first().is_some_and(|first| first.as_ref().is_err_and(RedisError::is_loading));
+        is_loading && self.inner.connector.config.ready_check && results.iter().all(refused)
+    }
+
+    /// Sends a pipeline again that got LOADING, until the server has loaded its data or the response timeout is over.
+    async fn send_when_loaded(
+        &self,
+        pipeline: &Pipeline,
+        packed: Packed<'_>,
+        mut results: Option<Vec<RedisResult<Value>>>,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        let mut patience = Patience::new(&self.inner.connector.config);
+        while let Some(error) = results.iter().flatten().next().and_then(|first| first.as_ref().err()).cloned() {
+            let is_over = !self.waits_for_loading(results.as_deref().unwrap_or_default());
+            if is_over || patience.wait(error).await.is_err() {
+                break;
+            }
+            self.inner.shared.tally.retry(pipeline.len());
+            results = self.send_pipeline_once(pipeline, packed).await?;
+        }
+        Ok(results)
+    }
+
+    async fn send_batch(&self, pipeline: &Pipeline, packed: Packed<'_>) -> RedisResult<Vec<RedisResult<Value>>> {
+        let outcome = self.request_batch(packed, false, pipeline.scripts()).await?;
+        let mut results: Vec<_> = outcome.replies.into_iter().map(Value::into_result).collect();
+        let Some(broken) = outcome.broken else { return Ok(results) };
+        let answered = results.len();
+        results.resize_with(pipeline.len(), || Ok(Value::Nil));
+        let missing = (answered..pipeline.len())
+            .map(|index| Missing { index, end: pipeline.start_of(index + 1), fate: Fate::NotSent })
+            .collect();
+        self.complete_batch(pipeline, packed.class(), missing, broken, &mut results).await;
+        Ok(results)
+    }
+
+    /// Settles or sends again the commands without a reply; replies that have come stay.
+    async fn complete_batch(
+        &self,
+        pipeline: &Pipeline,
+        class: Class,
+        mut missing: Vec<Missing>,
+        mut broken: Broken,
+        results: &mut [RedisResult<Value>],
+    ) {
+        let mut retries = 0;
+        loop {
+            let may_retry = broken.may_retry() && self.may_retry(retries);
+            retries += 1;
+            for command in &mut missing {
+                command.fate = broken.error_at(command.end).after(command.fate).fate();
+            }
+            let is_unknown = |command: &Missing| command.fate == Fate::Unknown;
+            // A command that is sent again must not run after later ones that may have been executed already.
+            let barrier = missing.iter().rposition(|one| is_unknown(one) && !pipeline.is_idempotent(one.index));
+            let (mut again, mut bytes) = (Vec::new(), Vec::new());
+            for (at, command) in missing.into_iter().enumerate() {
+                let behind = barrier.is_none_or(|barrier| at > barrier);
+                if may_retry && (!is_unknown(&command) || (behind && pipeline.is_idempotent(command.index))) {
+                    bytes.extend_from_slice(pipeline.command(command.index));
+                    again.push(Missing { end: bytes.len(), ..command });
+                } else {
+                    results[command.index] = Err(broken.error.clone().with_fate(command.fate));
+                }
+            }
+            missing = again;
+            if missing.is_empty() {
+                return;
+            }
+            self.inner.shared.tally.retry(missing.len());
+            match self.request_batch(Packed::new(&bytes, missing.len(), class), false, pipeline.scripts()).await {
+                Ok(outcome) => {
+                    let answered = outcome.replies.len();
+                    for (command, value) in missing.drain(..answered).zip(outcome.replies) {
+                        results[command.index] = value.into_result();
+                    }
+                    match outcome.broken {
+                        Some(again) => broken = again,
+                        None => return,
+                    }
+                }
+                Err(error) => {
+                    let failed = |command: Missing| results[command.index] = Err(error.clone().after(command.fate));
+                    missing.into_iter().for_each(failed);
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn send_transaction(
+        &self,
+        pipeline: &Pipeline,
+        packed: Packed<'_>,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        let mut bytes = Vec::with_capacity(packed.bytes().len() + 32);
+        command(&[b"MULTI"], &mut bytes);
+        bytes.extend_from_slice(packed.bytes());
+        command(&[b"EXEC"], &mut bytes);
+        let framed = Packed::new(&bytes, packed.count() + 2, packed.class());
+        let idempotent = (0..pipeline.len()).all(|index| pipeline.is_idempotent(index));
+        let mut retries = 0;
+        let mut fate = Fate::NotSent;
+        loop {
+            let outcome = self.request_batch(framed, true, pipeline.scripts()).await;
+            let outcome = outcome.map_err(|error| error.after(fate))?;
+            let Some(broken) = outcome.broken else { return Ok(transaction_results(outcome.replies, pipeline.len())) };
+            let error = broken.error_at(bytes.len()).after(fate);
+            fate = error.fate();
+            let retry = broken.may_retry() && (idempotent || fate == Fate::NotSent);
+            if !retry || !self.may_retry(retries) {
+                return Ok(Some(vec![Err(error); pipeline.len()]));
+            }
+            retries += 1;
+            self.inner.shared.tally.retry(pipeline.len());
+        }
+    }
+}
+
+/// Splits the replies to MULTI, the queued commands and EXEC.
+fn transaction_results(mut replies: Vec<Value>, count: usize) -> Option<Vec<RedisResult<Value>>> {
+    let exec = replies.pop().unwrap_or(Value::Nil);
+    match exec {
+        Value::Nil => None,
+        Value::Array(values) if values.len() == count => Some(values.into_iter().map(Value::into_result).collect()),
+        Value::ServerError(error) => {
+            let error = RedisError::from(error);
+            let each = replies.into_iter().skip(1).map(|queued| match queued {
+                Value::ServerError(own) => Err(own.into()),
+                _ => Err(error.clone()),
+            });
+            Some(each.collect())
+        }
+        other => Some(vec![Err(other.mismatch("list of a transaction's replies")); count]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ServerError;
+
+    #[test]
+    fn a_refused_transaction_tells_which_command_was_at_fault() {
+        let error = |line: &str| Value::ServerError(ServerError::new(line));
+        let queued = Value::SimpleString("QUEUED".into());
+        let replies = vec![Value::Okay, queued, error("ERR unknown command"), error("EXECABORT Transaction discarded")];
+        let results = transaction_results(replies, 2).unwrap();
+        assert_eq!(results[0].as_ref().unwrap_err().code(), Some("EXECABORT"));
+        assert_eq!(results[1].as_ref().unwrap_err().code(), Some("ERR"));
+    }
+
+    #[test]
+    fn a_transaction_stopped_by_a_watch_is_none() {
+        assert_eq!(transaction_results(vec![Value::Okay, Value::SimpleString("QUEUED".into()), Value::Nil], 1), None);
+    }
+}

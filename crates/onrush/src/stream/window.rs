@@ -1,0 +1,296 @@
+//! How much of a stream may be under way: its commands, and the memory of their replies.
+
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::error::RedisResult;
+use crate::stream::summary::Summary;
+use crate::values::value::Value;
+
+/// The size that a reply is expected to have before the first has come.
+const FIRST_REPLY_BYTES: usize = 256 << 10;
+/// Commands sent before the first reply has come; and how many more may be under way for each reply that has been
+/// measured. So a stream of small replies soon fills its window, and one of large replies is not surprised by them.
+const TRUSTED_COMMANDS: u64 = 16;
+/// The mean size of replies is that of about so many: it follows growth at once, and shrinks slowly.
+const GROWING_OVER: usize = 16;
+const SHRINKING_OVER: usize = 256;
+
+/// How much of a stream may be under way at a time.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct WindowSize {
+    /// Bytes of commands that are sent, or about to be, and not answered.
+    pub bytes: usize,
+    /// Commands that are not answered, and replies that are not taken.
+    pub commands: usize,
+    /// Memory of replies that are not taken, and of those that commands under way will bring, in bytes. What these will
+    /// bring is known only by the mean of what has come; one command is always sent.
+    pub reply_bytes: usize,
+}
+
+impl WindowSize {
+    /// 1 MB and 16,384 commands, 4 MB of replies.
+    pub fn new() -> WindowSize {
+        WindowSize::default()
+    }
+
+    /// Bytes of commands that are sent, or about to be, and not answered.
+    pub fn set_bytes(mut self, bytes: usize) -> WindowSize {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Commands that are not answered, and replies that are not taken.
+    pub fn set_commands(mut self, commands: usize) -> WindowSize {
+        self.commands = commands;
+        self
+    }
+
+    /// Memory of replies that are not taken, or still to come, in bytes.
+    pub fn set_reply_bytes(mut self, bytes: usize) -> WindowSize {
+        self.reply_bytes = bytes;
+        self
+    }
+
+    /// A window that keeps a line with this round trip busy: 400 MB of commands, as much of replies, and ten million
+    /// commands for each second of it, at least the default, at most 64 MB and two million commands.
+    pub fn for_round_trip(round_trip: Duration) -> WindowSize {
+        let near = WindowSize::default();
+        // Bytes and commands for each microsecond.
+        let micros = usize::try_from(round_trip.as_micros()).unwrap_or(usize::MAX);
+        WindowSize {
+            bytes: micros.saturating_mul(400).clamp(near.bytes, 64 << 20),
+            commands: micros.saturating_mul(10).clamp(near.commands, 2 << 20),
+            reply_bytes: micros.saturating_mul(400).clamp(near.reply_bytes, 64 << 20),
+        }
+    }
+}
+
+impl Default for WindowSize {
+    /// 1 MB and 16,384 commands, 4 MB of replies: on a local network a larger window is not faster.
+    fn default() -> WindowSize {
+        WindowSize { bytes: 1 << 20, commands: 16 << 10, reply_bytes: 4 << 20 }
+    }
+}
+
+/// State shared by a stream and its parts under way.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// Whether replies are kept to be taken, or only counted.
+    pub(super) keeps: bool,
+    pub(super) state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Of commands in parts that are under way.
+    pub bytes: usize,
+    /// Commands that are not answered.
+    pub commands: usize,
+    pub replies: VecDeque<RedisResult<Value>>,
+    /// The memory that `replies` take.
+    reply_bytes: usize,
+    sizes: ReplySizes,
+    pub summary: Summary,
+    waker: Option<Waker>,
+}
+
+/// What is known of the sizes of a stream's replies.
+#[derive(Debug)]
+struct ReplySizes {
+    measured: u64,
+    /// Never 0.
+    mean_bytes: usize,
+}
+
+impl Default for ReplySizes {
+    fn default() -> ReplySizes {
+        ReplySizes { measured: 0, mean_bytes: FIRST_REPLY_BYTES }
+    }
+}
+
+impl ReplySizes {
+    fn add(&mut self, replies: usize, bytes: usize) {
+        if replies == 0 {
+            return;
+        }
+        let mean = bytes / replies;
+        let over = if mean > self.mean_bytes { GROWING_OVER } else { SHRINKING_OVER };
+        self.mean_bytes = if self.measured == 0 || replies >= over {
+            mean
+        } else {
+            // Both are far below the limits of the type.
+            (self.mean_bytes * (over - replies) + mean * replies) / over
+        }
+        .max(1);
+        self.measured += replies as u64;
+    }
+
+    /// How many commands may be under way.
+    fn trusted(&self) -> usize {
+        usize::try_from(self.measured.saturating_add(1).saturating_mul(TRUSTED_COMMANDS)).unwrap_or(usize::MAX)
+    }
+}
+
+/// The memory that a reply takes, in bytes.
+#[inline]
+pub(crate) fn reply_len(reply: &RedisResult<Value>) -> usize {
+    const ERROR_BYTES: usize = 128;
+    match reply {
+        Ok(value) => value.memory_len(),
+        Err(_) => ERROR_BYTES,
+    }
+}
+
+/// Answers of a part that are handed over together.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// How many commands have got theirs.
+    pub answered: usize,
+    /// How many of these are replies of the server, and the memory that they take.
+    pub measured: usize,
+    pub bytes: usize,
+}
+
+impl Window {
+    pub(super) fn new(keeps: bool) -> Window {
+        Window { keeps, state: Mutex::default() }
+    }
+
+    /// Takes the reply to command `index` of the stream; replies to keep gather in `replies` until they are published.
+    #[inline]
+    pub(crate) fn add(&self, reply: RedisResult<Value>, index: u64, replies: &mut Vec<RedisResult<Value>>) {
+        if self.keeps {
+            replies.push(reply);
+        } else if let Err(error) = reply {
+            self.state.lock().summary.add_error(index, error);
+        }
+    }
+
+    /// Hands over the replies that have gathered, if they are kept, and what they tell of the window.
+    pub(crate) fn publish(&self, replies: &mut Vec<RedisResult<Value>>, news: News) {
+        if news.answered == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.commands -= news.answered;
+        state.summary.replies += news.answered as u64;
+        state.sizes.add(news.measured, news.bytes);
+        if self.keeps {
+            state.reply_bytes += news.bytes;
+            state.replies.extend(replies.drain(..));
+            state.wake();
+        }
+    }
+
+    /// Notes that so many bytes of commands are no longer under way.
+    pub(crate) fn finish_part(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.bytes -= bytes;
+        state.wake();
+    }
+}
+
+/// How much more may be sent.
+pub(super) struct Room {
+    pub bytes: usize,
+    pub commands: usize,
+}
+
+impl State {
+    /// What the window has room for; `None` until half of it is free, so that parts do not become tiny.
+    pub(super) fn room(&self, size: WindowSize) -> Option<Room> {
+        let (under_way, trusted) = (self.commands + self.replies.len(), self.sizes.trusted());
+        let expected_bytes = self.reply_bytes.saturating_add(self.commands.saturating_mul(self.sizes.mean_bytes));
+        let is_full = under_way > size.commands / 2
+            || self.bytes > size.bytes / 2
+            || self.commands > trusted / 2
+            || expected_bytes > size.reply_bytes / 2;
+        if is_full {
+            return None;
+        }
+        let expected = (size.reply_bytes - expected_bytes) / self.sizes.mean_bytes;
+        let commands = (size.commands - under_way).min(trusted - self.commands).min(expected.max(1));
+        Some(Room { bytes: size.bytes - self.bytes, commands })
+    }
+
+    pub(super) fn take_reply(&mut self) -> Option<RedisResult<Value>> {
+        let reply = self.replies.pop_front()?;
+        // Counted as it was when it came; the sum begins anew whenever all are taken.
+        let left = self.reply_bytes.saturating_sub(reply_len(&reply));
+        self.reply_bytes = if self.replies.is_empty() { 0 } else { left };
+        Some(reply)
+    }
+
+    /// Registers the task to be woken when replies come or parts are done. Must be called under the same lock as the
+    /// check that found nothing to do: otherwise events in between would be missed.
+    pub(super) fn sleep(&mut self, cx: &Context<'_>) {
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            self.waker = Some(cx.waker().clone());
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The window of a server that answers each command with so many bytes: commands under way after each of the rounds.
+    fn rounds(state: &mut State, size: WindowSize, reply_bytes: usize, rounds: usize) -> Vec<usize> {
+        let round = |_| {
+            while let Some(room) = state.room(size) {
+                state.commands += room.commands;
+            }
+            state.sizes.add(state.commands, state.commands * reply_bytes);
+            std::mem::take(&mut state.commands)
+        };
+        (0..rounds).map(round).collect()
+    }
+
+    #[test]
+    fn the_commands_under_way_follow_the_size_of_their_replies() {
+        let size = WindowSize::default();
+        let mut state = State::default();
+        assert_eq!(rounds(&mut state, size, 32, 5), [16, 272, 4624, 16384, 16384]);
+        assert_eq!(rounds(&mut State::default(), size, 20 << 10, 3), [16, 204, 204]);
+        assert_eq!(rounds(&mut State::default(), size, 1 << 20, 3), [16, 4, 4]);
+        assert_eq!(rounds(&mut State::default(), size, 100 << 20, 3), [16, 1, 1]);
+        // A mean that has grown stays for a while: the next reply may be large again.
+        let mut state = State::default();
+        rounds(&mut state, size, 1 << 20, 1);
+        assert_eq!(rounds(&mut state, size, 32, 8)[..3], [4, 4, 4]);
+        assert!(*rounds(&mut state, size, 32, 1_000).last().unwrap() >= 8192);
+        let far = WindowSize::for_round_trip(Duration::from_millis(43));
+        assert_eq!(*rounds(&mut State::default(), far, 32, 6).last().unwrap(), 430_000);
+    }
+
+    #[test]
+    fn replies_that_are_not_taken_leave_room_for_one_command_at_most() {
+        let mut state = State { reply_bytes: 3 << 20, ..State::default() };
+        state.sizes.add(100, 100 << 10);
+        assert!(state.room(WindowSize::default()).is_none());
+        state.replies.push_back(Ok(Value::BulkString(vec![0; 3 << 20])));
+        assert!(state.take_reply().is_some());
+        assert_eq!((state.reply_bytes, state.room(WindowSize::default()).map(|room| room.commands)), (0, Some(1616)));
+    }
+
+    #[test]
+    fn a_window_grows_with_the_distance_within_bounds() {
+        let near = WindowSize::default();
+        let at = |ms| WindowSize::for_round_trip(Duration::from_millis(ms));
+        assert_eq!((at(0).bytes, at(0).commands), (near.bytes, near.commands));
+        assert_eq!((at(43).bytes, at(43).commands, at(43).reply_bytes), (17_200_000, 430_000, 17_200_000));
+        assert_eq!((at(10_000).bytes, at(10_000).commands, at(10_000).reply_bytes), (64 << 20, 2 << 20, 64 << 20));
+        assert_eq!(WindowSize::for_round_trip(Duration::MAX).commands, 2 << 20);
+    }
+}
