@@ -5,6 +5,7 @@ mod client_blocking;
 mod client_cache;
 mod client_cache_merging;
 mod client_cancellation;
+mod client_checker;
 mod client_commands;
 mod client_dead_peers;
 mod client_examples;
