@@ -62,6 +62,16 @@ fn a_command_may_have_a_timeout_of_its_own() {
             // The late replies went to nobody, and the connection is the same.
             assert_eq!(con.incr::<_, _, i32>("n", 1).await.unwrap(), 4);
             assert_eq!(con.counters().reconnects, 0);
+            // An element goes to whoever waits, until the server has noticed that nobody does any more.
+            while !cmd("INFO")
+                .arg("clients")
+                .query_async::<String>(&other)
+                .await
+                .unwrap()
+                .contains("connected_clients:2\r")
+            {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
             let () = con.rpush("list", "x").await.unwrap();
             assert_eq!(con.llen::<_, usize>("list").await.unwrap(), 1);
         }
