@@ -99,7 +99,8 @@ impl<'a> RestOfArgs<'a> {
         words.into_iter().nth(nth).map(|(_, found)| found)
     }
 
-    /// Takes the next argument if at least so many values follow it and `read` knows it; returns what `read` makes of it.
+    /// Takes the next argument if at least so many values follow it and `read` knows it; returns what `read` makes of
+    /// it.
     // As a call it costs SET with EX 20 of 1,720 instructions.
     #[inline(always)]
     pub(crate) fn take_if<T>(&mut self, values: usize, read: impl FnOnce(&'a [u8]) -> Option<T>) -> Option<T> {
@@ -121,13 +122,13 @@ impl<'a> RestOfArgs<'a> {
         self.argv.get(index)
     }
 
-    /// Takes the next argument; returns its index.
+    /// Takes the next argument, which must be there; returns its index.
     #[inline]
     pub(crate) fn next_index(&mut self) -> usize {
         self.next_range(1).start
     }
 
-    /// Takes so many arguments; returns their indexes.
+    /// Takes so many arguments, which must be there; returns their indexes.
     #[inline]
     pub(crate) fn next_range(&mut self, len: usize) -> Range<usize> {
         let start = self.at;

@@ -1,4 +1,5 @@
-//! What a commit tells clients when its record is closed: messages, keyspace events, and that keys they track have changed.
+//! What a commit tells clients when its record is closed: messages, keyspace events, and that keys they track have
+//! changed.
 
 use std::sync::Arc;
 

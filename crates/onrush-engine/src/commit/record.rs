@@ -1,5 +1,7 @@
 //! The edit point: everything that happens to a key because it changes, expires, or is evicted.
 
+use std::sync::Arc;
+
 use onrush_store::{Removed, Table, Type};
 
 use super::journal::Journal;
@@ -38,7 +40,7 @@ impl Recorder {
     pub(super) fn new(shared: &'static Shared, thread: usize) -> Self {
         let mut recorder = Self {
             shared,
-            journal: Journal::new(std::sync::Arc::clone(&shared.log)),
+            journal: Journal::new(Arc::clone(&shared.log)),
             notices: Notices::new(shared, thread),
             undo: Undo::default(),
             saving: Saving::new(shared, thread),

@@ -123,6 +123,9 @@ impl<'a> Replayer<'a> {
                  without it, since the next rewrite would remove it"
             ));
         }
+        if command.name.eq_ignore_ascii_case(b"SHUTDOWN") {
+            return Some(format!("{path}: the command at byte {at} is SHUTDOWN, which no server writes to its log"));
+        }
         let is_script = [&b"EVAL"[..], b"EVALSHA"].iter().any(|script| command.name.eq_ignore_ascii_case(script));
         if is_script && failure.code != "NOSCRIPT" {
             tracing::warn!("{path}: the script at byte {at} ends with an error, as it must have when it was logged");

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use onrush_engine::clients::client::ClientHandle;
@@ -12,6 +12,7 @@ use onrush_persist::threads;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::config::{Config, os_reason};
@@ -31,8 +32,9 @@ const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 const FULL_CHECKS: usize = 10;
 const FULL_WAIT: Duration = Duration::from_millis(1);
 
-/// Most clients that it does this for at once; the next one gets one look, and those behind it wait. They have files open beyond `maxclients`, of which only some are left for
-/// everything else that the process opens.
+/// Most clients that it looks for room for at once; the next one waits, and those behind it are not accepted meanwhile. Each
+/// has a file open beyond `maxclients`, of the few that [`os::clients_allowed`](crate::process::os::clients_allowed) keeps
+/// for everything else.
 const LATE_MAX: usize = 4;
 
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -171,13 +173,10 @@ async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc
         match listener.accept().await {
             Ok((stream, peer)) => {
                 if is_full(server)
-                    && let Some(late) = Late::begin()
+                    && let Some(late) = Late::begin().await
                 {
-                    tokio::spawn(
-                        late.admit(server, Arc::clone(&workers), move |workers| {
-                            admit_tcp(server, stream, peer, workers)
-                        }),
-                    );
+                    let workers = Arc::clone(&workers);
+                    tokio::spawn(late.admit(server, workers, move |workers| admit_tcp(server, stream, peer, workers)));
                 } else if let Err(error) = admit_tcp(server, stream, peer, &workers) {
                     tracing::debug!("Client {peer} went away while it was accepted: {error}");
                 }
@@ -227,17 +226,14 @@ async fn accept_unix(server: &'static Server, listener: UnixListener, workers: A
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                if is_full(server) {
-                    if let Some(late) = Late::begin() {
-                        let path = path.clone();
-                        tokio::spawn(late.admit(server, Arc::clone(&workers), move |workers| {
-                            admit_unix(server, stream, &path, workers)
-                        }));
-                        continue;
-                    }
-                    tokio::time::sleep(FULL_WAIT).await;
-                }
-                if let Err(error) = admit_unix(server, stream, &path, &workers) {
+                if is_full(server)
+                    && let Some(late) = Late::begin().await
+                {
+                    let (workers, path) = (Arc::clone(&workers), path.clone());
+                    tokio::spawn(
+                        late.admit(server, workers, move |workers| admit_unix(server, stream, &path, workers)),
+                    );
+                } else if let Err(error) = admit_unix(server, stream, &path, &workers) {
                     tracing::debug!("A client went away while it was accepted: {error}");
                 }
             }
@@ -269,14 +265,14 @@ fn is_full(server: &Server) -> bool {
 
 /// A client that is to be admitted, or refused, in a moment: workers may not have noticed closed connections yet, and a
 /// client that closes one connection and opens another must not be refused.
-struct Late(&'static AtomicUsize);
+struct Late(SemaphorePermit<'static>);
 
 impl Late {
-    /// `None` if there are too many.
-    fn begin() -> Option<Self> {
-        static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
-        let late = Self(&UNDER_WAY);
-        (UNDER_WAY.fetch_add(1, Relaxed) < LATE_MAX).then_some(late)
+    /// `None` if there are too many, and stay for as long as one of them may.
+    async fn begin() -> Option<Self> {
+        static PLACES: Semaphore = Semaphore::const_new(LATE_MAX);
+        let place = tokio::time::timeout(FULL_WAIT * FULL_CHECKS as u32, PLACES.acquire()).await;
+        place.ok()?.ok().map(Self)
     }
 
     async fn admit(
@@ -294,12 +290,7 @@ impl Late {
         if let Err(error) = admit(&workers) {
             tracing::debug!("A client went away while it was accepted: {error}");
         }
-    }
-}
-
-impl Drop for Late {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        drop(self.0);
     }
 }
 

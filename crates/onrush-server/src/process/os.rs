@@ -17,7 +17,8 @@ pub fn daemonize() -> io::Result<()> {
 }
 
 /// Files that a server needs open beside its clients' connections: at least as many as Redis keeps, and more with many
-/// workers, which have two each.
+/// workers, which have two each. Some 14 are always open; the others are for snapshots and rewrites, and for clients that
+/// wait for a place.
 const RESERVED_FILES_MIN: u64 = 32;
 const RESERVED_FILES_ALONE: u64 = 24;
 const RESERVED_FILES_PER_WORKER: u64 = 2;

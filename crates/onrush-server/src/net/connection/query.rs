@@ -128,7 +128,7 @@ impl Query {
         true
     }
 
-    /// The decoder wants a large argument of `len` bytes, of which those from `at` in the present bytes have arrived: it
+    /// The decoder wants a large argument of `len` bytes, of which those from `at` in the present bytes have come: it
     /// gets a buffer of its own.
     pub(super) fn start_big(&mut self, at: usize, len: usize) {
         let at = self.pos + at;
