@@ -299,14 +299,16 @@ fn attempt_over<T>(
         if let Err(error) = watch.exec(lease) {
             return lease.con.failed_before(error);
         }
+        lease.con.note_begin();
         let mut pipeline = Pipeline::new();
         pipeline.atomic();
         let outcome = attempt(lease, &mut pipeline);
+        let executed = lease.con.may_have_executed();
         lease.con.note_unwatch(cmd("UNWATCH").query(lease));
         match outcome {
             Ok(Some(value)) => return Attempted::Done(Ok(value)),
             Ok(None) => {}
-            Err(error) => return lease.con.failed(error),
+            Err(error) => return lease.con.failed(error, executed),
         }
     }
 }

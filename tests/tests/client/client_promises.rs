@@ -500,6 +500,63 @@ fn a_transaction_goes_over_another_lease_until_exec_is_sent() {
 }
 
 #[test]
+fn a_transaction_that_was_executed_is_not_attempted_again() {
+    run(async {
+        let fake = Fake::start(|_, line| match line {
+            "ECHO x" => Answer::HangUp,
+            "INCRBY n 1" => Answer::Say("+QUEUED\r\n".into()),
+            line => transact(line, || oblige(line)),
+        })
+        .await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        let mut attempts = 0;
+        let attempt = async |lease: &Lease, pipeline: &mut Pipeline| {
+            attempts += 1;
+            let new = incr(lease, pipeline).await?;
+            // The lease is lost, and what comes then is not sent.
+            let echo = cmd("ECHO").arg("x").exec_async(lease).await;
+            assert_eq!(echo.unwrap_err().fate(), Fate::Unknown);
+            cmd("PING").exec_async(lease).await?;
+            Ok(new)
+        };
+        let error = con.transaction("n", attempt).await.unwrap_err();
+        assert_eq!((error.fate(), attempts), (Fate::NotSent, 1));
+        let by_hand = async |lease: &Lease, _: &mut Pipeline| {
+            attempts += 1;
+            for line in ["MULTI", "INCR", "EXEC"] {
+                let mut command = cmd(line);
+                if line == "INCR" {
+                    command.arg("n");
+                }
+                command.exec_async(lease).await?;
+            }
+            let echo = cmd("ECHO").arg("x").exec_async(lease).await;
+            assert!(echo.is_err());
+            cmd("PING").exec_async(lease).await.map(Some)
+        };
+        let error = con.transaction("n", by_hand).await.unwrap_err();
+        assert_eq!((error.fate(), attempts), (Fate::NotSent, 2));
+    });
+}
+
+#[test]
+fn what_is_watched_is_not_forgotten_while_the_server_loads() {
+    run(async {
+        let fake = Fake::start(|_, line| match line {
+            "INCRBY n 1" => Answer::Say(LOADING.into()),
+            "EXEC" => Answer::Say("-EXECABORT Transaction discarded because of previous errors.\r\n".into()),
+            line => oblige(line),
+        })
+        .await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        let error = con.transaction("n", incr).await.unwrap_err();
+        assert_eq!(error.code(), Some("LOADING"), "{error}");
+        let lines = fake.lines(1);
+        assert_eq!(lines.iter().filter(|line| *line == "EXEC").count(), 1, "{lines:?}");
+    });
+}
+
+#[test]
 fn a_hundred_workers_may_wait_at_a_time() {
     run(async {
         let fake = Fake::start(|_, line| if line.starts_with("BLPOP") { Answer::Nothing } else { oblige(line) }).await;

@@ -377,27 +377,42 @@ pub(crate) enum Attempted<T> {
 impl Lease {
     /// Begins an attempt at a transaction.
     async fn begin<T>(&self, watch: &Cmd) -> Result<(), Attempted<T>> {
-        watch.exec_async(self).await.map_err(|error| self.failed_before(error))
+        watch.exec_async(self).await.map_err(|error| self.failed_before(error))?;
+        self.note_begin();
+        Ok(())
     }
 
     /// Ends it; `None` if another client has changed a watched key.
     async fn end<T>(&self, outcome: RedisResult<Option<T>>) -> Option<Attempted<T>> {
+        let executed = self.may_have_executed();
         self.note_unwatch(cmd("UNWATCH").query_async(self).await);
         match outcome {
             Ok(value) => value.map(|value| Attempted::Done(Ok(value))),
-            Err(error) => Some(self.failed(error)),
+            Err(error) => Some(self.failed(error, executed)),
         }
+    }
+
+    /// An attempt begins: nothing of it was executed yet.
+    pub(crate) fn note_begin(&self) {
+        self.connection.inner.shared.note_executed(false);
+    }
+
+    /// Whether the attempt may have executed a transaction, whatever its own outcome is.
+    pub(crate) fn may_have_executed(&self) -> bool {
+        self.connection.inner.shared.may_have_executed()
     }
 
     /// What becomes of a transaction whose WATCH has failed: whatever became of that, nothing was executed.
     pub(crate) fn failed_before<T>(&self, error: RedisError) -> Attempted<T> {
         let is_unknown = error.fate() == Fate::Unknown;
-        self.failed(if is_unknown { error.with_fate(Fate::NotSent) } else { error })
+        self.failed(if is_unknown { error.with_fate(Fate::NotSent) } else { error }, false)
     }
 
-    /// What becomes of a transaction after an error: another lease may do better.
-    pub(crate) fn failed<T>(&self, error: RedisError) -> Attempted<T> {
-        let is_lost = error.fate() == Fate::NotSent && error.is_connection_dropped() && self.connection.is_closed();
+    /// What becomes of a transaction after an error: another lease may do better, unless a part of it may have been
+    /// `executed`.
+    pub(crate) fn failed<T>(&self, error: RedisError, executed: bool) -> Attempted<T> {
+        let is_dropped = error.is_connection_dropped() && self.connection.is_closed();
+        let is_lost = !executed && error.fate() == Fate::NotSent && is_dropped;
         if is_lost { Attempted::Lost(error) } else { Attempted::Done(Err(error)) }
     }
 }

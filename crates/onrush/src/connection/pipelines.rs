@@ -50,14 +50,18 @@ impl Connection {
         self.send_batch(pipeline, packed).await.map(Some)
     }
 
-    /// Whether nothing of a pipeline was executed since the server is loading its data.
+    /// Whether nothing of a pipeline was executed since the server is loading its data, and it may be sent again: not if
+    /// its connection watches keys or queued commands before, which the refusal of EXEC has ended.
     #[inline]
     fn waits_for_loading(&self, results: &[RedisResult<Value>]) -> bool {
         let refused = |result: &RedisResult<Value>| {
             result.as_ref().is_err_and(|error| error.is_loading() || error.code() == Some("EXECABORT"))
         };
         let is_loading = results.first().is_some_and(|first| first.as_ref().is_err_and(RedisError::is_loading));
-        is_loading && self.inner.connector.config.ready_check && results.iter().all(refused)
+        is_loading
+            && self.inner.connector.config.ready_check
+            && !self.inner.shared.watches()
+            && results.iter().all(refused)
     }
 
     /// Sends a pipeline again that got LOADING, until the server has loaded its data or the response timeout is over.
@@ -159,18 +163,22 @@ impl Connection {
         let idempotent = (0..pipeline.len()).all(|index| pipeline.is_idempotent(index));
         let mut retries = 0;
         let mut fate = Fate::NotSent;
+        let shared = &self.inner.shared;
+        let before = shared.note_executed(true);
+        let note = |fate| _ = shared.note_executed(before || fate != Fate::NotSent);
         loop {
             let outcome = self.request_batch(framed, true, pipeline.scripts()).await;
-            let outcome = outcome.map_err(|error| error.after(fate))?;
+            let outcome = outcome.map_err(|error| error.after(fate)).inspect_err(|error| note(error.fate()))?;
             let Some(broken) = outcome.broken else { return Ok(transaction_results(outcome.replies, pipeline.len())) };
             let error = broken.error_at(bytes.len()).after(fate);
             fate = error.fate();
             let retry = broken.may_retry() && (idempotent || fate == Fate::NotSent);
             if !retry || !self.may_retry(retries) {
+                note(fate);
                 return Ok(Some(vec![Err(error); pipeline.len()]));
             }
             retries += 1;
-            self.inner.shared.tally.retry(pipeline.len());
+            shared.tally.retry(pipeline.len());
         }
     }
 }

@@ -57,6 +57,8 @@ struct Account {
     watches: AtomicBool,
     /// It has changed for good: another login, another database, and the like.
     changed: AtomicBool,
+    /// A transaction may have been executed, or another one begun by hand, since the holder last asked to forget that.
+    executed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -217,6 +219,7 @@ impl Shared {
         class.admit(self.is_leased())?;
         if let Some(account) = &self.lease {
             account.watches.fetch_or(class.watches(), Ordering::Relaxed);
+            account.executed.fetch_or(class.watches(), Ordering::Relaxed);
             account.changed.fetch_or(class.changes(), Ordering::Relaxed);
         }
         Ok(())
@@ -345,6 +348,21 @@ impl Shared {
         if let Some(own_writes) = &self.own_writes {
             own_writes.note_replies(replies);
         }
+    }
+
+    /// Notes whether a transaction may have been executed over a leased connection; returns what was noted before.
+    pub(crate) fn note_executed(&self, may_be: bool) -> bool {
+        self.lease.as_ref().is_some_and(|account| account.executed.swap(may_be, Ordering::Relaxed))
+    }
+
+    /// Whether a transaction may have been executed over a leased connection since the last [`Shared::note_executed`].
+    pub(crate) fn may_have_executed(&self) -> bool {
+        self.lease.as_ref().is_some_and(|account| account.executed.load(Ordering::Relaxed))
+    }
+
+    /// Whether a leased connection watches keys, or has an open transaction.
+    pub(crate) fn watches(&self) -> bool {
+        self.lease.as_ref().is_some_and(|account| account.watches.load(Ordering::Relaxed))
     }
 
     /// Notes the holder's declaration that no key is watched and no transaction open.
