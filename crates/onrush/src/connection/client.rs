@@ -126,7 +126,7 @@ impl ConnectionConfig {
     /// [`set_lease_timeout`](Self::set_lease_timeout). Default: 1,024. They are made when they are needed, each with some
     /// 70 KB of memory.
     pub fn set_leases_max(mut self, leases: usize) -> ConnectionConfig {
-        self.leases_max = leases.max(1);
+        self.leases_max = leases.clamp(1, tokio::sync::Semaphore::MAX_PERMITS);
         self
     }
 

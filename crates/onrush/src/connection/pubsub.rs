@@ -168,7 +168,15 @@ impl PubSub {
     /// already), and a [`Disconnection`](PushKind::Disconnection) where messages may be missing. `None` when the
     /// connection is closed for good.
     pub async fn next_push(&mut self) -> Option<PushInfo> {
-        std::future::poll_fn(|cx| self.connection.inner.shared.outlet.poll_next(cx)).await
+        let push = std::future::poll_fn(|cx| self.connection.inner.shared.outlet.poll_next(cx)).await;
+        if let Some(push) = &push {
+            match push.kind {
+                PushKind::Disconnection => self.gap = true,
+                PushKind::Message | PushKind::PMessage | PushKind::SMessage => self.gap = false,
+                _ => {}
+            }
+        }
+        push
     }
 
     /// The next message. `None` when the connection is closed for good. It does not say that messages are missing before

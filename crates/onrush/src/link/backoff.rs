@@ -3,6 +3,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+/// No wait is longer, whatever was set: times far ahead cannot be counted with.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
+
 /// Waits that double from attempt to attempt up to a limit. Each is shortened by a random part of at most a half, so
 /// that many clients of one server do not all come back at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,13 +57,19 @@ impl Backoff {
         let doubled = self.first.saturating_mul(1u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
         // Each RandomState has its own keys: that is enough randomness here.
         let chance = RandomState::new().hash_one(attempt) >> 32;
-        doubled.min(self.max).mul_f64(0.5 + 0.5 * chance as f64 / f64::from(u32::MAX))
+        doubled.min(self.max).min(WAIT_MAX).mul_f64(0.5 + 0.5 * chance as f64 / f64::from(u32::MAX))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_waits_can_be_counted_with() {
+        let backoff = Backoff { first: Duration::MAX, max: Duration::MAX, ..Backoff::default() };
+        assert!((0..100).all(|attempt| backoff.wait(attempt) <= WAIT_MAX));
+    }
 
     #[test]
     fn waits_double_up_to_the_limit_and_lose_at_most_half() {

@@ -38,7 +38,7 @@ impl Patience {
     pub(crate) async fn wait(&mut self, error: RedisError) -> RedisResult<()> {
         self.attempts = self.attempts.saturating_add(1);
         let wait = self.backoff.wait(self.attempts);
-        if self.until.is_some_and(|until| Instant::now() + wait >= until) {
+        if self.until.is_some_and(|until| Instant::now().checked_add(wait).is_none_or(|at| at >= until)) {
             return Err(error);
         }
         tokio::time::sleep(wait).await;
