@@ -63,8 +63,8 @@ fn deleting_five_million_members_delays_nobody() {
         load(&mut conn, "huge");
         let latencies = latencies_beside(&server, &argv!["DEL", "huge"]);
         println!("beside DEL: {latencies}");
-        // Freed by its worker at once, it would delay one call for a second; in pieces, many calls. What a busy machine does
-        // to a thread takes some milliseconds.
+        // Freed by its worker at once, it would delay one call for a second; in pieces, many calls. What a busy machine
+        // does to a thread takes some milliseconds.
         let fits = latencies.quantile(999) < Duration::from_millis(10)
             && latencies.quantile(1000) < Duration::from_millis(100);
         if fits { Ok(()) } else { Err(latencies.to_string()) }

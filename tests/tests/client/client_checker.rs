@@ -1,5 +1,5 @@
-//! Tasks of every kind over connections that are cut and held up at random: what each was told is compared with what the
-//! server has done. `CHECKER_SECONDS` is how long for each server, 3 if it is not set.
+//! Tasks of every kind over connections that are cut and held up at random: what each was told is compared with what
+//! the server has done. `CHECKER_SECONDS` is how long for each server, 3 if it is not set.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -2,7 +2,7 @@
 
 use crate::fake::{Answer, Fake, oblige, polled, run};
 use onrush::{
-    AsyncCommands, Attempt, Backoff, CacheConfig, Client, Connection, ConnectionConfig, ConnectionLike, ErrorKind,
+    AsyncCommands, Attempt, Backoff, CacheConfig, Client, Cmd, Connection, ConnectionConfig, ConnectionLike, ErrorKind,
     Fate, Lease, Msg, Pipeline, PubSubEvent, RedisError, RedisResult, Scan, Summary, cmd, pipe,
 };
 use onrush_tests::server::Server;
@@ -536,6 +536,24 @@ fn a_transaction_that_was_executed_is_not_attempted_again() {
         };
         let error = con.transaction("n", by_hand).await.unwrap_err();
         assert_eq!((error.fate(), attempts), (Fate::NotSent, 2));
+    });
+}
+
+#[test]
+fn a_stream_that_ends_names_all_that_it_has_taken() {
+    run(async {
+        let fake = Fake::start(|_, line| oblige(line)).await;
+        let con = fake.connect(ConnectionConfig::new()).await;
+        let mut commands: Vec<Cmd> = (0..100).map(|n| cmd("ECHO").arg(n).clone()).collect();
+        commands.insert(60, cmd("BLPOP").arg(("list", 0)).clone());
+        let summary = con.stream(commands).count().await;
+        let not_sent: u64 = summary.not_sent.iter().map(|range| range.end - range.start).sum();
+        assert_eq!((summary.errors, summary.replies), (not_sent, 101), "{summary:?}");
+        assert!(summary.not_sent.iter().any(|range| range.contains(&60)), "{summary:?}");
+        con.close().await;
+        let summary = con.stream((0..10).map(|n| cmd("ECHO").arg(n).clone())).count().await;
+        assert_eq!((summary.replies, summary.errors), (10, 10));
+        assert_eq!(summary.not_sent.iter().cloned().flatten().count(), 10);
     });
 }
 

@@ -35,7 +35,6 @@ impl Waiter {
     /// Ends the waiting: the client has its reply, or gets none. `state` is this waiter's state; it waited until now.
     pub(super) fn end(self: &Arc<Self>, shared: &'static Shared, state: &mut State, now: State) {
         *state = now;
-        shared.waiters.count_end();
         let leaving = Leaving { shared, waiter: Arc::clone(self) };
         if self.awaited().is_some_and(|awaited| awaited.range.len() > LEAVE_AT_ONCE_MAX) {
             shared.lazyfree.free_later(Box::new(leaving), 0, 0);
@@ -43,7 +42,7 @@ impl Waiter {
         // Until its connection has a turn, the client is neither waiting nor idle.
         self.client.activity.last_interaction_ms.store(shared.clock.unix_ms(), Relaxed);
         // This must come before the connection can see the reply: after that it may wait again.
-        shared.waiters.forget(self);
+        shared.waiters.end(self);
     }
 
     /// Ends the waiting with a reply that `reply` makes; returns whether the client still waited.

@@ -279,18 +279,14 @@ impl Waiters {
         self.client_stripe(client).lock().get(&client.id).cloned()
     }
 
-    /// A client does not wait for this any more.
-    pub(super) fn forget(&self, waiter: &Arc<Waiter>) {
+    /// A client does not wait for this any more. It stays in the queues of its keys until [`Waiters::remove`].
+    pub(super) fn end(&self, waiter: &Arc<Waiter>) {
+        self.waiting.fetch_sub(1, Relaxed);
         let mut clients = self.client_stripe(&waiter.client).lock();
         if clients.get(&waiter.client.id).is_some_and(|known| Arc::ptr_eq(known, waiter)) {
             clients.remove(&waiter.client.id);
             waiter.client.note_waits(false);
         }
-    }
-
-    /// Counts a client that no longer waits.
-    pub(super) fn count_end(&self) {
-        self.waiting.fetch_sub(1, Relaxed);
     }
 
     /// Removes a client that has ended from all queues. O(keys × log waiters of a key).

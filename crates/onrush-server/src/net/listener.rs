@@ -32,9 +32,9 @@ const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 const FULL_CHECKS: usize = 10;
 const FULL_WAIT: Duration = Duration::from_millis(1);
 
-/// Most clients that it looks for room for at once; the next one waits, and those behind it are not accepted meanwhile. Each
-/// has a file open beyond `maxclients`, of the few that [`os::clients_allowed`](crate::process::os::clients_allowed) keeps
-/// for everything else.
+/// Most clients that it looks for room for at once; the next one waits, and those behind it are not accepted meanwhile.
+/// Each has a file open beyond `maxclients`, of the few that
+/// [`os::clients_allowed`](crate::process::os::clients_allowed) keeps for everything else.
 const LATE_MAX: usize = 4;
 
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";

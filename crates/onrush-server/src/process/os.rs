@@ -17,14 +17,14 @@ pub fn daemonize() -> io::Result<()> {
 }
 
 /// Files that a server needs open beside its clients' connections: at least as many as Redis keeps, and more with many
-/// workers, which have two each. Some 14 are always open; the others are for snapshots and rewrites, and for clients that
-/// wait for a place.
+/// workers, which have two each. Some 14 are always open; the others are for snapshots and rewrites, and for clients
+/// that wait for a place.
 const RESERVED_FILES_MIN: u64 = 32;
 const RESERVED_FILES_ALONE: u64 = 24;
 const RESERVED_FILES_PER_WORKER: u64 = 2;
 
-/// How many clients, `wanted` at most, a server with so many workers can have within the limit of open files; raises the
-/// limit if needed and possible.
+/// How many clients, `wanted` at most, a server with so many workers can have within the limit of open files; raises
+/// the limit if needed and possible.
 pub fn clients_allowed(wanted: u64, workers: usize) -> u64 {
     let reserved = (RESERVED_FILES_ALONE + RESERVED_FILES_PER_WORKER * workers as u64).max(RESERVED_FILES_MIN);
     raise_open_files(wanted + reserved).saturating_sub(reserved).min(wanted)

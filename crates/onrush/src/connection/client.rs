@@ -73,8 +73,9 @@ impl ConnectionConfig {
 
     /// Longest time without any reply, while replies are due, before a connection counts as lost. Also the longest time
     /// that a command may wait to be sent while there is no connection, and that the making of a leased connection is
-    /// tried. `None`: no limit. Blocking commands are exempt. A timeout is at most 1/8 late. Commands that were not sent, or that are
-    /// [idempotent](crate::Cmd::idempotent), are sent again over the next connection, which starts the time anew.
+    /// tried. `None`: no limit. Blocking commands are exempt. A timeout is at most 1/8 late. Commands that were not
+    /// sent, or that are [idempotent](crate::Cmd::idempotent), are sent again over the next connection, which starts
+    /// the time anew.
     pub fn set_response_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
         self.response_timeout = timeout;
         self
@@ -123,15 +124,15 @@ impl ConnectionConfig {
     }
 
     /// Most leased connections at a time, for blocking commands and WATCH. A call that needs one more waits for it; see
-    /// [`set_lease_timeout`](Self::set_lease_timeout). Default: 1,024. They are made when they are needed, each with some
-    /// 70 KB of memory.
+    /// [`set_lease_timeout`](Self::set_lease_timeout). Default: 1,024. They are made when they are needed, each with
+    /// some 70 KB of memory.
     pub fn set_leases_max(mut self, leases: usize) -> ConnectionConfig {
         self.leases_max = leases.clamp(1, tokio::sync::Semaphore::MAX_PERMITS);
         self
     }
 
-    /// Longest time that a call waits for a lease while all of them are taken, a blocking command too. `None`: no limit.
-    /// Default: the response timeout.
+    /// Longest time that a call waits for a lease while all of them are taken, a blocking command too. `None`: no
+    /// limit. Default: the response timeout.
     pub fn set_lease_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
         self.lease_timeout = Some(timeout);
         self
@@ -150,10 +151,10 @@ impl ConnectionConfig {
         self
     }
 
-    /// Whether a server that is loading its data (it answers with LOADING) counts as away: each new connection begins with
-    /// a PING, and nothing is sent before that is answered. The first connection waits for it at most for the response
-    /// timeout; later, commands wait as they do while there is no connection. A single command that gets LOADING all the
-    /// same is sent again, and so is a pipeline of which no command was executed. Default: true.
+    /// Whether a server that is loading its data (it answers with LOADING) counts as away: each new connection begins
+    /// with a PING, and nothing is sent before that is answered. The first connection waits for it at most for the
+    /// response timeout; later, commands wait as they do while there is no connection. A single command that gets
+    /// LOADING all the same is sent again, and so is a pipeline of which no command was executed. Default: true.
     pub fn set_ready_check(mut self, check: bool) -> ConnectionConfig {
         self.ready_check = check;
         self
@@ -177,7 +178,8 @@ impl ConnectionConfig {
     /// After a change, a cached reply is outdated until the server's message arrives; if the line is lost silently,
     /// until the loss is detected (see [`set_ping_interval`](Self::set_ping_interval)). A connection always reads its
     /// own writes, those over its leases included (blocking commands, transactions) as soon as they have their replies.
-    /// What a script changes counts only if it is named among its keys. The expiry of a hash field is noticed only by [`CacheConfig::set_ttl_max`].
+    /// What a script changes counts only if it is named among its keys. The expiry of a hash field is noticed only by
+    /// [`CacheConfig::set_ttl_max`].
     ///
     /// The keys of an MGET are cached one by one, as by GET, and the missing ones are read with one command. A pipeline
     /// is answered from the cache if it has only reads of one key each. If only a part is cached, the values are not
@@ -211,8 +213,8 @@ impl Client {
         Client::open_with_tls(params, TlsOptions::default())
     }
 
-    /// The same with options for TLS. They are read once, with the first connection; the connections of a client and of its
-    /// clones resume each other's TLS sessions.
+    /// The same with options for TLS. They are read once, with the first connection; the connections of a client and of
+    /// its clones resume each other's TLS sessions.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -230,11 +230,11 @@ impl Connection {
     /// `attempt` is called again.
     ///
     /// The result is that of the last attempt: what happens to the connection after it changes nothing of it. If the
-    /// connection is lost before EXEC was sent, and the error of `attempt` says so ([`Fate::NotSent`]), `attempt` is called
-    /// again over another one.
+    /// connection is lost before EXEC was sent, and the error of `attempt` says so ([`Fate::NotSent`]), `attempt` is
+    /// called again over another one.
     ///
-    /// Within a task (`tokio::spawn`) the compiler refuses a closure that borrows, for its future is not known to be `Send`;
-    /// [`transact`](Self::transact) is for tasks.
+    /// Within a task (`tokio::spawn`) the compiler refuses a closure that borrows, for its future is not known to be
+    /// `Send`; [`transact`](Self::transact) is for tasks.
     ///
     /// # Errors
     /// Those of `attempt` as they are, and those of the connection before an attempt.
@@ -280,8 +280,8 @@ impl Connection {
         }
     }
 
-    /// [`transaction`](Self::transaction) for tasks: `attempt` gets the lease by value, so its future is `Send` whatever it
-    /// borrows. It sends an atomic pipeline of its own over the lease.
+    /// [`transaction`](Self::transaction) for tasks: `attempt` gets the lease by value, so its future is `Send`
+    /// whatever it borrows. It sends an atomic pipeline of its own over the lease.
     ///
     /// # Errors
     /// As there.

@@ -123,7 +123,7 @@ impl Connection {
         }
         let caches = home.is_none() && !outlet.is_lossless();
         let cache = config.cache.clone().filter(|_| caches).map(Cache::new);
-        let beside = home.as_ref().and_then(|home| home.cache().cloned());
+        let beside = home.as_ref().and_then(|home| home.cache_to_tell().cloned());
         let shared = Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache);
         let shared = Arc::new(shared.with_cache_beside(beside));
         let link = connector.connect_first(&shared).await?;
@@ -168,8 +168,8 @@ impl Connection {
     /// dropped.
     ///
     /// # Errors
-    /// Those of connecting, which is tried again within the response timeout, and [`ErrorKind::Timeout`] if none becomes
-    /// free in time; see [`ConnectionConfig::set_lease_timeout`](crate::ConnectionConfig::set_lease_timeout).
+    /// Those of connecting, which is tried again within the response timeout, and [`ErrorKind::Timeout`] if none
+    /// becomes free in time; see [`ConnectionConfig::set_lease_timeout`](crate::ConnectionConfig::set_lease_timeout).
     pub async fn lease(&self) -> RedisResult<Lease> {
         Lease::take(self).await
     }

@@ -50,8 +50,8 @@ impl Connection {
         self.send_batch(pipeline, packed).await.map(Some)
     }
 
-    /// Whether nothing of a pipeline was executed since the server is loading its data, and it may be sent again: not if
-    /// its connection watches keys or queued commands before, which the refusal of EXEC has ended.
+    /// Whether nothing of a pipeline was executed since the server is loading its data, and it may be sent again: not
+    /// if its connection watches keys or queued commands before, which the refusal of EXEC has ended.
     #[inline]
     fn waits_for_loading(&self, results: &[RedisResult<Value>]) -> bool {
         let refused = |result: &RedisResult<Value>| {

@@ -179,8 +179,8 @@ impl PubSub {
         push
     }
 
-    /// The next message. `None` when the connection is closed for good. It does not say that messages are missing before
-    /// the next one has come; [`next_event`](Self::next_event) does.
+    /// The next message. `None` when the connection is closed for good. It does not say that messages are missing
+    /// before the next one has come; [`next_event`](Self::next_event) does.
     pub async fn next_message(&mut self) -> Option<Msg> {
         std::future::poll_fn(|cx| self.poll_message(cx)).await
     }

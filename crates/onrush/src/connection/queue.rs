@@ -130,6 +130,11 @@ impl Shared {
         self
     }
 
+    /// The cache that writes over this connection concern: its own, or that of the connection beside it.
+    pub(crate) fn cache_to_tell(&self) -> Option<&Arc<Cache>> {
+        self.cache.as_ref().or_else(|| self.own_writes.as_ref().map(OwnWrites::cache))
+    }
+
     #[inline]
     pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()

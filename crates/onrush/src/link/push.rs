@@ -10,7 +10,8 @@ use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::values::value::{PushInfo, PushKind};
 
 /// How many messages may wait for a slow reader. On a connection for subscriptions, the socket is then left unread,
-/// unless a command is in flight, and the server keeps what is to come, up to its own limit; on a shared connection, the oldest messages are dropped.
+/// unless a command is in flight, and the server keeps what is to come, up to its own limit; on a shared connection,
+/// the oldest messages are dropped.
 pub const PUSHES_MAX: usize = 1024;
 
 /// Where a connection's push messages go.

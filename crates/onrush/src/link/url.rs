@@ -45,7 +45,8 @@ pub enum ConnectionAddr {
 /// Where the server is and who we are there.
 ///
 /// Parsed from a URL:
-/// - `redis://[user][:password]@host[:port][/db][?option=value…]`, the login only if wanted, also `valkey://` and `onrush://`;
+/// - `redis://[user][:password]@host[:port][/db][?option=value…]`, the login only if wanted, also `valkey://` and
+///   `onrush://`;
 /// - `rediss://…` for TLS, with `#insecure` at the end to take any certificate;
 /// - `redis+unix://[[user]:password@]/path/to/socket[?db=0&user=…&pass=…]`, also `unix://`.
 ///
@@ -201,7 +202,9 @@ fn tcp(url: &Url, insecure: Option<bool>) -> RedisResult<ConnectionInfo> {
     });
     let path = url.path().trim_matches('/');
     if !path.is_empty() {
-        info.db = db(&decode(path)?)?;
+        // An `@` in a later part shows that a login ends there, with a password that would be quoted.
+        let is_misplaced = [url.query(), url.fragment()].into_iter().flatten().any(|part| part.contains('@'));
+        info.db = db(&decode(path)?).map_err(|error| if is_misplaced { misplaced_login() } else { error })?;
     }
     Ok(info)
 }
@@ -209,6 +212,10 @@ fn tcp(url: &Url, insecure: Option<bool>) -> RedisResult<ConnectionInfo> {
 /// The path to a socket may be relative; then its first part looks like a host.
 fn unix(url: &Url, has_place: bool) -> RedisResult<ConnectionInfo> {
     let first = url.host_str().filter(|_| has_place).unwrap_or_default();
+    if url.port().is_some() {
+        // Paths have none: this is the beginning of a login.
+        return Err(misplaced_login());
+    }
     let path = decode(&format!("{first}{}", url.path()))?;
     if path.trim_matches('/').is_empty() {
         return Err(bad("names no socket; say redis+unix:///path/to/socket"));
@@ -353,7 +360,14 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidClientConfig);
             assert!(error.to_string().contains(reason), "{url}: {error}");
         }
-        for url in ["redis://u:1#secret@h", "redis://u:1/secret@h", "redis://u:1/secret@h?x=1"] {
+        for url in [
+            "redis://u:1#secret@h",
+            "redis://u:1/secret@h",
+            "redis://u:1/secret@h?x=1",
+            "redis://u:1/secret?x@h",
+            "redis://u:1/secret#d@h",
+            "unix://u:1/secret@/tmp/s",
+        ] {
             let error = url.parse::<ConnectionInfo>().unwrap_err().to_string();
             assert!(error.contains("reserved") && !error.contains("secret"), "{url}: {error}");
         }

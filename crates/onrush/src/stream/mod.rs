@@ -73,8 +73,9 @@ impl<S: Stream<Item = C>, C: AsRef<Cmd>> Source for FromStream<S> {
 /// the commands under way, and the memory of their replies here and in the server. The size of replies to come is
 /// guessed from those that have come: where small replies are followed by large ones, more may come once. After a
 /// disconnect, commands that were not sent go over the next connection, and so do those that are marked as
-/// [`idempotent`](Cmd::idempotent), unless others behind them may have been executed; the rest fail. Nothing happens unless it is polled. After a drop no more commands are sent; those already
-/// passed to the connection are executed, and their replies dropped.
+/// [`idempotent`](Cmd::idempotent), unless others behind them may have been executed; the rest fail. Nothing happens
+/// unless it is polled. After a drop no more commands are sent; those already passed to the connection are executed,
+/// and their replies dropped.
 pub struct Replies<'a> {
     shared: Arc<Shared>,
     /// Keeps the connection open, and shows a lease that it is still in use.
@@ -92,6 +93,8 @@ pub struct Replies<'a> {
     room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// The error that ends the stream early.
     failed: Option<RedisError>,
+    /// Commands that were taken from the source and fail with it.
+    dropped: u64,
 }
 
 impl fmt::Debug for Replies<'_> {
@@ -159,6 +162,7 @@ impl<'a> Replies<'a> {
             index: 0,
             room: None,
             failed: None,
+            dropped: 0,
         }
     }
 
@@ -184,7 +188,8 @@ impl<'a> Replies<'a> {
         std::future::poll_fn(|cx| self.poll_reply(cx).map(drop)).await;
         let mut summary = self.window.state.lock().summary.clone();
         if let Some(error) = self.failed {
-            summary.add_error(self.index, error);
+            summary.replies += self.dropped;
+            (0..self.dropped).for_each(|nth| summary.add_error(self.index + nth, error.clone()));
         }
         summary
     }
@@ -319,6 +324,7 @@ impl<'a> Replies<'a> {
     fn fail(&mut self, error: RedisError) {
         self.failed = Some(error);
         self.source = None;
+        self.dropped = self.pending.len() as u64;
         self.pending.clear();
     }
 }
@@ -374,6 +380,7 @@ mod tests {
                 index: 0,
                 room: None,
                 failed: None,
+                dropped: 0,
             };
             let all = async {
                 if keeps { replies.fold(0, |count, _| count + 1).await } else { replies.count().await.replies }

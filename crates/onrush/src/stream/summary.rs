@@ -9,7 +9,7 @@ use crate::error::{Fate, RedisError, RedisResult};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Commands that were answered, with errors too.
+    /// Commands that have an outcome: a reply, or an error, also one that kept them from being sent.
     pub replies: u64,
     /// Commands that failed.
     pub errors: u64,
@@ -19,7 +19,8 @@ pub struct Summary {
     /// or a few for each disconnect. At most [`RANGES_MAX`](Self::RANGES_MAX); beyond that, the last range also holds
     /// what lies between.
     pub unknown: Vec<Range<u64>>,
-    /// All commands that were given up and not sent ([`Fate::NotSent`]), in the same way.
+    /// All commands that were given up and not sent ([`Fate::NotSent`]), in the same way. What the stream has not taken
+    /// from its source yet is not among them.
     pub not_sent: Vec<Range<u64>>,
 }
 
@@ -51,7 +52,8 @@ impl Summary {
     }
 }
 
-/// Adds a number to ranges that are in ascending order and do not touch. O(log n) for a number behind or beside the last.
+/// Adds a number to ranges that are in ascending order and do not touch. O(log n) for a number behind or beside the
+/// last.
 fn add_to_ranges(ranges: &mut Vec<Range<u64>>, number: u64) {
     let at = ranges.partition_point(|range| range.end < number);
     match ranges.get_mut(at) {

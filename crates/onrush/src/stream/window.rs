@@ -12,8 +12,8 @@ use crate::values::value::Value;
 
 /// The size that a reply is expected to have before the first has come.
 const FIRST_REPLY_BYTES: usize = 256 << 10;
-/// Commands sent before the first reply has come. Their replies say most: over a long line, a stream of small ones fills
-/// its window in the second round.
+/// Commands sent before the first reply has come. Their replies say most: over a long line, a stream of small ones
+/// fills its window in the second round.
 const FIRST_COMMANDS: usize = 16;
 /// The mean size of replies is that of about so many: it follows growth at once, and shrinks slowly.
 const GROWING_OVER: usize = 16;
@@ -245,7 +245,8 @@ impl State {
 mod tests {
     use super::*;
 
-    /// The window of a server that answers each command with so many bytes: commands under way after each of the rounds.
+    /// The window of a server that answers each command with so many bytes: commands under way after each of the
+    /// rounds.
     fn rounds(state: &mut State, size: WindowSize, reply_bytes: usize, rounds: usize) -> Vec<usize> {
         let round = |_| {
             while let Some(room) = state.room(size) {

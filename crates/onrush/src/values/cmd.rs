@@ -87,8 +87,8 @@ impl Cmd {
         self.idempotent
     }
 
-    /// Lets a connection with a cache answer from it, with a reply of at most this age, whoever has read it first. Only reads of one key and MGET
-    /// are cached; without a cache, and in pipelines, this changes nothing.
+    /// Lets a connection with a cache answer from it, with a reply of at most this age, whoever has read it first. Only
+    /// reads of one key and MGET are cached; without a cache, and in pipelines, this changes nothing.
     pub fn cached(&mut self, ttl_max: Duration) -> &mut Cmd {
         self.caching = Caching::For(ttl_max);
         self
